@@ -1,0 +1,87 @@
+/** Codes, tokens, grants, sessions and interactions: short-lived, written in one batch for each request. */
+
+/** JSON that oidc-provider wants kept for an artifact; opaque to the store. */
+export type Payload = Record<string, unknown>;
+
+/**
+ * One stored artifact. `key` is a hash of the secret that the client or browser holds, so a copy of the
+ * store opens nothing.
+ */
+export interface Artifact {
+  /** The model's name in oidc-provider, such as `AccessToken` or `Session`. */
+  readonly model: string;
+  /** Unique together with `model`. */
+  readonly key: string;
+  readonly payload: Payload;
+  /** Milliseconds since the epoch; from then on the artifact is not found any more. */
+  readonly expiresAt: number;
+  /** Set once by a `consume`, in milliseconds since the epoch. Survives a later `put`. */
+  readonly consumedAt?: number;
+  /** Kept beside a consumed refresh token: the sealed answer of the request that consumed it. */
+  readonly replay?: string;
+  /** The family: the key of the grant from which this artifact descends. */
+  readonly grantKey?: string;
+  /** A session's public identifier. */
+  readonly uid?: string;
+  readonly accountId?: string;
+  readonly clientId?: string;
+}
+
+/** One write of a batch, with the condition that it carries. */
+export type ArtifactWrite =
+  /** Inserts or replaces; indexes follow the new value. Keeps `consumedAt` and `replay` of what is there. */
+  | { readonly kind: "put"; readonly artifact: Artifact }
+  /** Replaces what is there and not expired. Condition: it is. */
+  | { readonly kind: "update"; readonly artifact: Artifact }
+  /** Marks as consumed; the mark lives as long as the artifact. Condition: it is there, not expired and not consumed. */
+  | {
+      readonly kind: "consume";
+      readonly model: string;
+      readonly key: string;
+      readonly at: number;
+      readonly replay?: string;
+    }
+  /** Deletes. With `mustExist`, condition: it is there and not expired. */
+  | { readonly kind: "remove"; readonly model: string; readonly key: string; readonly mustExist: boolean }
+  /** Condition only: the artifact is there and not expired. It conflicts with a concurrent removal. */
+  | { readonly kind: "require"; readonly model: string; readonly key: string }
+  /** Deletes a family: the grant and every artifact with this `grantKey`. */
+  | { readonly kind: "revoke"; readonly grantKey: string };
+
+/** What one request writes: all of it, or nothing when a condition fails. */
+export interface ArtifactBatch {
+  /** Unique for each batch; a store that can lose an acknowledgement remembers it and asks again. */
+  readonly id: string;
+  /** Milliseconds since the epoch; a batch that has not begun by then is refused with `StorageUnavailable`. */
+  readonly deadline: number;
+  /** Applied in this order; a later write sees the earlier ones. */
+  readonly writes: readonly ArtifactWrite[];
+}
+
+/** Which artifacts of an account to remove. */
+export interface ArtifactFilter {
+  readonly accountId: string;
+  /** Only artifacts of these clients; default: of any client and of none. */
+  readonly clientIds?: readonly string[];
+  /** Only these models; default: all. */
+  readonly models?: readonly string[];
+}
+
+export interface ArtifactStore {
+  /** The artifact, consumed or not; `undefined` when it is missing or expired. */
+  find(model: string, key: string): Promise<Artifact | undefined>;
+  /** The artifact of this model with this `uid`. */
+  findByUid(model: string, uid: string): Promise<Artifact | undefined>;
+  /**
+   * Writes the batch atomically and durably.
+   * @throws ConditionFailed when a condition does not hold; nothing is written.
+   * @throws StorageUnavailable when it is not known to be written; the same batch may be sent again.
+   */
+  commit(batch: ArtifactBatch): Promise<void>;
+  /** Removes all artifacts that match; returns how many. */
+  removeByAccount(filter: ArtifactFilter): Promise<number>;
+  /** Removes all artifacts of a client; returns how many. */
+  removeByClient(clientId: string): Promise<number>;
+  /** Deletes at most `limit` expired artifacts; returns how many. Stores that expire by themselves return 0. */
+  purgeExpired(limit: number): Promise<number>;
+}

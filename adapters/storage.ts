@@ -1,0 +1,24 @@
+/**
+ * The storage contract. A backend is one folder beside this file that implements it; the shared suite
+ * in `test/adapters/contract` says the same as the comments here, as tests that every backend passes.
+ *
+ * Promises of every method, whatever the backend:
+ * - a fault of the store (unreachable, time-out, locked for too long) rejects with `StorageUnavailable`;
+ * - "not there" is `undefined`, never an error;
+ * - what goes in and comes out are copies: changing an object afterwards changes nothing that is stored;
+ * - a string of any length and any characters, NUL included, is a valid key that finds only itself.
+ */
+import type { ArtifactStore } from "./artifacts.ts";
+import type { DeliveryStore } from "./deliveries.ts";
+import type { DirectoryStore } from "./directory.ts";
+
+/** Everything that the service keeps, in its parts; each part may live in a backend of its own. */
+export interface Storage {
+  readonly directory: DirectoryStore;
+  readonly artifacts: ArtifactStore;
+  readonly deliveries: DeliveryStore;
+  /** One cheap round trip to each server behind this storage. Rejects when one does not answer. */
+  ping(): Promise<void>;
+  /** Finishes what was begun and lets go of files and connections. Safe to call twice. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,126 @@
+/** The configuration after reading: every default filled in, checked and frozen. */
+import type { JWK } from "oidc-provider";
+import type { Logger } from "pino";
+import type { Clock } from "../lib/clock.ts";
+
+export type DeploymentKind = "oauth2" | "openid";
+
+/** One base URL and what is spoken there. */
+export interface Deployment {
+  readonly kind: DeploymentKind;
+  /** The base URL, without a trailing slash. */
+  readonly url: string;
+  /** The path part of `url`, without a trailing slash; empty at the root. */
+  readonly path: string;
+  /** Host and port as a browser sends them in `Host`. */
+  readonly host: string;
+  readonly secure: boolean;
+  /** `openid` only: the authorization endpoint takes POST as well. */
+  readonly post: boolean;
+}
+
+/** How many points there are in a window of how many seconds. */
+export interface RateLimit {
+  readonly points: number;
+  readonly seconds: number;
+}
+
+/** How refresh tokens live; a client may differ from the service's rules. */
+export interface RefreshTokenRules {
+  readonly rotate: boolean;
+  /** Seconds in which a rotated token still gets the answer that rotated it. */
+  readonly reuseWindow: number;
+  readonly sliding: boolean;
+  /** Seconds after which a sliding token ends for good. */
+  readonly maxAge: number;
+}
+
+export interface Lifetimes {
+  readonly authorizationCode: number;
+  readonly accessToken: number;
+  readonly refreshToken: number;
+  readonly idToken: number;
+  readonly session: number;
+  readonly interaction: number;
+}
+
+export interface PasswordRules {
+  /** Argon2id memory in KiB. */
+  readonly memory: number;
+  readonly passes: number;
+  readonly lanes: number;
+  readonly minLength: number;
+  readonly maxLength: number;
+  /** How many hashes are computed at once; the others wait. */
+  readonly parallel: number;
+}
+
+export interface RateLimits {
+  readonly signIn: {
+    readonly accountAndAddress: RateLimit;
+    readonly account: RateLimit;
+    readonly address: RateLimit;
+  };
+  readonly passwordGrant: {
+    readonly accountAndClient: RateLimit;
+    readonly account: RateLimit;
+    readonly client: RateLimit;
+  };
+  readonly clientSecret: RateLimit;
+  readonly interactions: RateLimit;
+}
+
+export interface InteractionSettings {
+  readonly registration: boolean;
+  /** The first is the default. */
+  readonly locales: readonly string[];
+  /** Folders of EJS views that win over the built-in ones, first match first. */
+  readonly views: readonly string[];
+  /** Locale → key → text that replaces the built-in one. */
+  readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** CSS custom properties and names of the look: `name`, `accent`, `background`, `text`, `logo` (a data: or https: URL is refused; an `https` one would be a third-party resource). */
+  readonly theme: Readonly<Record<string, string>>;
+}
+
+export interface NotificationSettings {
+  readonly retryDelays: readonly number[];
+  readonly timeouts: { readonly connect: number; readonly total: number };
+  readonly concurrency: { readonly total: number; readonly perReceiver: number };
+  readonly allowedReceivers: readonly string[];
+  readonly worker: boolean;
+}
+
+/** Whose `X-Forwarded-*` headers count: nobody's, those of so many hops, or those of these networks. */
+export type ProxyTrust = false | number | readonly string[];
+
+export interface Configuration {
+  readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
+  readonly storage: string;
+  /** Equal to `storage` unless moved. */
+  readonly artifacts: string;
+  readonly queue: string;
+  readonly keys: {
+    readonly cookies?: readonly string[];
+    readonly signing?: readonly JWK[];
+    readonly secrets?: readonly string[];
+  };
+  readonly lifetimes: Lifetimes;
+  readonly refreshTokens: RefreshTokenRules;
+  readonly passwords: PasswordRules;
+  readonly rateLimits: RateLimits;
+  readonly interactions: InteractionSettings;
+  readonly mail?: unknown;
+  readonly cookies: { readonly domain?: string };
+  readonly operators: readonly string[];
+  readonly features: { readonly dpop: boolean };
+  /** Starts with a slash and ends without one; empty when nothing is taken off. */
+  readonly stripPrefix: string;
+  readonly notifications: NotificationSettings;
+  readonly profile: "documented" | "strict";
+  readonly proxy: ProxyTrust;
+  readonly logger?: Logger;
+  readonly clock: Clock;
+  readonly fetch?: typeof globalThis.fetch;
+  /** True when any deployment is not on loopback. */
+  readonly production: boolean;
+}

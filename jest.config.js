@@ -1,0 +1,9 @@
+export default {
+  testEnvironment: "node",
+  testMatch: ["<rootDir>/test/**/*.test.ts"],
+  extensionsToTreatAsEsm: [".ts"],
+  transform: { "\\.ts$": "<rootDir>/test/strip-types.mjs" },
+  coverageProvider: "v8",
+  workerIdleMemoryLimit: "512MB",
+  testTimeout: 60_000,
+};

@@ -1,0 +1,30 @@
+/** Where time comes from. Tests and hosts may replace it. */
+export interface Clock {
+  /** Milliseconds since the epoch, with a fraction where the clock has one. */
+  now(): number;
+}
+
+/** How far the fine clock may be from the system's before it is set again, in milliseconds. */
+const TOLERANCE = 2;
+
+/**
+ * The system's clock with microseconds, so that two requests in one millisecond keep their order.
+ * It follows the system's clock when that is stepped or slewed.
+ */
+export function createSystemClock(): Clock {
+  let origin = performance.timeOrigin;
+  return {
+    now() {
+      const coarse = Date.now();
+      const fine = origin + performance.now();
+      if (Math.abs(fine - coarse) <= TOLERANCE) return fine;
+      origin += coarse - fine;
+      return coarse;
+    },
+  };
+}
+
+/** Whole seconds since the epoch: what the protocols and the notifications count in. */
+export function seconds(clock: Clock): number {
+  return Math.floor(clock.now() / 1000);
+}

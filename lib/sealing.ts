@@ -1,0 +1,66 @@
+/** Sealing: what must be readable again is kept encrypted with AES-256-GCM, never as it is. */
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { SignInError } from "./errors.ts";
+
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Encrypts with a 32-byte key. `context` binds the result to its place: it opens nowhere else. */
+export function encrypt(key: Buffer, context: string, text: string): string {
+  const iv = randomBytes(IV_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key, iv).setAAD(Buffer.from(context));
+  const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
+  return Buffer.concat([iv, cipher.getAuthTag(), body]).toString("base64url");
+}
+
+/** The text, or `undefined` when the key, the context or the sealed text is another one. */
+export function decrypt(key: Buffer, context: string, sealed: string): string | undefined {
+  const raw = Buffer.from(sealed, "base64url");
+  if (raw.length < IV_BYTES + TAG_BYTES) return undefined;
+  const decipher = createDecipheriv("aes-256-gcm", key, raw.subarray(0, IV_BYTES), {
+    authTagLength: TAG_BYTES,
+  });
+  decipher.setAAD(Buffer.from(context)).setAuthTag(raw.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
+  try {
+    return decipher.update(raw.subarray(IV_BYTES + TAG_BYTES), undefined, "utf8") + decipher.final("utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+/** A 32-byte key for one purpose, derived from a secret (RFC 5869). */
+export function deriveKey(secret: string | Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", secret, "", purpose, 32));
+}
+
+/** A keyed digest, Base64url. */
+export function hmac(key: Buffer, text: string): string {
+  return createHmac("sha256", key).update(text).digest("base64url");
+}
+
+/** Seals with the first key and opens with all, so that keys can be rotated. */
+export interface Sealer {
+  seal(context: string, text: string): string;
+  /** @throws SignInError `keys` when no key opens it. */
+  open(context: string, sealed: string): string;
+}
+
+/** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
+export function createSealer(secrets: readonly string[]): Sealer {
+  const keys = secrets.map((secret) => deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing"));
+  const [first] = keys;
+  if (first === undefined) throw new SignInError("keys", "keys.secrets is empty");
+  return {
+    seal: (context, text) => encrypt(first, context, text),
+    open(context, sealed) {
+      for (const key of keys) {
+        const text = decrypt(key, context, sealed);
+        if (text !== undefined) return text;
+      }
+      throw new SignInError(
+        "keys",
+        `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`,
+      );
+    },
+  };
+}
