@@ -1,0 +1,155 @@
+/**
+ * Which test holds which sentence of the interface and of the decisions that complete it. A test names
+ * what it holds with a tag in its title: `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`.
+ * The sentences are in `test/conformance/sentences.json`; `later.json` beside it lists those that are
+ * not built yet. `node build/conformance.ts --missing` prints the sentences without a test.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  isCallExpression,
+  isPropertyAccessExpression,
+  isTaggedTemplateExpression,
+} from "typescript/unstable/ast";
+import { isIdentifier, isNoSubstitutionTemplateLiteral, isStringLiteral } from "typescript/unstable/ast";
+import { isTemplateExpression } from "typescript/unstable/ast";
+import type { Node } from "typescript/unstable/ast";
+import type { Page } from "./page.ts";
+import { parse, walk } from "./syntax.ts";
+import type { Files } from "./syntax.ts";
+import { readTree } from "./tree.ts";
+
+/** One sentence or table row, in short. */
+export interface Sentence {
+  readonly id: string;
+  readonly section: string;
+  readonly sentence: string;
+}
+
+/** One test and what its title says that it holds. */
+export interface Held {
+  readonly file: string;
+  /** Without the tags. */
+  readonly title: string;
+  readonly ids: readonly string[];
+}
+
+const TAGS = / ?\[([A-Z]+(?:-[A-Z]+)*-\d+(?:, ?[A-Z]+(?:-[A-Z]+)*-\d+)*)\]/g;
+const CALLS: ReadonlySet<string> = new Set(["describe", "it", "test"]);
+const FOLDER = join(import.meta.dirname, "..", "test", "conformance");
+
+/** All sentences, in the order of the documents. */
+export function sentences(): Sentence[] {
+  return JSON.parse(readFileSync(join(FOLDER, "sentences.json"), "utf8"));
+}
+
+/** The ids of what is not built yet, and so needs no test. */
+export function later(): string[] {
+  return JSON.parse(readFileSync(join(FOLDER, "later.json"), "utf8"));
+}
+
+/** Every tagged title in the test files; skipped and planned tests hold nothing. */
+export function findHeld(files: Files): Held[] {
+  const tests = new Map([...files].filter(([path]) => /^test\/.*\.test\.ts$/.test(path)));
+  return parse(tests).flatMap(({ path, tree }) => {
+    const found: Held[] = [];
+    walk(tree, (node) => {
+      const title = titleOf(node);
+      if (title === undefined) return;
+      const ids = [...title.matchAll(TAGS)].flatMap(([, list = ""]) => list.split(/, ?/));
+      if (ids.length > 0) found.push({ file: path, title: title.replaceAll(TAGS, ""), ids });
+    });
+    return found;
+  });
+}
+
+/** The sentences that need a test and have none. */
+export function missing(
+  all: readonly Sentence[],
+  held: readonly Held[],
+  notYet: readonly string[],
+): Sentence[] {
+  const done = new Set([...notYet, ...held.flatMap(({ ids }) => ids)]);
+  return all.filter(({ id }) => !done.has(id));
+}
+
+/** Tags and entries of `later.json` that name no sentence, with the place. */
+export function unknown(
+  all: readonly Sentence[],
+  held: readonly Held[],
+  notYet: readonly string[],
+): string[] {
+  const known = new Set(all.map(({ id }) => id));
+  const named = [
+    ...held.flatMap(({ file, ids }) => ids.map((id) => [id, file] as const)),
+    ...notYet.map((id) => [id, "test/conformance/later.json"] as const),
+  ];
+  return named.filter(([id]) => !known.has(id)).map(([id, file]) => `${file}: ${id}`);
+}
+
+/** The page: one table for each section. */
+export function renderConformance(
+  all: readonly Sentence[],
+  held: readonly Held[],
+  notYet: readonly string[],
+): string {
+  const lines = [
+    "# Conformance",
+    "",
+    "Every sentence of the interface and every decision that completes it, and the tests that hold it.",
+    "Written by `npm run docs` from `test/conformance/sentences.json` and the titles of the tests.",
+  ];
+  for (const section of new Set(all.map((row) => row.section))) {
+    lines.push("", `## ${section}`, "", "| | Sentence | Held by |", "|---|---|---|");
+    for (const { id, sentence } of all.filter((row) => row.section === section)) {
+      const tests = held
+        .filter(({ ids }) => ids.includes(id))
+        .map(({ file, title }) => `${cell(file.replace(/^test\//, ""))} › ${cell(title)}`);
+      const none = notYet.includes(id) ? "not built yet" : "**no test**";
+      lines.push(`| ${id} | ${cell(sentence)} | ${tests.join("<br>") || none} |`);
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** `docs/conformance.md`. */
+export const conformancePage: Page = {
+  file: "docs/conformance.md",
+  generate: () => renderConformance(sentences(), findHeld(readTree()), later()),
+};
+
+/** The title of a call such as `it("…")`, `it.each(rows)("…")` or `describe("…")`. */
+function titleOf(node: Node): string | undefined {
+  if (!isCallExpression(node)) return undefined;
+  const [title] = node.arguments;
+  if (title === undefined || !callsTest(node.expression)) return undefined;
+  if (isStringLiteral(title) || isNoSubstitutionTemplateLiteral(title)) return title.text;
+  if (!isTemplateExpression(title)) return undefined;
+  return title.head.text + title.templateSpans.map((span) => `…${span.literal.text}`).join("");
+}
+
+function callsTest(callee: Node): boolean {
+  if (isIdentifier(callee)) return CALLS.has(callee.text);
+  if (isPropertyAccessExpression(callee))
+    return !["skip", "todo", "each"].includes(callee.name.text) && callsTest(callee.expression);
+  // it.each(rows)("…") and it.each`table`("…"): the callee is itself a call.
+  const inner = isCallExpression(callee)
+    ? callee.expression
+    : isTaggedTemplateExpression(callee)
+      ? callee.tag
+      : undefined;
+  if (inner === undefined || !isPropertyAccessExpression(inner)) return false;
+  return inner.name.text === "each" && callsTest(inner.expression);
+}
+
+/** Text that can stand in a cell of a Markdown table. */
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll(/\s+/g, " ").trim();
+}
+
+if (import.meta.main) {
+  const rows = missing(sentences(), findHeld(readTree()), later());
+  if (process.argv.includes("--missing"))
+    for (const { id, sentence } of rows) console.log(`${id}  ${sentence}`);
+  console.log(`${rows.length} sentences have no test.`);
+}

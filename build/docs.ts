@@ -1,0 +1,37 @@
+/** `npm run docs` writes the generated pages; with `--check` it only says which ones are out of date. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { conformancePage } from "./conformance.ts";
+import type { Page } from "./page.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** Every generated page: a new one is one line here. */
+export const pages: readonly Page[] = [conformancePage];
+
+/** The pages that do not say what the code says now; with `write`, they are brought up to date. */
+export async function drifted(write: boolean): Promise<string[]> {
+  const found: string[] = [];
+  for (const page of pages) {
+    const text = await page.generate();
+    if (textOf(page.file) === text) continue;
+    found.push(page.file);
+    if (write) writeFileSync(join(ROOT, page.file), text);
+  }
+  return found;
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(join(ROOT, file), "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
+if (import.meta.main) {
+  const check = process.argv.includes("--check");
+  const found = await drifted(!check);
+  for (const file of found) console.log(check ? `${file} is out of date: npm run docs` : `${file} written`);
+  if (check && found.length > 0) process.exitCode = 1;
+}

@@ -1,0 +1,23 @@
+/** The text files of this project as they lie on the disk, without what is installed, built or stored. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Files } from "./syntax.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+/** What `.gitignore` names, and Git's own folder. */
+const LEFT_OUT: ReadonlySet<string> = new Set([".git", "node_modules", "dist", "data", "coverage", ".cache"]);
+const NOT_TEXT = /\.(?:png|ico|woff2?|gz|tgz|keys|db(?:-wal|-shm)?)$/;
+
+/** Path from the root, with `/` → text, sorted by path. */
+export function readTree(root: string = ROOT): Files {
+  const found: [string, string][] = [];
+  const read = (folder: string): void => {
+    for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
+      const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
+      if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) read(path);
+      if (entry.isFile() && !NOT_TEXT.test(path)) found.push([path, readFileSync(join(root, path), "utf8")]);
+    }
+  };
+  read("");
+  return new Map(found.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

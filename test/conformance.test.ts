@@ -1,0 +1,59 @@
+import { describe, expect, it } from "@jest/globals";
+import { findHeld, later, missing, renderConformance, sentences, unknown } from "../build/conformance.ts";
+import { readTree } from "../build/tree.ts";
+
+const all = sentences();
+const notYet = later();
+
+describe("the conformance table", () => {
+  it("gives every sentence an id of its own, and every section something to say", () => {
+    expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
+    expect(all.filter(({ section, sentence }) => section === "" || sentence === "")).toEqual([]);
+    expect(new Set(notYet).size).toBe(notYet.length);
+  });
+
+  it("finds the tags in titles of every form, and none in skipped tests, comments and other calls", () => {
+    const source = `
+      describe("one [AUTHZ-1]", () => {
+        it('two [AUTHZ-2, ERR-1]', () => {});
+        it.each([1, 2])("three %d [D-RUN-1]", () => {});
+        test(\`four \${1 + 1} [ERR-2] and five [ERR-3]\`, () => {});
+        it.skip("six [ERR-4]", () => {});
+        it.todo("seven [ERR-4]");
+        // it("eight [ERR-4]")
+        expect("nine [ERR-4]").toBe("it('ten [ERR-4]')");
+        it("no id: [abc] [] [ERR]", () => {});
+      });`;
+    expect(
+      findHeld(
+        new Map([
+          ["test/a.test.ts", source],
+          ["test/rows.ts", 'it("not a test file [ERR-4]", () => {});'],
+        ]),
+      ),
+    ).toEqual([
+      { file: "test/a.test.ts", title: "one", ids: ["AUTHZ-1"] },
+      { file: "test/a.test.ts", title: "two", ids: ["AUTHZ-2", "ERR-1"] },
+      { file: "test/a.test.ts", title: "three %d", ids: ["D-RUN-1"] },
+      { file: "test/a.test.ts", title: "four … and five", ids: ["ERR-2", "ERR-3"] },
+    ]);
+  });
+
+  it("tells sentences without a test, sentences not built yet, and tags that name nothing apart", () => {
+    const rows = ["A-1", "A-2", "A-3"].map((id) => ({ id, section: "A", sentence: `says | ${id}` }));
+    const held = [{ file: "test/a.test.ts", title: "a < b", ids: ["A-1", "B-9"] }];
+    expect(missing(rows, held, ["A-3"]).map(({ id }) => id)).toEqual(["A-2"]);
+    expect(unknown(rows, held, ["A-3", "C-1"])).toEqual([
+      "test/a.test.ts: B-9",
+      "test/conformance/later.json: C-1",
+    ]);
+    const page = renderConformance(rows, held, ["A-3"]);
+    expect(page).toContain("| A-1 | says \\| A-1 | a.test.ts › a &lt; b |");
+    expect(page).toContain("| A-2 | says \\| A-2 | **no test** |");
+    expect(page).toContain("| A-3 | says \\| A-3 | not built yet |");
+  });
+
+  it("has tags in the tests that all name a sentence", () => {
+    expect(unknown(all, findHeld(readTree()), notYet)).toEqual([]);
+  });
+});
