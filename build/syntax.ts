@@ -6,7 +6,6 @@ import {
   isImportDeclaration,
   isImportTypeNode,
   isLiteralTypeNode,
-  isNamedImports,
   isNoSubstitutionTemplateLiteral,
   isStringLiteral,
   SyntaxKind,
@@ -109,16 +108,8 @@ function importsOf(tree: SourceFile): Import[] {
 
 function specifierOf(node: Node): readonly [Node, Import["kind"]] | undefined {
   if (isImportDeclaration(node)) {
-    const { importClause } = node;
-    const bindings = importClause?.namedBindings;
-    const onlyTypes =
-      importClause?.phaseModifier === SyntaxKind.TypeKeyword ||
-      (importClause !== undefined &&
-        importClause.name === undefined &&
-        bindings !== undefined &&
-        isNamedImports(bindings) &&
-        bindings.elements.length > 0 &&
-        bindings.elements.every((element) => element.isTypeOnly));
+    // `import { type A }` counts as a value: what remains of it when the types are stripped still loads the module.
+    const onlyTypes = node.importClause?.phaseModifier === SyntaxKind.TypeKeyword;
     return [node.moduleSpecifier, onlyTypes ? "type" : "value"];
   }
   if (isExportDeclaration(node) && node.moduleSpecifier !== undefined)

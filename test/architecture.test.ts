@@ -1,0 +1,43 @@
+import { join } from "node:path";
+import { describe, expect, it } from "@jest/globals";
+import { parse } from "../build/syntax.ts";
+import { readTree } from "../build/tree.ts";
+import { codeRules } from "./architecture/code.ts";
+import { layerRules } from "./architecture/layers.ts";
+import { stateRules } from "./architecture/state.ts";
+import { textRules } from "./architecture/text.ts";
+import type { Rule, Tree } from "./architecture/rule.ts";
+import type { Files } from "../build/syntax.ts";
+
+const rules: readonly Rule[] = [
+  ...layerRules,
+  ...codeRules,
+  ...stateRules,
+  ...textRules(join(import.meta.dirname, "..")),
+];
+
+function treeOf(files: Files): Tree {
+  return { files, sources: parse(files) };
+}
+
+describe("the architecture", () => {
+  const tree = treeOf(readTree());
+
+  it("is read from the real sources", () => {
+    expect(tree.sources.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(["adapters/storage.ts", "config/configuration.ts", "lib/errors.ts"]),
+    );
+    expect(tree.sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(100);
+  });
+
+  it.each(rules.map((rule) => [rule.says, rule] as const))("%s", (_says, rule) => {
+    expect(rule.check(tree)).toEqual([]);
+  });
+});
+
+describe("each rule finds what breaks it, and nothing beside", () => {
+  it.each(rules.map((rule) => [rule.says, rule] as const))("%s", (_says, rule) => {
+    expect(rule.finds.length).toBeGreaterThan(0);
+    expect(rule.check(treeOf(new Map(Object.entries(rule.planted))))).toEqual(rule.finds);
+  });
+});

@@ -1,0 +1,181 @@
+import {
+  isBinaryExpression,
+  isCallExpression,
+  isElementAccessExpression,
+  isExportDeclaration,
+  isIdentifier,
+  isPropertyAccessExpression,
+  SyntaxKind,
+} from "typescript/unstable/ast";
+import type { Node } from "typescript/unstable/ast";
+import { lineOf, walk } from "../../build/syntax.ts";
+import type { Source } from "../../build/syntax.ts";
+import { isProduct } from "./rule.ts";
+import type { Rule } from "./rule.ts";
+
+/** The one file that reads `process.env`; plain scripts that run before the first install may as well. */
+const ENVIRONMENT = "config/environment.ts";
+
+/** Lines of a source where `test` says what is wrong with a node. */
+export function report(source: Source, test: (node: Node) => string | undefined): string[] {
+  const found: string[] = [];
+  walk(source.tree, (node) => {
+    const what = test(node);
+    if (what !== undefined) found.push(`${source.path}:${lineOf(source.tree, node)} ${what}`);
+  });
+  return found;
+}
+
+/** `Thing.prototype`, however it is spelled. */
+function isPrototype(node: Node): boolean {
+  if (isPropertyAccessExpression(node)) return node.name.text === "prototype";
+  if (isElementAccessExpression(node)) return /^(["'`])prototype\1$/.test(node.argumentExpression.getText());
+  return isCallExpression(node) && node.expression.getText() === "Object.getPrototypeOf";
+}
+
+/** Functions of `Object` and `Reflect` that write to their first argument. */
+export const WRITES: ReadonlySet<string> = new Set([
+  "assign",
+  "defineProperty",
+  "defineProperties",
+  "setPrototypeOf",
+  "set",
+  "deleteProperty",
+]);
+
+/** Whether a node changes a prototype: by assignment, or through `Object` or `Reflect`. */
+function patches(node: Node): boolean {
+  if (isBinaryExpression(node) && node.operatorToken.kind === SyntaxKind.EqualsToken) {
+    const { left } = node;
+    const target =
+      isPropertyAccessExpression(left) || isElementAccessExpression(left) ? left.expression : left;
+    return isPrototype(target) || isPrototype(left);
+  }
+  if (!isCallExpression(node) || !isPropertyAccessExpression(node.expression)) return false;
+  const [target] = node.arguments;
+  const { expression, name } = node.expression;
+  const writes =
+    isIdentifier(expression) && ["Object", "Reflect"].includes(expression.text) && WRITES.has(name.text);
+  return writes && target !== undefined && isPrototype(target);
+}
+
+/** Files that reach into oidc-provider: by a deep import, or by changing a prototype. */
+function inside(source: Source): string[] {
+  const deep = source.imports
+    .filter(({ specifier }) => /^oidc-provider\/(?!package\.json$)/.test(specifier))
+    .map(({ specifier, line }) => `${source.path}:${line} ${specifier}`);
+  return [...deep, ...report(source, (node) => (patches(node) ? "changes a prototype" : undefined))];
+}
+
+/** `process.env` in all its forms, the import of `env` from `node:process` included. */
+function readsEnvironment(node: Node): boolean {
+  if (isPropertyAccessExpression(node) && node.name.text === "env")
+    return ["process", "globalThis.process"].includes(node.expression.getText());
+  if (isElementAccessExpression(node))
+    return (
+      node.expression.getText() === "process" && /^(["'`])env\1$/.test(node.argumentExpression.getText())
+    );
+  const text = node.getText();
+  return (
+    (node.kind === SyntaxKind.ImportDeclaration && /\benv\b[^;]*["'](?:node:)?process["']/.test(text)) ||
+    (node.kind === SyntaxKind.VariableDeclaration && /^\{[^}]*\benv\b[^}]*\}\s*=\s*process$/.test(text))
+  );
+}
+
+export const codeRules: readonly Rule[] = [
+  {
+    says: "no value is of type any",
+    check: (tree) =>
+      tree.sources.flatMap((source) =>
+        report(source, (node) => (node.kind === SyntaxKind.AnyKeyword ? "any" : undefined)),
+      ),
+    planted: {
+      "lib/a.ts":
+        "// any\nconst any = 1 as any;\nexport const f = (x: any[]): unknown => x;\nconst text = 'any: any';",
+    },
+    finds: ["lib/a.ts:2 any", "lib/a.ts:3 any"],
+  },
+  {
+    says: "an index.ts only re-exports",
+    check: (tree) =>
+      tree.sources
+        .filter(({ path }) => /(?:^|\/)index\.ts$/.test(path) && isProduct(path))
+        .flatMap((source) =>
+          source.tree.statements
+            .filter((each) => !(isExportDeclaration(each) && each.moduleSpecifier !== undefined))
+            .map((each) => `${source.path}:${lineOf(source.tree, each)}`),
+        ),
+    planted: {
+      "lib/index.ts":
+        '/** Doc. */\nexport { a } from "./a.ts";\nexport type * from "./b.ts";\nexport const c = 1;\nimport "./d.ts";',
+      "adapters/index.ts": 'import { a } from "./a.ts";\nexport { a };',
+      "lib/a.ts": "export const a = 1;",
+    },
+    finds: ["lib/index.ts:4", "lib/index.ts:5", "adapters/index.ts:1", "adapters/index.ts:2"],
+  },
+  {
+    says: "process.env is read in one file",
+    check: (tree) =>
+      tree.sources
+        .filter(({ path }) => path.endsWith(".ts") && path !== ENVIRONMENT && !path.startsWith("test/"))
+        .flatMap((source) => report(source, (node) => (readsEnvironment(node) ? "process.env" : undefined))),
+    planted: {
+      "lib/a.ts":
+        '// process.env\nconst a = process.env.HOME;\nconst b = process["env"];\nconst c = globalThis.process.env;\nconst d = "process.env";',
+      "lib/b.ts": 'import { env } from "node:process";\nconst { env: e } = process;\nconst f = settings.env;',
+      "config/environment.ts": "export const e = process.env;",
+      "setup.mjs": "const e = process.env;",
+    },
+    finds: [
+      "lib/a.ts:2 process.env",
+      "lib/a.ts:3 process.env",
+      "lib/a.ts:4 process.env",
+      "lib/b.ts:1 process.env",
+      "lib/b.ts:2 process.env",
+    ],
+  },
+  {
+    says: "one file at most reaches into oidc-provider and changes prototypes",
+    check: (tree) => {
+      const found = tree.sources.filter(({ path }) => isProduct(path)).map(inside);
+      const files = found.filter((lines) => lines.length > 0);
+      return files.length > 1 ? files.flat() : [];
+    },
+    planted: {
+      "compat/a.ts": 'import("oidc-provider/lib/helpers/x.js");\nProvider.prototype.callback = f;',
+      "compat/b.ts":
+        'Object.defineProperty(Provider.prototype, "x", {});\nObject.assign(Object.getPrototypeOf(p), q);\nP["prototype"].x = 1;',
+      "compat/c.ts":
+        'import { Provider } from "oidc-provider";\nconst p = Provider.prototype.callback;\nObject.assign({}, Provider.prototype);',
+      "test/a.test.ts": 'import "oidc-provider/lib/x.js";',
+    },
+    finds: [
+      "compat/a.ts:1 oidc-provider/lib/helpers/x.js",
+      "compat/a.ts:2 changes a prototype",
+      "compat/b.ts:1 changes a prototype",
+      "compat/b.ts:2 changes a prototype",
+      "compat/b.ts:3 changes a prototype",
+    ],
+  },
+  {
+    says: "no test runs alone, and none is left out without saying so",
+    check: (tree) =>
+      tree.sources
+        .filter(({ path }) => path.startsWith("test/"))
+        .flatMap((source) =>
+          report(source, (node) =>
+            isPropertyAccessExpression(node) &&
+            isIdentifier(node.expression) &&
+            /^(?:it|test|describe)$/.test(node.expression.text) &&
+            /^(?:only|todo|failing)$/.test(node.name.text)
+              ? node.getText()
+              : undefined,
+          ),
+        ),
+    planted: {
+      "test/a.test.ts":
+        'it.only("a", f);\ndescribe.only.each([])("b", f);\nit.todo("c");\nit.each([])("d", f);\nfdescribe.x;\nconst text = "it.only()";',
+    },
+    finds: ["test/a.test.ts:1 it.only", "test/a.test.ts:2 describe.only", "test/a.test.ts:3 it.todo"],
+  },
+];

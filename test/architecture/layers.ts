@@ -1,0 +1,240 @@
+import { dirname, join } from "node:path/posix";
+import type { Import, Source } from "../../build/syntax.ts";
+import { isProduct } from "./rule.ts";
+import type { Rule, Tree } from "./rule.ts";
+
+/** A room may import from itself and from rooms on lower floors; the entry points and tools are at the top. */
+interface Room {
+  readonly name: string;
+  readonly floor: number;
+  readonly holds: RegExp;
+}
+
+/** The first row that fits a path is its room. */
+const ROOMS: readonly Room[] = [
+  { name: "examples", floor: 9, holds: /^examples\// },
+  { name: "bench", floor: 9, holds: /^bench\// },
+  { name: "tests and tools", floor: 9, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
+  { name: "entry points", floor: 8, holds: /^(?:lib\/(?:index|testing)|notifier\/main)\.ts$/ },
+  { name: "composition root", floor: 7, holds: /^lib\/(?:service|provider|seed)\.ts$/ },
+  { name: "plan", floor: 3, holds: /^notifier\/plan\.ts$/ },
+  { name: "compat", floor: 6, holds: /^compat\// },
+  { name: "interactions", floor: 6, holds: /^interactions\// },
+  { name: "notifier", floor: 6, holds: /^notifier\// },
+  { name: "lib/protocol", floor: 5, holds: /^lib\/protocol\// },
+  { name: "lib/domain", floor: 4, holds: /^lib\/domain\// },
+  { name: "adapters", floor: 2, holds: /^adapters\// },
+  { name: "config", floor: 1, holds: /^config\// },
+  { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/ },
+];
+
+const PUBLIC =
+  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/environment)\.ts$/;
+/** Where `process.env` is read; only entry points, examples and tools may ask for it. */
+const ENVIRONMENT = "config/environment.ts";
+
+/** The packages that are loaded when their backend is chosen, and the folders that may name them. */
+const DRIVERS: Readonly<Record<string, RegExp>> = {
+  mongodb: /^adapters\/mongodb\//,
+  ioredis: /^(?:adapters\/redis|notifier\/bullmq)\//,
+  bullmq: /^notifier\/bullmq\//,
+};
+
+interface Edge {
+  readonly from: string;
+  readonly to: string;
+  readonly import: Import;
+}
+
+/** Imports of our own files, with the path from the root that they lead to. */
+function edges(tree: Tree): Edge[] {
+  return tree.sources.flatMap(({ path, imports }) =>
+    imports
+      .filter(({ specifier }) => specifier.startsWith("."))
+      .map((each) => ({ from: path, to: join(dirname(path), each.specifier), import: each })),
+  );
+}
+
+const at = (edge: Edge): string => `${edge.from}:${edge.import.line}`;
+
+function roomOf(path: string): Room | undefined {
+  return ROOMS.find(({ holds }) => holds.test(path));
+}
+
+function points(edge: Edge): string | undefined {
+  const from = roomOf(edge.from);
+  const to = roomOf(edge.to);
+  if (from === undefined || to === undefined) return `${at(edge)} ${edge.to} is in no room`;
+  if (from === to || to.floor < from.floor) return undefined;
+  return `${at(edge)} ${from.name} → ${to.name}: ${edge.to}`;
+}
+
+/** The folder of a backend: `adapters/sqlite` of `adapters/sqlite/storage.ts`. */
+function backend(path: string): string | undefined {
+  return /^(adapters\/[^/]+)\//.exec(path)?.[1];
+}
+
+function packageOf(specifier: string): string {
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/** Every import that leads back to where it came from: one line for each closed round. */
+function cycles(tree: Tree): string[] {
+  const next = Map.groupBy(edges(tree), ({ from }) => from);
+  const done = new Set<string>();
+  const found: string[] = [];
+  const visit = (path: string, way: readonly string[]): void => {
+    const start = way.indexOf(path);
+    if (start !== -1) found.push([...way.slice(start), path].join(" → "));
+    if (start !== -1 || done.has(path)) return;
+    for (const { to } of next.get(path) ?? []) visit(to, [...way, path]);
+    done.add(path);
+  };
+  for (const { path } of tree.sources) visit(path, []);
+  return found;
+}
+
+function wrongDriver(source: Source, { specifier, kind, line }: Import): string | undefined {
+  const folder = DRIVERS[packageOf(specifier)];
+  if (folder === undefined || !isProduct(source.path)) return undefined;
+  if (!folder.test(source.path))
+    return `${source.path}:${line} ${specifier} outside the folder of its backend`;
+  return kind === "value" ? `${source.path}:${line} ${specifier} is loaded before it is chosen` : undefined;
+}
+
+const present = (found: string | undefined): found is string => found !== undefined;
+
+export const layerRules: readonly Rule[] = [
+  {
+    says: "every import of our own leads to a file, by its full name",
+    check: (tree) =>
+      edges(tree)
+        .filter(({ to }) => !tree.files.has(to))
+        .map((edge) => `${at(edge)} ${edge.import.specifier}`),
+    planted: {
+      "lib/a.ts": 'import "./b.ts";\nimport "./b.js";\nexport * from "./gone.ts";\nimport("../lib/b.ts");',
+      "lib/b.ts": "// import './gone.ts'\nconst text = \"import './gone.ts'\";",
+    },
+    finds: ["lib/a.ts:2 ./b.js", "lib/a.ts:3 ./gone.ts"],
+  },
+  {
+    says: "imports point down, never up or sideways, type imports and dynamic ones included",
+    check: (tree) => edges(tree).map(points).filter(present),
+    planted: {
+      "compat/a.ts": 'import type { X } from "../interactions/b.ts";\nimport "../lib/domain/c.ts";',
+      "interactions/b.ts": 'const later = () => import("../notifier/d.ts");',
+      "lib/domain/c.ts": 'import "../../notifier/plan.ts";\ntype X = import("../../compat/a.ts").X;',
+      "notifier/d.ts": 'export { x } from "../lib/service.ts";\nimport "./plan.ts";',
+      "notifier/plan.ts": 'import type { X } from "../lib/domain/c.ts";',
+      "lib/service.ts": 'import "../compat/a.ts";\nimport "./index.ts";',
+      "lib/errors.ts": 'import "../config/e.ts";\nimport "./clock.ts";',
+      "config/e.ts": 'import "../adapters/f.ts";',
+      "adapters/f.ts": 'import "../config/e.ts";\nimport "../somewhere/g.ts";',
+    },
+    finds: [
+      "compat/a.ts:1 compat → interactions: interactions/b.ts",
+      "interactions/b.ts:1 interactions → notifier: notifier/d.ts",
+      "lib/domain/c.ts:2 lib/domain → compat: compat/a.ts",
+      "notifier/d.ts:1 notifier → composition root: lib/service.ts",
+      "notifier/plan.ts:1 plan → lib/domain: lib/domain/c.ts",
+      "lib/service.ts:2 composition root → entry points: lib/index.ts",
+      "lib/errors.ts:1 leaves → config: config/e.ts",
+      "config/e.ts:1 config → adapters: adapters/f.ts",
+      "adapters/f.ts:2 somewhere/g.ts is in no room",
+    ],
+  },
+  {
+    says: "no imports in a circle, not even of types",
+    check: cycles,
+    planted: {
+      "lib/a.ts": 'import "./b.ts";\nimport "./c.ts";',
+      "lib/b.ts": 'export type { C } from "./c.ts";',
+      "lib/c.ts": 'import type { A } from "./a.ts";\nimport "./d.ts";',
+      "lib/d.ts": 'import "./e.ts";',
+      "lib/e.ts": "",
+    },
+    finds: ["lib/a.ts → lib/b.ts → lib/c.ts → lib/a.ts"],
+  },
+  {
+    says: "a storage backend does not know another one",
+    check: (tree) =>
+      edges(tree)
+        .filter(({ from, to }) => backend(from) !== undefined && backend(to) !== undefined)
+        .filter(({ from, to }) => backend(from) !== backend(to))
+        .map((edge) => `${at(edge)} ${edge.to}`),
+    planted: {
+      "adapters/redis/a.ts": 'import "../sqlite/b.ts";\nimport "./c.ts";\nimport "../storage.ts";',
+      "adapters/open.ts": 'import("./sqlite/b.ts");',
+    },
+    finds: ["adapters/redis/a.ts:1 adapters/sqlite/b.ts"],
+  },
+  {
+    says: "the plan of notifications imports nothing but types",
+    check: (tree) =>
+      tree.sources
+        .filter(({ path }) => path === "notifier/plan.ts")
+        .flatMap(({ path, imports }) =>
+          imports
+            .filter(({ kind }) => kind !== "type")
+            .map((each) => `${path}:${each.line} ${each.specifier}`),
+        ),
+    planted: {
+      "notifier/plan.ts":
+        'import type { A } from "../adapters/a.ts";\nimport { type B } from "node:fs";\nimport { c, type D } from "zod";',
+    },
+    finds: ["notifier/plan.ts:2 node:fs", "notifier/plan.ts:3 zod"],
+  },
+  {
+    says: "examples and benchmarks use the public interface only",
+    check: (tree) =>
+      edges(tree)
+        .filter(({ from }) => /^(?:examples|bench)\//.test(from))
+        .filter(({ to }) => isProduct(to) && !PUBLIC.test(to))
+        .map((edge) => `${at(edge)} ${edge.to}`),
+    planted: {
+      "examples/a/main.ts":
+        'import "../../lib/index.ts";\nimport "../../lib/service.ts";\nimport "./own.ts";',
+      "bench/b.ts": 'import type { X } from "../adapters/storage.ts";\nimport "../adapters/index.ts";',
+    },
+    finds: ["examples/a/main.ts:2 lib/service.ts", "bench/b.ts:1 adapters/storage.ts"],
+  },
+  {
+    says: "only entry points ask for the environment",
+    check: (tree) =>
+      edges(tree)
+        .filter(
+          ({ from, to }) => to === ENVIRONMENT && isProduct(from) && roomOf(from)?.name !== "entry points",
+        )
+        .map(at),
+    planted: {
+      "lib/service.ts": 'import "../config/environment.ts";',
+      "notifier/main.ts": 'import "../config/environment.ts";',
+      "examples/a/main.ts": 'import "../../config/environment.ts";',
+    },
+    finds: ["lib/service.ts:1"],
+  },
+  {
+    says: "driver packages are named in the folders of their backends only, and loaded when they are chosen",
+    check: (tree) =>
+      tree.sources.flatMap((source) =>
+        source.imports.map((each) => wrongDriver(source, each)).filter(present),
+      ),
+    planted: {
+      "adapters/mongodb/a.ts":
+        'import { MongoClient } from "mongodb";\nimport type { Db } from "mongodb";\nconst open = () => import("mongodb");',
+      "adapters/redis/a.ts": 'const open = () => import("ioredis");\nimport "bullmq";',
+      "lib/service.ts":
+        'import type { Redis } from "ioredis";\nimport("mongodb/lib/x.js");\nimport "mongodb-uri";',
+      "test/a.test.ts": 'import { MongoClient } from "mongodb";',
+    },
+    finds: [
+      "adapters/mongodb/a.ts:1 mongodb is loaded before it is chosen",
+      "adapters/redis/a.ts:2 bullmq outside the folder of its backend",
+      "lib/service.ts:1 ioredis outside the folder of its backend",
+      "lib/service.ts:2 mongodb/lib/x.js outside the folder of its backend",
+    ],
+  },
+];

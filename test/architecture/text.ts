@@ -1,0 +1,160 @@
+import { isSource } from "../../build/syntax.ts";
+import { isProduct } from "./rule.ts";
+import type { Rule, Tree } from "./rule.ts";
+
+const MAX_LINES = 300;
+const SAYS_NOTHING = /^(?:utils?|helpers?|commons?|misc|shared|types?)$/i;
+
+/** Written so that this file does not find itself. */
+const EXCUSES =
+  /(?:ox|es|ts|bio)lint[-]disable|@ts[-](?:ignore|nocheck|expect-error)|(?:biome|prettier|oxfmt)[-]ignore|(?:istanbul|c8|v8)[ ]ignore/;
+/** Parts of planted lines, for the same reason. */
+const OFF = "-disable";
+const TS = "@ts";
+const REGISTRY = "registry";
+const HOME = "/home";
+const AI = "AI";
+
+/** What belongs to a machine or to how the work is done, never to the project. */
+const FOREIGN: Readonly<Record<string, RegExp>> = {
+  "a path of one machine": /(?<![\w.~{}$)-])\/(?:home|Users|root|work|workspace)\/[\w.-]/,
+  "a package registry": /\b(?:registry\.[\w-]+\.(?:org|com|io|net)|[\w-]+\.(?:jfrog|pkg)\.\w+)\b/i,
+  "how the work is done":
+    /\b(?:as[ ]an AI|AI[- ](?:assistant|generated|session)|language[ ]model|sub-?agents?|coding[ ]agent|brief[.]md)\b/i,
+};
+
+/** The lock file names the public registry in every entry, as npm writes it. */
+const LOCK = "package-lock.json";
+const LOCKED = /"resolved": "https:\/\/registry\.npmjs\.org\//;
+
+function lines(tree: Tree, test: (line: string, path: string) => string | undefined): string[] {
+  return [...tree.files].flatMap(([path, text]) =>
+    text.split("\n").flatMap((line, index) => {
+      const what = test(line, path);
+      return what === undefined ? [] : [`${path}:${index + 1} ${what}`];
+    }),
+  );
+}
+
+function lengthOf(text: string): number {
+  return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
+}
+
+/** Parts of a path that say nothing: of folders, and of file names up to the first dot. */
+function emptyName(path: string): string | undefined {
+  return path.split("/").find((part) => SAYS_NOTHING.test(part.split(".")[0] ?? ""));
+}
+
+/** Spaces in place of text, so that lines stay where they are. */
+function blank(text: string): string {
+  return text.replaceAll(/[^\n]/g, " ");
+}
+
+/** Why a template breaks the rule: raw output, or text for people that is not in a locale file. */
+function templateFaults(path: string, text: string): string[] {
+  const at = (index: number): string => `${path}:${text.slice(0, index).split("\n").length}`;
+  const raw = [...text.matchAll(/<%-(?!\s*include\(\s*(["'])[\w./-]+\1)/g)].map(
+    ({ index }) => `${at(index)} <%-`,
+  );
+  const left = text
+    .replaceAll(/<%[\s\S]*?%>/g, blank)
+    .replaceAll(/<!--[\s\S]*?-->/g, blank)
+    .replaceAll(/<style\b[\s\S]*?<\/style>/gi, blank);
+  const attributes = [...left.matchAll(/\b(?:title|alt|placeholder|aria-label)="[^"]*\p{L}[^"]*"/gu)];
+  const shown = left.replaceAll(/<[^>]*>/g, blank).replaceAll(/&[a-z]+;/g, blank);
+  const words = [...shown.matchAll(/\p{L}.*?(?= {2}|$)/gmu)];
+  const scripts = [...left.matchAll(/<script\b(?![^>]*\bsrc=)|\son\w+=/gi)].map(
+    ({ index }) => `${at(index)} script`,
+  );
+  return [
+    ...raw,
+    ...[...attributes, ...words].map(({ index, 0: found }) => `${at(index)} text: ${found.trim()}`),
+    ...scripts,
+  ];
+}
+
+/** @param checkout the folder where the project lies on this machine. */
+export function textRules(checkout: string): readonly Rule[] {
+  return [
+    {
+      says: `no file has more than ${MAX_LINES} lines`,
+      check: (tree) =>
+        [...tree.files]
+          .filter(([path, text]) => (isSource(path) || path.endsWith(".ejs")) && lengthOf(text) > MAX_LINES)
+          .map(([path, text]) => `${path}:${lengthOf(text)}`),
+      planted: {
+        "lib/a.ts": "\n".repeat(300),
+        "lib/b.ts": "\n".repeat(301),
+        "interactions/views/c.ejs": `${"\n".repeat(300)}x`,
+        "interactions/locales/en.json": "\n".repeat(400),
+      },
+      finds: ["lib/b.ts:301", "interactions/views/c.ejs:301"],
+    },
+    {
+      says: "no file or folder has a name that says nothing",
+      check: (tree) =>
+        [...tree.files.keys()].filter((path) => emptyName(path) !== undefined).map((path) => `${path}:1`),
+      planted: {
+        "lib/utils.ts": "",
+        "lib/helpers/a.ts": "",
+        "lib/token-types.ts": "",
+        "test/types.test.ts": "",
+        "docs/shared.md": "",
+        "lib/grant-types/b.ts": "",
+      },
+      finds: ["lib/utils.ts:1", "lib/helpers/a.ts:1", "test/types.test.ts:1", "docs/shared.md:1"],
+    },
+    {
+      says: "no comment switches a check off",
+      check: (tree) => lines(tree, (line) => EXCUSES.exec(line)?.[0]),
+      planted: {
+        "lib/a.ts": `// oxlint${OFF}-next-line x\nconst a = 1; // ${TS}-expect-error\n// disable oxlint`,
+        "lib/b.mjs": `/* eslint${OFF} */`,
+      },
+      finds: [`lib/a.ts:1 oxlint${OFF}`, `lib/a.ts:2 ${TS}-expect-error`, `lib/b.mjs:1 eslint${OFF}`],
+    },
+    {
+      says: "templates print with <%= only, and what people read is in the locale files",
+      check: (tree) =>
+        [...tree.files]
+          .filter(([path]) => path.endsWith(".ejs") && isProduct(path))
+          .flatMap(([path, text]) => templateFaults(path, text)),
+      planted: {
+        "interactions/views/a.ejs": [
+          '<!doctype html><html lang="<%= locale %>"><style>p { color: red }</style>',
+          "<p class=\"note\"><%= t('a > b') %>&nbsp;</p><%- body %>",
+          "<p>Hello</p><% if (x) { %><b>·</b><% } %><%- include('part', { y }) %>",
+          '<input placeholder="Name" name="username" title="<%= t("x") %>"><button onclick="go()"></button>',
+        ].join("\n"),
+      },
+      finds: [
+        "interactions/views/a.ejs:2 <%-",
+        'interactions/views/a.ejs:4 text: placeholder="Name"',
+        "interactions/views/a.ejs:3 text: Hello",
+        "interactions/views/a.ejs:4 script",
+      ],
+    },
+    {
+      says: "nothing names a machine, a package registry or how the work is done",
+      check: (tree) =>
+        lines(tree, (line, path) => {
+          if (path === LOCK && LOCKED.test(line)) return undefined;
+          if (checkout.split("/").length > 2 && line.includes(`${checkout}/`))
+            return "the folder of this checkout";
+          return Object.keys(FOREIGN).find((what) => FOREIGN[what]?.test(line));
+        }),
+      planted: {
+        "docs/a.md": `see ${HOME}/ada/x\nhttps://example.com/home/page\nnpm from ${REGISTRY}.example.org\n`,
+        "docs/b.md": `an ${AI} assistant wrote this\nthe user agent and the session\n${checkout}/lib`,
+        "package-lock.json": `"resolved": "https://${REGISTRY}.npmjs.org/x"\n"resolved": "http://${REGISTRY}.other.org/x"`,
+      },
+      finds: [
+        "docs/a.md:1 a path of one machine",
+        "docs/a.md:3 a package registry",
+        "docs/b.md:1 how the work is done",
+        "docs/b.md:3 the folder of this checkout",
+        "package-lock.json:2 a package registry",
+      ],
+    },
+  ];
+}
