@@ -1,0 +1,18 @@
+// `npm run build`: puts what is neither compiled nor imported (templates, texts, styles) beside the compiled files.
+// Usage: node build/copy-assets.mjs [OUT_DIR], by default `dist`.
+import { cpSync, readdirSync } from "node:fs";
+import { extname, join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const out = process.argv[2] ?? join(root, "dist");
+/** The folders that tsconfig.build.json compiles. */
+const FOLDERS = ["lib", "adapters", "interactions", "compat", "notifier", "config"];
+const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
+
+for (const folder of FOLDERS) {
+  for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !ASSETS.has(extname(entry.name))) continue;
+    const from = join(entry.parentPath, entry.name);
+    cpSync(from, join(out, from.slice(root.length)));
+  }
+}
