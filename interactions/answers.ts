@@ -1,0 +1,90 @@
+/** Answers a request with a page: body, status and all headers in one place. */
+import { securityHeaders } from "../lib/security-headers.ts";
+import type { LanguageWishes } from "./choose-locale.ts";
+import type { Pages } from "./pages.ts";
+
+/** What an answer needs of a Koa context. */
+export interface AnswerContext extends LanguageWishes {
+  status: number;
+  type: string;
+  body: unknown;
+  set(field: string, value: string): void;
+  /** `deployment` says whether the browser is to stay on https. */
+  readonly state: { readonly deployment: { readonly secure: boolean } };
+}
+
+/** A page with its status. */
+export interface PageAnswer {
+  readonly status: number;
+  readonly html: string;
+  /** Seconds, for `Retry-After`. */
+  readonly retryAfter?: number;
+}
+
+/** An error that a page shows. */
+export interface ErrorAnswer {
+  readonly status: number;
+  /** Code of RFC 6749 and the like, or `rate_limited`. */
+  readonly error: string;
+  /** Technical, in English. */
+  readonly description?: string;
+  /** Seconds, for `Retry-After` and the text of `rate_limited`. */
+  readonly retryAfter?: number;
+  /** `ui_locales` of the request. */
+  readonly uiLocales?: string;
+}
+
+/** The pages that other parts of the service answer with. */
+export interface Answers {
+  /** 200: asks whether to sign out; a form to `action` with the hidden field `xsrf` and the choice `logout`. */
+  confirmLogout(ctx: AnswerContext, form: { readonly action: string; readonly xsrf: string }): Promise<void>;
+  /** 200, after signing out. */
+  loggedOut(ctx: AnswerContext): Promise<void>;
+  error(ctx: AnswerContext, answer: ErrorAnswer): Promise<void>;
+  /** 400, or 403 for a form that is not ours; `action` is the interaction's path while it can still go on. */
+  startAgain(
+    ctx: AnswerContext,
+    answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
+  ): Promise<void>;
+  /** 503 with `Retry-After`. */
+  unavailable(ctx: AnswerContext, retryAfter: number): Promise<void>;
+}
+
+/** Sends a page with the headers that every page carries. */
+export function sendPage(
+  ctx: AnswerContext,
+  { styleHash }: Pick<Pages, "styleHash">,
+  { status, html, retryAfter }: PageAnswer,
+): void {
+  ctx.status = status;
+  ctx.type = "text/html; charset=utf-8";
+  ctx.body = html;
+  securityHeaders(ctx, { styleHash, secure: ctx.state.deployment.secure });
+  if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
+}
+
+/** The answers made of these pages, in the language of each browser. */
+export function createAnswers(pages: Pages): Answers {
+  return {
+    async confirmLogout(ctx, { action, xsrf }) {
+      const html = await pages.logout({ locale: pages.localeOf(ctx), action, xsrf });
+      sendPage(ctx, pages, { status: 200, html });
+    },
+    async loggedOut(ctx) {
+      sendPage(ctx, pages, { status: 200, html: await pages.loggedOut({ locale: pages.localeOf(ctx) }) });
+    },
+    async error(ctx, { status, uiLocales, ...shown }) {
+      const html = await pages.error({ locale: pages.localeOf(ctx, uiLocales), ...shown });
+      const { retryAfter } = shown;
+      sendPage(ctx, pages, { status, html, ...(retryAfter !== undefined && { retryAfter }) });
+    },
+    async startAgain(ctx, { status = 400, uiLocales, ...shown } = {}) {
+      const html = await pages.startAgain({ locale: pages.localeOf(ctx, uiLocales), ...shown });
+      sendPage(ctx, pages, { status, html });
+    },
+    async unavailable(ctx, retryAfter) {
+      const html = await pages.unavailable({ locale: pages.localeOf(ctx) });
+      sendPage(ctx, pages, { status: 503, html, retryAfter });
+    },
+  };
+}

@@ -1,0 +1,154 @@
+/** GET and POST of `{base}/interaction/<id>`: one address for the login form and the consent form. */
+import { ConditionFailed } from "../lib/errors.ts";
+import { securityHeaders } from "../lib/security-headers.ts";
+import { createAnswers, sendPage } from "./answers.ts";
+import type { InteractionContext, InteractionFlow, RunningInteraction } from "./flow.ts";
+import { isFromHere, isSameToken } from "./forgery.ts";
+import type { LoginField, LoginProblem } from "./page-locals.ts";
+import type { Pages } from "./pages.ts";
+
+/** A submitted form: each name once. */
+export type Form = ReadonlyMap<string, string>;
+
+/** What the handlers work with. */
+export interface InteractionParts {
+  readonly flow: InteractionFlow;
+  readonly pages: Pages;
+  /** Reads the body; rejects what is repeated, too large or malformed with an error whose `status` is 400. */
+  readonly readForm: (ctx: InteractionContext) => Promise<Form>;
+}
+
+/** Koa handlers; `ctx.state` must hold what {@link InteractionContext} says. Faults of a store pass through. */
+export interface InteractionHandlers {
+  /** GET: 200 with the form, 400 "start again" when there is no such interaction in this browser. */
+  show(ctx: InteractionContext): Promise<void>;
+  /**
+   * POST: 303 when the step is done; 400 and the form again for a wrong or missing password; 429 when there were
+   * too many tries; 403 "start again" for a form that is not ours; 400 for a form that can't be read.
+   */
+  submit(ctx: InteractionContext): Promise<void>;
+}
+
+/** How a running step goes on: to another address, or with a page. */
+type Step = (ctx: InteractionContext, running: RunningInteraction, form: Form) => Promise<void>;
+
+/** The handlers over a flow: they know forms and pages, and nothing of OAuth. */
+export function createInteractionHandlers(parts: InteractionParts): InteractionHandlers {
+  const { flow, pages } = parts;
+  const answers = createAnswers(pages);
+  const steps: Readonly<Record<RunningInteraction["prompt"], Step>> = {
+    login: loginStep(parts),
+    consent: consentStep(parts),
+  };
+  return {
+    async show(ctx) {
+      const running = await flow.find(ctx, ctx.state.interactionUid);
+      if (running === undefined) return answers.startAgain(ctx);
+      if (running.prompt === "consent") return showConsent(pages, ctx, running);
+      return showLogin(pages, ctx, running, { status: 200, username: running.loginHint ?? "" });
+    },
+    async submit(ctx) {
+      const running = await flow.find(ctx, ctx.state.interactionUid);
+      if (running === undefined) return answers.startAgain(ctx);
+      const { action, uiLocales } = running;
+      const notOurs = { status: 403, action, ...(uiLocales !== undefined && { uiLocales }) } as const;
+      if (!isFromHere(ctx)) return answers.startAgain(ctx, notOurs);
+      const form = await readable(parts, ctx);
+      if (form === undefined) return unusable(pages, ctx, running);
+      if (!isSameToken(running.csrf, form.get("csrf") ?? "")) return answers.startAgain(ctx, notOurs);
+      try {
+        return await steps[running.prompt](ctx, running, form);
+      } catch (error) {
+        if (error instanceof ConditionFailed) return answers.startAgain(ctx);
+        throw error;
+      }
+    },
+  };
+}
+
+function loginStep({ flow, pages }: InteractionParts): Step {
+  return async (ctx, running, form) => {
+    const username = form.get("username") ?? "";
+    const password = form.get("password") ?? "";
+    const fields: LoginField[] = [];
+    if (username.trim() === "") fields.push("username");
+    if (password === "") fields.push("password");
+    // Before the flow is asked: what is no guess takes no rate-limit point.
+    if (fields.length > 0) {
+      return showLogin(pages, ctx, running, { status: 400, username, problem: { kind: "missing", fields } });
+    }
+    const outcome = await flow.signIn(ctx, running, { username, password });
+    if (outcome.kind === "done") return goOn(ctx, outcome.location);
+    const status = outcome.kind === "limited" ? 429 : 400;
+    return showLogin(pages, ctx, running, { status, username, problem: outcome });
+  };
+}
+
+function consentStep({ flow, pages }: InteractionParts): Step {
+  return async (ctx, running, form) => {
+    const decision = form.get("decision");
+    if (decision === "allow") return goOn(ctx, await flow.allow(ctx, running));
+    if (decision === "deny") return goOn(ctx, await flow.deny(ctx, running));
+    return unusable(pages, ctx, running);
+  };
+}
+
+/** 303: the browser goes on with GET and never sends the password along. */
+function goOn(ctx: InteractionContext, location: string): void {
+  ctx.redirect(location);
+  ctx.status = 303;
+  securityHeaders(ctx, { secure: ctx.state.deployment.secure });
+}
+
+async function showLogin(
+  pages: Pages,
+  ctx: InteractionContext,
+  { client, action, csrf, uiLocales }: RunningInteraction,
+  {
+    status,
+    ...shown
+  }: { readonly status: number; readonly username: string; readonly problem?: LoginProblem },
+): Promise<void> {
+  const locale = pages.localeOf(ctx, uiLocales);
+  const html = await pages.login({ locale, client: client.name, action, csrf, ...shown });
+  const { problem } = shown;
+  sendPage(ctx, pages, {
+    status,
+    html,
+    ...(problem?.kind === "limited" && { retryAfter: problem.retryAfter }),
+  });
+}
+
+async function showConsent(
+  pages: Pages,
+  ctx: InteractionContext,
+  { client, action, csrf, uiLocales, fields, account }: RunningInteraction,
+): Promise<void> {
+  const locale = pages.localeOf(ctx, uiLocales);
+  const who = account !== undefined && { account };
+  const html = await pages.consent({ locale, client: client.name, action, csrf, fields, ...who });
+  sendPage(ctx, pages, { status: 200, html });
+}
+
+function unusable(pages: Pages, ctx: InteractionContext, { uiLocales }: RunningInteraction): Promise<void> {
+  return createAnswers(pages).error(ctx, {
+    status: 400,
+    error: "invalid_request",
+    description: "the form was incomplete, repeated a field or was too large",
+    ...(uiLocales !== undefined && { uiLocales }),
+  });
+}
+
+/** The form, or `undefined` when the fault is in what was sent. */
+async function readable({ readForm }: InteractionParts, ctx: InteractionContext): Promise<Form | undefined> {
+  try {
+    return await readForm(ctx);
+  } catch (error) {
+    if (isClientFault(error)) return undefined;
+    throw error;
+  }
+}
+
+function isClientFault(error: unknown): boolean {
+  return typeof error === "object" && error !== null && "status" in error && error.status === 400;
+}

@@ -1,0 +1,126 @@
+/** The pages that a person sees: views, texts and look put together. */
+import { createHash } from "node:crypto";
+import type { InteractionSettings } from "../config/configuration.ts";
+import { ConfigurationError } from "../lib/errors.ts";
+import { chooseLocale, type LanguageWishes } from "./choose-locale.ts";
+import type {
+  ConsentLocals,
+  ErrorLocals,
+  LoginField,
+  LoginLocals,
+  LoginProblem,
+  LogoutLocals,
+  PageLocals,
+  StartAgainLocals,
+} from "./page-locals.ts";
+import { readTexts, type Translator } from "./texts.ts";
+import { readTheme } from "./theme.ts";
+import { type Locals, readViews } from "./views.ts";
+
+/** What the pages are made of; see `interactions` of the configuration. */
+export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme">;
+
+/** Each call is the HTML of one page; status and headers are the caller's, see `createAnswers`. */
+export interface Pages {
+  /** CSP source of the one style block of every page: `sha256-…`. */
+  readonly styleHash: string;
+  /** The locale for this browser: `ui_locales`, then `Accept-Language`, then the first configured one. */
+  localeOf(ctx: LanguageWishes, uiLocales?: string): string;
+  login(locals: LoginLocals): Promise<string>;
+  consent(locals: ConsentLocals): Promise<string>;
+  /** Asks whether to sign out. */
+  logout(locals: LogoutLocals): Promise<string>;
+  /** After signing out, when there is no address to go back to. */
+  loggedOut(locals: PageLocals): Promise<string>;
+  error(locals: ErrorLocals): Promise<string>;
+  startAgain(locals: StartAgainLocals): Promise<string>;
+  /** The 503 page. */
+  unavailable(locals: PageLocals): Promise<string>;
+}
+
+/** A problem as the views see it; the first of `fields` is where the link in the summary leads. */
+interface Problem {
+  readonly fields: readonly LoginField[];
+  readonly text: string;
+}
+
+const DEFAULT_WAIT = 60;
+
+/**
+ * Reads and compiles everything once; nothing is read from disk while a page is made.
+ * @throws ConfigurationError naming every missing text, wrong theme value, missing folder and broken view.
+ */
+export function createPages(settings: PageSettings): Pages {
+  const [first, ...others] = settings.locales;
+  if (first === undefined) throw new ConfigurationError(["config.interactions.locales: must not be empty"]);
+  const texts = readTexts(settings.locales, settings.copy);
+  const look = readTheme(settings.theme);
+  const views = readViews(settings.views, look.css);
+  const problems = [...texts.problems, ...look.problems, ...views.problems];
+  if (problems.length > 0) throw new ConfigurationError(problems);
+
+  const page = async (
+    view: string,
+    locale: string,
+    build: (t: Translator, service: string) => Locals,
+  ): Promise<string> => {
+    const t = texts.translators.get(locale);
+    if (t === undefined)
+      throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
+    const service = look.name ?? t("service.name");
+    const common = { t, locale, service, problems: [] };
+    return views.render(view, { ...common, ...build(t, service) });
+  };
+  return {
+    styleHash: `sha256-${createHash("sha256").update(views.style).digest("base64")}`,
+    localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
+    login: (locals) => page("login", locals.locale, (t) => loginLocals(t, locals)),
+    consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
+    logout: ({ locale, action, xsrf }) =>
+      page("logout", locale, (t) => ({ heading: t("logout.title"), action, xsrf })),
+    loggedOut: ({ locale }) => page("logged-out", locale, (t) => ({ heading: t("loggedOut.title") })),
+    error: (locals) => page("error", locals.locale, (t) => errorLocals(t, locals)),
+    startAgain: ({ locale, action = "" }) =>
+      page("start-again", locale, (t) => ({ heading: t("startAgain.title"), action })),
+    unavailable: ({ locale }) => page("unavailable", locale, (t) => ({ heading: t("unavailable.title") })),
+  };
+}
+
+function loginLocals(t: Translator, { client, action, csrf, username, problem }: LoginLocals): Locals {
+  const problems = problem === undefined ? [] : loginProblems(t, problem);
+  const problemsOf = (field: LoginField): string =>
+    problems.flatMap(({ fields }, i) => (fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
+  return { heading: t("login.title", { client }), client, action, csrf, username, problems, problemsOf };
+}
+
+function loginProblems(t: Translator, problem: LoginProblem): Problem[] {
+  if (problem.kind === "missing") {
+    return problem.fields.map((field) => ({ fields: [field], text: t(`login.problem.${field}`) }));
+  }
+  if (problem.kind === "wrong") {
+    return [{ fields: ["username", "password"], text: t("login.problem.wrong") }];
+  }
+  return [{ fields: [], text: t("login.problem.limited", { minutes: minutes(problem.retryAfter) }) }];
+}
+
+function consentLocals(t: Translator, { client, action, csrf, account = "", fields }: ConsentLocals): Locals {
+  const labels = fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field));
+  return { heading: t("consent.title", { client }), client, action, csrf, account, fields: labels };
+}
+
+function errorLocals(
+  t: Translator,
+  { error, description = "", retryAfter = DEFAULT_WAIT }: ErrorLocals,
+): Locals {
+  const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
+  const text = t(key, { minutes: minutes(retryAfter) });
+  return { heading: t("error.title"), text, error, description };
+}
+
+/** Keys under `error.` that are not texts for a code. */
+const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code"]);
+
+/** Whole minutes, at least one: nobody is told to come back too early. */
+function minutes(seconds: number): number {
+  return Math.max(1, Math.ceil(seconds / 60));
+}

@@ -1,0 +1,93 @@
+/** The texts that people read: built-in locale files, and what the configuration puts in their place. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Locale → key → text with `{placeholders}`. */
+export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** The text of one locale; values are put in as they are and escaped where they are printed. */
+export interface Translator {
+  /** @throws TypeError when there is no text for the key, or no value for one of its placeholders. */
+  (key: string, values?: Readonly<Record<string, string | number>>): string;
+  /** Whether there is a text for the key. */
+  has(key: string): boolean;
+}
+
+/** The texts of every configured locale, or what is wrong with them. */
+export interface Texts {
+  readonly translators: ReadonlyMap<string, Translator>;
+  /** As `config.interactions.…: …`, empty when all is well. */
+  readonly problems: readonly string[];
+}
+
+/** The locale whose keys and placeholders every other one must have. */
+const REFERENCE = "en";
+/** Keys that begin so are the team's, for its own views. */
+const OWN_KEY = /^own\./;
+const PLACEHOLDER = /\{(\w+)\}/g;
+const FOLDER = join(import.meta.dirname, "locales");
+
+/**
+ * @param locales BCP 47 tags; one without a built-in file must be complete in `copy`.
+ * @param copy texts that replace built-in ones; keys that no page knows must begin with `own.`.
+ */
+export function readTexts(locales: readonly string[], copy: Copy): Texts {
+  const reference = new Map(Object.entries(builtIn(REFERENCE)));
+  const problems: string[] = [];
+  const translators = new Map<string, Translator>();
+  for (const locale of locales) {
+    const replaced = copy[locale] ?? {};
+    const texts = new Map([...Object.entries(builtIn(locale)), ...Object.entries(replaced)]);
+    for (const [key, text] of Object.entries(replaced)) {
+      const problem = keyProblem(reference, key, text);
+      if (problem !== undefined) problems.push(`config.interactions.copy.${locale}.${key}: ${problem}`);
+    }
+    const missing = [...reference.keys()].filter((key) => !texts.has(key));
+    if (missing.length > 0) {
+      problems.push(`config.interactions.copy.${locale}: no text for ${missing.join(", ")}`);
+    }
+    translators.set(locale, translator(locale, texts));
+  }
+  for (const locale of Object.keys(copy)) {
+    if (!locales.includes(locale)) {
+      problems.push(`config.interactions.copy.${locale}: not one of config.interactions.locales`);
+    }
+  }
+  return { translators, problems };
+}
+
+function builtIn(locale: string): Readonly<Record<string, string>> {
+  // A locale's name comes from the configuration and is a file name here: nothing but a language tag passes.
+  if (!/^[A-Za-z0-9-]+$/.test(locale)) return {};
+  const file = join(FOLDER, `${locale}.json`);
+  if (!existsSync(file)) return {};
+  const texts: Record<string, string> = JSON.parse(readFileSync(file, "utf8"));
+  return texts;
+}
+
+function keyProblem(reference: ReadonlyMap<string, string>, key: string, text: string): string | undefined {
+  if (OWN_KEY.test(key)) return undefined;
+  const original = reference.get(key);
+  if (original === undefined) return "no page has this text; keys of your own begin with own.";
+  if (key === "direction" && text !== "ltr" && text !== "rtl") return "must be ltr or rtl";
+  const known = placeholders(original);
+  const unknown = placeholders(text).filter((name) => !known.includes(name));
+  return unknown.length === 0 ? undefined : `unknown placeholder {${unknown.join("}, {")}}`;
+}
+
+function placeholders(text: string): string[] {
+  return [...text.matchAll(PLACEHOLDER)].map(([, name = ""]) => name);
+}
+
+function translator(locale: string, texts: ReadonlyMap<string, string>): Translator {
+  const translate = (key: string, values: Readonly<Record<string, string | number>> = {}): string => {
+    const text = texts.get(key);
+    if (text === undefined) throw new TypeError(`no text for ${key} in locale ${locale}`);
+    return text.replace(PLACEHOLDER, (_, name: string) => {
+      const value = Object.hasOwn(values, name) ? values[name] : undefined;
+      if (value === undefined) throw new TypeError(`no value for {${name}} of ${key}`);
+      return String(value);
+    });
+  };
+  return Object.assign(translate, { has: (key: string) => texts.has(key) });
+}

@@ -1,0 +1,261 @@
+import { describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { createHash } from "node:crypto";
+import type { LanguageWishes } from "../../interactions/index.ts";
+import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
+import { readTags, skeleton, tagsNamed } from "./html.ts";
+
+function accepting(header: string | undefined): LanguageWishes {
+  return {
+    // As Koa reads the header; what `Accept-Language` means is tested with a real request in handlers.test.ts.
+    acceptsLanguages: (available: string[]) =>
+      header === undefined ? (available[0] ?? false) : (available.find((tag) => tag === header) ?? false),
+  };
+}
+
+describe("every page in every locale", () => {
+  const cases = LOCALES.flatMap((locale) =>
+    Object.keys(allPages(pagesWith(), locale, "x")).map((name) => [locale, name] as const),
+  );
+
+  it.each(cases)("%s: %s has a language, a title, one h1 and no text left out", async (locale, name) => {
+    const html = (await everyPage(pagesWith(), locale)).get(name) ?? "";
+    const [root] = tagsNamed(html, "html");
+    expect(root?.attributes.get("lang")).toBe(locale);
+    expect(root?.attributes.get("dir")).toBe("ltr");
+    expect(tagsNamed(html, "h1")).toHaveLength(1);
+    expect(tagsNamed(html, "h1")[0]?.text.trim()).not.toBe("");
+    expect(tagsNamed(html, "title")[0]?.text).toContain(localeFile(locale)["service.name"]);
+    const words = readTags(html).filter((tag) => tag.name !== "style");
+    expect(words.map((tag) => tag.text).join(" ")).not.toMatch(/\{\w+\}|undefined|\[object/);
+  });
+
+  it.each(cases)("%s: %s loads nothing, runs nothing, and works without JavaScript", async (locale, name) => {
+    const html = (await everyPage(pagesWith(), locale)).get(name) ?? "";
+    for (const { name: tag, attributes } of readTags(html)) {
+      expect(["script", "iframe", "object", "embed", "base", "!--"]).not.toContain(tag);
+      for (const [attribute, value] of attributes) {
+        expect(attribute).not.toMatch(/^on|^style$|^formaction$/);
+        if (["src", "href", "action"].includes(attribute)) {
+          expect(value).not.toMatch(/^(?!data:,$)[a-z]+:|^\/\//i);
+        }
+      }
+    }
+    expect(tagsNamed(html, "style").map(({ text }) => text)).toEqual([
+      expect.not.stringMatching(/url\(|@import/),
+    ]);
+  });
+
+  it("says the same hash as its one style block has", async () => {
+    const pages = pagesWith({ theme: { name: "Contoso & Sons", accent: "#abc" } });
+    for (const html of (await everyPage(pages, "en")).values()) {
+      const [style, ...more] = tagsNamed(html, "style");
+      expect(more).toEqual([]);
+      const digest = createHash("sha256")
+        .update(style?.text ?? "")
+        .digest("base64");
+      expect(pages.styleHash).toBe(`sha256-${digest}`);
+    }
+  });
+});
+
+describe("what comes from outside", () => {
+  const hostile = fc.oneof(
+    fc.string({ unit: "binary", minLength: 1 }),
+    fc
+      .array(
+        fc.constantFrom(
+          "<script>alert(1)</script>",
+          "</title><script>",
+          "</style><style>*{}",
+          '" autofocus onfocus="x',
+          "' onload='x",
+          "<!--",
+          "-->",
+          "&lt;b&gt;",
+          "&#34;",
+          "<%= 1 %>",
+          "{client}",
+          "\0",
+          "\u2028",
+          "$&",
+          "`",
+          "javascript:",
+        ),
+        { minLength: 1, maxLength: 5 },
+      )
+      .map((parts) => parts.join("")),
+  );
+  const pages = pagesWith();
+
+  it("is a text in every place of every page, never a tag or an attribute", async () => {
+    const expected = await everyPage(pages, "en");
+    await fc.assert(
+      fc.asyncProperty(hostile, async (text) => {
+        const seen = await everyPage(pages, "en", text);
+        for (const [name, html] of expected) {
+          expect({ name, tags: skeleton(seen.get(name) ?? "") }).toEqual({ name, tags: skeleton(html) });
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  it("arrives as it is: name, hint, token and address are not changed by escaping", async () => {
+    await fc.assert(
+      fc.asyncProperty(hostile, async (text) => {
+        const html = await pages.login({
+          locale: "en",
+          client: text,
+          action: text,
+          csrf: text,
+          username: text,
+        });
+        const values = new Map(
+          tagsNamed(html, "input").map(({ attributes }) => [attributes.get("name"), attributes.get("value")]),
+        );
+        expect(values).toEqual(
+          new Map([
+            ["csrf", text],
+            ["username", text],
+            ["password", undefined],
+          ]),
+        );
+        expect(tagsNamed(html, "form")[0]?.attributes.get("action")).toBe(text);
+        expect(tagsNamed(html, "h1")[0]?.text).toBe(`Sign in to continue to ${text}`);
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  it("is found by this reader when it is not escaped", () => {
+    expect(skeleton('<p title="a">x</p>')).not.toEqual(skeleton('<p title="" onclick="a">x</p>'));
+    expect(skeleton("<p>x</p>")).not.toEqual(skeleton("<p><script>x</p>"));
+    expect(skeleton("<title>x</title>")).not.toEqual(skeleton("<title></title><b>x"));
+  });
+});
+
+describe("the login page", () => {
+  const locals = { locale: "en", client: "News", action: "/interaction/u", csrf: "t", username: "ada" };
+
+  it("is one plain form with username, password, and one submit button", async () => {
+    const html = await pagesWith().login(locals);
+    expect(tagsNamed(html, "form").map(({ attributes }) => attributes.get("method"))).toEqual(["post"]);
+    const fields = tagsNamed(html, "input").map(({ attributes }) => ({
+      name: attributes.get("name"),
+      type: attributes.get("type"),
+      complete: attributes.get("autocomplete"),
+    }));
+    expect(fields).toEqual([
+      { name: "csrf", type: "hidden", complete: undefined },
+      { name: "username", type: "text", complete: "username" },
+      { name: "password", type: "password", complete: "current-password" },
+    ]);
+    expect(tagsNamed(html, "button").map(({ attributes }) => attributes.get("type"))).toEqual(["submit"]);
+  });
+
+  it("has a label for each field", async () => {
+    const html = await pagesWith().login(locals);
+    const labelled = tagsNamed(html, "label").map(({ attributes }) => attributes.get("for"));
+    const ids = tagsNamed(html, "input").flatMap(({ attributes }) => attributes.get("id") ?? []);
+    expect(labelled).toEqual(ids);
+  });
+
+  it("sums up what is wrong, links it to the fields and takes the focus there", async () => {
+    const problem = { kind: "missing", fields: ["password"] } as const;
+    const html = await pagesWith().login({ ...locals, problem });
+    const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
+    expect(summary?.attributes.has("autofocus")).toBe(true);
+    expect(summary?.attributes.get("tabindex")).toBe("-1");
+    expect(tagsNamed(html, "a").map(({ attributes, text }) => [attributes.get("href"), text])).toEqual([
+      ["#password", "Enter your password."],
+    ]);
+    const [, username, password] = tagsNamed(html, "input");
+    expect(username?.attributes.has("aria-invalid")).toBe(false);
+    expect(password?.attributes.get("aria-invalid")).toBe("true");
+    const described = password?.attributes.get("aria-describedby");
+    expect(readTags(html).some(({ attributes }) => attributes.get("id") === described)).toBe(true);
+    expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);
+    expect(tagsNamed(html, "title")[0]?.text).toMatch(/^Error: /);
+  });
+
+  it("rounds the wait up to whole minutes", async () => {
+    const html = await pagesWith().login({ ...locals, problem: { kind: "limited", retryAfter: 61 } });
+    expect(html).toContain("Try again in about 2 min.");
+  });
+});
+
+describe("the consent page", () => {
+  it("lists exactly the fields, by their names in this language, an unknown one as it is", async () => {
+    const fields = ["sub", "email", "date_of_birth", "shoe_size"];
+    const html = await pagesWith().consent({
+      locale: "pl",
+      client: "Sklep",
+      action: "/i",
+      csrf: "t",
+      fields,
+    });
+    expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
+      "Identyfikator Twojego konta",
+      "Adres e-mail",
+      "Data urodzenia",
+      "shoe_size",
+    ]);
+    const buttons = tagsNamed(html, "button").map(({ attributes }) => [
+      attributes.get("name"),
+      attributes.get("value"),
+    ]);
+    expect(buttons).toEqual([
+      ["decision", "allow"],
+      ["decision", "deny"],
+    ]);
+  });
+});
+
+describe("the logout page", () => {
+  it("sends xsrf, and logout=yes only with the first button", async () => {
+    const html = await pagesWith().logout({ locale: "en", action: "/oauth2/logout/confirm", xsrf: "x1" });
+    expect(tagsNamed(html, "input").map(({ attributes }) => Object.fromEntries(attributes))).toEqual([
+      { type: "hidden", name: "xsrf", value: "x1" },
+    ]);
+    expect(tagsNamed(html, "button").map(({ attributes }) => attributes.get("name"))).toEqual([
+      "logout",
+      undefined,
+    ]);
+  });
+});
+
+describe("the error page", () => {
+  it("has words for a known code, the common ones for any other, and shows the code", async () => {
+    const pages = pagesWith();
+    const texts = localeFile("en");
+    expect(await pages.error({ locale: "en", error: "invalid_client" })).toContain(
+      texts["error.invalid_client"],
+    );
+    for (const error of ["server_error", "title", "details", "constructor"]) {
+      const html = await pages.error({ locale: "en", error });
+      expect(html).toContain(texts["error.other"]);
+      expect(tagsNamed(html, "code")[0]?.text).toBe(error);
+    }
+  });
+});
+
+describe("the language of a page", () => {
+  it.each([
+    ["pl en", "en", "pl"],
+    ["pl-PL", "en", "pl"],
+    ["PL", "en", "pl"],
+    ["de plx pl", "en", "pl"],
+    ["de", "pl", "pl"],
+    ["", "pl", "pl"],
+    [undefined, "pl", "pl"],
+    [undefined, "de", "en"],
+    [undefined, undefined, "en"],
+  ])("is for ui_locales %j and Accept-Language %j: %s", (uiLocales, header, expected) => {
+    expect(pagesWith().localeOf(accepting(header), uiLocales)).toBe(expected);
+  });
+
+  it("must be one of the configured ones", async () => {
+    await expect(pagesWith().loggedOut({ locale: "de" })).rejects.toThrow(TypeError);
+  });
+});

@@ -1,0 +1,206 @@
+import { afterAll, describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { contrast, readTheme } from "../../interactions/theme.ts";
+import { localeFile, LOCALES, pagesWith, SOURCES } from "./every-page.ts";
+import { tagsNamed } from "./html.ts";
+
+const folders: string[] = [];
+
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true });
+});
+
+/** A folder of views as a team has it. */
+function viewsFolder(files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), "views-"));
+  folders.push(folder);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+/** Key → placeholders. */
+function shape(texts: Record<string, string>): Record<string, string[]> {
+  const entries = Object.entries(texts).map(([key, text]) => [
+    key,
+    (text.match(/\{\w+\}/g) ?? []).toSorted(),
+  ]);
+  return Object.fromEntries(entries);
+}
+
+describe("the texts", () => {
+  it.each(LOCALES)("%s has the keys and placeholders of English, and no other", (locale) => {
+    expect(shape(localeFile(locale))).toEqual(shape(localeFile("en")));
+  });
+
+  it("are all used by a view or by the pages", () => {
+    const files = [
+      ...readdirSync(join(SOURCES, "views")).map((file) => join(SOURCES, "views", file)),
+      join(SOURCES, "pages.ts"),
+    ];
+    const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
+    const chosenByName = /^(?:field|error|login\.problem)\./;
+    const left = Object.keys(localeFile("en")).filter(
+      (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
+    );
+    expect(left).toEqual([]);
+  });
+
+  it("can be replaced one by one; the others stay", async () => {
+    const pages = pagesWith({ copy: { en: { "login.title": "Come in, {client} waits" } } });
+    const html = await pages.login({ locale: "en", client: "News", action: "/", csrf: "t", username: "" });
+    expect(tagsNamed(html, "h1")[0]?.text).toBe("Come in, News waits");
+    expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
+  });
+
+  it("of a further language may come from the configuration alone", async () => {
+    const german = { ...localeFile("en"), direction: "ltr", "loggedOut.title": "Abgemeldet" };
+    const pages = pagesWith({ locales: ["de"], copy: { de: german } });
+    expect(await pages.loggedOut({ locale: "de" })).toContain("Abgemeldet");
+  });
+
+  it.each([
+    [{ copy: { en: { "login.titel": "x" } } }, "config.interactions.copy.en.login.titel"],
+    [{ copy: { en: { "login.title": "{name}" } } }, "unknown placeholder {name}"],
+    [{ copy: { en: { direction: '"><script>' } } }, "must be ltr or rtl"],
+    [{ copy: { fr: {} } }, "config.interactions.copy.fr"],
+    [{ locales: ["en", "de"] }, "config.interactions.copy.de: no text for direction, service.name"],
+    [{ locales: ["../locales/en"] }, "config.interactions.copy.../locales/en: no text for"],
+    [{ locales: [] }, "config.interactions.locales"],
+  ])("that are wrong stop the start: %j", (settings, problem) => {
+    expect(() => pagesWith(settings)).toThrow(problem);
+  });
+
+  it("that a view asks for and nobody wrote are an error that names the key", async () => {
+    const views = [viewsFolder({ "logged-out.ejs": '<%= t("own.bye") %>' })];
+    await expect(pagesWith({ views }).loggedOut({ locale: "en" })).rejects.toThrow("own.bye");
+    const copy = { en: { "own.bye": "So long" } };
+    await expect(pagesWith({ views, copy }).loggedOut({ locale: "en" })).resolves.toBe("So long");
+  });
+});
+
+describe("views of a team", () => {
+  it("win over the built-in ones, the first folder first, also where a built-in view includes them", async () => {
+    const first = viewsFolder({ "layout-foot.ejs": "<footer>first</footer></html>" });
+    const second = viewsFolder({
+      "layout-foot.ejs": "second",
+      "logged-out.ejs": '<%- include("layout-head") %><b><%= service %></b><%- include("layout-foot") %>',
+    });
+    const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
+    expect(await pages.loggedOut({ locale: "en" })).toContain("<b>A &amp; B</b><footer>first</footer>");
+    expect(await pages.unavailable({ locale: "en" })).toContain("<footer>first</footer>");
+  });
+
+  it("are not seen by another service in the same process", async () => {
+    const plain = pagesWith();
+    const before = await plain.unavailable({ locale: "en" });
+    const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
+    expect(await own.unavailable({ locale: "en" })).toContain("own foot");
+    expect(await plain.unavailable({ locale: "en" })).toBe(before);
+    expect(await pagesWith().unavailable({ locale: "en" })).toBe(before);
+  });
+
+  it("may bring a style sheet of their own, whose hash is told", async () => {
+    const sheet = 'main > p { content: "a & b"; }\r\n';
+    const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
+    const style = tagsNamed(await pages.loggedOut({ locale: "en" }), "style")[0]?.text ?? "";
+    expect(style).toContain('main > p { content: "a & b"; }\n');
+    expect(style).not.toContain("\r");
+    expect(style).not.toContain(".problems");
+    const digest = createHash("sha256").update(style).digest("base64");
+    expect(pages.styleHash).toBe(`sha256-${digest}`);
+    expect(pages.styleHash).not.toBe(pagesWith().styleHash);
+  });
+
+  it.each([
+    ["login.ejs", "<% if ( { %>", "login.ejs does not compile: SyntaxError"],
+    ["style.css", "a{}</STYLE><script>", "style.css must not hold </style"],
+  ])("that are broken stop the start: %s", (file, text, problem) => {
+    expect(() => pagesWith({ views: [viewsFolder({ [file]: text })] })).toThrow(problem);
+  });
+
+  it("in a folder that is not there stop the start", () => {
+    expect(() => pagesWith({ views: ["/nowhere/at/all"] })).toThrow("there is no folder /nowhere/at/all");
+  });
+});
+
+describe("the built-in views", () => {
+  // `<%-` prints as it is, so it is allowed for one thing: a partial, which escapes for itself, named by a literal.
+  it.each(readdirSync(join(SOURCES, "views")).filter((file) => file.endsWith(".ejs")))(
+    "%s print with <%%= only, and <%%- stands before the include of a layout partial only",
+    (file) => {
+      const source = readFileSync(join(SOURCES, "views", file), "utf8");
+      const partials = ["layout-head", "layout-foot", "brand", "problems", "style"];
+      for (const [, code = ""] of source.matchAll(/<%-([\s\S]*?)-?%>/g)) {
+        expect(partials.map((name) => `include("${name}")`)).toContain(code.trim());
+      }
+      expect(source.match(/include\(/g)?.length ?? 0).toBe(source.match(/<%-/g)?.length ?? 0);
+      // Words that people read are in the locale files.
+      const words = source.replaceAll(/<%[\s\S]*?%>/g, "").replaceAll(/<[^>]*>/g, "");
+      expect(words.trim()).toBe("");
+    },
+  );
+});
+
+describe("the theme", () => {
+  it.each([
+    ["accent", "red;}body{display:none"],
+    ["accent", "rebeccapurple"],
+    ["background", "#fff}</style><script>"],
+    ["background", "url(https://other.example/x)"],
+    ["text", "#12345"],
+    ["text", "#000000\n"],
+    ["name", ""],
+    ["name", "a\0b"],
+    ["name", "x".repeat(81)],
+    ["font", "Arial"],
+    ["constructor", "#fff"],
+  ])("refuses %s: %j", (key, value) => {
+    expect(() => pagesWith({ theme: { [key]: value } })).toThrow(`config.interactions.theme.${key}`);
+  });
+
+  it("refuses a text that can't be read on its background", () => {
+    expect(() => pagesWith({ theme: { background: "#ffffff", text: "#aaaaaa" } })).toThrow("contrast 2.3");
+  });
+
+  it("shows the name as text", async () => {
+    const html = await pagesWith({ theme: { name: "<b>Contoso</b>" } }).loggedOut({ locale: "en" });
+    expect(tagsNamed(html, "span")[0]?.text.trim()).toBe("<b>Contoso</b>");
+    expect(tagsNamed(html, "b")).toEqual([]);
+  });
+
+  it("keeps every text readable (AA) in light and dark, whatever colours are chosen", () => {
+    const colour = fc
+      .integer({ min: 0, max: 0xffffff })
+      .map((value) => `#${value.toString(16).padStart(6, "0")}`);
+    const theme = fc.record({ accent: colour, background: colour, text: colour }, { requiredKeys: [] });
+    fc.assert(
+      fc.property(theme, (chosen) => {
+        const { css, problems } = readTheme(chosen);
+        fc.pre(problems.length === 0);
+        const looks = css.split(":root").slice(1);
+        expect(looks).toHaveLength("background" in chosen || "text" in chosen ? 1 : 2);
+        for (const look of looks) {
+          const value = (name: string): string => new RegExp(`--${name}: (#\\w+);`).exec(look)?.[1] ?? "";
+          for (const on of ["background", "surface"].map(value)) {
+            for (const name of ["text", "muted", "link", "error"]) {
+              expect(contrast(value(name), on)).toBeGreaterThanOrEqual(4.5);
+            }
+            expect(contrast(value("border"), on)).toBeGreaterThanOrEqual(3);
+            expect(contrast(value("accent-edge"), on)).toBeGreaterThanOrEqual(3);
+          }
+          expect(contrast(value("on-accent"), value("accent"))).toBeGreaterThanOrEqual(4.5);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("measures contrast as WCAG does", () => {
+    expect(contrast("#000", "#ffffff")).toBeCloseTo(21, 5);
+    expect(contrast("#777777", "#fff")).toBeCloseTo(4.478, 2);
+  });
+});
