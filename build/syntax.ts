@@ -72,7 +72,7 @@ export function parse(files: Files): Source[] {
     },
   });
   try {
-    const [project] = api.updateSnapshot({ openProject: CONFIG }).getProjects();
+    const [project] = api.updateSnapshot({ openProjects: [CONFIG] }).getProjects();
     return paths.map((path) => {
       const tree = project?.program.getSourceFile(`${ROOT}/${path}`);
       if (tree === undefined) throw new Error(`${path} was not parsed`);
