@@ -37,17 +37,20 @@ export interface ErrorAnswer {
 /** The pages that other parts of the service answer with. */
 export interface Answers {
   /** 200: asks whether to sign out; a form to `action` with the hidden field `xsrf` and the choice `logout`. */
-  confirmLogout(ctx: AnswerContext, form: { readonly action: string; readonly xsrf: string }): Promise<void>;
+  readonly confirmLogout: (
+    ctx: AnswerContext,
+    form: { readonly action: string; readonly xsrf: string },
+  ) => Promise<void>;
   /** 200, after signing out. */
-  loggedOut(ctx: AnswerContext): Promise<void>;
-  error(ctx: AnswerContext, answer: ErrorAnswer): Promise<void>;
+  readonly loggedOut: (ctx: AnswerContext) => Promise<void>;
+  readonly error: (ctx: AnswerContext, answer: ErrorAnswer) => Promise<void>;
   /** 400, or 403 for a form that is not ours; `action` is the interaction's path while it can still go on. */
-  startAgain(
+  readonly startAgain: (
     ctx: AnswerContext,
     answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
-  ): Promise<void>;
+  ) => Promise<void>;
   /** 503 with `Retry-After`. */
-  unavailable(ctx: AnswerContext, retryAfter: number): Promise<void>;
+  readonly unavailable: (ctx: AnswerContext, retryAfter: number) => Promise<void>;
 }
 
 /** Sends a page with the headers that every page carries. */

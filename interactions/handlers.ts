@@ -21,12 +21,12 @@ export interface InteractionParts {
 /** Koa handlers; `ctx.state` must hold what {@link InteractionContext} says. Faults of a store pass through. */
 export interface InteractionHandlers {
   /** GET: 200 with the form, 400 "start again" when there is no such interaction in this browser. */
-  show(ctx: InteractionContext): Promise<void>;
+  readonly show: (ctx: InteractionContext) => Promise<void>;
   /**
    * POST: 303 when the step is done; 400 and the form again for a wrong or missing password; 429 when there were
    * too many tries; 403 "start again" for a form that is not ours; 400 for a form that can't be read.
    */
-  submit(ctx: InteractionContext): Promise<void>;
+  readonly submit: (ctx: InteractionContext) => Promise<void>;
 }
 
 /** How a running step goes on: to another address, or with a page. */

@@ -145,6 +145,24 @@ describe("the built-in views", () => {
   );
 });
 
+describe("docs/pages.md", () => {
+  const text = readFileSync(join(SOURCES, "../docs/pages.md"), "utf8");
+
+  it("names every file of the built-in views", () => {
+    const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css))`/g)].map(([, file = ""]) => file);
+    expect([...new Set<string>(table)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
+  });
+
+  it("shows configurations that are accepted", () => {
+    const examples = [...text.matchAll(/```json\n([\s\S]*?)```/g)].map(([, json = ""]) => JSON.parse(json));
+    expect(examples).toHaveLength(3);
+    for (const { interactions } of examples) {
+      const views = interactions.views && [viewsFolder({})];
+      expect(pagesWith({ ...interactions, ...(views && { views }) }).styleHash).toMatch(/^sha256-/);
+    }
+  });
+});
+
 describe("the theme", () => {
   it.each([
     ["accent", "red;}body{display:none"],

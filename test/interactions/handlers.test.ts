@@ -1,0 +1,265 @@
+import { describe, expect, it } from "@jest/globals";
+import { createHash } from "node:crypto";
+import type { Response } from "supertest";
+import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
+import { localeFile } from "./every-page.ts";
+import { tagsNamed } from "./html.ts";
+import { HOST, problems, RIGHT, site, title, TOKEN } from "./site.ts";
+
+const TEXTS = localeFile("en");
+
+describe("every answer", () => {
+  const { agent, post } = site({ outcome: () => ({ kind: "limited", retryAfter: 30 }) });
+  it.each<[string, number, () => PromiseLike<Response>]>([
+    ["login form", 200, () => agent.get("/interaction/login1")],
+    ["consent form", 200, () => agent.get("/interaction/consent1")],
+    ["start again", 400, () => agent.get("/interaction/gone")],
+    ["foreign form", 403, () => post({ ...RIGHT, csrf: "other" })],
+    ["limited sign-in", 429, () => post(RIGHT)],
+    ["logout", 200, () => agent.get("/logout")],
+    ["logged out", 200, () => agent.get("/logged-out")],
+    ["error", 429, () => agent.get("/error")],
+    ["unavailable", 503, () => agent.get("/unavailable")],
+  ])("%s (%d) carries the security headers and the hash of its style", async (_name, status, send) => {
+    const response = await send();
+    expect(response.status).toBe(status);
+    const style = createHash("sha256").update(tagsNamed(response.text, "style")[0]?.text ?? "");
+    expect(response.headers).toMatchObject({
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": `default-src 'none'; script-src 'none'; style-src 'sha256-${style.digest("base64")}'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'`,
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "referrer-policy": "no-referrer",
+      "cache-control": "no-store",
+      "strict-transport-security": "max-age=31536000",
+    });
+  });
+
+  it("never restricts form-action, which browsers apply to the way back to the client", async () => {
+    const { headers } = await agent.get("/interaction/login1");
+    expect(headers["content-security-policy"]).not.toContain("form-action");
+  });
+
+  it("over http says nothing about https", async () => {
+    const { headers } = await site({ secure: false }).agent.get("/interaction/login1");
+    expect(headers["strict-transport-security"]).toBeUndefined();
+  });
+
+  it("that asks to wait says how long, in whole seconds", async () => {
+    const { headers } = await agent.get("/unavailable");
+    expect(headers["retry-after"]).toBe("5");
+    expect((await agent.get("/error")).headers["retry-after"]).toBe("600");
+  });
+});
+
+describe("GET of an interaction", () => {
+  it("shows the login form with the client's name and the hint, sent back to the same path", async () => {
+    const { agent } = site({ changes: { loginHint: 'ada"<b>@example.com' } });
+    const response = await agent.get("/interaction/login1");
+    expect(title(response)).toBe("Sign in to continue to News");
+    expect(tagsNamed(response.text, "form")[0]?.attributes.get("action")).toBe("/prefix/interaction/login1");
+    const [csrf, username, password] = tagsNamed(response.text, "input").map(({ attributes }) => attributes);
+    expect(csrf?.get("value")).toBe(TOKEN);
+    expect(username?.get("value")).toBe('ada"<b>@example.com');
+    expect(password?.has("value")).toBe(false);
+  });
+
+  it("shows the consent form with the account and the fields", async () => {
+    const response = await site().agent.get("/interaction/consent1");
+    expect(title(response)).toBe("Let News see your data?");
+    expect(response.text).toContain("You are signed in as ada@example.com.");
+    expect(tagsNamed(response.text, "li").map(({ text }) => text)).toEqual([
+      TEXTS["field.sub"],
+      TEXTS["field.email"],
+    ]);
+  });
+
+  it("of an interaction that is gone, or another browser's, is 400 and says to start again", async () => {
+    const response = await site().agent.get("/interaction/gone");
+    expect(response.status).toBe(400);
+    expect(title(response)).toBe("Please start again");
+    expect(tagsNamed(response.text, "a")).toEqual([]);
+  });
+
+  it.each([
+    [undefined, "pl-PL,pl;q=0.9,en;q=0.8", "pl"],
+    [undefined, "de, en-GB;q=0.7", "en"],
+    [undefined, "de", "en"],
+    [undefined, "*", "en"],
+    [undefined, "pl;q=0, en", "en"],
+    ["pl", "en", "pl"],
+    ["de", "pl", "pl"],
+  ])("speaks, for ui_locales %j and Accept-Language %j, %s", async (uiLocales, header, lang) => {
+    const { agent } = site(uiLocales === undefined ? {} : { changes: { uiLocales } });
+    const response = await agent.get("/interaction/login1").set("Accept-Language", header);
+    expect(tagsNamed(response.text, "html")[0]?.attributes.get("lang")).toBe(lang);
+  });
+});
+
+describe("POST of the login form", () => {
+  it("goes on with 303 when the password is right", async () => {
+    const location = "https://login.example/prefix/oauth2/authorize/login1";
+    const { post, asked } = site({ outcome: () => ({ kind: "done", location }) });
+    const response = await post(RIGHT);
+    expect(response.status).toBe(303);
+    expect(response.headers).toMatchObject({
+      location,
+      "cache-control": "no-store",
+      "referrer-policy": "no-referrer",
+    });
+    expect(asked).toEqual([["signIn", { username: "ada", password: "correct horse" }]]);
+  });
+
+  it("passes name and password on unchanged, spaces and all scripts included", async () => {
+    const { post, asked } = site();
+    const typed = { username: " Łucja+x@example.com ", password: "  zażółć \u{1F511} %2B&=  " };
+    await post({ csrf: TOKEN, ...typed });
+    expect(asked).toEqual([["signIn", typed]]);
+  });
+
+  it("with a wrong password or an unknown name is 400 and the same page, with the name and without the password", async () => {
+    const { post } = site();
+    const wrong = await post(RIGHT);
+    const unknown = await post({ ...RIGHT, username: "bob", password: "correct mule" });
+    expect([wrong.status, unknown.status]).toEqual([400, 400]);
+    expect(wrong.text.replace('value="ada"', 'value="bob"')).toBe(unknown.text);
+    expect(problems(wrong)).toEqual([TEXTS["login.problem.wrong"]]);
+    expect(wrong.text).not.toContain("correct horse");
+    expect(wrong.headers["set-cookie"]).toBeUndefined();
+    expect(wrong.headers["www-authenticate"]).toBeUndefined();
+  });
+
+  it.each([
+    [{ username: "", password: "x" }, ["username"]],
+    [{ username: " \u00a0", password: "x" }, ["username"]],
+    [{ username: "ada", password: "" }, ["password"]],
+    [{}, ["username", "password"]],
+  ])("with %j missing is 400, names the fields and takes no rate-limit point", async (typed, fields) => {
+    const { post, asked } = site();
+    const response = await post({ csrf: TOKEN, ...typed });
+    expect(response.status).toBe(400);
+    expect(problems(response)).toEqual(fields.map((field) => TEXTS[`login.problem.${field}`]));
+    expect(asked).toEqual([]);
+  });
+
+  it("after too many tries is 429 with Retry-After, and the form stays", async () => {
+    const response = await site({ outcome: () => ({ kind: "limited", retryAfter: 839.2 }) }).post(RIGHT);
+    expect(response.status).toBe(429);
+    expect(response.headers["retry-after"]).toBe("840");
+    expect(response.text).toContain("Too many attempts. Try again in about 14 min.");
+    expect(tagsNamed(response.text, "input")).toHaveLength(3);
+  });
+
+  it("that somebody else finished meanwhile is 400 and says to start again", async () => {
+    const { post } = site({
+      outcome: () => {
+        throw new ConditionFailed("the interaction is gone");
+      },
+    });
+    const response = await post(RIGHT);
+    expect([response.status, title(response)]).toEqual([400, "Please start again"]);
+  });
+
+  it("leaves a fault of the store to the edge", async () => {
+    const { post } = site({
+      outcome: () => {
+        throw new StorageUnavailable("no answer");
+      },
+    });
+    // Bare Koa makes a 500 of what passes through; the service makes its 503 there.
+    expect((await post(RIGHT)).status).toBe(500);
+  });
+
+  it("that repeats a field is 400 and asks nothing of the flow", async () => {
+    const { post, asked } = site();
+    const response = await post(`csrf=${TOKEN}&username=a&username=b&password=c`);
+    expect([response.status, title(response)]).toEqual([400, TEXTS["error.title"]]);
+    expect(asked).toEqual([]);
+  });
+});
+
+describe("POST of the consent form", () => {
+  it.each(["allow", "deny"])(
+    "with decision=%s tells the flow once and goes on with 303",
+    async (decision) => {
+      const { post, asked } = site();
+      const response = await post({ csrf: TOKEN, decision }, {}, "consent1");
+      expect(response.status).toBe(303);
+      expect(response.headers["location"]).toMatch(decision === "allow" ? /allowed$/ : /denied$/);
+      expect(asked).toEqual([[decision]]);
+    },
+  );
+
+  it.each([{}, { decision: "" }, { decision: "ALLOW" }, { username: "ada", password: "x" }])(
+    "with %j decides nothing: 400",
+    async (fields) => {
+      const { post, asked } = site();
+      const response = await post({ csrf: TOKEN, ...fields }, {}, "consent1");
+      expect([response.status, title(response)]).toEqual([400, TEXTS["error.title"]]);
+      expect(asked).toEqual([]);
+    },
+  );
+});
+
+describe("a form that is not ours", () => {
+  it.each<[string, Record<string, string>, Record<string, string>]>([
+    ["no hidden field", { username: "ada", password: "x" }, {}],
+    ["an empty one", { ...RIGHT, csrf: "" }, {}],
+    ["another one", { ...RIGHT, csrf: "k7Jw-tokem" }, {}],
+    ["a part of it", { ...RIGHT, csrf: TOKEN.slice(0, -1) }, {}],
+    ["more than it", { ...RIGHT, csrf: `${TOKEN}x` }, {}],
+    ["another site", RIGHT, { "Sec-Fetch-Site": "cross-site" }],
+    ["another site under the same domain", RIGHT, { "Sec-Fetch-Site": "same-site" }],
+    ["another site, with our origin", RIGHT, { "Sec-Fetch-Site": "cross-site", Origin: `https://${HOST}` }],
+    ["another origin", RIGHT, { Origin: "https://evil.example" }],
+    ["our host on http", RIGHT, { Origin: `http://${HOST}` }],
+    ["our host on another port", RIGHT, { Origin: `https://${HOST}:8443` }],
+    [
+      "another origin that the fetch metadata hide",
+      RIGHT,
+      { "Sec-Fetch-Site": "same-origin", Origin: "https://evil.example" },
+    ],
+  ])("(%s) is 403, says to start again, and asks nothing of the flow", async (_name, fields, headers) => {
+    const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
+    const response = await post(fields, headers);
+    expect([response.status, title(response)]).toEqual([403, "Please start again"]);
+    expect(asked).toEqual([]);
+    expect(response.headers["location"]).toBeUndefined();
+    expect(tagsNamed(response.text, "a")[0]?.attributes.get("href")).toBe("/prefix/interaction/login1");
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ["without such headers", {}],
+    [
+      "from our page in a browser, which sends Origin: null",
+      { "Sec-Fetch-Site": "same-origin", Origin: "null" },
+    ],
+    ["from an older browser", { Origin: "null" }],
+    ["with our origin", { Origin: `https://${HOST}`, "Sec-Fetch-Site": "same-origin" }],
+    ["sent again by the person", { "Sec-Fetch-Site": "none" }],
+  ])("is not one %s", async (_name, headers) => {
+    const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
+    expect((await post(RIGHT, headers)).status).toBe(303);
+    expect(asked).toHaveLength(1);
+  });
+
+  it("is also one whose empty token meets an empty expectation", async () => {
+    const { post, asked } = site({ changes: { csrf: "" } });
+    expect((await post({ ...RIGHT, csrf: "" })).status).toBe(403);
+    expect(asked).toEqual([]);
+  });
+
+  it("decides no consent either", async () => {
+    const { post, asked } = site();
+    expect((await post({ csrf: "x", decision: "allow" }, {}, "consent1")).status).toBe(403);
+    expect(
+      (await post({ csrf: TOKEN, decision: "allow" }, { Origin: "https://evil.example" }, "consent1")).status,
+    ).toBe(403);
+    expect(asked).toEqual([]);
+  });
+
+  it("for an interaction that is gone is 400 like any other", async () => {
+    const { post } = site();
+    expect((await post(RIGHT, {}, "gone")).status).toBe(400);
+  });
+});
