@@ -16,7 +16,11 @@ const ROOMS: readonly Room[] = [
   { name: "bench", floor: 9, holds: /^bench\// },
   { name: "tests and tools", floor: 9, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
   { name: "entry points", floor: 8, holds: /^(?:lib\/(?:index|testing)|notifier\/main)\.ts$/ },
-  { name: "composition root", floor: 7, holds: /^lib\/(?:service|provider|seed)\.ts$/ },
+  {
+    name: "composition root",
+    floor: 7,
+    holds: /^lib\/(?:health|provider|seed|service|service-keys|sweeper)\.ts$/,
+  },
   { name: "plan", floor: 3, holds: /^notifier\/plan\.ts$/ },
   { name: "compat", floor: 6, holds: /^compat\// },
   { name: "interactions", floor: 6, holds: /^interactions\// },
