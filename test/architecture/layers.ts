@@ -33,9 +33,9 @@ const ROOMS: readonly Room[] = [
 ];
 
 const PUBLIC =
-  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/environment)\.ts$/;
-/** Where `process.env` is read; only entry points, examples and tools may ask for it. */
-const ENVIRONMENT = "config/environment.ts";
+  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|index))\.ts$/;
+/** Where `process.env` is read, and the index that passes it on; only entry points, examples and tools may ask. */
+const ENVIRONMENT = /^config\/(?:environment|index)\.ts$/;
 
 /** The packages that are loaded when their backend is chosen, and the folders that may name them. */
 const DRIVERS: Readonly<Record<string, RegExp>> = {
@@ -209,16 +209,17 @@ export const layerRules: readonly Rule[] = [
     says: "only entry points ask for the environment",
     check: (tree) =>
       edges(tree)
-        .filter(
-          ({ from, to }) => to === ENVIRONMENT && isProduct(from) && roomOf(from)?.name !== "entry points",
-        )
+        .filter(({ to }) => ENVIRONMENT.test(to))
+        .filter(({ from }) => isProduct(from) && !ENVIRONMENT.test(from))
+        .filter(({ from }) => roomOf(from)?.name !== "entry points")
         .map(at),
     planted: {
-      "lib/service.ts": 'import "../config/environment.ts";',
+      "lib/service.ts": 'import "../config/environment.ts";\nimport "../config/index.ts";',
+      "config/index.ts": 'export * from "./environment.ts";',
       "notifier/main.ts": 'import "../config/environment.ts";',
       "examples/a/main.ts": 'import "../../config/environment.ts";',
     },
-    finds: ["lib/service.ts:1"],
+    finds: ["lib/service.ts:1", "lib/service.ts:2"],
   },
   {
     says: "driver packages are named in the folders of their backends only, and loaded when they are chosen",
