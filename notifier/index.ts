@@ -1,0 +1,16 @@
+export {
+  causedBy,
+  explainDeliveries,
+  NOTIFICATION_TYPES,
+  type NotificationBody,
+  type NotificationType,
+  planDeliveries,
+  type PlanDecision,
+  type PlannedAccount,
+  type PlannedAction,
+  type PlannedDelivery,
+  type PlannedDirectory,
+  type PlannedEntry,
+  type PlanReason,
+  PROFILE_FIELDS,
+} from "./plan.ts";
