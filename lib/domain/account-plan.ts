@@ -1,0 +1,67 @@
+/** The notifications of an account change, sealed and ready to be stored with it. */
+import { randomBytes } from "node:crypto";
+import type { NewDelivery } from "../../adapters/deliveries.ts";
+import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../../adapters/directory.ts";
+import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "../../notifier/plan.ts";
+import type { Sealer } from "../sealing.ts";
+
+/** The context under which the body of a delivery is sealed. */
+export function deliveryContext(id: string): string {
+  return `delivery ${id}`;
+}
+
+/**
+ * What the plan needs of the directory for an account: its services, their groups, its portal.
+ * @param accounts the account before and after; entries of both are read.
+ */
+export async function readPlannedDirectory(
+  directory: Pick<DirectoryStore, "findEntry">,
+  accounts: readonly Pick<PlannedAccount, "portal" | "services">[],
+): Promise<PlannedDirectory> {
+  const read = (kind: EntryKind, keys: readonly (string | null)[]): Promise<Map<string, EntryRecord>> =>
+    readEntries(directory, kind, keys);
+  const services = await read(
+    "service",
+    accounts.flatMap((account) => Object.keys(account.services)),
+  );
+  const [groups, portals] = await Promise.all([
+    read(
+      "group",
+      [...services.values()].map(({ group }) => group),
+    ),
+    read(
+      "portal",
+      accounts.map(({ portal }) => portal),
+    ),
+  ]);
+  return { services, groups, portals };
+}
+
+async function readEntries(
+  directory: Pick<DirectoryStore, "findEntry">,
+  kind: EntryKind,
+  keys: readonly (string | null)[],
+): Promise<Map<string, EntryRecord>> {
+  const wanted = [...new Set(keys)].filter((key) => key !== null);
+  const found = await Promise.all(wanted.map((key) => directory.findEntry(kind, key)));
+  return new Map(found.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
+}
+
+/** The deliveries that the change of an account causes; none for one that tells nobody anything. */
+export async function planChange(
+  deps: { readonly directory: Pick<DirectoryStore, "findEntry">; readonly sealer: Sealer },
+  before: AccountRecord,
+  after: AccountRecord | undefined,
+  at: number,
+): Promise<NewDelivery[]> {
+  const types = causedBy(before, after);
+  if (types.length === 0) return [];
+  const directory = await readPlannedDirectory(deps.directory, [before, after ?? before]);
+  return types
+    .flatMap((type) => planDeliveries({ type, at }, before, after, directory))
+    .map(({ receiver, type, body }) => {
+      const id = `msg_${randomBytes(16).toString("hex")}`;
+      const payload = deps.sealer.seal(deliveryContext(id), JSON.stringify(body));
+      return { id, receiver, sub: before.sub, type, payload, at };
+    });
+}

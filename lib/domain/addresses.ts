@@ -1,0 +1,41 @@
+/** Rules for addresses that clients and receivers register. Each says what is wrong, without repeating the address. */
+import { isLoopback } from "../../config/loopback.ts";
+import type { Problem } from "./text-rules.ts";
+
+const MAX_LENGTH = 2048;
+
+/**
+ * Redirect, post-logout and back-channel addresses: absolute, https or http on loopback, no userinfo, no
+ * fragment, nothing that two readers could understand differently. They are compared as registered.
+ */
+export function clientAddressProblem(address: string): Problem {
+  const problem = writtenProblem(address);
+  if (problem !== undefined) return problem;
+  if (address.includes("*")) return "must not have a wildcard";
+  const url = URL.parse(address);
+  if (url === null) return "must be an absolute URL";
+  const allowed = url.protocol === "https:" || isLoopback(url.hostname);
+  return allowed ? undefined : "must be https, or http on loopback";
+}
+
+/**
+ * Where a receiver lives: http or https, no userinfo, no fragment. Whether the address may be connected to is
+ * checked when a notification is sent, for that is when a name has an address.
+ */
+export function receiverAddressProblem(address: string): Problem {
+  const problem = writtenProblem(address);
+  if (problem !== undefined) return problem;
+  return URL.parse(address) === null ? "must be an absolute URL" : undefined;
+}
+
+/** What the text alone shows: the URL parser would mend it silently, and another parser in another way. */
+function writtenProblem(address: string): Problem {
+  if (address.length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`;
+  if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
+  if (/[\\"<>^`{|}]/u.test(address)) return "must not have a character that a URL can't have";
+  if (address.includes("#")) return "must not have a fragment";
+  const authority = /^https?:\/\/([^/?]+)/u.exec(address)?.[1];
+  if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
+  if (authority.includes("@")) return "must not have a user name or password";
+  return undefined;
+}

@@ -1,0 +1,93 @@
+/** Arguments of the public calls: checked with zod, refused with a `TypeError` that names the option and never its value. */
+import { z } from "zod";
+import { nearestKey } from "../../config/nearest-key.ts";
+
+/**
+ * The checked value.
+ * @param what what the call is given, such as `account`: the name of the argument in messages.
+ * @throws TypeError with one part for each problem, such as `account.email: must be a string`.
+ */
+export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map(
+    (issue) => `${[what, ...issue.path.map(String)].join(".")}: ${issue.message}`,
+  );
+  throw new TypeError(problems.join("; "));
+}
+
+/** Turns a rule into a schema: the rule returns what is wrong, or `undefined`. */
+export function ruled(rule: (text: string) => string | undefined): z.ZodType<string> {
+  return z.string({ error: textExpected }).superRefine((text, context) => {
+    const problem = rule(text);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  });
+}
+
+function textExpected({ input }: { readonly input?: unknown }): string {
+  return input === undefined ? "is required" : "must be a string";
+}
+
+/** An object with these keys and no others. Inherited keys don't count. */
+export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+  const known = Object.keys(shape);
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === "unrecognized_keys"
+        ? issue.keys.map((key) => unknownKey(key, known)).join(", ")
+        : objectProblem(issue.input),
+  });
+}
+
+function objectProblem(input: unknown): string {
+  return input === undefined ? "is required" : "must be an object";
+}
+
+/** A name that can't be a key is not repeated: somebody may have written a secret in the place of a name. */
+function unknownKey(key: string, known: readonly string[]): string {
+  if (!/^[A-Za-z_]\w{0,39}$/u.test(key)) return "unknown key";
+  const nearest = nearestKey(key, known, []);
+  return nearest?.close === true
+    ? `unknown key ${key}; did you mean ${nearest.path}?`
+    : `unknown key ${key}; the keys are ${known.join(", ")}`;
+}
+
+/** A map from keys to values. zod's own record drops the key `__proto__`, which is a valid key here. */
+export function mapOf<T>(
+  key: z.ZodType<string>,
+  value: z.ZodType<T>,
+): z.ZodType<Readonly<Record<string, T>>> {
+  return z
+    .custom<Record<string, unknown>>(isObject, { error: "must be an object" })
+    .transform((map, context) => {
+      const entries = Object.entries(map).map(([name, item]): [string, T | undefined] => {
+        const results = [key.safeParse(name), value.safeParse(item)];
+        for (const { error } of results) {
+          for (const issue of error?.issues ?? []) {
+            context.addIssue({ code: "custom", path: [name, ...issue.path], message: issue.message });
+          }
+        }
+        return [name, results[1]?.data as T | undefined];
+      });
+      return Object.fromEntries(entries) as Record<string, T>;
+    });
+}
+
+/** True for an object that is not an array. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** An integer from `least` to `most`. */
+export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+  const error = `must be an integer from ${least} to ${most}`;
+  return z.custom<number>(
+    (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most,
+    { error },
+  );
+}
+
+/** `true` or `false`. */
+export function flag(): z.ZodType<boolean> {
+  return z.boolean({ error: "must be true or false" });
+}

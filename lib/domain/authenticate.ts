@@ -1,0 +1,96 @@
+/** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
+import type { AccountRecord } from "../../adapters/directory.ts";
+import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
+import { anyString } from "./account-schema.ts";
+import { checked } from "./arguments.ts";
+import { normaliseName } from "./names.ts";
+
+/** The outcome of a sign-in with name and password. */
+export interface Authenticated {
+  /** Whether the password is the account's. */
+  readonly ok: boolean;
+  /** The account, as it was before the password was compared: also when the password is wrong. */
+  readonly record?: AccountRecord;
+  /** Under which failures are counted: of the account, or of the name when there is none. */
+  readonly key: string;
+}
+
+/** Work that goes on after the answer. */
+export interface Background {
+  /** Starts it; a failure is harmless. */
+  readonly run: (where: string, work: () => Promise<void>) => void;
+}
+
+/** The account with this sign-in name. */
+export function recordByLogin(deps: AccountDeps, login: string): Promise<AccountRecord | undefined> {
+  return deps.directory.findAccountByName(normaliseName(login));
+}
+
+/** The key under which failures are counted; a name can't be made to look like another account's `sub`. */
+export function accountKeyOf(record: AccountRecord | undefined, login: string): string {
+  return record === undefined ? `name ${normaliseName(login)}` : `sub ${record.sub}`;
+}
+
+/** See `AccountInternals.authenticate`. */
+export async function authenticate(
+  deps: AccountDeps,
+  background: Background,
+  login: string,
+  password: string,
+): Promise<Authenticated> {
+  const record = await recordByLogin(deps, login);
+  const ok = await compare(deps, background, record, password);
+  return { ok, ...(record === undefined ? {} : { record }), key: accountKeyOf(record, login) };
+}
+
+/** See `Accounts.verifyPassword`. */
+export async function verifyPassword(
+  deps: AccountDeps,
+  background: Background,
+  sub: string,
+  password: string,
+): Promise<boolean> {
+  checked("sub", anyString, sub);
+  checked("password", anyString, password);
+  return compare(deps, background, await deps.directory.findAccount(sub), password);
+}
+
+async function compare(
+  deps: AccountDeps,
+  background: Background,
+  record: AccountRecord | undefined,
+  password: string,
+): Promise<boolean> {
+  const hash = record?.password_hash ?? null;
+  const ok = await deps.passwords.verify(hash, password);
+  if (ok && record !== undefined && hash !== null && deps.passwords.needsRehash(hash)) {
+    background.run("rehash", () => rehash(deps, record.sub, hash, password));
+  }
+  return ok;
+}
+
+/** Replaces the hash that was compared; if the password was changed in the meantime, nothing happens. */
+async function rehash(deps: AccountDeps, sub: string, compared: string, password: string): Promise<void> {
+  const hash = await deps.passwords.hash(password);
+  await changeAccount(deps, sub, (before) =>
+    before?.password_hash === compared
+      ? { action: "account.rehashed", record: { ...before, password_hash: hash } }
+      : undefined,
+  );
+}
+
+/** Work of which the end can be waited for, so that a service that closes loses none of it. */
+export function createBackground(deps: Pick<AccountDeps, "events">): Background & {
+  readonly settled: () => Promise<void>;
+} {
+  const running = new Set<Promise<void>>();
+  return {
+    run(where, work) {
+      const promise = harmless(deps, where, work).finally(() => running.delete(promise));
+      running.add(promise);
+    },
+    async settled() {
+      await Promise.all(running);
+    },
+  };
+}

@@ -1,0 +1,126 @@
+/** Password hashes of other systems: how each is written, what it may cost, and how a password is compared with it. */
+import { pbkdf2, scrypt, timingSafeEqual } from "node:crypto";
+import { promisify } from "node:util";
+import { parseOptions, verify as verifyArgon2 } from "@node-rs/argon2";
+import { verify as verifyBcrypt } from "@node-rs/bcrypt";
+
+/** A hash that was understood and whose cost is bearable. */
+export interface ForeignHash {
+  readonly algorithm: "argon2" | "bcrypt" | "scrypt" | "pbkdf2";
+  /** Whether this is the password. Takes as long as the hash says. */
+  readonly matches: (password: string) => Promise<boolean>;
+}
+
+/** The dearest hash that is accepted takes some seconds; anything above would let one sign-in stop the others. */
+const BOUNDS = {
+  /** KiB, and KiB times passes. */
+  argon2: { memory: 1_048_576, work: 4_194_304, lanes: 16 },
+  /** The exponent; 4 is the least that the algorithm knows. */
+  bcrypt: { least: 4, most: 15 },
+  /** Bytes, and blocks worked through. */
+  scrypt: { memory: 512 * 1024 * 1024, work: 2 ** 24, blocks: 32, lanes: 16 },
+  pbkdf2: { iterations: 10_000_000 },
+} as const;
+
+/** Shorter digests would be guessed, longer ones are nobody's. */
+const DIGEST_BYTES = { least: 16, most: 128 } as const;
+const MAX_SALT_BYTES = 256;
+/** Longer text is no hash of any of these. */
+const MAX_TEXT = 1024;
+
+/** The hash, or `undefined` when it is none that is known or its cost is beyond bounds. */
+export function readForeignHash(text: string): ForeignHash | undefined {
+  if (text.length > MAX_TEXT) return undefined;
+  for (const read of [readArgon2, readBcrypt, readScrypt, readPbkdf2]) {
+    const hash = read(text);
+    if (hash !== undefined) return hash;
+  }
+  return undefined;
+}
+
+/** `$argon2id$v=19$m=…,t=…,p=…$salt$hash`, also argon2i and argon2d, and version 16. */
+function readArgon2(text: string): ForeignHash | undefined {
+  if (!/^\$argon2(?:id|i|d)\$/u.test(text)) return undefined;
+  const parameters = argon2Parameters(text);
+  if (parameters === undefined) return undefined;
+  const { memoryCost, timeCost, parallelism, outputLen } = parameters;
+  const bearable =
+    memoryCost <= BOUNDS.argon2.memory &&
+    memoryCost * timeCost <= BOUNDS.argon2.work &&
+    parallelism <= BOUNDS.argon2.lanes &&
+    hasDigestLength(outputLen);
+  if (!bearable) return undefined;
+  return { algorithm: "argon2", matches: (password) => verifyArgon2(text, password) };
+}
+
+/** The parameters of an Argon2 hash; `undefined` when it can't be read. */
+export function argon2Parameters(text: string): ReturnType<typeof parseOptions> | undefined {
+  try {
+    return parseOptions(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `$2a$`, `$2b$` and `$2y$`: three names of one algorithm. `$2x$` is a broken one and is refused. */
+function readBcrypt(text: string): ForeignHash | undefined {
+  const cost = Number(/^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/u.exec(text)?.[1]);
+  if (!(cost >= BOUNDS.bcrypt.least && cost <= BOUNDS.bcrypt.most)) return undefined;
+  return { algorithm: "bcrypt", matches: (password) => verifyBcrypt(password, text) };
+}
+
+/** `$scrypt$ln=16,r=8,p=1$salt$hash`, as passlib writes it. */
+function readScrypt(text: string): ForeignHash | undefined {
+  const match = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,3}),p=(\d{1,3})\$([^$]*)\$([^$]+)$/u.exec(text);
+  if (match === null) return undefined;
+  const [log = 0, r = 0, p = 0] = match.slice(1, 4).map(Number);
+  const [salt, digest] = match.slice(4).map((part) => fromBase64(part));
+  const N = 2 ** log;
+  const bearable =
+    log >= 1 &&
+    r >= 1 &&
+    r <= BOUNDS.scrypt.blocks &&
+    p >= 1 &&
+    p <= BOUNDS.scrypt.lanes &&
+    128 * N * r <= BOUNDS.scrypt.memory &&
+    N * r * p <= BOUNDS.scrypt.work;
+  if (!bearable || salt === undefined || digest === undefined || !hasDigestLength(digest.length))
+    return undefined;
+  const options = { N, r, p, maxmem: 128 * r * (N + p + 2) };
+  const derive = promisify<string, Buffer, number, typeof options, Buffer>(scrypt);
+  return {
+    algorithm: "scrypt",
+    matches: async (password) =>
+      timingSafeEqual(await derive(password, salt, digest.length, options), digest),
+  };
+}
+
+/** `$pbkdf2-sha256$i$salt$hash` and `-sha512` as passlib writes them, `pbkdf2_sha256$i$salt$hash` as Django does. */
+function readPbkdf2(text: string): ForeignHash | undefined {
+  const passlib = /^\$pbkdf2-(sha256|sha512)\$(\d{1,8})\$([^$]*)\$([^$]+)$/u.exec(text);
+  const match = passlib ?? /^pbkdf2_(sha256)\$(\d{1,8})\$([^$]+)\$([^$]+)$/u.exec(text);
+  const [, name, count, seasoning = "", sum = ""] = match ?? [];
+  const iterations = Number(count);
+  if (name === undefined || !(iterations >= 1 && iterations <= BOUNDS.pbkdf2.iterations)) return undefined;
+  // Django's salt is text that is used as it is, not Base64.
+  const salt = passlib === null ? Buffer.from(seasoning) : fromBase64(seasoning);
+  const digest = fromBase64(sum);
+  if (salt === undefined || digest === undefined || !hasDigestLength(digest.length)) return undefined;
+  const derive = promisify(pbkdf2);
+  return {
+    algorithm: "pbkdf2",
+    matches: async (password) =>
+      timingSafeEqual(await derive(password, salt, iterations, digest.length, name), digest),
+  };
+}
+
+function hasDigestLength(bytes: number): boolean {
+  return bytes >= DIGEST_BYTES.least && bytes <= DIGEST_BYTES.most;
+}
+
+/** Base64 with or without padding; passlib writes `.` for `+`. */
+function fromBase64(text: string): Buffer | undefined {
+  if (!/^[A-Za-z0-9+/.]*={0,2}$/u.test(text)) return undefined;
+  const bytes = Buffer.from(text.replaceAll(".", "+"), "base64");
+  return bytes.length <= MAX_SALT_BYTES ? bytes : undefined;
+}

@@ -1,0 +1,88 @@
+/** Passwords: the rules for new ones, hashing, and comparing in the same time whoever is asked for. */
+import { hash as hashArgon2 } from "@node-rs/argon2";
+import type { PasswordRules } from "../../config/configuration.ts";
+import { InvalidPassword } from "../errors.ts";
+import { argon2Parameters, readForeignHash } from "./password-formats.ts";
+import { characters } from "./text-rules.ts";
+import { createWorkQueue } from "./work-queue.ts";
+
+/** How passwords are kept and compared. */
+export interface Passwords {
+  /** @throws InvalidPassword when a new password breaks a rule; the message says which. */
+  check(password: string): void;
+  /** The Argon2id hash as a PHC string. Waits for its turn without a bound. */
+  hash(password: string): Promise<string>;
+  /**
+   * Whether this is the password. `null` stands for an account that has none or does not exist: the answer is
+   * `false` after the same work. A password that is too long is `false` without any work, for everybody.
+   * @throws StorageUnavailable when too many are waiting.
+   */
+  verify(hash: string | null, password: string): Promise<boolean>;
+  /** Whether the hash is weaker than the rules ask for, or of another algorithm. */
+  needsRehash(hash: string): boolean;
+}
+
+/** KiB of memory and the passes that they need at least, from OWASP's Password Storage Cheat Sheet (Argon2id). */
+const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number }[] = [
+  { memory: 47_104, passes: 1 },
+  { memory: 19_456, passes: 2 },
+  { memory: 12_288, passes: 3 },
+  { memory: 9_216, passes: 4 },
+  { memory: 7_168, passes: 5 },
+];
+
+/** At some 100 hashes a second this many wait about as long as a request may take. */
+const MAX_WAITING = 256;
+
+/**
+ * @param rules hashing cost, length in Unicode characters, and how many hashes are computed at once.
+ * @throws TypeError when the cost is below OWASP's minimum.
+ */
+export function createPasswords(rules: PasswordRules): Passwords {
+  const enough = OWASP_MINIMUM.some(({ memory, passes }) => rules.memory >= memory && rules.passes >= passes);
+  if (!enough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
+  const queue = createWorkQueue(rules.parallel, MAX_WAITING);
+  const compute = (password: string): Promise<string> =>
+    // Argon2id is the package's default; its enumeration of the others exists for the compiler only.
+    hashArgon2(password, {
+      memoryCost: rules.memory,
+      timeCost: rules.passes,
+      parallelism: rules.lanes,
+    });
+  return {
+    check: (password) => checkRules(rules, password),
+    hash: (password) => queue("patient", () => compute(password)),
+    async verify(hash, password) {
+      if (tooLong(rules, password)) return false;
+      const known = hash === null ? undefined : readForeignHash(hash);
+      if (known !== undefined) return queue("urgent", () => known.matches(password));
+      // Hashing costs what comparing does, so an account that is not there takes as long as one that is.
+      await queue("urgent", () => compute(password));
+      return false;
+    },
+    needsRehash(hash) {
+      const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
+      if (known === undefined) return true;
+      const { memoryCost, timeCost, parallelism } = known;
+      return memoryCost < rules.memory || timeCost < rules.passes || parallelism < rules.lanes;
+    },
+  };
+}
+
+function checkRules(rules: PasswordRules, password: string): void {
+  if (typeof password !== "string") throw new TypeError("password: must be a string");
+  if (tooLong(rules, password)) {
+    throw new InvalidPassword(`a password must have at most ${rules.maxLength} characters`);
+  }
+  if (characters(password) < rules.minLength) {
+    throw new InvalidPassword(`a password must have at least ${rules.minLength} characters`);
+  }
+  // A form can't send either, so nobody could sign in with such a password.
+  if (!password.isWellFormed() || password.includes("\0")) {
+    throw new InvalidPassword("a password must not have NUL or broken characters");
+  }
+}
+
+function tooLong(rules: PasswordRules, password: string): boolean {
+  return password.length > 2 * rules.maxLength || characters(password) > rules.maxLength;
+}
