@@ -1,0 +1,157 @@
+/** The seed: portals, groups, services, clients and first accounts, brought into a storage at every start. */
+import { z } from "zod";
+import { importedAccount } from "./domain/account-schema.ts";
+import type { Accounts } from "./domain/accounts.ts";
+import type { ImportedAccount } from "./domain/account.ts";
+import { exactly, isObject, mapOf } from "./domain/arguments.ts";
+import type { NewClient } from "./domain/client.ts";
+import { identifiedClient } from "./domain/client-schema.ts";
+import type { Clients } from "./domain/clients.ts";
+import type { Directory } from "./domain/directory.ts";
+import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts";
+import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";
+import { AlreadyExists, ConfigurationError, InvalidPassword, NameTaken, UnknownReference } from "./errors.ts";
+
+/** A client of a seed: its id and secret have to be said, or nobody would know them. */
+export interface SeedClient extends Omit<NewClient, "name"> {
+  readonly client_id: string;
+  readonly client_secret: string;
+  /** Default: the name of its service in the seed, else its `client_id`. */
+  readonly name?: string | undefined;
+}
+
+/** What a seed holds; each part may be left out. */
+export interface Seed {
+  /** Key → portal. Created, or brought to these values. */
+  readonly portals?: Readonly<Record<string, EntrySettings>> | undefined;
+  /** Key → group. Created, or brought to these values. */
+  readonly groups?: Readonly<Record<string, EntrySettings>> | undefined;
+  /** Key → service. Created, or brought to these values. */
+  readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
+  /** Created, or brought to these values; what is left out gets its default. */
+  readonly clients?: readonly SeedClient[] | undefined;
+  /** Created when nobody has the e-mail address or username; never touched when somebody has. */
+  readonly accounts?: readonly ImportedAccount[] | undefined;
+}
+
+/** What a seed is applied to: a running service. */
+export interface SeededService {
+  readonly accounts: Pick<Accounts, "findByLogin" | "import">;
+  readonly clients: Pick<Clients, "register" | "update" | "find">;
+  readonly directory: Directory;
+}
+
+/** The shortest secret that any service accepts; the service itself knows whether it wants more. */
+const SHORTEST_SECRET = 16;
+
+const seedSchema = exactly({
+  portals: mapOf(entryKey, entrySettings).optional(),
+  groups: mapOf(entryKey, entrySettings).optional(),
+  services: mapOf(entryKey, serviceSettings).optional(),
+  clients: z.array(identifiedClient(SHORTEST_SECRET), { error: "must be a list" }).optional(),
+  accounts: z.array(importedAccount, { error: "must be a list" }).optional(),
+});
+
+/**
+ * Brings the storage to what the seed says. Doing it again, or in several processes at once, changes nothing
+ * more; what the seed does not name stays as it is.
+ * @param seed as in the configuration file; `undefined` does nothing.
+ * @throws ConfigurationError with every problem as `config.seed.PATH: PROBLEM`.
+ * @throws StorageUnavailable when the storage fails; the seed can be applied again.
+ */
+export async function applySeed(service: SeededService, seed: Seed | undefined): Promise<void> {
+  if (seed === undefined) return;
+  const result = seedSchema.safeParse(named(seed));
+  if (!result.success) {
+    throw new ConfigurationError(result.error.issues.map((issue) => problem(issue.path, issue.message)));
+  }
+  const { portals = {}, groups = {}, services = {}, clients = [], accounts = [] } = result.data;
+  const { directory } = service;
+  // In this order, so that whatever refers to another is there after it.
+  for (const [key, entry] of Object.entries(portals)) {
+    await located(["portals", key], () => directory.portals.put(key, entry));
+  }
+  for (const [key, entry] of Object.entries(groups)) {
+    await located(["groups", key], () => directory.groups.put(key, entry));
+  }
+  for (const [key, entry] of Object.entries(services)) {
+    await located(["services", key], () => directory.services.put(key, entry));
+  }
+  for (const [index, client] of clients.entries()) {
+    await located(["clients", index], () => applyClient(service.clients, client));
+  }
+  for (const [index, account] of accounts.entries()) {
+    await located(["accounts", index], () => applyAccount(service.accounts, account));
+  }
+}
+
+/** A client without a name is called like its service. Whatever else is wrong with it is found later. */
+function named(seed: unknown): unknown {
+  if (!isObject(seed) || !Array.isArray(seed["clients"])) return seed;
+  const services = isObject(seed["services"]) ? seed["services"] : {};
+  const clients = seed["clients"].map((client: unknown) => {
+    if (!isObject(client) || client["name"] !== undefined) return client;
+    const key = String(client["service"]);
+    const service: unknown = Object.hasOwn(services, key) ? services[key] : undefined;
+    return { ...client, name: (isObject(service) ? service["name"] : undefined) ?? client["client_id"] };
+  });
+  return { ...seed, clients };
+}
+
+async function applyClient(clients: SeededService["clients"], client: NewClient & SeedClient): Promise<void> {
+  const { client_id, ...settings } = client;
+  if ((await clients.find(client_id)) === undefined) {
+    try {
+      await clients.register(client);
+      return;
+    } catch (error) {
+      if (!(error instanceof AlreadyExists)) throw error;
+      // Another process registered it in the meantime.
+    }
+  }
+  const { password_grant = client.grant_types?.includes("password") ?? false } = settings;
+  await clients.update(client_id, {
+    post_logout_redirect_uris: [],
+    backchannel_logout_uri: null,
+    grant_types: ["authorization_code", "refresh_token"],
+    first_party: true,
+    refresh_tokens: {},
+    error_status: "documented",
+    ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
+    password_grant,
+  });
+}
+
+async function applyAccount(accounts: SeededService["accounts"], account: ImportedAccount): Promise<void> {
+  const logins = [account.email, ...(typeof account.username === "string" ? [account.username] : [])];
+  for (const login of logins) {
+    if ((await accounts.findByLogin(login)) !== undefined) return;
+  }
+  try {
+    await accounts.import(account);
+  } catch (error) {
+    // Another process created it in the meantime.
+    if (!(error instanceof NameTaken || error instanceof AlreadyExists)) throw error;
+  }
+}
+
+/** What only the service can find wrong is told with its place in the seed, like all other problems. */
+async function located(path: readonly PropertyKey[], work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const isProblem =
+      error instanceof TypeError || error instanceof UnknownReference || error instanceof InvalidPassword;
+    throw isProblem ? new ConfigurationError([problem(path, error.message)]) : error;
+  }
+}
+
+/** Keys of entries are shown as they may stand in a file; anything else might be a secret in the wrong place. */
+function problem(path: readonly PropertyKey[], text: string): string {
+  const steps = path.map((step) => {
+    if (typeof step === "number") return `[${step}]`;
+    const name = String(step);
+    return /^[A-Za-z0-9_-]{1,64}$/u.test(name) ? `.${name}` : `[a name of ${name.length} characters]`;
+  });
+  return `config.seed${steps.join("")}: ${text}`;
+}
