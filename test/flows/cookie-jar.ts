@@ -1,0 +1,130 @@
+/** Cookies as a browser keeps them (RFC 6265): by host, not by port, and by path. */
+
+/** One cookie in the jar. */
+export interface Cookie {
+  readonly name: string;
+  readonly value: string;
+  /** Without a leading dot. */
+  readonly domain: string;
+  /** Only the host itself gets it, not those below. */
+  readonly hostOnly: boolean;
+  readonly path: string;
+  readonly secure: boolean;
+  readonly httpOnly: boolean;
+  /** As it was set, in lower case; empty when it was not. */
+  readonly sameSite: string;
+  /** Milliseconds since the epoch; `undefined`: as long as the browser runs. */
+  readonly expires: number | undefined;
+}
+
+/** Secure enough for a `Secure` cookie, as browsers see it. */
+function isTrustworthy({ protocol, hostname }: URL): boolean {
+  return protocol === "https:" || /^(?:127\.[\d.]+|\[::1\]|(?:.+\.)?localhost)$/.test(hostname);
+}
+
+function isUnder(host: string, domain: string): boolean {
+  return host === domain || host.endsWith(`.${domain}`);
+}
+
+function pathFits(path: string, cookiePath: string): boolean {
+  return path === cookiePath || path.startsWith(cookiePath.endsWith("/") ? cookiePath : `${cookiePath}/`);
+}
+
+function defaultPath({ pathname }: URL): string {
+  return pathname.slice(0, Math.max(1, pathname.lastIndexOf("/")));
+}
+
+/** `Max-Age` wins over `Expires`; one that can't be read counts as not there. */
+function endOf(attributes: ReadonlyMap<string, string>, now: number): number | undefined {
+  const maxAge = attributes.get("max-age");
+  if (maxAge !== undefined && /^-?\d+$/.test(maxAge)) return now + Number(maxAge) * 1000;
+  const expires = Date.parse(attributes.get("expires") ?? "");
+  return Number.isNaN(expires) ? undefined : expires;
+}
+
+/** Reads one `Set-Cookie`; `undefined` when a browser would not take it from this address. */
+export function readCookie(header: string, url: URL, now: number): Cookie | undefined {
+  const [pair = "", ...rest] = header.split(";");
+  const equals = pair.indexOf("=");
+  if (equals < 1) return undefined;
+  const attributes = new Map(
+    rest.map((part) => {
+      const [name = "", ...value] = part.trim().split("=");
+      return [name.toLowerCase(), value.join("=")] as const;
+    }),
+  );
+  const name = pair.slice(0, equals).trim();
+  const domain = attributes.get("domain")?.replace(/^\./, "").toLowerCase();
+  const secure = attributes.has("secure");
+  const cookie: Cookie = {
+    name,
+    value: pair.slice(equals + 1).trim(),
+    domain: domain ?? url.hostname,
+    hostOnly: domain === undefined,
+    path: attributes.get("path")?.startsWith("/") === true ? attributes.get("path")! : defaultPath(url),
+    secure,
+    httpOnly: attributes.has("httponly"),
+    sameSite: attributes.get("samesite")?.toLowerCase() ?? "",
+    expires: endOf(attributes, now),
+  };
+  if (domain !== undefined && !isUnder(url.hostname, domain)) return undefined;
+  if (secure && !isTrustworthy(url)) return undefined;
+  if (name.startsWith("__Secure-") && !secure) return undefined;
+  if (name.startsWith("__Host-") && !(secure && cookie.hostOnly && cookie.path === "/")) return undefined;
+  return cookie;
+}
+
+/** What one browser remembers. */
+export class CookieJar {
+  readonly #cookies = new Map<string, Cookie>();
+  readonly #now: () => number;
+
+  /** @param now milliseconds since the epoch; default the system's clock. */
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  /** Takes what an answer from this address sets; a cookie whose end is past goes. */
+  take(url: URL, setCookies: readonly string[]): void {
+    for (const header of setCookies) {
+      const cookie = readCookie(header, url, this.#now());
+      if (cookie === undefined) continue;
+      const key = `${cookie.domain} ${cookie.path} ${cookie.name}`;
+      this.#cookies.delete(key);
+      if (!this.#isOver(cookie)) this.#cookies.set(key, cookie);
+    }
+  }
+
+  /** The cookies that go to this address, longer paths first. */
+  for(url: URL): Cookie[] {
+    return [...this.#cookies.values()]
+      .filter((cookie) => !this.#isOver(cookie))
+      .filter(({ domain, hostOnly }) => (hostOnly ? url.hostname === domain : isUnder(url.hostname, domain)))
+      .filter(({ path }) => pathFits(url.pathname, path))
+      .filter(({ secure }) => !secure || isTrustworthy(url))
+      .toSorted((one, other) => other.path.length - one.path.length);
+  }
+
+  /** The value of the `Cookie` header; empty when there are none. */
+  header(url: URL): string {
+    return this.for(url)
+      .map(({ name, value }) => `${name}=${value}`)
+      .join("; ");
+  }
+
+  /** Everything there is. */
+  all(): Cookie[] {
+    return [...this.#cookies.values()].filter((cookie) => !this.#isOver(cookie));
+  }
+
+  /** Forgets the cookies of this name, or all of them. */
+  clear(name?: string): void {
+    for (const [key, cookie] of this.#cookies) {
+      if (name === undefined || cookie.name === name) this.#cookies.delete(key);
+    }
+  }
+
+  #isOver({ expires }: Cookie): boolean {
+    return expires !== undefined && expires <= this.#now();
+  }
+}
