@@ -1,0 +1,134 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly files: readonly string[];
+  readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+const root = join(import.meta.dirname, "..");
+const manifest: Manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const entries = Object.keys(manifest.exports).map((path) => join(manifest.name, path));
+const work = mkdtempSync(join(tmpdir(), "sign-in-service-package-"));
+/** The project of somebody who installed the package and nothing else. */
+const consumer = join(work, "consumer");
+const installed = join(consumer, "node_modules", manifest.name);
+
+function run(command: string, args: readonly string[], cwd: string): string {
+  return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+/** What a program of the consumer prints as JSON: the names that each entry point exports. */
+function printed(file: string, source: string): Record<string, string[]> {
+  writeFileSync(join(consumer, file), source);
+  return JSON.parse(run(process.execPath, [file], consumer));
+}
+
+/** Builds, packs and unpacks; the packages that it depends on are those of this checkout, and no other. */
+function install(): void {
+  const unpacked = join(work, "source");
+  mkdirSync(unpacked);
+  for (const file of ["package.json", ...manifest.files.filter((each) => each !== "dist")])
+    if (existsSync(join(root, file))) cpSync(join(root, file), join(unpacked, file), { recursive: true });
+  const dist = join(unpacked, "dist");
+  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+  run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", dist], root);
+  run(process.execPath, [join("build", "copy-assets.mjs"), dist], root);
+  run("npm", ["pack", "--ignore-scripts", "--silent", "--offline", "--pack-destination", work], unpacked);
+  mkdirSync(installed, { recursive: true });
+  run(
+    "tar",
+    ["-xzf", join(work, `${manifest.name}-${manifest.version}.tgz`), "--strip-components=1", "-C", installed],
+    work,
+  );
+  for (const name of Object.keys(manifest.dependencies)) {
+    const link = join(consumer, "node_modules", name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(root, "node_modules", name), link);
+  }
+  writeFileSync(
+    join(consumer, "package.json"),
+    JSON.stringify({ name: "consumer", private: true, type: "module" }),
+  );
+}
+
+describe("the packed package", () => {
+  beforeAll(install, 120_000);
+  afterAll(() => rmSync(work, { recursive: true, force: true }));
+
+  it("holds every file that its exports name, and no source", () => {
+    for (const { types, default: file } of Object.values(manifest.exports)) {
+      expect(existsSync(join(installed, types))).toBe(true);
+      expect(existsSync(join(installed, file))).toBe(true);
+    }
+    const files = run("find", [".", "-type", "f"], installed).trim().split("\n");
+    expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
+    expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
+    expect(files).toContain("./dist/interactions/locales/en.json");
+  });
+
+  it("gives the same names to import and to require()", () => {
+    const list = JSON.stringify(entries);
+    const esm = printed(
+      "main.mjs",
+      `const found = {};
+       for (const entry of ${list}) found[entry] = Object.keys(await import(entry));
+       console.log(JSON.stringify(found));`,
+    );
+    const cjs = printed(
+      "main.cjs",
+      `const found = {};
+       for (const entry of ${list}) found[entry] = Object.keys(require(entry));
+       console.log(JSON.stringify(found));`,
+    );
+    expect(cjs).toEqual(esm);
+    const names = Object.values(esm);
+    expect(names).toHaveLength(entries.length);
+    expect(names.filter((each) => each.length === 0)).toEqual([]);
+  });
+
+  it("has types for each of them, and for what it takes from other packages", () => {
+    // Each of these lines is wrong, and must be an error: where types are missing, anything goes.
+    const wrong = [
+      ...entries.map((_entry, index) => `entry${index}.thereIsNoSuchName;`),
+      "export const routes: number = service.routes();",
+      "export const provider: number = service.provider;",
+    ];
+    const right = [
+      ...entries.map((entry, index) => `import * as entry${index} from "${entry}";`),
+      `declare const service: Awaited<ReturnType<typeof entry${entries.indexOf(manifest.name)}.createSignInService>>;`,
+    ];
+    writeFileSync(join(consumer, "main.ts"), [...right, ...wrong].join("\n"));
+    const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+    const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2024"];
+    const { stdout } = spawnSync(process.execPath, [tsc, ...options, "main.ts"], {
+      cwd: consumer,
+      encoding: "utf8",
+    });
+    const lines = [...stdout.matchAll(/^main\.ts\((\d+),.*error (TS\d+)/gm)].map(([, line, code]) => [
+      line,
+      code,
+    ]);
+    expect(lines).toEqual(
+      wrong.map((text, index) => [
+        String(right.length + index + 1),
+        text.startsWith("export") ? "TS2322" : "TS2339",
+      ]),
+    );
+  });
+});
