@@ -70,6 +70,16 @@ export interface RateLimits {
   readonly interactions: RateLimit;
 }
 
+/** What a team changes of the look without views of its own; what is missing stays as built in. */
+export interface Theme {
+  /** Shown as the name of the service; plain text, to be escaped where it is printed. */
+  readonly name?: string;
+  /** Colour of buttons and links. */
+  readonly accent?: string;
+  readonly background?: string;
+  readonly text?: string;
+}
+
 export interface InteractionSettings {
   readonly registration: boolean;
   /** The first is the default. */
@@ -78,8 +88,8 @@ export interface InteractionSettings {
   readonly views: readonly string[];
   /** Locale → key → text that replaces the built-in one. */
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** CSS custom properties and names of the look: `name`, `accent`, `background`, `text`, `logo` (a data: or https: URL is refused; an `https` one would be a third-party resource). */
-  readonly theme: Readonly<Record<string, string>>;
+  /** The look: `name` is text, all others are CSS colours that are safe to print into a style sheet. */
+  readonly theme: Theme;
 }
 
 export interface NotificationSettings {
@@ -90,7 +100,29 @@ export interface NotificationSettings {
   readonly worker: boolean;
 }
 
-/** Whose `X-Forwarded-*` headers count: nobody's, those of so many hops, or those of these networks. */
+/** One message to one person. */
+export interface MailMessage {
+  /** The e-mail address of the person. */
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+  readonly html?: string;
+}
+
+/** What sends messages in place of SMTP. A rejected promise means that the message was not taken over. */
+export interface Mailer {
+  send(message: MailMessage): Promise<void>;
+}
+
+/** The mail server that takes over the messages. */
+export interface SmtpSettings {
+  /** `smtp://` or `smtps://`, with user and password when the server wants them: a secret. */
+  readonly url: string;
+  /** The sender, as an address or `Name <address>`. */
+  readonly from?: string;
+}
+
+/** Whose `X-Forwarded-*` headers count: nobody's, those of so many hops, or those of these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
 
 export interface Configuration {
@@ -109,8 +141,12 @@ export interface Configuration {
   readonly passwords: PasswordRules;
   readonly rateLimits: RateLimits;
   readonly interactions: InteractionSettings;
-  readonly mail?: unknown;
-  readonly cookies: { readonly domain?: string };
+  readonly mail?: SmtpSettings | Mailer;
+  readonly cookies: {
+    readonly domain?: string;
+    /** Put in front of the names of all cookies; may be empty. */
+    readonly prefix: string;
+  };
   readonly operators: readonly string[];
   readonly features: { readonly dpop: boolean };
   /** Starts with a slash and ends without one; empty when nothing is taken off. */
@@ -120,6 +156,8 @@ export interface Configuration {
   readonly proxy: ProxyTrust;
   readonly logger?: Logger;
   readonly clock: Clock;
+  /** Wins over `mail`. */
+  readonly mailer?: Mailer;
   readonly fetch?: typeof globalThis.fetch;
   /** True when any deployment is not on loopback. */
   readonly production: boolean;

@@ -1,0 +1,72 @@
+/** Every default of the configuration, in the shape of the configuration. To change a default, change it here. */
+import type { Configuration } from "./configuration.ts";
+import { deepFreeze } from "./deep-freeze.ts";
+
+type Defaulted =
+  | "storage"
+  | "queue"
+  | "lifetimes"
+  | "refreshTokens"
+  | "passwords"
+  | "rateLimits"
+  | "operators"
+  | "features"
+  | "notifications"
+  | "profile"
+  | "proxy"
+  | "interactions";
+
+/** The keys that have a fixed default. What has none is worked out from the others, or stays away. */
+export interface Defaults extends Pick<Configuration, Defaulted> {
+  readonly cookies: { readonly prefix: string };
+  readonly deployments: { readonly openid: { readonly post: boolean } };
+}
+
+const QUARTER_HOUR = 15 * 60;
+const HOUR = 60 * 60;
+const DAY = 24 * HOUR;
+
+/** The table of defaults. Times are in seconds, memory in KiB. Frozen. */
+export const defaults: Defaults = deepFreeze({
+  deployments: { openid: { post: false } },
+  storage: "sqlite:./sign-in.db",
+  queue: "embedded",
+  lifetimes: {
+    authorizationCode: 60,
+    accessToken: 10 * HOUR,
+    refreshToken: 30 * DAY,
+    idToken: HOUR,
+    session: 14 * DAY,
+    interaction: HOUR,
+  },
+  refreshTokens: { rotate: false, reuseWindow: 10, sliding: false, maxAge: 90 * DAY },
+  passwords: { memory: 19_456, passes: 2, lanes: 1, minLength: 8, maxLength: 128, parallel: 2 },
+  rateLimits: {
+    signIn: {
+      accountAndAddress: { points: 10, seconds: QUARTER_HOUR },
+      account: { points: 100, seconds: HOUR },
+      address: { points: 300, seconds: QUARTER_HOUR },
+    },
+    passwordGrant: {
+      accountAndClient: { points: 10, seconds: QUARTER_HOUR },
+      account: { points: 100, seconds: HOUR },
+      client: { points: 1000, seconds: QUARTER_HOUR },
+    },
+    clientSecret: { points: 20, seconds: QUARTER_HOUR },
+    interactions: { points: 600, seconds: QUARTER_HOUR },
+  },
+  interactions: { registration: false, locales: ["en", "pl"], views: [], copy: {}, theme: {} },
+  cookies: { prefix: "" },
+  operators: [],
+  features: { dpop: false },
+  notifications: {
+    // Ten attempts over 75.6 hours: a receiver that is down over a weekend loses nothing.
+    retryDelays: [5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
+    timeouts: { connect: 5, total: 15 },
+    concurrency: { total: 50, perReceiver: 10 },
+    allowedReceivers: [],
+    worker: true,
+  },
+  profile: "documented",
+  proxy: false,
+});

@@ -1,0 +1,207 @@
+/** The configuration as a caller writes it. `schema.ts` checks the same shape, and the compiler that they agree. */
+import type { JWK } from "oidc-provider";
+import type { Logger } from "pino";
+import type { Clock } from "../lib/clock.ts";
+import type { Mailer, MailMessage, SmtpSettings, Theme } from "./configuration.ts";
+
+/** A window of points; a key left out keeps its default. */
+export interface RateLimitInput {
+  /** How many failures are let through in a window. */
+  readonly points?: number;
+  /** Length of the window in seconds. */
+  readonly seconds?: number;
+}
+
+/** The two base URLs; at least one is needed. */
+export interface DeploymentsInput {
+  /** The OAuth 2.0 deployment, `{base_url}` of the interface. */
+  readonly oauth2?: {
+    /** Base URL without a trailing slash; https, or http on loopback. */
+    readonly url: string;
+  };
+  /** The OpenID Connect deployment, `{openid_url}` of the interface. */
+  readonly openid?: {
+    /** Base URL without a trailing slash; it is the issuer. */
+    readonly url: string;
+    /** The authorization endpoint takes POST too; https only. Default `false`. */
+    readonly post?: boolean;
+  };
+}
+
+/** Keys; each is made at the first start when it is left out and the storage is SQLite. */
+export interface KeysInput {
+  /** Sign cookies, at least 32 characters each: the first signs, all verify. Default: made and kept in the storage. */
+  readonly cookies?: readonly string[];
+  /** Private JWKs: the first signs ID tokens, all are published. Default: made and kept in the storage. */
+  readonly signing?: readonly JWK[];
+  /** 32 bytes in Base64 each: the first encrypts, all decrypt. Default with SQLite: made in `PATH.keys`; else required. */
+  readonly secrets?: readonly string[];
+}
+
+/** How long things live, in seconds. */
+export interface LifetimesInput {
+  /** Authorization codes. Default 60, at most 600. */
+  readonly authorizationCode?: number;
+  /** Access tokens, the `expires_in` of the token response. Default 36000. */
+  readonly accessToken?: number;
+  /** Refresh tokens. Default 2592000. */
+  readonly refreshToken?: number;
+  /** ID tokens. Default 3600. */
+  readonly idToken?: number;
+  /** Sign-in sessions. Default 1209600. */
+  readonly session?: number;
+  /** How long a begun sign-in may take. Default 3600. */
+  readonly interaction?: number;
+}
+
+/** Rules for refresh tokens of clients that don't say. */
+export interface RefreshTokensInput {
+  /** Each use gives a new refresh token. Default `false`. */
+  readonly rotate?: boolean;
+  /** Seconds in which a rotated token still gets the answer that rotated it. Default 10. */
+  readonly reuseWindow?: number;
+  /** Each use prolongs the token. Default `false`. */
+  readonly sliding?: boolean;
+  /** Seconds after which a sliding token ends for good. Default 7776000. */
+  readonly maxAge?: number;
+}
+
+/** Hashing cost (Argon2id, at least OWASP's minimum) and rules for passwords. */
+export interface PasswordsInput {
+  /** Memory in KiB. Default 19456. */
+  readonly memory?: number;
+  /** Passes over the memory. Default 2. */
+  readonly passes?: number;
+  /** Lanes. Default 1. */
+  readonly lanes?: number;
+  /** Characters at least. Default 8, which is the lowest. */
+  readonly minLength?: number;
+  /** Characters at most. Default 128. */
+  readonly maxLength?: number;
+  /** How many hashes are computed at once in a process. Default 2. */
+  readonly parallel?: number;
+}
+
+/** How many failures are let through. */
+export interface RateLimitsInput {
+  /** The sign-in form. */
+  readonly signIn?: {
+    /** One account from one address. Default 10 in 15 minutes. */
+    readonly accountAndAddress?: RateLimitInput;
+    /** One account from anywhere. Default 100 in an hour. */
+    readonly account?: RateLimitInput;
+    /** One address (IPv6: /64). Default 300 in 15 minutes. */
+    readonly address?: RateLimitInput;
+  };
+  /** The password grant. */
+  readonly passwordGrant?: {
+    /** One account at one client. Default 10 in 15 minutes. */
+    readonly accountAndClient?: RateLimitInput;
+    /** One account at all clients. Default 100 in an hour. */
+    readonly account?: RateLimitInput;
+    /** One client. Default 1000 in 15 minutes. */
+    readonly client?: RateLimitInput;
+  };
+  /** Wrong client secrets for one client from one address. Default 20 in 15 minutes. */
+  readonly clientSecret?: RateLimitInput;
+  /** New sign-ins begun from one address. Default 600 in 15 minutes. */
+  readonly interactions?: RateLimitInput;
+}
+
+/** The pages. */
+export interface InteractionsInput {
+  /** People may register themselves; in production this needs `mail`. Default `false`. */
+  readonly registration?: boolean;
+  /** Languages of the pages, the first is the default. Default `["en", "pl"]`. */
+  readonly locales?: readonly string[];
+  /** Folders of EJS views that win over the built-in ones, the first match first. Default none. */
+  readonly views?: readonly string[];
+  /** Locale → key → text that replaces the built-in one. Default none. */
+  readonly copy?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** Name and colours. Default: the built-in ones. */
+  readonly theme?: Theme;
+}
+
+/** The service's cookies. */
+export interface CookiesInput {
+  /** Domain of the session cookie; every host under it is trusted with it then. Default: the host alone. */
+  readonly domain?: string;
+  /** Put in front of the names of all cookies. Default empty. */
+  readonly prefix?: string;
+}
+
+/** An SMTP URL, the same with a sender, or what sends. */
+export type MailInput = string | SmtpSettings | Mailer | ((message: MailMessage) => Promise<void>);
+
+/** How notifications are delivered. */
+export interface NotificationsInput {
+  /** Seconds before each further attempt; N delays are N + 1 attempts. Default: ten attempts over 75.6 hours. */
+  readonly retryDelays?: readonly number[];
+  readonly timeouts?: {
+    /** Seconds to connect. Default 5. */
+    readonly connect?: number;
+    /** Seconds for the whole attempt. Default 15. */
+    readonly total?: number;
+  };
+  readonly concurrency?: {
+    /** Attempts at once in a process. Default 50. */
+    readonly total?: number;
+    /** Attempts at once to one receiver. Default 10. */
+    readonly perReceiver?: number;
+  };
+  /** Receivers outside the public Internet: addresses, networks (CIDR) or host names. Default none. */
+  readonly allowedReceivers?: readonly string[];
+  /** Deliver in this process. Default `true`. */
+  readonly worker?: boolean;
+}
+
+/** What `createSignInService` takes. Unknown keys and wrong values are errors, reported all at once. */
+export interface SignInServiceConfig {
+  /** The base URLs; at least one. */
+  readonly deployments: DeploymentsInput;
+  /** `sqlite:PATH`, `sqlite::memory:`, `mongodb://…` or `mongodb+srv://…`. Default `sqlite:./sign-in.db`. */
+  readonly storage?: string;
+  /** `redis://…` or `rediss://…`: where codes, tokens, sessions and interactions are kept. Default: `storage`. */
+  readonly artifacts?: string;
+  /** `embedded`, `redis://…` or `rediss://…`: what wakes the delivery of notifications. Default `embedded`. */
+  readonly queue?: string;
+  /** Keys of cookies, ID tokens and encryption. */
+  readonly keys?: KeysInput;
+  /** Lifetimes in seconds. */
+  readonly lifetimes?: LifetimesInput;
+  /** Refresh tokens of clients that don't say. */
+  readonly refreshTokens?: RefreshTokensInput;
+  /** Password hashing and rules. */
+  readonly passwords?: PasswordsInput;
+  /** Limits on failures. */
+  readonly rateLimits?: RateLimitsInput;
+  /** The pages. */
+  readonly interactions?: InteractionsInput;
+  /** An SMTP URL, the same with a sender, or what sends: registration needs it in production. Default none. */
+  readonly mail?: MailInput;
+  /** The service's cookies. */
+  readonly cookies?: CookiesInput;
+  /** The `sub` of each account that may use the delivery console. Default none. */
+  readonly operators?: readonly string[];
+  /** What is not offered unless it is switched on. */
+  readonly features?: {
+    /** DPoP (RFC 9449). Default `false`. */
+    readonly dpop?: boolean;
+  };
+  /** The path that a proxy in front has taken off, such as `/login`. Default none. */
+  readonly stripPrefix?: string;
+  /** Delivery of notifications. */
+  readonly notifications?: NotificationsInput;
+  /** `strict` refuses the password grant, GET revoke and codes without PKCE. Default `documented`. */
+  readonly profile?: "documented" | "strict";
+  /** Whose `X-Forwarded-*` count: nobody's, one hop's (`true`), those of so many hops, or of these networks. Default `false`. */
+  readonly proxy?: boolean | number | readonly string[];
+  /** A pino logger. Default: pino to the standard output. */
+  readonly logger?: Logger;
+  /** Where time comes from. Default: the system's clock. */
+  readonly clock?: Clock;
+  /** What sends messages, in place of `mail`. */
+  readonly mailer?: Mailer;
+  /** Used for back-channel logout and the like in place of the global `fetch`. */
+  readonly fetch?: typeof globalThis.fetch;
+}

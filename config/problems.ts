@@ -1,0 +1,102 @@
+/** Turns what is wrong into lines that a person can act on. No line ever holds a value: any value may be a secret. */
+import type { z } from "zod";
+import { nearestKey } from "./nearest-key.ts";
+import { formAt, keysAt, leavesOf } from "./schema/walk.ts";
+import { isRefused } from "./snapshot.ts";
+
+/** Something wrong with one key. */
+export interface Problem {
+  readonly path: readonly PropertyKey[];
+  /** Goes on after the path and a colon. */
+  readonly text: string;
+}
+
+/** Names longer than any key are not shown: somebody may have written a secret in the place of a name. */
+const SHOWN = /^[A-Za-z_$][\w$.-]{0,31}$/u;
+const MAX_UNKNOWN_KEYS = 20;
+
+/** A path as a person writes it: `config.proxy[1]`. */
+export function formatPath(path: readonly PropertyKey[]): string {
+  const steps = path.map((step) => {
+    if (typeof step === "number") return `[${step}]`;
+    if (typeof step === "string" && SHOWN.test(step)) return `.${step}`;
+    return typeof step === "symbol" ? "[a symbol]" : `[a name of ${step.length} characters]`;
+  });
+  return `config${steps.join("")}`;
+}
+
+/** The line for one problem. */
+export function formatProblem({ path, text }: Problem): string {
+  return `${formatPath(path)}: ${text}`;
+}
+
+/** What a value is, without what it holds. */
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "number") {
+    if (Number.isFinite(value)) return Number.isInteger(value) ? "a number" : "a fraction";
+    return Number.isNaN(value) ? "NaN" : "infinity";
+  }
+  if (typeof value === "bigint") return "a bigint";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let inner = value;
+  for (const key of path) {
+    if (typeof inner !== "object" || inner === null || !Object.hasOwn(inner, key)) return undefined;
+    inner = Reflect.get(inner, key);
+  }
+  return inner;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** The alternative of a union whose problems lie inside the value: the one that was meant. */
+function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] {
+  const inside = (issue: Issue): boolean => issue.path.length > 0 || issue.code === "unrecognized_keys";
+  return branches.find((branch) => branch.length > 0 && branch.every((issue) => inside(issue))) ?? [];
+}
+
+/**
+ * Makes problems of what zod found.
+ *
+ * @param schema the schema that was asked: its texts are the words of the problems.
+ * @param value what was checked.
+ */
+export function problemsOf(issues: readonly Issue[], schema: z.ZodType, value: unknown): readonly Problem[] {
+  const known = leavesOf(schema).map((leaf) => leaf.path.join("."));
+
+  function unknownKeys(path: readonly PropertyKey[], keys: readonly string[]): readonly Problem[] {
+    const siblings = keysAt(schema, path).map((key) => [...path, key].join("."));
+    const problems = keys.slice(0, MAX_UNKNOWN_KEYS).map((key): Problem => {
+      const nearest = nearestKey(key, siblings, known);
+      const hint = nearest?.close === true ? "did you mean" : "the nearest known key is";
+      const end = nearest?.close === true ? "?" : "";
+      return { path: [...path, key], text: `unknown key; ${hint} "config.${nearest?.path}"${end}` };
+    });
+    const more = keys.length - problems.length;
+    return more > 0 ? [...problems, { path, text: `has ${more} more unknown keys` }] : problems;
+  }
+
+  function wrongValue(issue: Issue, path: readonly PropertyKey[]): Problem {
+    const given = valueAt(value, path);
+    const form = `must be ${formAt(schema, path) ?? "something else"}`;
+    if (given === undefined) return { path, text: `is required and ${form}` };
+    const wrongKind = issue.code === "invalid_type" || issue.code === "invalid_union";
+    return { path, text: wrongKind ? `${form}, not ${kindOf(given)}` : form };
+  }
+
+  function convert(issue: Issue, above: readonly PropertyKey[]): readonly Problem[] {
+    const path = [...above, ...issue.path];
+    if (isRefused(valueAt(value, path))) return [];
+    if (issue.code === "unrecognized_keys") return unknownKeys(path, issue.keys);
+    if (issue.code === "invalid_key") return [{ path, text: "is not a name that can stand here" }];
+    const meant = issue.code === "invalid_union" ? meantBranch(issue.errors) : [];
+    if (meant.length > 0) return meant.flatMap((inner) => convert(inner, path));
+    return [wrongValue(issue, path)];
+  }
+
+  return issues.flatMap((issue) => convert(issue, []));
+}

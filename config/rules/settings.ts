@@ -1,0 +1,99 @@
+/** Rules about storage, keys, tokens, passwords and pages. */
+import { isInMemory, isRedisAddress, isSqlite } from "../value-forms.ts";
+import type { Rule } from "./rule.ts";
+
+const durableInProduction: Rule = {
+  reads: ["storage"],
+  find: ({ config: { storage }, production }) =>
+    production && isInMemory(storage)
+      ? [{ path: ["storage"], text: "must not be in memory in production (a deployment is not on loopback)" }]
+      : [],
+};
+
+const artifactsMoveToRedis: Rule = {
+  reads: ["storage", "artifacts"],
+  find: ({ config: { storage, artifacts } }) =>
+    artifacts === undefined || artifacts === storage || isRedisAddress(artifacts)
+      ? []
+      : [
+          {
+            path: ["artifacts"],
+            text: "must be a `redis://` or `rediss://` URL, or the same as config.storage",
+          },
+        ],
+};
+
+const secretsOutsideSqlite: Rule = {
+  reads: ["storage", "keys.secrets"],
+  find: ({ config: { storage, keys } }) =>
+    !isSqlite(storage) && keys.secrets === undefined
+      ? [{ path: ["keys", "secrets"], text: "is required, for config.storage is not SQLite" }]
+      : [],
+};
+
+const signingKeysHaveNames: Rule = {
+  reads: ["keys.signing"],
+  find: ({ config: { keys } }) => {
+    const names = (keys.signing ?? []).map((key) => key.kid).filter((kid) => kid !== undefined);
+    return new Set(names).size === names.length
+      ? []
+      : [{ path: ["keys", "signing"], text: "must not have two keys with one `kid`" }];
+  },
+};
+
+const slidingEndsLater: Rule = {
+  reads: ["refreshTokens.sliding", "refreshTokens.maxAge", "lifetimes.refreshToken"],
+  find: ({ config: { refreshTokens, lifetimes } }) =>
+    refreshTokens.sliding && refreshTokens.maxAge < lifetimes.refreshToken
+      ? [{ path: ["refreshTokens", "maxAge"], text: "must be at least config.lifetimes.refreshToken" }]
+      : [],
+};
+
+/** OWASP's Password Storage Cheat Sheet: passes of Argon2id → least memory in KiB. More passes need no less. */
+const LEAST_MEMORY: readonly (readonly [passes: number, memory: number])[] = [
+  [5, 7168],
+  [4, 9216],
+  [3, 12_288],
+  [2, 19_456],
+  [1, 47_104],
+];
+
+const hashingCostsEnough: Rule = {
+  reads: ["passwords.memory", "passwords.passes"],
+  find: ({ config: { passwords } }) => {
+    const [, least = 0] = LEAST_MEMORY.find(([passes]) => passwords.passes >= passes) ?? [];
+    const text = `must be at least ${least} KiB with config.passwords.passes as it is (OWASP's minimum)`;
+    return passwords.memory < least ? [{ path: ["passwords", "memory"], text }] : [];
+  },
+};
+
+const copyIsShown: Rule = {
+  reads: ["interactions.copy", "interactions.locales"],
+  find: ({ config: { interactions } }) =>
+    Object.keys(interactions.copy)
+      .filter((tag) => !interactions.locales.includes(tag))
+      .map((tag) => ({
+        path: ["interactions", "copy", tag],
+        text: "is never shown: its language is not in config.interactions.locales",
+      })),
+};
+
+const registrationNeedsMail: Rule = {
+  reads: ["interactions.registration", "mail", "mailer"],
+  find: ({ config, production }) =>
+    production && config.interactions.registration && config.mail === undefined && config.mailer === undefined
+      ? [{ path: ["mail"], text: "is required in production, for config.interactions.registration is on" }]
+      : [],
+};
+
+/** In the order of their problems. */
+export const settingRules: readonly Rule[] = [
+  durableInProduction,
+  artifactsMoveToRedis,
+  secretsOutsideSqlite,
+  signingKeysHaveNames,
+  slidingEndsLater,
+  hashingCostsEnough,
+  copyIsShown,
+  registrationNeedsMail,
+];

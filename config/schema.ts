@@ -1,0 +1,174 @@
+/**
+ * The one schema of the configuration: each key by itself, with its form and its meaning. Problems and the
+ * documentation are made from it. Rules between keys are in `rules.ts`.
+ */
+import type { Logger } from "pino";
+import { z } from "zod";
+import type { Clock } from "../lib/clock.ts";
+import type { Configuration, Mailer } from "./configuration.ts";
+import { defaults } from "./defaults.ts";
+import type { SignInServiceConfig } from "./input.ts";
+import { isTrustworthyNetwork } from "./networks.ts";
+import { mailSchema, notificationsSchema } from "./schema/delivery.ts";
+import { cookiesSchema, interactionsSchema } from "./schema/pages.ts";
+import { described, flag, list, optional, section, text, withMethods, writtenAs } from "./schema/parts.ts";
+import { passwordsSchema, rateLimitsSchema } from "./schema/protection.ts";
+import { keysSchema, lifetimesSchema, refreshTokensSchema } from "./schema/tokens.ts";
+import { isPathPrefix, isRedisAddress, isStorageAddress, isUuid } from "./value-forms.ts";
+
+/** The keys that have their final shape when they are checked. */
+type Final =
+  | "storage"
+  | "queue"
+  | "keys"
+  | "lifetimes"
+  | "refreshTokens"
+  | "passwords"
+  | "rateLimits"
+  | "interactions"
+  | "cookies"
+  | "operators"
+  | "features"
+  | "notifications"
+  | "profile";
+
+/** What the schema gives: each key right by itself, fixed defaults filled in. */
+export interface CheckedConfig
+  extends
+    Pick<Configuration, Final>,
+    Pick<
+      SignInServiceConfig,
+      "artifacts" | "mail" | "stripPrefix" | "logger" | "clock" | "mailer" | "fetch"
+    > {
+  readonly deployments: {
+    readonly oauth2?: { readonly url: string };
+    readonly openid?: { readonly url: string; readonly post: boolean };
+  };
+  readonly proxy: boolean | number | readonly string[];
+}
+
+const baseUrl = described(z.string(), {
+  form: "a base URL: https, or http on loopback, without a trailing slash",
+  description: "Base URL of the deployment",
+  otherwise: "required",
+});
+const redisForm = "a `redis://` or `rediss://` URL";
+const networkForm = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
+
+const shape = {
+  deployments: described(
+    z.strictObject({
+      oauth2: optional(z.strictObject({ url: baseUrl }), {
+        form: "an object with the key `url`",
+        description: "The OAuth 2.0 deployment, `{base_url}`",
+      }),
+      openid: optional(
+        z.strictObject({
+          url: baseUrl,
+          post: flag(
+            defaults.deployments.openid.post,
+            "The authorization endpoint takes POST as well; https only",
+          ),
+        }),
+        {
+          form: "an object with the key `url`",
+          description: "The OpenID Connect deployment, `{openid_url}`",
+        },
+      ),
+    }),
+    {
+      form: "an object with `oauth2`, `openid` or both",
+      description: "The base URLs; at least one is needed",
+    },
+  ),
+  storage: described(text(4096, isStorageAddress, "").default(defaults.storage), {
+    form: "`sqlite:PATH`, `sqlite::memory:`, `mongodb://…` or `mongodb+srv://…`",
+    description: "Where everything is kept; in memory it ends with the process, which production refuses",
+  }),
+  artifacts: optional(
+    text(4096, (value) => isRedisAddress(value) || isStorageAddress(value), ""),
+    {
+      form: `${redisForm}, or the same as \`storage\``,
+      description: "Where codes, tokens, sessions and interactions are kept",
+      otherwise: "same as `storage`",
+    },
+  ),
+  queue: described(
+    text(4096, (value) => value === "embedded" || isRedisAddress(value), "").default(defaults.queue),
+    {
+      form: `\`embedded\`, or ${redisForm}`,
+      description: "What wakes the delivery of notifications: polling of the storage, or BullMQ",
+    },
+  ),
+  keys: section(keysSchema.prefault({}), "Keys of cookies, ID tokens and encryption"),
+  lifetimes: section(lifetimesSchema.prefault({}), "How long things live"),
+  refreshTokens: section(refreshTokensSchema.prefault({}), "Refresh tokens of clients that don't say"),
+  passwords: section(passwordsSchema.prefault({}), "Password hashing and rules"),
+  rateLimits: section(rateLimitsSchema.prefault({}), "How many failures are let through"),
+  interactions: section(interactionsSchema.prefault({}), "The pages"),
+  mail: optional(mailSchema, {
+    form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
+    description: "How messages to people leave; outside production they go to the log without it",
+    otherwise: "none",
+  }),
+  cookies: section(cookiesSchema.prefault({}), "The service's cookies"),
+  operators: described(
+    list(text(36, isUuid, "the `sub` of an account (a UUID)"), 0).default(defaults.operators),
+    {
+      form: "a list of different entries, each the `sub` of an account (a UUID)",
+      description: "Who may use the delivery console",
+    },
+  ),
+  features: section(
+    z.strictObject({ dpop: flag(defaults.features.dpop, "Offers DPoP (RFC 9449)") }).prefault({}),
+    "What is not offered unless it is switched on",
+  ),
+  stripPrefix: optional(text(256, isPathPrefix, ""), {
+    form: "a path such as `/login`: beginning with a slash, not ending with one",
+    description: "The path that a proxy in front has taken off; part of the base URLs",
+    otherwise: "none",
+  }),
+  notifications: section(notificationsSchema.prefault({}), "How notifications are delivered"),
+  profile: described(z.enum(["documented", "strict"]).default(defaults.profile), {
+    form: "`documented` or `strict`",
+    description: "`strict` refuses the password grant, GET revoke and codes without PKCE",
+  }),
+  proxy: described(
+    z
+      .union([z.boolean(), z.int().min(1).max(100), list(text(50, isTrustworthyNetwork, networkForm), 1)])
+      .default(defaults.proxy),
+    {
+      form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${networkForm}`,
+      description:
+        "Whose `X-Forwarded-*` headers count: those of one hop (`true`), of so many, or of these networks",
+    },
+  ),
+  logger: optional(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {
+    form: "a pino logger",
+    description: "Where the log goes",
+    otherwise: "pino to the standard output",
+  }),
+  clock: optional(withMethods<Clock>("now"), {
+    form: "an object with `now()`, which returns milliseconds since the epoch",
+    description: "Where time comes from",
+    otherwise: "the system's clock",
+  }),
+  mailer: optional(withMethods<Mailer>("send"), {
+    form: "an object with `send(message)`",
+    description: "What sends messages in place of `mail`",
+    otherwise: "made from `mail`",
+  }),
+  fetch: optional(
+    z.custom<typeof globalThis.fetch>((value) => typeof value === "function"),
+    {
+      form: "a function like the global `fetch`",
+      description: "Makes the HTTP requests other than notifications, such as back-channel logout",
+      otherwise: "the global `fetch`",
+    },
+  ),
+};
+
+/** Checks each key by itself. @see readConfiguration for the rules between keys and for readable problems. */
+export const configurationSchema: z.ZodType<CheckedConfig> = writtenAs<SignInServiceConfig>()(
+  described(z.strictObject(shape), { form: "an object", description: "The configuration" }),
+);

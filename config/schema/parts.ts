@@ -1,0 +1,125 @@
+/** The parts that the schema is put together from. Each gives a key its texts. */
+import { z } from "zod";
+
+/** What the problems and the documentation say about a key. */
+export interface KeyTexts {
+  /** Completes "must be …"; the type in the documentation. */
+  readonly form: string;
+  /** What the key means. */
+  readonly description: string;
+  /** What holds when the key is left out and the schema has no default for it. */
+  readonly otherwise?: string;
+}
+
+/** Ten years: a longer time is a mistake in the unit. */
+const MAX_SECONDS = 3650 * 24 * 60 * 60;
+
+/** A key with its texts. */
+export function described<S extends z.ZodType>(schema: S, texts: KeyTexts): S {
+  return schema.meta({ ...texts });
+}
+
+/** A key that may be left out and then has no value, or one that is worked out from others. */
+export function optional<S extends z.ZodType>(schema: S, texts: KeyTexts): z.ZodExactOptional<S> {
+  return described(schema.exactOptional(), texts);
+}
+
+/** An object with keys of its own. */
+export function section<S extends z.ZodType>(schema: S, description: string): S {
+  return described(schema, { form: "an object", description });
+}
+
+/** A whole number in a range. */
+export function whole(
+  [min, max]: readonly [min: number, max: number],
+  byDefault: number,
+  description: string,
+): z.ZodDefault<z.ZodInt> {
+  const form = `a whole number from ${min} to ${max}`;
+  return described(z.int().min(min).max(max).default(byDefault), { form, description });
+}
+
+/** Whole seconds. */
+export function duration(byDefault: number, description: string): z.ZodDefault<z.ZodInt> {
+  return whole([1, MAX_SECONDS], byDefault, description);
+}
+
+/** True or false. */
+export function flag(byDefault: boolean, description: string): z.ZodDefault<z.ZodBoolean> {
+  return described(z.boolean().default(byDefault), { form: "`true` or `false`", description });
+}
+
+/** A string of 1 to `max` characters that passes a check. As an entry of a list it must be `form`. */
+export function text(max: number, check: (value: string) => boolean, form: string): z.ZodString {
+  return z.string().min(1, { abort: true }).max(max, { abort: true }).refine(check).meta({ form });
+}
+
+function areDifferent(values: readonly unknown[]): boolean {
+  return new Set(values).size === values.length;
+}
+
+/** A list of at most a thousand entries, all different. */
+export function list<S extends z.ZodType>(entry: S, min: 0 | 1): z.ZodReadonly<z.ZodArray<S>> {
+  return z.array(entry).min(min).max(1000).refine(areDifferent).readonly();
+}
+
+/** An object of the host, taken over as it is when it has these methods. */
+export function withMethods<T extends object>(...names: readonly (keyof T & string)[]): z.ZodCustom<T, T> {
+  return z.custom<T>((value) => {
+    try {
+      return (
+        typeof value === "object" &&
+        value !== null &&
+        names.every((name) => typeof Reflect.get(value, name) === "function")
+      );
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** A type without what differs only in `readonly` and in an explicit `undefined`. */
+type Plain<T> = T extends (...parameters: never[]) => unknown
+  ? T
+  : T extends readonly (infer E)[]
+    ? readonly Plain<E>[]
+    : T extends object
+      ? { readonly [K in keyof T]: Plain<Exclude<T[K], undefined>> }
+      : T;
+
+/** The same with every key required: so that a key that is missing on one side shows. */
+type Complete<T> = T extends (...parameters: never[]) => unknown
+  ? T
+  : T extends readonly (infer E)[]
+    ? readonly Complete<E>[]
+    : T extends object
+      ? { readonly [K in keyof T]-?: Complete<Exclude<T[K], undefined>> }
+      : T;
+
+type Equal<A, B> = [A, B] extends [B, A] ? true : false;
+
+type Agree<A, B> =
+  Equal<Plain<A>, Plain<B>> extends true
+    ? Equal<Complete<A>, Complete<B>> extends true
+      ? []
+      : ["a key is on one side only"]
+    : ["a type differs"];
+
+/** What the schema takes for an interface of `input.ts`: a key may also be `undefined`. */
+export type Written<T> = T extends (...parameters: never[]) => unknown
+  ? T
+  : T extends readonly unknown[]
+    ? T
+    : T extends object
+      ? { readonly [K in keyof T]: Written<T[K]> | undefined }
+      : T;
+
+/**
+ * Lets the compiler compare a schema with the interface that documents it: `writtenAs<Interface>()(schema)`
+ * asks for a second argument when a key or a type is on one side only.
+ */
+export function writtenAs<T>(): <S extends z.ZodType>(schema: S, ...differ: Agree<z.input<S>, T>) => S {
+  return function unchanged<S extends z.ZodType>(schema: S, ..._differ: Agree<z.input<S>, T>): S {
+    return schema;
+  };
+}

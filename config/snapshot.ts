@@ -1,0 +1,104 @@
+/** Reads what the caller handed over, once, into plain objects of our own: later steps meet no surprises. */
+
+/** What can't be taken over, and why. The value itself is never part of the reason. */
+export interface Refused {
+  readonly path: readonly PropertyKey[];
+  readonly reason: string;
+}
+
+export interface Snapshot {
+  /** The copy. A part that was refused is a symbol in it, which no key of the configuration accepts. */
+  readonly value: unknown;
+  readonly refused: readonly Refused[];
+}
+
+/** Deeper than any key of the configuration; stops an object that holds itself. */
+const MAX_DEPTH = 12;
+const MAX_ENTRIES = 10_000;
+
+const REFUSED = Symbol("refused");
+
+/** Whether the value is a part that {@link takeSnapshot} refused; the reason is reported already. */
+export function isRefused(value: unknown): boolean {
+  return value === REFUSED;
+}
+
+/** An object literal, a parsed JSON object, or one without a prototype, of whatever realm. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+class Copier {
+  readonly refused: Refused[] = [];
+  readonly #isForeign: (path: readonly PropertyKey[], value: unknown) => boolean;
+
+  constructor(isForeign: (path: readonly PropertyKey[], value: unknown) => boolean) {
+    this.#isForeign = isForeign;
+  }
+
+  refuse(path: readonly PropertyKey[], reason: string): typeof REFUSED {
+    this.refused.push({ path, reason });
+    return REFUSED;
+  }
+
+  copy(value: unknown, path: readonly PropertyKey[]): unknown {
+    try {
+      if (typeof value !== "object" || value === null || this.#isForeign(path, value)) return value;
+      if (path.length > MAX_DEPTH) return this.refuse(path, "is nested too deeply");
+      if (Array.isArray(value)) return this.copyArray(value, path);
+      if (!isPlainObject(value)) return this.refuse(path, "must be plain data, not an instance of a class");
+      return this.copyObject(value, path);
+    } catch {
+      return this.refuse(path, "can't be read: reading it throws an error");
+    }
+  }
+
+  copyArray(value: readonly unknown[], path: readonly PropertyKey[]): unknown {
+    const { length } = value;
+    if (length > MAX_ENTRIES) return this.refuse(path, `must not have more than ${MAX_ENTRIES} entries`);
+    return Array.from({ length }, (_, index) => this.copyKey(value, index, path));
+  }
+
+  copyObject(value: Record<string, unknown>, path: readonly PropertyKey[]): unknown {
+    const keys = Reflect.ownKeys(value);
+    if (keys.length > MAX_ENTRIES) return this.refuse(path, `must not have more than ${MAX_ENTRIES} entries`);
+    const copy: Record<string, unknown> = {};
+    for (const key of keys) {
+      // An own `__proto__` (from JSON.parse) would change the copy's prototype instead of being kept.
+      if (typeof key === "symbol" || key === "__proto__") {
+        this.refuse([...path, key], "is not a key of the configuration");
+        continue;
+      }
+      const part = this.copyKey(value, key, path);
+      if (part !== undefined) copy[key] = part;
+    }
+    return copy;
+  }
+
+  copyKey(value: object, key: string | number, path: readonly PropertyKey[]): unknown {
+    const inner = [...path, key];
+    let part: unknown;
+    try {
+      part = Reflect.get(value, key);
+    } catch {
+      return this.refuse(inner, "can't be read: reading it throws an error");
+    }
+    return this.copy(part, inner);
+  }
+}
+
+/**
+ * Copies plain data, reading each property exactly once. Keys whose value is `undefined` are left out.
+ *
+ * @param isForeign says which objects belong to the host and are taken over as they are.
+ */
+export function takeSnapshot(
+  input: unknown,
+  isForeign: (path: readonly PropertyKey[], value: unknown) => boolean,
+): Snapshot {
+  const copier = new Copier(isForeign);
+  const value = copier.copy(input, []);
+  return { value, refused: copier.refused };
+}
