@@ -1,0 +1,191 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { describe, expect, it, jest } from "@jest/globals";
+import { defaults } from "../../config/defaults.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { PRODUCTION, SMALLEST } from "./refusals.ts";
+
+const secret = (): string => randomBytes(32).toString("base64");
+
+function nothing(): void {}
+
+function mail(value: unknown): unknown {
+  return readConfiguration({ ...SMALLEST, mail: value }).mail;
+}
+
+/** What can be changed in a value or anywhere inside it. */
+function openParts(root: unknown): unknown[] {
+  const open: unknown[] = [];
+  const visit = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    if (!Object.isFrozen(value)) open.push(value);
+    for (const part of Object.values(value)) visit(part);
+  };
+  visit(root);
+  return open;
+}
+
+describe("a right configuration", () => {
+  it("has every default when it says nothing but one base URL [D-NOTIFY-6]", () => {
+    const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
+      readConfiguration(SMALLEST);
+    const { deployments: _none, ...fixed } = defaults;
+    expect(rest).toEqual(fixed);
+    expect({ artifacts, stripPrefix, production, keys }).toEqual({
+      artifacts: "sqlite:./sign-in.db",
+      stripPrefix: "",
+      production: false,
+      keys: {},
+    });
+    expect(deployments).toEqual({
+      oauth2: {
+        kind: "oauth2",
+        url: "http://127.0.0.1:3000",
+        path: "",
+        host: "127.0.0.1:3000",
+        secure: false,
+        post: false,
+      },
+    });
+    expect(Math.abs(clock.now() - Date.now())).toBeLessThan(60_000);
+  });
+
+  it("has the documented defaults", () => {
+    expect(defaults.lifetimes).toEqual({
+      authorizationCode: 60,
+      accessToken: 36_000,
+      refreshToken: 2_592_000,
+      idToken: 3600,
+      session: 1_209_600,
+      interaction: 3600,
+    });
+    expect(defaults.refreshTokens).toEqual({
+      rotate: false,
+      reuseWindow: 10,
+      sliding: false,
+      maxAge: 7_776_000,
+    });
+    expect(defaults.rateLimits).toEqual({
+      signIn: {
+        accountAndAddress: { points: 10, seconds: 900 },
+        account: { points: 100, seconds: 3600 },
+        address: { points: 300, seconds: 900 },
+      },
+      passwordGrant: {
+        accountAndClient: { points: 10, seconds: 900 },
+        account: { points: 100, seconds: 3600 },
+        client: { points: 1000, seconds: 900 },
+      },
+      clientSecret: { points: 20, seconds: 900 },
+      interactions: { points: 600, seconds: 900 },
+    });
+    const hours = defaults.notifications.retryDelays.reduce((sum, delay) => sum + delay, 0) / 3600;
+    expect([defaults.notifications.retryDelays.length + 1, hours.toFixed(1)]).toEqual([10, "75.6"]);
+    expect(defaults.notifications.timeouts).toEqual({ connect: 5, total: 15 });
+    expect(defaults.notifications.concurrency).toEqual({ total: 50, perReceiver: 10 });
+  });
+
+  it("keeps what is written and fills in only the rest of a section", () => {
+    const configuration = readConfiguration({
+      ...PRODUCTION,
+      storage: "mongodb+srv://user:pw@db.example/accounts?retryWrites=true",
+      artifacts: "rediss://:pw@cache.example:6380/1",
+      queue: "redis://queue.example",
+      keys: { secrets: [secret()] },
+      rateLimits: { signIn: { account: { points: 5 } } },
+      proxy: true,
+      cookies: undefined,
+      profile: undefined,
+    });
+    expect(configuration.rateLimits.signIn).toEqual({
+      ...defaults.rateLimits.signIn,
+      account: { points: 5, seconds: 3600 },
+    });
+    expect(configuration.artifacts).toBe("rediss://:pw@cache.example:6380/1");
+    expect(configuration.proxy).toBe(1);
+    expect(configuration.production).toBe(true);
+  });
+
+  it("is frozen all the way down", () => {
+    const configuration = readConfiguration({
+      ...SMALLEST,
+      keys: { cookies: ["c".repeat(32)], secrets: [secret()] },
+      interactions: { copy: { en: { "login.title": "Hello" } }, theme: { accent: "#fff" } },
+      mail: { url: "smtp://mail.example", from: "Accounts <no-reply@login.example>" },
+      proxy: ["10.0.0.0/8", "::1"],
+    });
+    expect(openParts(configuration)).toEqual([configuration.clock]);
+    expect(configuration.proxy).toEqual(["10.0.0.0/8", "::1/128"]);
+    expect(() => Reflect.set(configuration.lifetimes, "accessToken", 1)).not.toThrow();
+    expect(configuration.lifetimes.accessToken).toBe(36_000);
+  });
+
+  it("neither changes, freezes nor keeps the caller's object", () => {
+    const written = {
+      deployments: { openid: { url: "https://login.example" } },
+      operators: ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"],
+      interactions: { locales: ["pl"], copy: { pl: { a: "b" } } },
+    };
+    const before = structuredClone(written);
+    const configuration = readConfiguration(written);
+    expect(written).toEqual(before);
+    expect(openParts(written)).toHaveLength(8);
+    written.operators.push("someone else");
+    written.interactions.copy.pl.a = "changed";
+    expect(configuration.operators).toHaveLength(1);
+    expect(configuration.interactions.copy).toEqual({ pl: { a: "b" } });
+  });
+
+  it("takes the host's logger, clock, mailer and fetch as they are, and leaves them open", () => {
+    const logger = {
+      debug: nothing,
+      info: nothing,
+      warn: nothing,
+      error: nothing,
+      fatal: nothing,
+      child: nothing,
+    };
+    const clock = new (class {
+      at = 5;
+      now(): number {
+        return this.at;
+      }
+    })();
+    const mailer = { send: () => Promise.resolve(), sent: 0 };
+    const fetch = Object.assign(() => Promise.resolve(new Response()), { calls: 0 });
+    const configuration = readConfiguration({ ...SMALLEST, logger, clock, mailer, mail: mailer, fetch });
+    expect([configuration.logger, configuration.clock, configuration.mailer]).toEqual([
+      logger,
+      clock,
+      mailer,
+    ]);
+    expect(configuration.clock).toBe(clock);
+    expect(configuration.mail).toBe(mailer);
+    expect(configuration.fetch).toBe(fetch);
+    expect([logger, clock, mailer, fetch].map((object) => Object.isFrozen(object))).toEqual(
+      Array(4).fill(false),
+    );
+    clock.at = 6;
+    expect(configuration.clock.now()).toBe(6);
+  });
+
+  it("takes mail as an SMTP URL, with a sender, as an object and as a function", async () => {
+    const send = jest.fn(() => Promise.resolve());
+    expect(mail("smtps://user:pw@mail.example:465")).toEqual({ url: "smtps://user:pw@mail.example:465" });
+    expect(mail({ url: "smtp://mail.example" })).toEqual({ url: "smtp://mail.example" });
+    const settings = readConfiguration({ ...SMALLEST, mail: send }).mail;
+    if (settings === undefined || !("send" in settings)) throw new Error("no mailer");
+    await settings.send({ to: "ada@example.com", subject: "s", text: "t" });
+    expect(send).toHaveBeenCalledTimes(1);
+  });
+
+  it("takes signing keys of every kind that can sign, and gives them out as plain objects", () => {
+    const keys = [
+      generateKeyPairSync("rsa", { modulusLength: 2048 }),
+      generateKeyPairSync("ec", { namedCurve: "P-256" }),
+      generateKeyPairSync("ed25519"),
+    ].map(({ privateKey }, index) =>
+      Object.assign(privateKey.export({ format: "jwk" }), { kid: `key-${index}`, use: "sig" }),
+    );
+    expect(readConfiguration({ ...SMALLEST, keys: { signing: keys } }).keys.signing).toEqual(keys);
+  });
+});

@@ -1,0 +1,24 @@
+import { readConfiguration } from "../../config/read.ts";
+
+/** The smallest right configuration, on loopback. */
+export const SMALLEST = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } } };
+
+/** The smallest right configuration of production. */
+export const PRODUCTION = { deployments: { oauth2: { url: "https://login.example" } } };
+
+/** The lines of what is wrong; none when the configuration is right. Other errors are not caught. */
+export function problemsIn(input: unknown): readonly string[] {
+  try {
+    readConfiguration(input);
+    return [];
+  } catch (error) {
+    const problems: unknown = error instanceof Error ? Reflect.get(error, "problems") : undefined;
+    if (!Array.isArray(problems)) throw error;
+    return problems.map(String);
+  }
+}
+
+/** The same, for keys beside the smallest configuration. */
+export function problemsWith(keys: Record<string, unknown>): readonly string[] {
+  return problemsIn({ ...SMALLEST, ...keys });
+}

@@ -1,0 +1,280 @@
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { describe, expect, it } from "@jest/globals";
+import { endpointPaths, endpointsOf } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";
+
+const secrets = [randomBytes(32).toString("base64")];
+const MONGO = { storage: "mongodb://db.example/accounts", keys: { secrets } };
+
+function oauth2(url: string): readonly string[] {
+  return problemsIn({ deployments: { oauth2: { url } } });
+}
+
+function both(oauth2Url: string, openidUrl: string): readonly string[] {
+  return problemsIn({ deployments: { oauth2: { url: oauth2Url }, openid: { url: openidUrl } } });
+}
+
+function paths(kind: DeploymentKind): string[] {
+  return endpointPaths[kind].map(({ methods, path }) => `${methods.join("|")} ${path}`);
+}
+
+function authorize(kind: DeploymentKind, post: boolean): unknown {
+  return endpointsOf({ kind, post }).find(({ name }) => name === "authorize")?.methods;
+}
+
+function withPost(kind: DeploymentKind, url: string): readonly string[] {
+  return problemsIn({ deployments: { [kind]: { url, post: true } } });
+}
+
+function signing(...keys: readonly object[]): readonly string[] {
+  return problemsWith({ keys: { signing: keys } });
+}
+
+function rsa(modulusLength: number): object {
+  return generateKeyPairSync("rsa", { modulusLength }).privateKey.export({ format: "jwk" });
+}
+
+describe("a base URL", () => {
+  it.each([
+    "https://login.example",
+    "https://login.example/openid",
+    "https://login.example:8443/a/b.c_d~e-f",
+    "http://localhost:3000",
+    "http://app.localhost",
+    "http://127.255.0.1:8080",
+    "http://[::1]:3000/x",
+    "https://[2001:db8::1]",
+  ])("may be %s", (url) => {
+    expect(oauth2(url)).toEqual([]);
+  });
+
+  it.each([
+    ["https://login.example/", "must not end with a slash"],
+    ["https://login.example/openid/", "must not end with a slash"],
+    ["https://login.example/?", "must not have a query"],
+    ["https://login.example?a=b", "must not have a query"],
+    ["https://login.example#", "must not have a fragment"],
+    ["https://login.example/#a?b", "must not have a fragment"],
+    ["https://user@login.example", "must not hold a user or password"],
+    ["https://@login.example", "must not hold a user or password"],
+    ["https://:pw@login.example", "must not hold a user or password"],
+    ["http://login.example", "must be https"],
+    ["http://10.0.0.1", "must be https"],
+    ["http://0.0.0.0:3000", "must be https"],
+    ["http://localhost.example", "must be https"],
+    ["http://127.0.0.1.example", "must be https"],
+    ["http://[::ffff:7f00:1]", "must be https"],
+    ["https://Login.example", "must be written in its plain form"],
+    ["HTTPS://login.example", "must be written in its plain form"],
+    ["https://login.example:443", "must be written in its plain form"],
+    ["https://login.example/a/../b", "must be written in its plain form"],
+    ["https://login.example\\a", "must be written in its plain form"],
+    ["https://login.example\t", "must be written in its plain form"],
+    [" https://login.example", "must be written in its plain form"],
+    ["https://login.example.", "must be written in its plain form"],
+    ["http://2130706433", "must be written in its plain form"],
+    ["https:login.example", "must be written in its plain form"],
+    ["https://login.example//a", "may have only letters"],
+    ["https://login.example/%6fpenid", "may have only letters"],
+    ["https://login.example/a b", "may have only letters"],
+    ["https://login.example/:uid", "may have only letters"],
+    ["ftp://login.example", "must be an absolute http or https URL"],
+    ["login.example", "must be an absolute http or https URL"],
+    ["", "must be an absolute http or https URL"],
+    [`https://login.example/${"a".repeat(5000)}`, "must be an absolute http or https URL"],
+  ])("is refused as %j because it %s [D-DEPLOY-2]", (url, problem) => {
+    expect(oauth2(url)).toContainEqual(expect.stringContaining(`config.deployments.oauth2.url: ${problem}`));
+  });
+
+  it("is read into its parts, as a browser sends them", () => {
+    const { deployments, production } = readConfiguration({
+      deployments: { openid: { url: "https://login.example:8443/a/b", post: true } },
+    });
+    expect(deployments).toEqual({
+      openid: {
+        kind: "openid",
+        url: "https://login.example:8443/a/b",
+        path: "/a/b",
+        host: "login.example:8443",
+        secure: true,
+        post: true,
+      },
+    });
+    expect(production).toBe(true);
+  });
+});
+
+describe("two deployments", () => {
+  it.each([
+    ["one host, two paths", "https://login.example", "https://login.example/openid"],
+    ["one host, openid at the root", "https://login.example/api", "https://login.example"],
+    ["two hosts", "https://a.example", "https://b.example"],
+    ["two ports", "http://127.0.0.1:3000", "http://127.0.0.1:3001"],
+    ["paths that only begin alike", "https://login.example/account-service", "https://login.example"],
+  ])("may be on %s [D-DEPLOY-1]", (_where, one, other) => {
+    expect(both(one, other)).toEqual([]);
+  });
+
+  it.each([
+    ["https://login.example", "https://login.example"],
+    ["https://login.example/a", "https://LOGIN.example/a/"],
+    ["http://localhost", "https://localhost"],
+  ])("can't be the same place: %s and %s [D-DEPLOY-2]", (one, other) => {
+    expect(both(one, other)).toContain(
+      "config.deployments.openid.url: must not be the same place as config.deployments.oauth2.url",
+    );
+  });
+
+  it.each([
+    [
+      "https://login.example/oauth2",
+      "https://login.example",
+      "/oauth2/resources/userinfo (its userinfo, and userinfo of oauth2)",
+    ],
+    [
+      "https://login.example",
+      "https://login.example/oauth2/authorize",
+      "/oauth2/authorize/account (its account, and resume of oauth2)",
+    ],
+    [
+      "https://login.example",
+      "https://login.example/account",
+      "/account/oauth2/authorize (its authorize, and account of oauth2)",
+    ],
+    [
+      "https://login.example/interaction/x",
+      "https://login.example",
+      "/interaction/:uid (its interaction, and authorize of oauth2)",
+    ],
+  ])("can't have two endpoints at one address: %s and %s [D-DEPLOY-2]", (one, other, clash) => {
+    const lines = both(one, other);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("config.deployments.openid.url: puts two endpoints at one address: ");
+    expect(lines[0]).toContain(clash);
+  });
+
+  it("have the documented paths and methods", () => {
+    const same = [
+      "GET /oauth2/authorize",
+      "GET /oauth2/authorize/:uid",
+      "POST /oauth2/token",
+      "GET|POST /oauth2/revoke",
+      "POST /oauth2/logout/confirm",
+      "GET|POST /interaction/:uid",
+      "GET|POST /account",
+      "GET /resources/userinfo",
+      "GET /external/profile",
+    ];
+    expect(paths("oauth2").toSorted()).toEqual(same.toSorted());
+    expect(paths("openid").toSorted()).toEqual(
+      [
+        ...same,
+        "GET /oauth2/resources/userinfo",
+        "GET /oauth2/external/profile",
+        "GET|OPTIONS /.well-known/openid-configuration",
+        "GET|OPTIONS /oauth2/jwks",
+        "POST /oauth2/par",
+        "POST /oauth2/introspect",
+        "GET|POST /oauth2/userinfo",
+        "GET /oauth2/logout",
+        "GET /oauth2/logout/success",
+      ].toSorted(),
+    );
+  });
+
+  it("take POST to the authorization endpoint only on openid, only when told and only on https [D-DEPLOY-7]", () => {
+    expect([authorize("oauth2", false), authorize("openid", false), authorize("openid", true)]).toEqual([
+      ["GET"],
+      ["GET"],
+      ["GET", "POST"],
+    ]);
+    expect(withPost("openid", "https://login.example")).toEqual([]);
+    expect(withPost("openid", "http://localhost")).toEqual([
+      "config.deployments.openid.post: needs https, for its cookies do",
+    ]);
+    expect(withPost("oauth2", "https://login.example")).toEqual([
+      'config.deployments.oauth2.post: unknown key; did you mean "config.deployments.openid.post"?',
+    ]);
+  });
+
+  it("are at least one", () => {
+    const line = "config.deployments: needs at least one of `oauth2` and `openid`";
+    expect(problemsIn({ deployments: {} })).toEqual([line]);
+    expect(problemsIn({ deployments: { oauth2: undefined } })).toEqual([line]);
+  });
+});
+
+describe("rules between keys", () => {
+  it.each<[string, object]>([
+    ["config.storage: must not be in memory in production", { ...PRODUCTION, storage: "sqlite::memory:" }],
+    [
+      "config.keys.secrets: is required, for config.storage is not SQLite",
+      { ...PRODUCTION, ...MONGO, keys: {} },
+    ],
+    [
+      "config.artifacts: must be a `redis://`",
+      { ...PRODUCTION, ...MONGO, artifacts: "mongodb://db.example/other" },
+    ],
+    ["config.artifacts: must be a `redis://`", { ...PRODUCTION, artifacts: "sqlite:./other.db" }],
+    ["config.mail: is required in production", { ...PRODUCTION, interactions: { registration: true } }],
+    [
+      "config.refreshTokens.maxAge: must be at least config.lifetimes.refreshToken",
+      { ...PRODUCTION, refreshTokens: { sliding: true, maxAge: 60 } },
+    ],
+    ["config.passwords.memory: must be at least 47104 KiB", { ...PRODUCTION, passwords: { passes: 1 } }],
+    ["config.passwords.memory: must be at least 19456 KiB", { ...PRODUCTION, passwords: { memory: 19_455 } }],
+    [
+      "config.interactions.copy.de: is never shown",
+      { ...PRODUCTION, interactions: { copy: { de: { "login.title": "Anmelden" } } } },
+    ],
+    ["config.cookies.domain: must be the host", { ...PRODUCTION, cookies: { domain: "other.example" } }],
+    ["config.cookies.domain: must be the host", { ...PRODUCTION, cookies: { domain: "n.example" } }],
+    ["config.stripPrefix: must begin the path", { ...PRODUCTION, stripPrefix: "/login" }],
+    [
+      "config.stripPrefix: must begin the path",
+      { deployments: { openid: { url: "https://login.example/loginx" } }, stripPrefix: "/login" },
+    ],
+  ])("%s", (line, input) => {
+    expect(problemsIn(input)).toEqual([expect.stringContaining(line)]);
+  });
+
+  it("let pass what fits together", () => {
+    const fits = [
+      { deployments: { oauth2: { url: "http://localhost:3000" } }, storage: "sqlite::memory:" },
+      { deployments: { oauth2: { url: "http://localhost:3000" } }, interactions: { registration: true } },
+      { ...PRODUCTION, interactions: { registration: true }, mail: "smtp://mail.example" },
+      { ...PRODUCTION, interactions: { registration: true }, mailer: { send: () => Promise.resolve() } },
+      { ...PRODUCTION, ...MONGO, artifacts: MONGO.storage },
+      { ...PRODUCTION, ...MONGO, artifacts: "redis://cache.example", queue: "rediss://cache.example/2" },
+      { ...PRODUCTION, passwords: { passes: 5, memory: 7168 } },
+      { ...PRODUCTION, cookies: { domain: "login.example", prefix: "acme-" } },
+      { deployments: { openid: { url: "https://login.example/login/openid" } }, stripPrefix: "/login" },
+    ];
+    for (const input of fits) expect(problemsIn(input)).toEqual([]);
+  });
+
+  it("refuse two signing keys with one name, and keys that can't sign safely", () => {
+    const key = { ...rsa(2048), kid: "a" };
+    const line = "config.keys.signing[0]: must be a private JWK";
+    expect(signing(key, { ...rsa(2048), kid: "a" })).toEqual([
+      "config.keys.signing: must not have two keys with one `kid`",
+    ]);
+    expect(signing(key, { ...rsa(2048), kid: "b" })).toEqual([]);
+    const publicKey = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });
+    const curve = generateKeyPairSync("ec", { namedCurve: "secp256k1" }).privateKey.export({ format: "jwk" });
+    const shared = { kty: "oct", k: randomBytes(64).toString("base64url") };
+    for (const weak of [
+      rsa(1024),
+      publicKey,
+      curve,
+      shared,
+      { ...key, use: "enc" },
+      { ...key, kid: 5 },
+      {},
+    ]) {
+      expect(signing(weak)).toEqual([expect.stringContaining(line)]);
+    }
+  });
+});
