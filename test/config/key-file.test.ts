@@ -128,8 +128,8 @@ describe("the key file", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it.each([0o640, 0o604, 0o660, 0o644, 0o610, 0o602])(
-    "is refused when others can use it (mode %o)",
+  it.each(["640", "604", "660", "644", "610", "602"])(
+    "is refused when others can use it (mode %s)",
     async (octal) => {
       const mode = Number.parseInt(octal, 8);
       write(`${secret()}\n`, mode);
