@@ -1,0 +1,163 @@
+/** The adapter that oidc-provider asks for, over the storage contract: it hashes, collects and reads back. */
+import { hash } from "node:crypto";
+import type { Adapter, AdapterPayload } from "oidc-provider";
+import type { Clock } from "../../lib/clock.ts";
+import type { Artifact, ArtifactStore, Payload } from "../artifacts.ts";
+import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
+
+/** What the adapter needs. */
+export interface OidcAdapterDependencies {
+  readonly artifacts: ArtifactStore;
+  readonly units: UnitsOfWork;
+  readonly clock: Clock;
+  /** The metadata of a client that may be used now; `undefined` for an unknown or disabled one. */
+  readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
+}
+
+/** Models whose artifacts belong to a family and copy the generations of its grant. */
+const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
+
+/** Milliseconds that a write outside a request may take. */
+const DEADLINE = 4_500;
+
+/** What a client or browser may present as an identifier; anything else is unknown without a look-up. */
+const PRESENTABLE = /^[\x21-\x7e]{1,255}$/;
+
+/** The key under which an identifier is stored: its hash, so that a copy of the store opens nothing. */
+export function artifactKey(identifier: string): string {
+  return hash("sha256", identifier, "base64url");
+}
+
+function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
+  const { jti: _id, consumed: _consumed, ...kept } = payload as Payload;
+  const session = kept["session"] as Payload | undefined;
+  if (model === "Interaction" && session) {
+    // The library stores the browser's session identifier here and never reads it.
+    const { cookie: _cookie, ...rest } = session;
+    kept["session"] = rest;
+  }
+  return {
+    model,
+    key: artifactKey(id),
+    payload: kept,
+    expiresAt,
+    ...(descendants.has(model) && payload.grantId ? { grantKey: artifactKey(payload.grantId) } : {}),
+    ...(model === "Grant" ? { grantKey: artifactKey(id) } : {}),
+    ...(payload.uid === undefined ? {} : { uid: payload.uid }),
+    ...(payload.accountId === undefined ? {} : { accountId: payload.accountId }),
+    ...(payload.clientId === undefined ? {} : { clientId: payload.clientId }),
+  };
+}
+
+function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
+  return {
+    ...artifact.payload,
+    ...(id === undefined ? {} : { jti: id }),
+    ...(artifact.consumedAt === undefined ? {} : { consumed: Math.floor(artifact.consumedAt / 1000) }),
+  };
+}
+
+/** A code or token carries the generations that its grant was given at the sign-in. */
+function withGenerations(artifact: Artifact, unit: Unit): Artifact {
+  if (!descendants.has(artifact.model) || artifact.grantKey === undefined) return artifact;
+  const generations = unit.known("Grant", artifact.grantKey)?.payload["generations"];
+  return generations === undefined
+    ? artifact
+    : { ...artifact, payload: { ...artifact.payload, generations } };
+}
+
+class ArtifactAdapter implements Adapter {
+  readonly #model: string;
+  readonly #dependencies: OidcAdapterDependencies;
+
+  constructor(model: string, dependencies: OidcAdapterDependencies) {
+    this.#model = model;
+    this.#dependencies = dependencies;
+  }
+
+  /** Within a request the unit of that request; outside one that is committed at once. */
+  async #in<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
+    const { units, clock } = this.#dependencies;
+    const unit = units.current();
+    try {
+      if (unit) return await work(unit);
+      const startedAt = clock.now();
+      return await units.run({ startedAt, deadline: startedAt + DEADLINE }, async (own) => {
+        const result = await work(own);
+        await own.commit();
+        return result;
+      });
+    } catch (error) {
+      if (unit) unit.failure ??= error;
+      throw error;
+    }
+  }
+
+  upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
+    const expiresAt =
+      typeof payload.exp === "number"
+        ? payload.exp * 1000
+        : this.#dependencies.clock.now() + expiresIn * 1000;
+    return this.#in(async (unit) => {
+      unit.save(withGenerations(toArtifact(this.#model, id, payload, expiresAt), unit));
+      return undefined;
+    });
+  }
+
+  async find(id: string): Promise<AdapterPayload | undefined> {
+    if (!PRESENTABLE.test(id)) return undefined;
+    if (this.#model === "Client") return this.#in(() => this.#dependencies.clientMetadata(id));
+    const found = await this.#in((unit) => unit.find(this.#model, artifactKey(id)));
+    return found && toPayload(found, id);
+  }
+
+  async findByUid(uid: string): Promise<AdapterPayload | undefined> {
+    const found = await this.#in((unit) => unit.findByUid(this.#model, uid));
+    return found && toPayload(found, undefined);
+  }
+
+  // The device flow is not offered.
+  async findByUserCode(): Promise<undefined> {
+    return undefined;
+  }
+
+  consume(id: string): Promise<undefined> {
+    return this.#in(async (unit) => {
+      unit.write({
+        kind: "consume",
+        model: this.#model,
+        key: artifactKey(id),
+        at: this.#dependencies.clock.now(),
+      });
+      return undefined;
+    });
+  }
+
+  destroy(id: string): Promise<undefined> {
+    const key = artifactKey(id);
+    return this.#in(async (unit) => {
+      if (this.#model === "Grant") unit.write({ kind: "revoke", grantKey: key });
+      // What this request has seen must still be there: of two that end it only one goes on.
+      else
+        unit.write({
+          kind: "remove",
+          model: this.#model,
+          key,
+          mustExist: unit.known(this.#model, key) !== undefined,
+        });
+      return undefined;
+    });
+  }
+
+  revokeByGrantId(grantId: string): Promise<undefined> {
+    return this.#in(async (unit) => {
+      unit.write({ kind: "revoke", grantKey: artifactKey(grantId) });
+      return undefined;
+    });
+  }
+}
+
+/** The factory to give to oidc-provider as its `adapter`. */
+export function createOidcAdapter(dependencies: OidcAdapterDependencies): (model: string) => Adapter {
+  return (model) => new ArtifactAdapter(model, dependencies);
+}

@@ -1,0 +1,177 @@
+/**
+ * One request, one write. What oidc-provider's adapter writes during a request is collected here and
+ * committed as one atomic batch with its conditions once the answer is known to be good.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../lib/clock.ts";
+import type { Artifact, ArtifactStore, ArtifactWrite } from "../artifacts.ts";
+
+/** The writes of one request that are not committed yet, and what it has read. */
+export interface Unit {
+  /** Milliseconds since the epoch: since when the request may have been under way. */
+  readonly startedAt: number;
+  /** Milliseconds since the epoch: after this nothing is written any more. */
+  readonly deadline: number;
+  /** Set by whoever meets an error that the library would hide: the edge answers with it. */
+  failure: unknown;
+  find(model: string, key: string): Promise<Artifact | undefined>;
+  findByUid(model: string, uid: string): Promise<Artifact | undefined>;
+  /** What this unit has read or written under this key, without asking the store. */
+  known(model: string, key: string): Artifact | undefined;
+  write(write: ArtifactWrite): void;
+  /** An artifact that was read in this unit is updated (and must still exist); any other is put. */
+  save(artifact: Artifact): void;
+  /** Keeps `replay` beside the artifact of this model that this unit consumes; false when it consumes none. */
+  attachReplay(model: string, replay: string): boolean;
+  commit(): Promise<void>;
+}
+
+/** Carries the unit of a request to the adapter, across everything that the request awaits. */
+export interface UnitsOfWork {
+  current(): Unit | undefined;
+  run<T>(
+    times: { readonly startedAt: number; readonly deadline: number },
+    work: (unit: Unit) => Promise<T>,
+  ): Promise<T>;
+}
+
+const place = (model: string, key: string): string => `${model}:${key}`;
+
+class PendingUnit implements Unit {
+  readonly startedAt: number;
+  readonly deadline: number;
+  failure: unknown;
+  readonly #store: ArtifactStore;
+  readonly #read = new Map<string, Artifact>();
+  /** The state that the writes lead to: `undefined` for what is removed. */
+  readonly #overlay = new Map<string, Artifact | undefined>();
+  readonly #clock: Clock;
+  #writes: ArtifactWrite[] = [];
+
+  constructor(
+    store: ArtifactStore,
+    clock: Clock,
+    times: { readonly startedAt: number; readonly deadline: number },
+  ) {
+    this.#store = store;
+    this.#clock = clock;
+    this.startedAt = times.startedAt;
+    this.deadline = times.deadline;
+  }
+
+  async find(model: string, key: string): Promise<Artifact | undefined> {
+    // What a request has seen it sees again; whether it still holds is decided by the commit.
+    const seen = this.known(model, key);
+    const at = place(model, key);
+    if (seen !== undefined || this.#overlay.has(at)) return seen;
+    const found = await this.#store.find(model, key);
+    if (found !== undefined) this.#read.set(at, found);
+    return found;
+  }
+
+  async findByUid(model: string, uid: string): Promise<Artifact | undefined> {
+    for (const pending of this.#overlay.values()) {
+      if (pending?.model === model && pending.uid === uid) return pending;
+    }
+    const found = await this.#store.findByUid(model, uid);
+    if (found === undefined) return undefined;
+    const at = place(model, found.key);
+    if (this.#overlay.has(at)) return this.#overlay.get(at);
+    this.#read.set(at, found);
+    return found;
+  }
+
+  known(model: string, key: string): Artifact | undefined {
+    const at = place(model, key);
+    return this.#overlay.has(at) ? this.#overlay.get(at) : this.#read.get(at);
+  }
+
+  save(artifact: Artifact): void {
+    const wasRead = this.#read.has(place(artifact.model, artifact.key));
+    this.write({ kind: wasRead ? "update" : "put", artifact });
+  }
+
+  write(write: ArtifactWrite): void {
+    switch (write.kind) {
+      case "put":
+      case "update":
+        this.#writeArtifact(write);
+        return;
+      case "consume": {
+        const before = this.known(write.model, write.key);
+        if (before) this.#overlay.set(place(write.model, write.key), { ...before, consumedAt: write.at });
+        break;
+      }
+      case "remove":
+        this.#overlay.set(place(write.model, write.key), undefined);
+        break;
+      case "revoke":
+        if (this.#writes.some((earlier) => earlier.kind === "revoke" && earlier.grantKey === write.grantKey))
+          return;
+        break;
+      case "require":
+        break;
+    }
+    this.#writes.push(write);
+  }
+
+  /** The last of several writes of one artifact counts; its first condition stays. */
+  #writeArtifact(write: Extract<ArtifactWrite, { kind: "put" | "update" }>): void {
+    const { model, key } = write.artifact;
+    this.#overlay.set(place(model, key), write.artifact);
+    const earlier = this.#writes.findIndex(
+      (other) =>
+        (other.kind === "put" || other.kind === "update") &&
+        other.artifact.model === model &&
+        other.artifact.key === key,
+    );
+    if (earlier === -1) this.#writes.push(write);
+    else
+      this.#writes[earlier] = {
+        kind: (this.#writes[earlier] as typeof write).kind,
+        artifact: write.artifact,
+      };
+  }
+
+  attachReplay(model: string, replay: string): boolean {
+    const index = this.#writes.findIndex((write) => write.kind === "consume" && write.model === model);
+    const write = this.#writes[index];
+    if (write?.kind !== "consume") return false;
+    this.#writes[index] = { ...write, replay };
+    return true;
+  }
+
+  async commit(): Promise<void> {
+    // Something is consumed when it is committed: who came in until then came in together.
+    const at = this.#clock.now();
+    const own = this.#writes.map((write) => (write.kind === "consume" ? { ...write, at } : write));
+    const writes = [...this.#requiredGrants(), ...own];
+    this.#writes = [];
+    if (writes.length > 0) await this.#store.commit({ id: randomUUID(), deadline: this.deadline, writes });
+  }
+
+  /** The grant of every code or token that is written must still be there, unless it is written here. */
+  #requiredGrants(): ArtifactWrite[] {
+    const keys = new Set<string>();
+    for (const write of this.#writes) {
+      if (write.kind !== "put" && write.kind !== "update") continue;
+      const { model, grantKey } = write.artifact;
+      if (grantKey === undefined || model === "Grant") continue;
+      if (!this.#overlay.has(place("Grant", grantKey))) keys.add(grantKey);
+    }
+    return [...keys].map((key) => ({ kind: "require", model: "Grant", key }));
+  }
+}
+
+/** @param store where the batches go. */
+export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWork {
+  const storage = new AsyncLocalStorage<Unit>();
+  return {
+    current: () => storage.getStore(),
+    run(times, work) {
+      const unit = new PendingUnit(store, clock, times);
+      return storage.run(unit, () => work(unit));
+    },
+  };
+}

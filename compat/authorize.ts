@@ -1,0 +1,206 @@
+/** The documented authorization endpoint, in front of the library's. */
+import type { ClientRecord } from "../adapters/directory.ts";
+import { artifactKey } from "../adapters/oidc/adapter.ts";
+import { effectiveScope } from "../lib/protocol/scopes.ts";
+import { SENT_STATE } from "../lib/protocol/provider.ts";
+import { appendToQuery } from "../lib/protocol/responses.ts";
+import { EndpointError } from "./endpoint-error.ts";
+import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { parseFields, type Fields } from "./form-fields.ts";
+import type { Protocol } from "./protocol-step.ts";
+import { formBody } from "./request-body.ts";
+
+const MOST_STATE_BYTES = 4_096;
+const PUSHED = "urn:ietf:params:oauth:request_uri:";
+
+/** Parameters that ask for OpenID Connect only: errors without `openid`, so they are dropped there. */
+const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
+
+const bad = (error: string, description: string): EndpointError => new EndpointError(400, error, description);
+
+/** Reads the parameters; what is malformed is a 400, never a redirect. */
+export const exactParameters: Step = async (exchange, next) => {
+  if (exchange.ctx.method === "POST") {
+    await formBody(exchange, () => Promise.resolve());
+    exchange.query = exchange.body;
+  } else {
+    exchange.query = parseFields(exchange.ctx.querystring);
+  }
+  if (exchange.deployment.kind === "oauth2") {
+    exchange.query = exchange.query?.without(["request", "request_uri", "registration", "response_mode"]);
+  }
+  await next();
+};
+
+/** Missing, unknown, disabled, repeated: never a redirect, for nobody says where to. */
+export function knownClient({ clients }: CompatDependencies): Step {
+  return async (exchange, next) => {
+    const ids = exchange.query?.all("client_id") ?? [];
+    if (ids.length !== 1 || !ids[0]) throw bad("invalid_request", "client_id must be there exactly once");
+    const client = await clients.record(ids[0]);
+    if (client === undefined || client.disabled) throw bad("invalid_client", "the client is not known");
+    exchange.client = client;
+    await next();
+  };
+}
+
+/** A pushed request counts only when it was pushed by this client and is still good (RFC 9126 section 4). */
+export function pushedRequest({ units }: CompatDependencies): Step {
+  return async (exchange, next) => {
+    const { query, client } = exchange;
+    if (!query?.has("request_uri")) return next();
+    const uri = query.one("request_uri") ?? "";
+    const unit = units.current();
+    const pushed = uri.startsWith(PUSHED)
+      ? await unit?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
+      : undefined;
+    const owner = pushed && pushedParameters(pushed.payload["request"])["client_id"];
+    if (!pushed || pushed.consumedAt !== undefined || owner !== client?.client_id) {
+      throw bad("invalid_request_uri", "the request_uri is not known, was used or has expired");
+    }
+    // Parameters beside request_uri do not count: what was pushed was authenticated.
+    exchange.query = query.without(
+      query
+        .entries()
+        .map(([name]) => name)
+        .filter((name) => name !== "client_id" && name !== "request_uri"),
+    );
+    await next();
+  };
+}
+
+function pushedParameters(request: unknown): Record<string, unknown> {
+  const payload = typeof request === "string" ? (request.split(".")[1] ?? "") : "";
+  try {
+    return JSON.parse(Buffer.from(payload, "base64url").toString()) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+/** Compared character by character; left out only where the document allows it. */
+export const matchingRedirect: Step = async (exchange, next) => {
+  const { query, client, deployment } = exchange;
+  if (!query || !client || query.has("request_uri")) return next();
+  exchange.query = withRedirect(query, client, deployment.kind === "oauth2");
+  await next();
+};
+
+function withRedirect(query: Fields, client: ClientRecord, mayBeLeftOut: boolean): Fields {
+  const given = query.all("redirect_uri");
+  if (given.length > 1) throw bad("invalid_request", "redirect_uri is repeated");
+  const [address] = given;
+  if (address === undefined) {
+    const registered = client.redirect_uris[0];
+    if (!mayBeLeftOut || registered === undefined) throw bad("invalid_request", "redirect_uri is missing");
+    return query.with("redirect_uri", registered);
+  }
+  if (address === "") throw bad("invalid_request", "redirect_uri is empty");
+  if (!client.redirect_uris.includes(address)) {
+    throw bad("invalid_redirect_uri", "redirect_uri is not the registered address");
+  }
+  return query;
+}
+
+/** The state is echoed exactly, but it has a size. */
+export const boundedState: Step = async (exchange, next) => {
+  const states = exchange.query?.all("state") ?? [];
+  if (states.some((state) => Buffer.byteLength(state) > MOST_STATE_BYTES)) {
+    throw bad("invalid_request", `state is longer than ${MOST_STATE_BYTES} bytes`);
+  }
+  await next();
+};
+
+/** Anything but exactly `code`: the documented redirect with `invalid_response_type`, always in the query. */
+export const codeResponse: Step = async (exchange, next) => {
+  const { query, ctx } = exchange;
+  if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
+  const state = query.one("state");
+  ctx.status = 302;
+  ctx.set(
+    "Location",
+    appendToQuery(query.one("redirect_uri") ?? "", {
+      error: "invalid_response_type",
+      ...(state === undefined ? {} : { state }),
+    }),
+  );
+  ctx.set("Cache-Control", "no-store");
+  ctx.body = "";
+};
+
+/** `profile: strict` takes no code without PKCE (RFC 9700 section 2.1.1). */
+export function provenCode({ configuration }: CompatDependencies): Step {
+  return async (exchange, next) => {
+    const { query } = exchange;
+    if (configuration.profile === "strict" && !query?.has("request_uri") && !query?.one("code_challenge")) {
+      throw bad("invalid_request", "code_challenge is missing");
+    }
+    await next();
+  };
+}
+
+/** What the library may see: a scope that it knows, no parameter that it refuses without `openid`, the sent state. */
+export function librarySees(fields: Fields, exchange: Pick<Exchange, "deployment" | "client">): Fields {
+  const openid = exchange.deployment.kind === "openid";
+  let seen = fields.without([SENT_STATE]);
+  if (seen.all("scope").length <= 1) seen = seen.with("scope", effectiveScope(seen.one("scope"), { openid }));
+  if (!(seen.one("scope") ?? "").split(" ").includes("openid")) seen = seen.without([...OPENID_ONLY]);
+  const state = seen.one("state");
+  if (state !== undefined) seen = seen.with(SENT_STATE, `.${state}`);
+  const prompt = seen.one("prompt");
+  if (exchange.client?.first_party && prompt !== undefined) {
+    // First-party clients are not asked, also when they would like to be.
+    const prompts = prompt.split(" ").filter((value) => value !== "consent");
+    seen = prompts.length === 0 ? seen.without(["prompt"]) : seen.with("prompt", prompts.join(" "));
+  }
+  return seen;
+}
+
+export const plainScope: Step = async (exchange, next) => {
+  if (exchange.query && !exchange.query.has("request_uri"))
+    exchange.query = librarySees(exchange.query, exchange);
+  await next();
+};
+
+/** Runs the library; a new interaction takes a point of the caller's address, and is not written without one. */
+export function authorizeProtocol({ limits, events, pages }: CompatDependencies, protocol: Protocol): Step {
+  return async (exchange) => {
+    const { ctx, query } = exchange;
+    // The library adds the hash of its auto-submitting script to the policy that it finds.
+    pages.security(ctx);
+    const post = ctx.method === "POST";
+    const answer = await protocol(exchange, post ? { body: query! } : { query: query! });
+    const { oidc } = answer;
+    if (oidc?.entities.Interaction && answer.status === 303) {
+      const attempt = await limits.interaction(exchange.address);
+      if (!attempt.allowed) {
+        throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
+          retryAfter: attempt.retryAfter,
+        });
+      }
+    }
+    const code = oidc?.entities.AuthorizationCode;
+    if (code) {
+      const { accountId: sub, clientId: client_id } = code;
+      if (sub !== undefined && client_id !== undefined) {
+        exchange.outcome.push(() => events.emit("code.issued", { sub, client_id }));
+      }
+    }
+  };
+}
+
+/** The browser comes back from the pages; anything that does not fit begins again. */
+export function resumeProtocol(dependencies: CompatDependencies, protocol: Protocol): Step {
+  const authorize = authorizeProtocol(dependencies, protocol);
+  return async (exchange, next) => {
+    try {
+      exchange.query = parseFields("");
+      await authorize(exchange, next);
+    } catch (error) {
+      if (error instanceof EndpointError && error.status === 400) {
+        throw new EndpointError(400, error.error, error.message, { startAgain: true });
+      }
+      throw error;
+    }
+  };
+}

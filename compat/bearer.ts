@@ -1,0 +1,101 @@
+/** userinfo, profile and revoke: three reads and an answer, without the library. */
+import type { AccountRecord } from "../adapters/directory.ts";
+import { artifactKey } from "../adapters/oidc/adapter.ts";
+import { isCurrent } from "../lib/protocol/account.ts";
+import { openedFields } from "../lib/protocol/grant.ts";
+import { ConditionFailed } from "../lib/errors.ts";
+import { EndpointError } from "./endpoint-error.ts";
+import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { parseFields } from "./form-fields.ts";
+
+/** RFC 6750 section 2.1: the only place where a token is accepted. */
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,255}=*) *$/i;
+
+const invalidToken = (): EndpointError =>
+  new EndpointError(400, "invalid_token", "the access token is not valid");
+const invalidRequest = (text: string): EndpointError => new EndpointError(400, "invalid_request", text);
+
+/** The client in the query decides how an error looks, so it is read first. */
+export function queriedClient({ clients }: CompatDependencies): Step {
+  return async (exchange, next) => {
+    const query = parseFields(exchange.ctx.querystring);
+    exchange.query = query;
+    const ids = query.all("client_id");
+    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
+    const client = await clients.record(ids[0]);
+    if (client !== undefined && !client.disabled) exchange.client = client;
+    await next();
+  };
+}
+
+/** The token of the header, when it is this client's and nothing has ended it. One answer for all that is not so. */
+export function bearer({ artifacts, accounts }: CompatDependencies): Step {
+  return async (exchange, next) => {
+    const header = exchange.ctx.req.headers.authorization;
+    if (header === undefined) throw invalidRequest("the Authorization header is missing");
+    const token = BEARER.exec(header)?.[1];
+    if (token === undefined) throw invalidRequest("the Authorization header is malformed");
+    const { client } = exchange;
+    if (client === undefined) throw invalidToken();
+    const key = artifactKey(token);
+    const found = await artifacts.find("AccessToken", key);
+    if (found === undefined || found.clientId !== client.client_id || found.accountId === undefined)
+      throw invalidToken();
+    const { payload } = found;
+    // A token that is bound to a key must not be taken as a plain bearer token.
+    if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
+    const account = await accounts.record(found.accountId);
+    if (account === undefined || !isCurrent(payload["generations"], account, client)) throw invalidToken();
+    exchange.account = account;
+    exchange.token = { key, scope: typeof payload["scope"] === "string" ? payload["scope"] : "" };
+    await next();
+  };
+}
+
+function opened(exchange: Exchange, fields: "email" | "all"): AccountRecord {
+  const { client, token, account } = exchange;
+  if (!client || !token || !account) throw invalidToken();
+  const { email, profile } = openedFields(client, token.scope);
+  if (!email || (fields === "all" && !profile)) {
+    throw new EndpointError(400, "insufficient_scope", "the access token does not open these fields");
+  }
+  return account;
+}
+
+/** Basic user information, members as documented. */
+export const basicClaims: Step = async (exchange) => {
+  const { sub, email } = opened(exchange, "email");
+  exchange.ctx.body = { sub, email };
+};
+
+/** Extended user information, members as documented; `null` for what the account does not have. */
+export const profileClaims: Step = async (exchange) => {
+  const { sub, email, name, surname, date_of_birth, gender } = opened(exchange, "all");
+  exchange.ctx.body = { sub, email, name, surname, date_of_birth, gender };
+};
+
+/** Exactly the presented access token ends. A link that a browser fetches ahead of a click ends nothing. */
+export function endToken({ artifacts, events }: CompatDependencies): Step {
+  return async ({ ctx, token, account, client, startedAt, deadline }) => {
+    if (!token || !account || !client) throw invalidToken();
+    try {
+      await artifacts.commit({
+        id: `revoke ${token.key} ${startedAt}`,
+        deadline,
+        writes: [{ kind: "remove", model: "AccessToken", key: token.key, mustExist: true }],
+      });
+    } catch (error) {
+      throw error instanceof ConditionFailed ? invalidToken() : error;
+    }
+    ctx.body = {};
+    events.emit("token.revoked", { sub: account.sub, client_id: client.client_id });
+  };
+}
+
+export const notPrefetched: Step = async ({ ctx }, next) => {
+  const purpose = `${ctx.get("sec-purpose")} ${ctx.get("purpose")}`.toLowerCase();
+  if (purpose.includes("prefetch") || purpose.includes("prerender")) {
+    throw invalidRequest("this address is not for fetching ahead");
+  }
+  await next();
+};

@@ -1,0 +1,118 @@
+/** The table of endpoints: everything that the documents say about one can be read off its row. */
+import type { EndpointName } from "../config/addresses.ts";
+import { atomically } from "./atomically.ts";
+import {
+  authorizeProtocol,
+  boundedState,
+  codeResponse,
+  exactParameters,
+  knownClient,
+  matchingRedirect,
+  plainScope,
+  provenCode,
+  pushedRequest,
+  resumeProtocol,
+} from "./authorize.ts";
+import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
+import { EndpointError } from "./endpoint-error.ts";
+import type { CompatDependencies, Step } from "./exchange.ts";
+import { checkPushed, plainDiscovery, standardUserinfo, withBody, withQuery } from "./openid-endpoints.ts";
+import { createProtocolStep } from "./protocol-step.ts";
+import { formBody } from "./request-body.ts";
+import { byMeaning, standardRevocation } from "./revoke.ts";
+import { basicReadings, namedClient, requiredRedirect, tokenProtocol } from "./token.ts";
+
+/** The steps of each endpoint, by method; a method that is not there falls under `*`. */
+export type EndpointTable = Readonly<
+  Partial<Record<EndpointName, Readonly<Record<string, readonly Step[]>>>>
+>;
+
+/** `profile: strict` takes no credentials and changes nothing in a GET. */
+function refusedBy(strict: boolean): Step {
+  return async (_exchange, next) => {
+    if (strict)
+      throw new EndpointError(
+        400,
+        "invalid_request",
+        "revoke with POST: GET is turned off (profile: strict)",
+      );
+    await next();
+  };
+}
+
+/** Builds the table for one service. */
+export function endpointTable(dependencies: CompatDependencies): EndpointTable {
+  const protocol = createProtocolStep(dependencies);
+  const atomic = atomically(dependencies);
+  const strict = dependencies.configuration.profile === "strict";
+  const tokenOwner = [queriedClient(dependencies), bearer(dependencies)];
+  const userinfo = { "*": [...tokenOwner, basicClaims] };
+  const profile = { "*": [...tokenOwner, profileClaims] };
+  const authenticated = [formBody, namedClient(dependencies), basicReadings];
+  const documentedRevoke = compose([notPrefetched, ...tokenOwner, endToken(dependencies)]);
+  const standardRevoke = compose([
+    namedClient(dependencies),
+    basicReadings,
+    standardRevocation(protocol, atomic),
+  ]);
+  return {
+    authorize: {
+      "*": [
+        exactParameters,
+        knownClient(dependencies),
+        atomic,
+        pushedRequest(dependencies),
+        matchingRedirect,
+        boundedState,
+        codeResponse,
+        provenCode(dependencies),
+        plainScope,
+        authorizeProtocol(dependencies, protocol),
+      ],
+    },
+    resume: { "*": [atomic, resumeProtocol(dependencies, protocol)] },
+    token: { "*": [...authenticated, requiredRedirect, tokenProtocol(protocol, atomic, dependencies)] },
+    userinfo,
+    userinfoAlias: userinfo,
+    profile,
+    profileAlias: profile,
+    revoke: {
+      GET: [refusedBy(strict), documentedRevoke],
+      POST: [formBody, byMeaning(documentedRevoke, standardRevoke)],
+    },
+    discovery: { "*": [plainDiscovery, withQuery(protocol)] },
+    jwks: { "*": [withQuery(protocol)] },
+    par: { "*": [...authenticated, checkPushed(dependencies), atomic, withBody(protocol)] },
+    introspect: { "*": [...authenticated, atomic, withBody(protocol)] },
+    standardUserinfo: {
+      GET: [atomic, standardUserinfo(protocol)],
+      POST: [formBody, atomic, standardUserinfo(protocol)],
+    },
+    logout: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
+    logoutConfirm: { "*": [formBody, atomic, pageFrame(dependencies), withBody(protocol)] },
+    logoutSuccess: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
+    interaction: {
+      GET: [atomic, ({ ctx }) => dependencies.interactions.show(ctx)],
+      POST: [atomic, ({ ctx }) => dependencies.interactions.submit(ctx)],
+    },
+  };
+}
+
+/** The library's own pages carry the headers of ours. */
+function pageFrame({ pages }: CompatDependencies): Step {
+  return async ({ ctx }, next) => {
+    pages.security(ctx);
+    await next();
+  };
+}
+
+/** One step that runs several, in order. */
+export function compose(steps: readonly Step[]): Step {
+  return (exchange, next) => {
+    const at = (index: number): Promise<void> => {
+      const step = steps[index];
+      return step === undefined ? next() : step(exchange, () => at(index + 1));
+    };
+    return at(0);
+  };
+}

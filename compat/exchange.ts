@@ -1,0 +1,87 @@
+/** One request on its way through the steps of its endpoint. */
+import type { Context } from "koa";
+import type { EndpointName } from "../config/addresses.ts";
+import type { Configuration, Deployment } from "../config/configuration.ts";
+import type { AccountRecord, ClientRecord } from "../adapters/directory.ts";
+import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { ArtifactStore } from "../adapters/artifacts.ts";
+import type { AccountInternals } from "../lib/domain/accounts.ts";
+import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import type { AttemptLimits } from "../lib/protocol/limits.ts";
+import type { Provider } from "oidc-provider";
+import type { Connections } from "../lib/connections.ts";
+import type { Fields } from "./form-fields.ts";
+
+/** What the pages of an answer to a browser are made with; `ctx.state.deployment` says where it came to. */
+export interface AnswerPages {
+  error(
+    ctx: Context,
+    problem: {
+      readonly status: number;
+      readonly error: string;
+      readonly description: string;
+      readonly retryAfter?: number;
+    },
+  ): Promise<void>;
+  startAgain(ctx: Context): Promise<void>;
+  unavailable(ctx: Context, retryAfter: number): Promise<void>;
+  /** Headers for a page that oidc-provider makes itself: its auto-submitting forms. */
+  security(ctx: Context): void;
+}
+
+/** Shows and takes the forms of a running sign-in; `ctx.state.interactionUid` says which. */
+export interface InteractionSteps {
+  show(ctx: Context): Promise<void>;
+  submit(ctx: Context): Promise<void>;
+}
+
+/** What the steps work with; the same for every request of one service. */
+export interface CompatDependencies {
+  readonly configuration: Configuration;
+  readonly provider: Provider;
+  readonly artifacts: ArtifactStore;
+  readonly units: UnitsOfWork;
+  readonly accounts: AccountInternals;
+  readonly clients: ClientInternals;
+  readonly limits: AttemptLimits;
+  readonly events: ServiceEmitter;
+  readonly pages: AnswerPages;
+  readonly interactions: InteractionSteps;
+  readonly sessionCookie: string;
+  readonly connections: Connections;
+  /** Told about errors that nobody expected; no request data goes there. */
+  readonly onDefect: (error: unknown) => void;
+}
+
+export interface Exchange {
+  readonly ctx: Context;
+  readonly deployment: Deployment;
+  readonly endpoint: EndpointName;
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The `:uid` of the path, where there is one. */
+  readonly uid: string | undefined;
+  /** Milliseconds since the epoch: when the request reached the service. */
+  readonly startedAt: number;
+  /** Milliseconds since the epoch: since when it may have been under way. */
+  readonly underWaySince: number;
+  readonly deadline: number;
+  /** The caller's address as far as proxies are trusted. */
+  readonly address: string;
+  /** Read once, by the step that needs it first. */
+  query?: Fields | undefined;
+  body?: Fields | undefined;
+  /** The client that the request names, where it is known already. */
+  client?: ClientRecord;
+  /** `Authorization` as the library may read it; `undefined` takes the header away. */
+  authorization?: string;
+  /** The bearer token's artifact and account, once they were found to be good. */
+  token?: { readonly key: string; readonly scope: string };
+  account?: AccountRecord;
+  /** What happened, told when it is committed. */
+  readonly outcome: (() => void)[];
+}
+
+/** One step: does its part and goes on with `next`, or throws an {@link EndpointError}. */
+export type Step = (exchange: Exchange, next: () => Promise<void>) => Promise<void>;

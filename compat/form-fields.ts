@@ -1,0 +1,92 @@
+/** Query strings and form bodies, read strictly: what is malformed is refused, never guessed. */
+import { EndpointError } from "./endpoint-error.ts";
+
+/** Parameters in the order in which they came; a name may be there more than once. */
+export class Fields {
+  readonly #entries: readonly (readonly [string, string])[];
+
+  constructor(entries: readonly (readonly [string, string])[] = []) {
+    this.#entries = entries;
+  }
+
+  /** The value of a parameter that came exactly once. */
+  one(name: string): string | undefined {
+    const values = this.all(name);
+    return values.length === 1 ? values[0] : undefined;
+  }
+
+  all(name: string): string[] {
+    return this.#entries.filter(([other]) => other === name).map(([, value]) => value);
+  }
+
+  has(name: string): boolean {
+    return this.#entries.some(([other]) => other === name);
+  }
+
+  /** The names that came more than once. */
+  repeated(): string[] {
+    const names = this.#entries.map(([name]) => name);
+    return [...new Set(names.filter((name, index) => names.indexOf(name) !== index))];
+  }
+
+  entries(): readonly (readonly [string, string])[] {
+    return this.#entries;
+  }
+
+  /** These parameters without those of the given names. */
+  without(names: readonly string[]): Fields {
+    return new Fields(this.#entries.filter(([name]) => !names.includes(name)));
+  }
+
+  /** These parameters with one set to exactly this value. */
+  with(name: string, value: string): Fields {
+    return new Fields([...this.without([name]).entries(), [name, value]]);
+  }
+
+  /** As `application/x-www-form-urlencoded`. */
+  toString(): string {
+    return new URLSearchParams(this.#entries.map(([name, value]) => [name, value])).toString();
+  }
+}
+
+/** More parameters than any request of ours has: the rest is somebody trying things out. */
+const MOST_FIELDS = 100;
+
+const malformed = (): EndpointError => new EndpointError(400, "invalid_request", "the request is malformed");
+
+/** One name or value: percent escapes must be whole, the bytes UTF-8, and NUL is no text. */
+function decode(text: string, decoder: TextDecoder): string {
+  // Raw non-ASCII text comes from a body that was decoded already; U+FFFD there stands for invalid bytes.
+  if (text.includes("\0") || text.includes("\uFFFD")) throw malformed();
+  const spaced = text.includes("+") ? text.replaceAll("+", " ") : text;
+  if (!spaced.includes("%")) return spaced;
+  if (/%(?![0-9A-Fa-f]{2})/.test(spaced)) throw malformed();
+  const bytes = spaced.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => {
+    try {
+      return decoder.decode(Buffer.from(run.replaceAll("%", ""), "hex"));
+    } catch {
+      throw malformed();
+    }
+  });
+  if (bytes.includes("\0")) throw malformed();
+  return bytes;
+}
+
+/**
+ * Reads `application/x-www-form-urlencoded` (WHATWG URL Standard section 5.1, but strict).
+ * @throws EndpointError 400 `invalid_request` for a broken escape, bytes that are not UTF-8, NUL, or too many fields.
+ */
+export function parseFields(text: string): Fields {
+  if (text === "") return new Fields();
+  const pairs = text.split("&", MOST_FIELDS + 1).filter((pair) => pair !== "");
+  if (pairs.length > MOST_FIELDS) throw malformed();
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  return new Fields(
+    pairs.map((pair) => {
+      const equals = pair.indexOf("=");
+      const name = equals === -1 ? pair : pair.slice(0, equals);
+      const value = equals === -1 ? "" : pair.slice(equals + 1);
+      return [decode(name, decoder), decode(value, decoder)] as const;
+    }),
+  );
+}

@@ -1,0 +1,58 @@
+/** The step that runs oidc-provider and turns its answer into ours; nothing is committed here. */
+import { EndpointError } from "./endpoint-error.ts";
+import type { CompatDependencies, Exchange } from "./exchange.ts";
+import { createProtocolRunner, type ProtocolAnswer, type ProtocolInput } from "./protocol-run.ts";
+
+/** Runs the library and puts its answer on the response, or throws the error that it found. */
+export type Protocol = (exchange: Exchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
+
+/** The library's error, whether it rendered it as JSON or handed it over for a page. */
+function problemOf({
+  state,
+  body,
+  status,
+}: ProtocolAnswer): { error: string; description: string } | undefined {
+  if (state.problem)
+    return { error: state.problem.error, description: state.problem.error_description ?? "" };
+  if (status < 400) return undefined;
+  const { error, error_description: description } = (body ?? {}) as {
+    error?: unknown;
+    error_description?: unknown;
+  };
+  if (typeof error !== "string") return { error: "invalid_request", description: "" };
+  return { error, description: typeof description === "string" ? description : "" };
+}
+
+/** Where the library's code is not the one that is decided. */
+function documentedCode(error: string, description: string): string {
+  return description === "requested grant type is not allowed for this client"
+    ? "unauthorized_client"
+    : error;
+}
+
+export function createProtocolStep({ provider, sessionCookie, units }: CompatDependencies): Protocol {
+  const run = createProtocolRunner(provider, sessionCookie);
+  return async (exchange, input) => {
+    const answer = await run(exchange, input);
+    const failure = units.current()?.failure;
+    // What a store or a condition said was hidden by the library's own error handling.
+    if (failure !== undefined) throw failure;
+    if (answer.status >= 500)
+      throw new Error(`oidc-provider answered ${answer.status} at ${exchange.endpoint}`);
+    const problem = problemOf(answer);
+    if (problem) {
+      const { retryAfter } = answer.state;
+      const status = answer.status === 404 ? 400 : answer.status;
+      throw new EndpointError(
+        status,
+        documentedCode(problem.error, problem.description),
+        problem.description,
+        retryAfter === undefined ? {} : { retryAfter },
+      );
+    }
+    exchange.ctx.status = answer.status;
+    if (answer.body !== undefined && answer.body !== null) exchange.ctx.body = answer.body;
+    exchange.ctx.status = answer.status;
+    return answer;
+  };
+}

@@ -1,0 +1,37 @@
+/** Revocation has two meanings: the documented call with a Bearer header, and RFC 7009 with client authentication. */
+import { ConditionFailed } from "../lib/errors.ts";
+import { EndpointError } from "./endpoint-error.ts";
+import type { Step } from "./exchange.ts";
+import type { Protocol } from "./protocol-step.ts";
+
+const invalidRequest = (text: string): EndpointError => new EndpointError(400, "invalid_request", text);
+
+/** Goes on with `documented` for the documented call and with `standard` for the one of RFC 7009. */
+export function byMeaning(documented: Step, standard: Step): Step {
+  return async (exchange, next) => {
+    const { ctx, body } = exchange;
+    const isBearer = /^bearer(?: |$)/i.test(ctx.get("authorization"));
+    const hasToken = body?.has("token") ?? false;
+    if (isBearer && hasToken) throw invalidRequest("a token in the header and another one in the body");
+    if (isBearer && body?.has("client_id"))
+      throw invalidRequest("client_id belongs in the query of this call");
+    if (isBearer) return documented(exchange, next);
+    if (hasToken) return standard(exchange, next);
+    throw invalidRequest("the token is missing");
+  };
+}
+
+/** RFC 7009: the library ends what is the client's; to end it twice at once is no error. */
+export function standardRevocation(protocol: Protocol, atomic: Step): Step {
+  return async (exchange) => {
+    try {
+      await atomic(exchange, async () => {
+        await protocol(exchange, { body: exchange.body! });
+      });
+    } catch (error) {
+      if (!(error instanceof ConditionFailed)) throw error;
+      exchange.ctx.status = 200;
+    }
+    exchange.ctx.body = {};
+  };
+}

@@ -1,0 +1,138 @@
+/** From a request to its endpoint: by the full original path, exactly, and by host only where paths are equal. */
+import type { Context, Middleware, Next } from "koa";
+import { endpointsOf, type EndpointName } from "../config/addresses.ts";
+import type { Deployment } from "../config/configuration.ts";
+import { answerError, takeBack } from "./answers.ts";
+import { callerAddress, requestedHost } from "./caller.ts";
+import { EndpointError } from "./endpoint-error.ts";
+import { compose, endpointTable } from "./endpoints.ts";
+import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+
+/** Milliseconds after which a request has failed: below the 5 s that are promised. */
+const DEADLINE = 4_500;
+
+interface Route {
+  readonly deployment: Deployment;
+  readonly endpoint: EndpointName;
+  readonly methods: readonly string[];
+  readonly steps: ReadonlyMap<string, Step>;
+}
+
+interface Routes {
+  readonly exact: ReadonlyMap<string, readonly Route[]>;
+  /** Paths that end in one segment of their own: everything before it, with the slash. */
+  readonly withUid: ReadonlyMap<string, readonly Route[]>;
+}
+
+const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
+
+function buildRoutes(dependencies: CompatDependencies): Routes {
+  const exact = new Map<string, Route[]>();
+  const withUid = new Map<string, Route[]>();
+  const table = endpointTable(dependencies);
+  const { oauth2, openid } = dependencies.configuration.deployments;
+  for (const deployment of [oauth2, openid]) {
+    if (deployment === undefined) continue;
+    for (const { name, methods, path } of endpointsOf(deployment)) {
+      const rows = table[name];
+      if (rows === undefined) continue;
+      const steps = new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
+      const route = { deployment, endpoint: name, methods, steps };
+      const isDynamic = path.endsWith("/:uid");
+      const full = deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
+      const map = isDynamic ? withUid : exact;
+      map.set(full, [...(map.get(full) ?? []), route]);
+    }
+  }
+  return { exact, withUid };
+}
+
+/** The path and the one segment at its end, if it is one of the paths that have it. */
+function match(
+  routes: Routes,
+  path: string,
+): { readonly candidates: readonly Route[]; readonly uid?: string } | undefined {
+  const candidates = routes.exact.get(path);
+  if (candidates) return { candidates };
+  const slash = path.lastIndexOf("/") + 1;
+  const below = routes.withUid.get(path.slice(0, slash));
+  const uid = path.slice(slash);
+  return below && ONE_SEGMENT.test(uid) ? { candidates: below, uid } : undefined;
+}
+
+/** The middleware that serves both deployments; what is not theirs goes on to the host application. */
+export function createRoutes(dependencies: CompatDependencies): Middleware {
+  const { configuration } = dependencies;
+  const { stripPrefix, proxy, clock } = configuration;
+  const routes = buildRoutes(dependencies);
+  return async function signInService(ctx: Context, next: Next) {
+    const startedAt = clock.now();
+    const url = ctx.originalUrl;
+    const question = url.indexOf("?");
+    const path = stripPrefix + (question === -1 ? url : url.slice(0, question));
+    const found = match(routes, path);
+    if (found === undefined) {
+      await next();
+      return;
+    }
+    const [first, ...others] = found.candidates;
+    const host = others.length === 0 ? "" : requestedHost(ctx.req, proxy).toLowerCase();
+    const route =
+      others.length === 0 ? first : found.candidates.find(({ deployment }) => deployment.host === host);
+    if (route === undefined) {
+      await next();
+      return;
+    }
+    await serve(
+      {
+        ctx,
+        deployment: route.deployment,
+        endpoint: route.endpoint,
+        path: path.slice(route.deployment.path.length),
+        uid: found.uid,
+        startedAt,
+        underWaySince: dependencies.connections.underWaySince(ctx.req, startedAt),
+        deadline: startedAt + DEADLINE,
+        address: callerAddress(ctx.req, proxy),
+        outcome: [],
+      },
+      route,
+      dependencies,
+    );
+  };
+}
+
+async function serve(exchange: Exchange, route: Route, dependencies: CompatDependencies): Promise<void> {
+  const { ctx } = exchange;
+  const before = ctx.res.getHeaders();
+  const hostState = { ...ctx.state };
+  Object.assign(ctx.state, {
+    deployment: exchange.deployment,
+    interactionUid: exchange.uid,
+    address: exchange.address,
+  });
+  try {
+    const step = route.methods.includes(ctx.method)
+      ? (route.steps.get(ctx.method) ?? route.steps.get("*"))
+      : undefined;
+    if (step === undefined) {
+      throw new EndpointError(405, "invalid_request", `the method must be ${route.methods.join(" or ")}`, {
+        allow: route.methods,
+      });
+    }
+    ctx.set("Cache-Control", "no-store");
+    await step(exchange, () => Promise.resolve());
+  } catch (error) {
+    takeBack(exchange, before);
+    ctx.body = null;
+    await answerError(exchange, error, dependencies);
+    return;
+  } finally {
+    // The host application's state is its own again.
+    for (const name of ["deployment", "interactionUid", "address"]) {
+      if (name in hostState) ctx.state[name] = hostState[name];
+      else delete ctx.state[name];
+    }
+  }
+  for (const tell of exchange.outcome) tell();
+}

@@ -1,0 +1,145 @@
+/** The running sign-ins of oidc-provider, as the pages need them. */
+import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
+import type { Configuration } from "../config/configuration.ts";
+import type { AccountInternals } from "../lib/domain/accounts.ts";
+import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import type { AttemptLimits } from "../lib/protocol/limits.ts";
+import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
+import { hmac } from "../lib/sealing.ts";
+import { consentFields } from "./consent-fields.ts";
+import type { DeviceCookies } from "./device-cookie.ts";
+import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOutcome } from "./flow.ts";
+
+export interface ProviderFlowDependencies {
+  readonly provider: Provider;
+  readonly configuration: Pick<Configuration, "clock">;
+  readonly accounts: AccountInternals;
+  readonly clients: ClientInternals;
+  readonly limits: AttemptLimits;
+  readonly events: ServiceEmitter;
+  readonly devices: DeviceCookies;
+  /** Makes the hidden field of the forms. */
+  readonly csrfKey: Buffer;
+  /** The caller's address as far as proxies are trusted. */
+  readonly addressOf: (ctx: InteractionContext) => string;
+}
+
+/** The library's interaction of this browser; an error of its own means that there is none. */
+async function details(provider: Provider, ctx: InteractionContext): Promise<Interaction | undefined> {
+  try {
+    return await provider.interactionDetails(ctx.req, ctx.res);
+  } catch (error) {
+    if (error instanceof errors.SessionNotFound) return undefined;
+    throw error;
+  }
+}
+
+const text = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+/** Names of the claims that the `claims` parameter asks for (OpenID Connect Core 1.0 section 5.5). */
+function requestedClaims(parameter: unknown): string[] {
+  if (typeof parameter !== "string") return [];
+  const { userinfo, id_token } = JSON.parse(parameter) as { userinfo?: object; id_token?: object };
+  return [...new Set([...Object.keys(userinfo ?? {}), ...Object.keys(id_token ?? {})])];
+}
+
+function wishes({ params }: Interaction): { scopes: string[]; claims: string[] } {
+  return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
+}
+
+/** The flow that `createInteractionHandlers` shows. */
+export function createProviderFlow(dependencies: ProviderFlowDependencies): InteractionFlow {
+  const { provider, accounts, clients, csrfKey } = dependencies;
+
+  async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {
+    const found = await details(provider, ctx);
+    // The library does not compare the path with the cookie.
+    if (found === undefined || found.uid !== uid) return undefined;
+    const { prompt, params, session } = found;
+    if (prompt.name !== "login" && prompt.name !== "consent") return undefined;
+    const client = await clients.record(text(params["client_id"]) ?? "");
+    if (client === undefined || client.disabled) return undefined;
+    const record = session?.accountId === undefined ? undefined : await accounts.record(session.accountId);
+    const { scopes, claims } = wishes(found);
+    const loginHint = text(params["login_hint"]);
+    const uiLocales = text(params["ui_locales"]);
+    return {
+      uid,
+      prompt: prompt.name,
+      client: { client_id: client.client_id, name: client.name },
+      csrf: hmac(csrfKey, `interaction ${uid}`),
+      action: `${ctx.state.deployment.path}/interaction/${uid}`,
+      fields: prompt.name === "consent" ? consentFields(scopes, claims) : [],
+      ...(loginHint === undefined ? {} : { loginHint }),
+      ...(uiLocales === undefined ? {} : { uiLocales }),
+      ...(record === undefined ? {} : { account: record.email }),
+    };
+  }
+
+  const finish = (ctx: InteractionContext, result: InteractionResults, merge: boolean): Promise<string> =>
+    provider.interactionResult(ctx.req, ctx.res, result, { mergeWithLastSubmission: merge });
+
+  return {
+    find,
+    signIn: (ctx, running, credentials) => signIn(ctx, running, credentials, { ...dependencies, finish }),
+    async allow(ctx) {
+      const found = await details(provider, ctx);
+      const sub = found?.session?.accountId;
+      if (found === undefined || sub === undefined) throw new errors.SessionNotFound("interaction not found");
+      const { scopes, claims } = wishes(found);
+      await accounts.rememberConsent(sub, text(found.params["client_id"]) ?? "", scopes, claims);
+      return finish(ctx, { consent: { scopes, claims } }, true);
+    },
+    deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
+  };
+}
+
+async function signIn(
+  ctx: InteractionContext,
+  running: RunningInteraction,
+  { username, password }: { readonly username: string; readonly password: string },
+  {
+    accounts,
+    limits,
+    events,
+    devices,
+    addressOf,
+    configuration,
+    finish,
+  }: ProviderFlowDependencies & {
+    finish: (ctx: InteractionContext, result: InteractionResults, merge: boolean) => Promise<string>;
+  },
+): Promise<SignInOutcome> {
+  const { client_id } = running.client;
+  const account = await accounts.accountKey(username);
+  const device = devices.read(ctx, account);
+  const attempt = await limits.signIn({
+    account,
+    address: addressOf(ctx),
+    ...(device === undefined ? {} : { device }),
+  });
+  if (!attempt.allowed) {
+    events.emit("sign_in.failure", { reason: "limited", client_id });
+    return { kind: "limited", retryAfter: attempt.retryAfter };
+  }
+  const { ok, record } = await accounts.authenticate(username, password);
+  if (!ok || record === undefined) {
+    events.emit("sign_in.failure", { reason: "credentials", client_id });
+    return { kind: "wrong" };
+  }
+  await attempt.succeed();
+  const { deployment } = ctx.state;
+  const login = {
+    accountId: record.sub,
+    ts: Math.floor(configuration.clock.now() / 1000),
+    acr: ACR_PASSWORD,
+    amr: [...AMR_PASSWORD],
+    generation: record.sessions_generation,
+  };
+  const location = await finish(ctx, { login }, false);
+  devices.write(ctx, account, device, deployment.path, deployment.secure);
+  events.emit("sign_in.success", { sub: record.sub, client_id, deployment: deployment.kind });
+  return { kind: "done", location };
+}

@@ -1,0 +1,11 @@
+/** The public interface of sign-in-service. */
+export { createSignInService, type SignInService } from "./service.ts";
+export { applySeed } from "./seed.ts";
+export * from "./errors.ts";
+export type { SignInServiceConfig } from "../config/input.ts";
+export type { Account, AccountChanges, ImportedAccount, NewAccount } from "./domain/account.ts";
+export type { Accounts } from "./domain/accounts.ts";
+export type { Clients } from "./domain/clients.ts";
+export type { Directory } from "./domain/directory.ts";
+export type { Health } from "./health.ts";
+export type { ServiceEmitter, ServiceEvent, ServiceEvents } from "./events.ts";

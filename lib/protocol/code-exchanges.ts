@@ -1,0 +1,55 @@
+/** Which exchanges of a code overlap: what comes in meanwhile is a tie, what comes later is a replay. */
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../clock.ts";
+
+export interface CodeExchanges {
+  /**
+   * An exchange of this code has begun, to be answered by `res`.
+   * @returns whether it is in flight together with earlier ones, given since when it is under way.
+   */
+  begin(key: string, res: ServerResponse, underWaySince: number): { isTie(consumedAt: number): boolean };
+}
+
+interface Exchanges {
+  /** How many are not answered yet. */
+  pending: number;
+  /** Milliseconds since the epoch: when the last one was answered. */
+  idleSince: number;
+  readonly begunAt: number;
+}
+
+/** Milliseconds for which a code is remembered: longer than one lives. */
+const MEMORY = 600_000;
+
+/**
+ * Requests that were sent together overlap one with the next, though the last may come in after the first was
+ * answered; so a tie is what began while any exchange of the code was unanswered. Other processes are not seen:
+ * towards them the time at which the code was consumed decides.
+ */
+export function createCodeExchanges(clock: Clock): CodeExchanges {
+  /** In the order in which their first exchange began. */
+  const codes = new Map<string, Exchanges>();
+
+  function forgetOld(now: number): void {
+    for (const [key, { begunAt }] of codes) {
+      if (begunAt > now - MEMORY) return;
+      codes.delete(key);
+    }
+  }
+
+  return {
+    begin(key, res, underWaySince) {
+      const now = clock.now();
+      forgetOld(now);
+      const exchanges = codes.get(key) ?? { pending: 0, idleSince: 0, begunAt: now };
+      codes.set(key, exchanges);
+      const overlaps = exchanges.pending > 0 || underWaySince <= exchanges.idleSince;
+      exchanges.pending += 1;
+      res.once("close", () => {
+        exchanges.pending -= 1;
+        if (exchanges.pending === 0) exchanges.idleSince = clock.now();
+      });
+      return { isTie: (consumedAt) => overlaps || underWaySince <= consumedAt };
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/** Names and flags of the cookies (decisions.md, Cookies). */
+import { hash } from "node:crypto";
+import type { Configuration as ProviderConfiguration } from "oidc-provider";
+import type { Configuration } from "../../config/configuration.ts";
+
+/** What a cookie's name starts with, so that two services on one host don't meet. */
+export function cookieName(configuration: Configuration, purpose: string): string {
+  const { oauth2, openid } = configuration.deployments;
+  const urls = [oauth2?.url ?? "", openid?.url ?? ""].join(" ");
+  return `${configuration.cookies.prefix}sis_${purpose}_${hash("sha256", urls, "hex").slice(0, 8)}`;
+}
+
+/** Whether every deployment is on https: only then a cookie name may promise it. */
+export function allSecure(configuration: Configuration): boolean {
+  const { oauth2, openid } = configuration.deployments;
+  return [oauth2, openid].every((deployment) => deployment?.secure ?? true);
+}
+
+/** The session cookie: bound to the host on https, to the domain where one is configured. */
+export function sessionCookieName(configuration: Configuration): string {
+  const name = cookieName(configuration, "session");
+  if (!allSecure(configuration)) return name;
+  return `${configuration.cookies.domain === undefined ? "__Host-" : "__Secure-"}${name}`;
+}
+
+/** `cookies` of oidc-provider. */
+export function cookieSettings(
+  configuration: Configuration,
+  keys: readonly string[],
+): NonNullable<ProviderConfiguration["cookies"]> {
+  const { domain } = configuration.cookies;
+  const flags = {
+    signed: true,
+    httpOnly: true,
+    sameSite: "lax" as const,
+    overwrite: true,
+    ...(domain === undefined ? {} : { domain }),
+  };
+  return {
+    keys: [...keys],
+    names: {
+      session: sessionCookieName(configuration),
+      interaction: cookieName(configuration, "interaction"),
+      resume: cookieName(configuration, "resume"),
+    },
+    long: { ...flags, path: "/" },
+    short: flags,
+  };
+}

@@ -1,0 +1,55 @@
+/** What the protocol side is built from; the composition root fills it in. */
+import type { ParameterizedContext } from "koa";
+import type { JWK, Provider } from "oidc-provider";
+import type { ArtifactStore } from "../../adapters/artifacts.ts";
+import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
+import type { Configuration, Deployment } from "../../config/configuration.ts";
+import type { AccountInternals, Accounts } from "../domain/accounts.ts";
+import type { ClientInternals, Clients } from "../domain/clients.ts";
+import type { ServiceEmitter } from "../events.ts";
+import type { AttemptLimits } from "./limits.ts";
+
+/** Pages that the library's own endpoints show; what they get from it is told, not how they look. */
+export interface ProtocolPages {
+  /** RP-initiated logout asks first: a form to `action` with the hidden field `xsrf` and the choice `logout`. */
+  confirmLogout(
+    ctx: ParameterizedContext,
+    form: { readonly action: string; readonly xsrf: string },
+  ): Promise<void>;
+  /** After a logout without an address to go back to. */
+  loggedOut(ctx: ParameterizedContext): Promise<void>;
+}
+
+export interface ProtocolDependencies {
+  readonly configuration: Configuration;
+  readonly artifacts: ArtifactStore;
+  readonly units: UnitsOfWork;
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+  readonly limits: AttemptLimits;
+  readonly events: ServiceEmitter;
+  readonly pages: ProtocolPages;
+  /** The cookie and signing keys that are in force. */
+  readonly keys: { readonly cookies: readonly string[]; readonly signing: readonly JWK[] };
+}
+
+/** What the HTTP layer puts in the state of a context before it runs oidc-provider. */
+export interface ProtocolState {
+  deployment: Deployment;
+  /** The address from which the request came, as far as proxies are trusted. */
+  address: string;
+  /** Set when the library has an error to show: the HTTP layer renders it as page or JSON. */
+  problem?: Problem;
+}
+
+export interface Problem {
+  readonly error: string;
+  readonly error_description?: string;
+}
+
+/** The provider together with what the HTTP layer has to know of it. */
+export interface Protocol {
+  readonly provider: Provider;
+  /** Names of the cookies that hold a session. */
+  readonly sessionCookie: string;
+}

@@ -1,0 +1,61 @@
+/** Each authorization creates its own grant: the head of the family of everything that descends from it. */
+import { randomBytes } from "node:crypto";
+import type { Grant, KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { ClientRecord } from "../../adapters/directory.ts";
+import { currentGenerations, type OidcAccount } from "./account.ts";
+import { clientRecord } from "./clients.ts";
+import { ALL_FIELDS } from "./scopes.ts";
+import type { Generations } from "./patches.ts";
+
+type GrantWithGenerations = Grant & { generations?: Generations };
+
+/** A grant that is not written yet, with the generations that decide how long it is good. */
+export function newGrant(provider: Provider, account: OidcAccount, client: ClientRecord): Grant {
+  const grant: GrantWithGenerations = new provider.Grant({
+    accountId: account.accountId,
+    clientId: client.client_id,
+  });
+  grant.jti = randomBytes(32).toString("base64url");
+  grant.generations = currentGenerations(account.record, client);
+  return grant;
+}
+
+/** What the consent page writes as its result. */
+interface ConsentResult {
+  readonly scopes?: readonly string[];
+  readonly claims?: readonly string[];
+}
+
+/**
+ * `loadExistingGrant` of oidc-provider. A first-party client gets what it asks for; a third-party client what
+ * the person allowed, now or before. The grant is written by the last check of the policy.
+ */
+export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
+  const { account, client, provider, requestParamOIDCScopes, requestParamClaims, result } = ctx.oidc;
+  if (!account || !client) return undefined;
+  const record = clientRecord(client);
+  const grant = newGrant(provider, account as OidcAccount, record);
+  if (record.first_party) {
+    grant.addOIDCScope([...requestParamOIDCScopes].join(" "));
+    grant.addOIDCClaims([...requestParamClaims]);
+    return grant;
+  }
+  const kept = (account as OidcAccount).record.consents[record.client_id];
+  const given = result?.["consent"] as ConsentResult | undefined;
+  const scopes = [...(kept?.scopes ?? []), ...(given?.scopes ?? [])];
+  const claims = [...(kept?.claims ?? []), ...(given?.claims ?? [])];
+  if (scopes.length > 0) grant.addOIDCScope([...new Set(scopes)].join(" "));
+  if (claims.length > 0) grant.addOIDCClaims([...new Set(claims)]);
+  return grant;
+}
+
+/** Whether a token of this client and scope opens the e-mail address and the documented profile. */
+export function openedFields(
+  client: ClientRecord,
+  scope: string,
+): { readonly email: boolean; readonly profile: boolean } {
+  if (client.first_party) return { email: true, profile: true };
+  const scopes = new Set(scope.split(" "));
+  const all = scopes.has(ALL_FIELDS);
+  return { email: all || scopes.has("email") || scopes.has("openid"), profile: all || scopes.has("profile") };
+}

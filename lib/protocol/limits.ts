@@ -1,0 +1,107 @@
+/** Which buckets an attempt takes its points from (decisions.md, Rate limits). */
+import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
+import type { RateLimits } from "../../config/configuration.ts";
+
+/** An attempt that took its points: allowed to go on, or not for so many seconds. */
+export interface Attempt {
+  readonly allowed: boolean;
+  /** Seconds; 0 when allowed. */
+  readonly retryAfter: number;
+  /** The attempt was a success: gives all its points back. */
+  succeed(): Promise<void>;
+}
+
+export interface AttemptLimits {
+  /** A submitted sign-in form. `device` is the id of a device cookie that belongs to this account. */
+  signIn(attempt: {
+    readonly account: string;
+    readonly address: string;
+    readonly device?: string;
+  }): Promise<Attempt>;
+  passwordGrant(attempt: { readonly account: string; readonly client: string }): Promise<Attempt>;
+  /**
+   * A client secret; `check` runs at once, in the same tick, so that the points of many right secrets that
+   * are checked together don't add up.
+   */
+  clientSecret(
+    attempt: { readonly client: string; readonly address: string },
+    check: () => boolean,
+  ): Promise<{ readonly allowed: boolean; readonly matches: boolean; readonly retryAfter: number }>;
+  /** A new interaction; it is not given back. */
+  interaction(address: string): Promise<Attempt>;
+}
+
+type Bucket = readonly [limiter: RateLimiter, key: string];
+
+/** The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. */
+export function callerNetwork(address: string): string {
+  if (!address.includes(":")) return address;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  if (mapped?.[1] !== undefined) return mapped[1];
+  const [head = "", tail] = address.toLowerCase().split("%")[0]!.split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
+  const groups = [...left, ...Array.from({ length: zeros }, () => "0"), ...right];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group || "0", 16).toString(16))
+    .join(":")}::/64`;
+}
+
+async function take(buckets: readonly Bucket[]): Promise<Attempt> {
+  const taken = await Promise.all(buckets.map(([limiter, key]) => limiter.take(key)));
+  const refused = taken.filter(({ allowed }) => !allowed);
+  return {
+    allowed: refused.length === 0,
+    retryAfter: Math.max(0, ...refused.map(({ retryAfter }) => retryAfter)),
+    async succeed() {
+      await Promise.all(buckets.map(([limiter, key]) => limiter.giveBack(key)));
+    },
+  };
+}
+
+/** @param create makes the limiter of one bucket, in memory or shared between processes. */
+export function createAttemptLimits(limits: RateLimits, create: RateLimiterFactory): AttemptLimits {
+  const signIn = {
+    accountAndAddress: create("signIn.accountAndAddress", limits.signIn.accountAndAddress),
+    account: create("signIn.account", limits.signIn.account),
+    address: create("signIn.address", limits.signIn.address),
+  };
+  const passwordGrant = {
+    accountAndClient: create("passwordGrant.accountAndClient", limits.passwordGrant.accountAndClient),
+    account: create("passwordGrant.account", limits.passwordGrant.account),
+    client: create("passwordGrant.client", limits.passwordGrant.client),
+  };
+  const clientSecret = create("clientSecret", limits.clientSecret);
+  const interactions = create("interactions", limits.interactions);
+  return {
+    signIn({ account, address, device }) {
+      const network = callerNetwork(address);
+      // A browser that signed in to this account before can't be locked out by somebody else's guesses.
+      const own: readonly Bucket[] =
+        device === undefined
+          ? [
+              [signIn.accountAndAddress, `${account} ${network}`],
+              [signIn.account, account],
+            ]
+          : [[signIn.accountAndAddress, `${account} device ${device}`]];
+      return take([...own, [signIn.address, network]]);
+    },
+    passwordGrant: ({ account, client }) =>
+      take([
+        [passwordGrant.accountAndClient, `${account} ${client}`],
+        [passwordGrant.account, account],
+        [passwordGrant.client, client],
+      ]),
+    async clientSecret({ client, address }, check) {
+      const key = `${client} ${callerNetwork(address)}`;
+      const taking = clientSecret.take(key);
+      const matches = check();
+      const returning = matches ? clientSecret.giveBack(key) : undefined;
+      const [{ allowed, retryAfter }] = await Promise.all([taking, returning]);
+      return { allowed, matches, retryAfter };
+    },
+    interaction: (address) => take([[interactions, callerNetwork(address)]]),
+  };
+}

@@ -1,0 +1,190 @@
+/** The one oidc-provider instance behind both deployments, and everything it is told. */
+import {
+  type Provider,
+  type Configuration as ProviderConfiguration,
+  type KoaContextWithOIDC,
+} from "oidc-provider";
+import { createOidcAdapter } from "../../adapters/oidc/adapter.ts";
+import { isCurrent, oidcAccount, scopeClaims, type OidcAccount } from "./account.ts";
+import { backchannelFetch } from "./backchannel-fetch.ts";
+import { clientMetadata, clientRecord } from "./clients.ts";
+import { cookieSettings } from "./cookies.ts";
+import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
+import { loadGrant } from "./grant.ts";
+import { registerPasswordGrant } from "./password-grant.ts";
+import { patchProvider } from "./patches.ts";
+import { signInPolicy } from "./policy.ts";
+import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
+import { secretCheck } from "./secret-check.ts";
+import { createServiceProvider } from "./service-provider.ts";
+import { refreshRules, refreshTokenLifetime } from "./token-grants.ts";
+
+/** Name of the parameter that carries the sent `state` to the answer: the library drops an empty one. */
+export const SENT_STATE = "sent_state";
+
+/** Where the endpoints are below each base URL; the compat table says which deployment has which. */
+const routes = {
+  authorization: "/oauth2/authorize",
+  token: "/oauth2/token",
+  revocation: "/oauth2/revoke",
+  introspection: "/oauth2/introspect",
+  userinfo: "/oauth2/userinfo",
+  jwks: "/oauth2/jwks",
+  pushed_authorization_request: "/oauth2/par",
+  end_session: "/oauth2/logout",
+} as const;
+
+const DAY = 86_400;
+
+/** The provider, patched, with the documented grants; nothing is listening yet. */
+export function createProvider(dependencies: ProtocolDependencies): Provider {
+  const { configuration } = dependencies;
+  const { openid, oauth2 } = configuration.deployments;
+  const issuer = openid?.url ?? oauth2?.url;
+  if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
+  const provider = createServiceProvider(issuer, providerConfiguration(dependencies), dependencies);
+  patchProvider(provider, secretCheck(dependencies));
+  if (configuration.profile === "documented") registerPasswordGrant(provider, dependencies);
+  return provider;
+}
+
+function providerConfiguration(dependencies: ProtocolDependencies): ProviderConfiguration {
+  const { artifacts, units, configuration, clients, keys } = dependencies;
+  const algorithm = keys.signing[0]?.alg ?? "RS256";
+  return {
+    adapter: createOidcAdapter({
+      artifacts,
+      units,
+      clock: configuration.clock,
+      async clientMetadata(clientId) {
+        const record = await clients.record(clientId);
+        return record === undefined || record.disabled ? undefined : clientMetadata(record, algorithm);
+      },
+    }),
+    jwks: { keys: keys.signing.map((key) => ({ ...key })) },
+    cookies: cookieSettings(configuration, keys.cookies),
+    routes,
+    scopes: [...PUBLIC_SCOPES, ALL_FIELDS],
+    claims: {
+      openid: [...scopeClaims.openid],
+      email: [...scopeClaims.email],
+      profile: [...scopeClaims.profile],
+      auth_time: null,
+      iss: null,
+      sid: null,
+    },
+    responseTypes: ["code"],
+    subjectTypes: ["public"],
+    clientAuthMethods: ["client_secret_basic", "client_secret_post"],
+    clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
+    extraClientMetadata: { properties: ["record"] },
+    extraParams: [SENT_STATE],
+    clockTolerance: 0,
+    enableHttpPostMethods: configuration.deployments.openid?.post ?? false,
+    allowOmittingSingleRegisteredRedirectUri: false,
+    acceptQueryParamAccessTokens: false,
+    expiresWithSession: () => false,
+    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed("refresh_token"),
+    rotateRefreshToken: (ctx) => refreshRules(ctx as never, dependencies).rotate,
+    clientBasedCORS: () => false,
+    features: features(dependencies),
+    interactions: {
+      policy: signInPolicy(dependencies),
+      url: (ctx, interaction) =>
+        `${(ctx.state as ProtocolState).deployment.url}/interaction/${interaction.uid}`,
+    },
+    ttl: lifetimes(dependencies),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, dependencies),
+    loadExistingGrant: loadGrant,
+    // The HTTP layer decides between page and JSON, and with which status.
+    renderError(ctx, { error, error_description }) {
+      (ctx.state as ProtocolState).problem = {
+        error,
+        ...(error_description === undefined ? {} : { error_description }),
+      };
+    },
+    fetch: backchannelFetch(configuration),
+  };
+}
+
+function features({
+  configuration,
+  pages,
+  accounts,
+}: ProtocolDependencies): ProviderConfiguration["features"] {
+  return {
+    devInteractions: { enabled: false },
+    dPoP: { enabled: configuration.features.dpop },
+    pushedAuthorizationRequests: { enabled: true },
+    resourceIndicators: { enabled: false },
+    claimsParameter: { enabled: true },
+    userinfo: { enabled: true },
+    backchannelLogout: { enabled: true },
+    introspection: {
+      enabled: true,
+      // Own tokens only, with the checks that every use of a token makes.
+      async allowedPolicy(_ctx, client, token) {
+        if (token.clientId !== client.clientId) return false;
+        const { accountId, generations } = token as typeof token & {
+          accountId?: string;
+          generations?: unknown;
+        };
+        const record = accountId === undefined ? undefined : await accounts.record(accountId);
+        return record !== undefined && isCurrent(generations, record, clientRecord(client));
+      },
+    },
+    revocation: {
+      enabled: true,
+      // The library ends the whole family for an access token too; here it ends alone (RFC 7009 section 2.1 allows both).
+      async allowedPolicy(_ctx, client, token) {
+        if (token.clientId !== client.clientId) return false;
+        if (token.kind !== "AccessToken") return true;
+        await token.destroy();
+        return false;
+      },
+    },
+    rpInitiatedLogout: {
+      enabled: true,
+      async logoutSource(ctx) {
+        const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
+        await pages.confirmLogout(ctx, { action: ctx.oidc.urlFor("end_session_confirm"), xsrf: secret });
+      },
+      postLogoutSuccessSource: (ctx) => pages.loggedOut(ctx),
+    },
+  };
+}
+
+function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["ttl"] {
+  const { lifetimes: seconds, refreshTokens } = dependencies.configuration;
+  return {
+    AuthorizationCode: seconds.authorizationCode,
+    AccessToken: seconds.accessToken,
+    IdToken: seconds.idToken,
+    Interaction: seconds.interaction,
+    Session: seconds.session,
+    RefreshToken: (ctx) => refreshTokenLifetime(ctx as never, dependencies),
+    // The grant is what a refresh checks: it outlives every token that descends from it.
+    Grant: Math.max(seconds.refreshToken, refreshTokens.maxAge, seconds.accessToken) + DAY,
+    // Not offered; the library asks for a value of each.
+    ClientCredentials: seconds.accessToken,
+    DeviceCode: seconds.authorizationCode,
+    BackchannelAuthenticationRequest: seconds.authorizationCode,
+  };
+}
+
+/** Called for sessions without a token, for every use of a code or token with it. */
+async function findAccount(
+  ctx: KoaContextWithOIDC,
+  sub: string,
+  token: unknown,
+  { accounts }: ProtocolDependencies,
+): Promise<OidcAccount | undefined> {
+  const record = await accounts.record(sub);
+  if (record === undefined) return undefined;
+  const { client } = ctx.oidc;
+  if (token !== undefined && client !== undefined) {
+    const { generations } = token as { generations?: unknown };
+    if (!isCurrent(generations, record, clientRecord(client))) return undefined;
+  }
+  return oidcAccount(record);
+}

@@ -1,0 +1,43 @@
+/** How the answer of the authorization endpoint travels back: 302 in the query, or by form post. */
+import type { Deployment } from "../../config/configuration.ts";
+
+/** Members that an authorization response may have; they win over the same names in a registered query. */
+const RESPONSE_MEMBERS: ReadonlySet<string> = new Set([
+  "code",
+  "state",
+  "iss",
+  "error",
+  "error_description",
+  "scope",
+]);
+
+/**
+ * The redirect address with the response appended. What the client registered stays as it is, character by
+ * character; spaces go out as `%20`, so that every kind of decoder reads them.
+ */
+export function appendToQuery(address: string, members: Readonly<Record<string, string>>): string {
+  const question = address.indexOf("?");
+  const base = question === -1 ? address : address.slice(0, question);
+  const registered = question === -1 ? [] : address.slice(question + 1).split("&");
+  const kept = registered.filter((pair) => pair !== "" && !RESPONSE_MEMBERS.has(pair.split("=")[0] ?? ""));
+  const added = Object.entries(members).map(([name, value]) => `${name}=${encodeURIComponent(value)}`);
+  return `${base}?${[...kept, ...added].join("&")}`;
+}
+
+/**
+ * The members that go to the client: the library drops an empty `state` and knows one issuer only.
+ * @param state the form-decoded value that was sent, also when it is empty; `undefined` if none was.
+ */
+export function responseMembers(
+  members: Readonly<Record<string, unknown>>,
+  state: string | undefined,
+  deployment: Deployment,
+): Record<string, string> {
+  const { state: _state, iss, ...rest } = members;
+  const answer: Record<string, string> = {};
+  for (const [name, value] of Object.entries(rest)) if (typeof value === "string") answer[name] = value;
+  if (state !== undefined) answer["state"] = state;
+  // RFC 9207 on the OpenID Connect deployment; the documented OAuth 2.0 redirect holds code and state only.
+  if (deployment.kind === "openid" && typeof iss === "string") answer["iss"] = iss;
+  return answer;
+}

@@ -1,0 +1,33 @@
+/** Client secrets: taken a point for, read in both ways of Basic, compared in constant time. */
+import { Provider, type Client } from "oidc-provider";
+import { clientRecord } from "./clients.ts";
+import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
+import type { SecretCheck } from "./patches.ts";
+
+/** RFC 6749 section 2.3.1 form-encodes both halves of Basic; `undefined` when there is nothing to decode. */
+function formDecoded(text: string): string | undefined {
+  if (!/[%+]/.test(text)) return undefined;
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Limited attempts leave `retryAfter` in the state of the context. */
+export function secretCheck({ clients, limits }: ProtocolDependencies): SecretCheck {
+  return async (client: Client, presented: string) => {
+    const ctx = Provider.ctx;
+    const record = clientRecord(client);
+    const state = (ctx?.state ?? {}) as Partial<ProtocolState> & { retryAfter?: number };
+    const readings = [presented];
+    const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
+    if (decoded !== undefined) readings.push(decoded);
+    const { allowed, matches, retryAfter } = await limits.clientSecret(
+      { client: record.client_id, address: state.address ?? "" },
+      () => readings.map((reading) => clients.secretMatches(record, reading)).includes(true),
+    );
+    if (!allowed) state.retryAfter = retryAfter;
+    return allowed && matches;
+  };
+}

@@ -1,0 +1,7 @@
+/** How a person signed in, as ID tokens say it. */
+
+/** `amr` of a sign-in with a password (RFC 8176 section 2). */
+export const AMR_PASSWORD: readonly string[] = ["pwd"];
+
+/** `acr` of a sign-in with a password alone. */
+export const ACR_PASSWORD = "urn:sign-in-service:acr:password";

@@ -1,0 +1,137 @@
+/** What goes before and after the library's own handling of a code and of a refresh token. */
+import { errors, type TokenEndpointGrantContext } from "oidc-provider";
+import type { Artifact } from "../../adapters/artifacts.ts";
+import { artifactKey } from "../../adapters/oidc/adapter.ts";
+import type { Unit } from "../../adapters/oidc/unit-of-work.ts";
+import type { RefreshTokenRules } from "../../config/configuration.ts";
+import { decrypt, deriveKey, encrypt } from "../sealing.ts";
+import { isCurrent } from "./account.ts";
+import { createCodeExchanges } from "./code-exchanges.ts";
+import { clientRecord } from "./clients.ts";
+import type { ProtocolDependencies } from "./dependencies.ts";
+
+type Context = TokenEndpointGrantContext<{ code?: string; refresh_token?: string }>;
+export type GrantHandler = (ctx: Context) => void | Promise<void>;
+
+/** The answer that consumed a refresh token, as it is sealed beside it. */
+interface SealedAnswer {
+  readonly body: Readonly<Record<string, unknown>>;
+  /** Milliseconds since the epoch. */
+  readonly issuedAt: number;
+}
+
+/** The rules of this client's refresh tokens: its own where it has some, else the service's. */
+export function refreshRules(ctx: Context, { configuration }: ProtocolDependencies): RefreshTokenRules {
+  return { ...configuration.refreshTokens, ...clientRecord(ctx.oidc.client).refresh_tokens };
+}
+
+function currentUnit({ units }: ProtocolDependencies): Unit {
+  const unit = units.current();
+  if (unit === undefined) throw new TypeError("a token request runs in a unit of work");
+  return unit;
+}
+
+/**
+ * Of N exchanges in flight together one gets the tokens and the others end nothing: such a use is a tie, not a
+ * replay. A later use is a replay, which the library answers by ending the family.
+ */
+export function codeGrant(original: GrantHandler, dependencies: ProtocolDependencies): GrantHandler {
+  const exchanges = createCodeExchanges(dependencies.configuration.clock);
+  return async (ctx) => {
+    const unit = currentUnit(dependencies);
+    const { code } = ctx.oidc.params;
+    if (code !== undefined) {
+      const key = artifactKey(code);
+      const exchange = exchanges.begin(key, ctx.res, unit.startedAt);
+      const found = await unit.find("AuthorizationCode", key);
+      if (found?.consumedAt !== undefined && exchange.isTie(found.consumedAt)) {
+        throw new errors.InvalidGrant("authorization code already consumed");
+      }
+    }
+    await original(ctx);
+  };
+}
+
+/** RFC 9700 section 4.14.2, with a window in which racing and repeated refreshes all get the same answer. */
+export function refreshGrant(original: GrantHandler, dependencies: ProtocolDependencies): GrantHandler {
+  return async (ctx) => {
+    const unit = currentUnit(dependencies);
+    const presented = ctx.oidc.params.refresh_token;
+    const found =
+      typeof presented === "string" ? await unit.find("RefreshToken", artifactKey(presented)) : undefined;
+    if (
+      presented !== undefined &&
+      found?.consumedAt !== undefined &&
+      found.clientId === ctx.oidc.client.clientId
+    ) {
+      const { reuseWindow } = refreshRules(ctx, dependencies);
+      if (unit.startedAt <= found.consumedAt + reuseWindow * 1000) {
+        ctx.body = await repeatedAnswer(ctx, presented, found, dependencies);
+        return;
+      }
+    }
+    await original(ctx);
+    if (presented === undefined) return;
+    const rules = refreshRules(ctx, dependencies);
+    if (ctx.oidc.entities.RotatedRefreshToken) {
+      const sealed: SealedAnswer = {
+        body: ctx.body as SealedAnswer["body"],
+        issuedAt: dependencies.configuration.clock.now(),
+      };
+      unit.attachReplay(
+        "RefreshToken",
+        encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(sealed)),
+      );
+    } else if (rules.sliding) {
+      await prolong(ctx, rules, dependencies);
+    }
+  };
+}
+
+function replayKey(presented: string): Buffer {
+  return deriveKey(presented, "sign-in-service rotation");
+}
+
+async function repeatedAnswer(
+  ctx: Context,
+  presented: string,
+  consumed: Artifact,
+  { accounts, configuration, units }: ProtocolDependencies,
+): Promise<Record<string, unknown>> {
+  const refused = new errors.InvalidGrant("refresh token already used");
+  const text = consumed.replay && decrypt(replayKey(presented), consumed.key, consumed.replay);
+  const grant = consumed.grantKey && (await units.current()?.find("Grant", consumed.grantKey));
+  const account = consumed.accountId && (await accounts.record(consumed.accountId));
+  if (!text || !grant || !account) throw refused;
+  if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
+  const { body, issuedAt } = JSON.parse(text) as SealedAnswer;
+  const elapsed = Math.floor((configuration.clock.now() - issuedAt) / 1000);
+  return { ...body, expires_in: Math.max(0, Number(body["expires_in"]) - elapsed) };
+}
+
+/** A sliding refresh token is prolonged at each use, up to its longest age. */
+async function prolong(
+  ctx: Context,
+  rules: RefreshTokenRules,
+  { configuration }: ProtocolDependencies,
+): Promise<void> {
+  const token = ctx.oidc.entities.RefreshToken;
+  if (token?.iiat === undefined || token.exp === undefined) return;
+  const now = Math.floor(configuration.clock.now() / 1000);
+  const end = Math.min(now + configuration.lifetimes.refreshToken, token.iiat + rules.maxAge);
+  if (end <= token.exp) return;
+  token.exp = end;
+  await token.save();
+}
+
+/** `ttl.RefreshToken`: a rotated token ends when the first would have, unless it slides. */
+export function refreshTokenLifetime(ctx: Context | undefined, dependencies: ProtocolDependencies): number {
+  const { configuration } = dependencies;
+  const full = configuration.lifetimes.refreshToken;
+  const rotated = ctx?.oidc.entities.RotatedRefreshToken;
+  if (ctx === undefined || rotated === undefined) return full;
+  const rules = refreshRules(ctx, dependencies);
+  if (!rules.sliding || rotated.iiat === undefined) return Math.max(1, rotated.remainingTTL);
+  const now = Math.floor(configuration.clock.now() / 1000);
+  return Math.max(1, Math.min(full, rotated.iiat + rules.maxAge - now));
+}

@@ -1,0 +1,108 @@
+/** The keys of one service: from the configuration, or made at the first start and kept in the storage. */
+import { generateKeyPair, randomBytes } from "node:crypto";
+import { promisify } from "node:util";
+import type { JWK } from "oidc-provider";
+import type { DirectoryStore } from "../adapters/directory.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { readOrMakeKeyFile } from "../config/key-file.ts";
+import { SignInError } from "./errors.ts";
+import { createSealer, deriveKey, type Sealer } from "./sealing.ts";
+
+const generate = promisify(generateKeyPair);
+
+export interface ServiceKeys {
+  readonly sealer: Sealer;
+  /** Signs cookies; the first signs, all verify. */
+  readonly cookies: readonly string[];
+  /** The first signs ID tokens, all are published. */
+  readonly signing: readonly JWK[];
+  /** Client secrets are kept as HMACs under this key. */
+  readonly clientSecrets: Buffer;
+  /** Makes the hidden field of the forms and signs device cookies. */
+  readonly forms: Buffer;
+}
+
+/** What is sealed as the check value: a storage and the keys that open it belong together. */
+const CHECK = "sign-in-service";
+
+/** `keys.secrets`: configured, in the file beside the database, or for a storage in memory made anew. */
+async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): Promise<readonly string[]> {
+  if (keys.secrets !== undefined) return keys.secrets;
+  if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
+  if (!storage.startsWith("sqlite:"))
+    throw new SignInError("keys", "keys.secrets is required for this storage");
+  return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
+}
+
+/** Insert if absent, then use what is read back: any number of processes may start at once. */
+async function keepSealed(
+  directory: DirectoryStore,
+  sealer: Sealer,
+  name: string,
+  make: () => Promise<string> | string,
+): Promise<string> {
+  const kept = (await directory.kept(name)) ?? (await directory.keep(name, sealer.seal(name, await make())));
+  return sealer.open(name, kept);
+}
+
+async function makeSigningKeys(): Promise<string> {
+  const { privateKey } = await generate("rsa", { modulusLength: 2048 });
+  const kid = randomBytes(12).toString("base64url");
+  return JSON.stringify([{ ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" }]);
+}
+
+const curveAlgorithms: Readonly<Record<string, string>> = {
+  "P-256": "ES256",
+  "P-384": "ES384",
+  "P-521": "ES512",
+  Ed25519: "EdDSA",
+};
+
+/** A signing key says with which algorithm it signs. */
+function withAlgorithm(key: JWK): JWK {
+  if (key.alg !== undefined) return key;
+  return {
+    ...key,
+    use: "sig",
+    alg: key.kty === "RSA" ? "RS256" : (curveAlgorithms[key.crv ?? ""] ?? "ES256"),
+  };
+}
+
+const random = (): string => randomBytes(32).toString("base64");
+
+/**
+ * @throws SignInError `keys` with one sentence when the secrets are not those with which this storage was begun.
+ */
+export async function loadServiceKeys(
+  configuration: Configuration,
+  directory: DirectoryStore,
+): Promise<ServiceKeys> {
+  const check = await directory.kept("check");
+  const sealer = createSealer(await readSecrets(configuration, check !== undefined));
+  const kept = check ?? (await directory.keep("check", sealer.seal("check", CHECK)));
+  try {
+    sealer.open("check", kept);
+  } catch (cause) {
+    throw new SignInError(
+      "keys",
+      "keys.secrets does not belong to this storage: restore the secrets with which it was begun",
+      { cause },
+    );
+  }
+  const keep = (name: string, make: () => Promise<string> | string): Promise<string> =>
+    keepSealed(directory, sealer, name, make);
+  const { keys } = configuration;
+  const [cookies, signing, clientSecrets] = await Promise.all([
+    keys.cookies ??
+      keep("cookie-keys", () => JSON.stringify([random()])).then((text) => JSON.parse(text) as string[]),
+    keys.signing ?? keep("signing-keys", makeSigningKeys).then((text) => JSON.parse(text) as JWK[]),
+    keep("client-secret-key", random),
+  ]);
+  return {
+    sealer,
+    cookies,
+    signing: signing.map(withAlgorithm),
+    clientSecrets: Buffer.from(clientSecrets, "base64"),
+    forms: deriveKey(cookies[0] ?? "", "sign-in-service forms"),
+  };
+}

@@ -1,0 +1,37 @@
+/** Deletes what has expired, a little at a time, in the background. */
+import type { ArtifactStore } from "../adapters/artifacts.ts";
+
+/** Milliseconds between two passes, and artifacts deleted in one go. */
+const INTERVAL = 30_000;
+const BATCH = 500;
+
+export interface Sweeper {
+  /** Waits for the pass that is running. */
+  stop(): Promise<void>;
+}
+
+/** @param onFault told when a pass fails; the next one tries again. */
+export function startSweeper(artifacts: ArtifactStore, onFault: (error: unknown) => void): Sweeper {
+  const stopping = new AbortController();
+  let running: Promise<void> = Promise.resolve();
+
+  async function pass(): Promise<void> {
+    try {
+      while (!stopping.signal.aborted && (await artifacts.purgeExpired(BATCH)) === BATCH);
+    } catch (error) {
+      onFault(error);
+    }
+  }
+
+  const timer = setInterval(() => {
+    running = running.then(pass);
+  }, INTERVAL);
+  timer.unref();
+  return {
+    async stop() {
+      stopping.abort();
+      clearInterval(timer);
+      await running;
+    },
+  };
+}
