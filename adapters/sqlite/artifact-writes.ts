@@ -1,0 +1,91 @@
+/** What each write of an artifact batch does, with the condition that it carries. */
+import { ConditionFailed } from "../../lib/errors.ts";
+import type { Artifact, ArtifactWrite } from "../artifacts.ts";
+import type { Connection } from "./connection.ts";
+import { toOptionalText, toText } from "./text.ts";
+
+/** One write, ready to run inside a transaction. @throws ConditionFailed */
+export type PlannedWrite = (now: number) => void;
+
+/** Makes the changes of one write; false when its condition does not hold. */
+type Step = (now: number) => boolean;
+
+/** The model whose key is the name of a family. */
+const GRANT = "Grant";
+
+/**
+ * A mark of consumption is part of what is there and lives as long: it stays through a replacement, and
+ * goes with an artifact that has expired.
+ */
+const KEEP_MARK = (column: string) =>
+  `${column} = CASE WHEN artifacts.expires_at > ? THEN coalesce(artifacts.${column}, excluded.${column}) ELSE excluded.${column} END`;
+
+const PUT = `
+  INSERT INTO artifacts
+    (model, key, payload, expires_at, grant_key, uid, account_id, client_id, consumed_at, replay)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (model, key) DO UPDATE SET
+    payload = excluded.payload, expires_at = excluded.expires_at, grant_key = excluded.grant_key,
+    uid = excluded.uid, account_id = excluded.account_id, client_id = excluded.client_id,
+    ${KEEP_MARK("consumed_at")}, ${KEEP_MARK("replay")}`;
+
+const LIVE = "model = ? AND key = ? AND expires_at > ?";
+
+function columns(artifact: Artifact): readonly (string | number | null)[] {
+  return [
+    toText(artifact.model),
+    toText(artifact.key),
+    JSON.stringify(artifact.payload),
+    artifact.expiresAt,
+    toOptionalText(artifact.grantKey),
+    toOptionalText(artifact.uid),
+    toOptionalText(artifact.accountId),
+    toOptionalText(artifact.clientId),
+    artifact.consumedAt ?? null,
+    toOptionalText(artifact.replay),
+  ];
+}
+
+/** Makes the function that turns a write into parameters at once and into changes later. */
+export function createWritePlanner(connection: Connection): (write: ArtifactWrite) => PlannedWrite {
+  const put = connection.change(PUT);
+  const consume = connection.change(
+    `UPDATE artifacts SET consumed_at = ?, replay = ? WHERE ${LIVE} AND consumed_at IS NULL`,
+  );
+  const remove = connection.change("DELETE FROM artifacts WHERE model = ? AND key = ?");
+  const removeLive = connection.change(`DELETE FROM artifacts WHERE ${LIVE}`);
+  const live = connection.first(`SELECT 1 FROM artifacts WHERE ${LIVE}`);
+  const revoke = connection.change("DELETE FROM artifacts WHERE grant_key = ?");
+
+  function toStep(write: Exclude<ArtifactWrite, { kind: "revoke" }>, model: string, key: string): Step {
+    const isLive: Step = (now) => live(model, key, now) !== undefined;
+    if (write.kind === "require") return isLive;
+    if (write.kind === "consume") {
+      const { at, replay } = write;
+      const sealed = toOptionalText(replay);
+      return (now) => consume(at, sealed, model, key, now) === 1;
+    }
+    if (write.kind === "remove") {
+      return write.mustExist ? (now) => removeLive(model, key, now) === 1 : () => remove(model, key) >= 0;
+    }
+    const values = columns(write.artifact);
+    const replace: Step = (now) => put(...values, now, now) === 1;
+    return write.kind === "put" ? replace : (now) => isLive(now) && replace(now);
+  }
+
+  return function plan(write) {
+    if (write.kind === "revoke") {
+      const grantKey = toText(write.grantKey);
+      return () => {
+        revoke(grantKey);
+        remove(GRANT, grantKey);
+      };
+    }
+    const { model, key } = "artifact" in write ? write.artifact : write;
+    const step = toStep(write, toText(model), toText(key));
+    const { kind } = write;
+    return (now) => {
+      if (!step(now)) throw new ConditionFailed(`the condition of ${kind} ${model} does not hold`);
+    };
+  };
+}

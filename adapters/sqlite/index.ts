@@ -1,0 +1,2 @@
+/** The SQLite backend. */
+export { openSqlite, type SqliteOptions } from "./open.ts";

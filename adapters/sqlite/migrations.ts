@@ -1,0 +1,121 @@
+/** The schema, as numbered steps: each is applied once, in its order, and never edited after a release. */
+import type { DatabaseSync } from "node:sqlite";
+import { ConfigurationError } from "../../lib/errors.ts";
+
+/** Marks the file as ours: "SIGN" in ASCII. */
+const APPLICATION_ID = 0x5349474e;
+
+const FIRST = `
+CREATE TABLE artifacts (
+  id INTEGER PRIMARY KEY,
+  model TEXT NOT NULL,
+  key TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  expires_at REAL NOT NULL,
+  consumed_at REAL,
+  replay TEXT,
+  grant_key TEXT,
+  uid TEXT,
+  account_id TEXT,
+  client_id TEXT
+) STRICT;
+CREATE UNIQUE INDEX artifacts_key ON artifacts (key, model);
+CREATE INDEX artifacts_expiry ON artifacts (expires_at);
+CREATE INDEX artifacts_grant ON artifacts (grant_key) WHERE grant_key IS NOT NULL;
+CREATE INDEX artifacts_uid ON artifacts (uid, model) WHERE uid IS NOT NULL;
+CREATE INDEX artifacts_account ON artifacts (account_id) WHERE account_id IS NOT NULL;
+CREATE INDEX artifacts_client ON artifacts (client_id) WHERE client_id IS NOT NULL;
+
+CREATE TABLE accounts (
+  user_id INTEGER PRIMARY KEY,
+  sub TEXT NOT NULL UNIQUE,
+  version REAL NOT NULL,
+  portal TEXT,
+  record TEXT NOT NULL
+) STRICT;
+CREATE INDEX accounts_portal ON accounts (portal) WHERE portal IS NOT NULL;
+CREATE TABLE names (name TEXT PRIMARY KEY, sub TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX names_sub ON names (sub);
+CREATE TABLE assignments (sub TEXT, service TEXT, PRIMARY KEY (sub, service)) STRICT, WITHOUT ROWID;
+CREATE INDEX assignments_service ON assignments (service);
+
+CREATE TABLE clients (
+  client_id TEXT PRIMARY KEY,
+  version REAL NOT NULL,
+  service TEXT,
+  record TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX clients_service ON clients (service) WHERE service IS NOT NULL;
+CREATE TABLE entries (
+  kind TEXT,
+  key TEXT,
+  group_key TEXT,
+  record TEXT NOT NULL,
+  PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX entries_group ON entries (group_key) WHERE group_key IS NOT NULL;
+
+CREATE TABLE kept (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO counters (name, value) VALUES ('user_id', 0);
+CREATE TABLE audit (id INTEGER PRIMARY KEY AUTOINCREMENT, record TEXT NOT NULL) STRICT;
+
+CREATE TABLE deliveries (
+  position INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  receiver TEXT NOT NULL,
+  sub TEXT NOT NULL,
+  type TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  at REAL NOT NULL,
+  sequence INTEGER NOT NULL,
+  UNIQUE (receiver, sub, sequence)
+) STRICT;
+CREATE INDEX deliveries_sub ON deliveries (sub);
+CREATE TABLE lanes (
+  receiver TEXT,
+  sub TEXT,
+  last_sequence INTEGER NOT NULL,
+  PRIMARY KEY (receiver, sub)
+) STRICT, WITHOUT ROWID;
+`;
+
+/** The number of a step is its position, counted from 1: what `user_version` says has been applied. */
+const STEPS: readonly string[] = [FIRST];
+
+function pragma(database: DatabaseSync, name: string): number {
+  return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
+}
+
+/** How many steps the file has. @throws ConfigurationError when it is not ours or from a later version. */
+function appliedSteps(database: DatabaseSync): number {
+  const version = pragma(database, "user_version");
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  const foreign = pragma(database, "application_id") !== APPLICATION_ID && (version !== 0 || tables !== 0);
+  if (foreign) {
+    throw new ConfigurationError(["config.storage: this file is another program's SQLite database"]);
+  }
+  if (version > STEPS.length) {
+    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
+  }
+  return version;
+}
+
+/**
+ * Brings the schema up to date in one transaction. Several processes may do so at once: all but the first
+ * meet its lock, and find nothing left to do when they try again.
+ */
+export function migrate(database: DatabaseSync): void {
+  if (appliedSteps(database) === STEPS.length) return;
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    // Read again under the lock: another process may have been first.
+    for (const step of STEPS.slice(appliedSteps(database))) database.exec(step);
+    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+    database.exec(`PRAGMA user_version = ${STEPS.length}`);
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
+}
