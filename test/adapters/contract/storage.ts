@@ -1,0 +1,152 @@
+/** The storage contract as tests: every backend passes all of them, or says why a case can't be. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Storage } from "../../../adapters/storage.ts";
+import { describeAccounts } from "./accounts.ts";
+import { describeConditions } from "./artifact-conditions.ts";
+import { describeArtifacts } from "./artifacts.ts";
+import { describeDirectory } from "./directory.ts";
+import {
+  account,
+  artifact,
+  type Backend,
+  client,
+  commit,
+  creation,
+  delivery,
+  entry,
+  ManualClock,
+  type Stage,
+} from "./stage.ts";
+
+/** Something of everything that a storage keeps, read back. */
+async function readEverything({ directory, artifacts, deliveries }: Storage): Promise<unknown[]> {
+  return Promise.all([
+    artifacts.find("Session", "s"),
+    artifacts.findByUid("Session", "u"),
+    directory.findAccount("sub-1"),
+    directory.findAccountByName(account(1).email),
+    directory.listClients(),
+    directory.listEntries("service"),
+    directory.kept("name"),
+    directory.listAudit({ limit: 9 }),
+    deliveries.list({ limit: 9 }),
+  ]);
+}
+
+async function writeEverything(stage: Stage): Promise<void> {
+  const { directory } = stage.storage;
+  await commit(
+    stage,
+    { kind: "put", artifact: artifact(stage.clock, "Session", "s", { uid: "u" }) },
+    { kind: "consume", model: "Session", key: "s", at: 1, replay: "r" },
+  );
+  await directory.putEntry("service", entry("1"));
+  const ada = account(1, { services: { "1": 5 } });
+  await directory.commitAccount(
+    creation(ada, {
+      requireServices: ["1"],
+      deliveries: [delivery("d", ada.sub)],
+      audit: { at: 1, action: "account.created", subject: ada.sub },
+    }),
+  );
+  const record = client("news", { service: "1" });
+  await directory.commitClient({ client_id: "news", expectedVersion: undefined, record });
+  await directory.keep("name", "value");
+}
+
+function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
+  const { directory, artifacts, deliveries } = storage;
+  const record = client("c");
+  return [
+    () => storage.ping(),
+    () => artifacts.find("Session", "s"),
+    () => artifacts.findByUid("Session", "u"),
+    () => artifacts.removeByAccount({ accountId: "a" }),
+    () => artifacts.removeByClient("c"),
+    () => artifacts.purgeExpired(1),
+    () => commit(stage),
+    () => directory.findAccount("a"),
+    () => directory.findAccountByName("a"),
+    () => directory.listAccounts({ limit: 1 }),
+    () => directory.nextUserId(),
+    () => directory.passUserId(1),
+    () => directory.commitAccount(creation(account(9))),
+    () => directory.findClient("c"),
+    () => directory.listClients(),
+    () => directory.commitClient({ client_id: "c", expectedVersion: undefined, record }),
+    () => directory.findEntry("service", "1"),
+    () => directory.listEntries("service"),
+    () => directory.putEntry("service", entry("1")),
+    () => directory.removeEntry("service", "1"),
+    () => directory.keep("n", "v"),
+    () => directory.kept("n"),
+    () => directory.appendAudit({ at: 1, action: "a", subject: "s" }),
+    () => directory.listAudit({ limit: 1 }),
+    () => deliveries.find("d"),
+    () => deliveries.list({ limit: 1 }),
+  ];
+}
+
+function describeLife(stage: Stage, backend: Backend): void {
+  it("answers a ping", async () => {
+    await expect(stage.storage.ping()).resolves.toBeUndefined();
+  });
+
+  it("refuses every call after it is closed, and can be closed twice", async () => {
+    const calls = everyCall(stage.storage, stage);
+    await stage.storage.close();
+    await stage.storage.close();
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: "storage_unavailable" });
+    }
+  });
+
+  it("finishes what was begun before it is closed", async () => {
+    const written = commit(stage, { kind: "put", artifact: artifact(stage.clock, "Session", "s") });
+    const closed = stage.storage.close();
+    await expect(written).resolves.toBeUndefined();
+    await closed;
+  });
+
+  const { restart } = backend;
+  if ("impossible" in restart) {
+    it.skip(`keeps everything through a restart (${restart.impossible})`, () => {});
+    return;
+  }
+  it("keeps everything through a restart", async () => {
+    await writeEverything(stage);
+    const before = await readEverything(stage.storage);
+    expect(before.every((one) => one !== undefined)).toBe(true);
+    const userId = await stage.storage.directory.nextUserId();
+    await stage.storage.close();
+    stage.storage = await restart.reopen(stage.clock);
+    await expect(readEverything(stage.storage)).resolves.toEqual(before);
+    await expect(stage.storage.directory.nextUserId()).resolves.toBeGreaterThan(userId);
+    await expect(stage.storage.directory.removeEntry("service", "1")).rejects.toMatchObject({
+      references: ["client:news", "account:sub-1"],
+    });
+  });
+}
+
+/**
+ * The shared suite.
+ * @param name of the backend, for the names of the tests.
+ */
+export function describeStorage(name: string, backend: Backend): void {
+  describe(`the storage contract on ${name}`, () => {
+    // Filled in before each case; the cases read it when they run.
+    const stage = {} as Stage;
+
+    beforeEach(async () => {
+      stage.clock = new ManualClock();
+      stage.storage = await backend.open(stage.clock);
+    });
+    afterEach(() => stage.storage.close());
+
+    describe("artifacts", () => describeArtifacts(stage));
+    describe("artifact batches", () => describeConditions(stage));
+    describe("accounts", () => describeAccounts(stage));
+    describe("the directory and deliveries", () => describeDirectory(stage));
+    describe("from opening to closing", () => describeLife(stage, backend));
+  });
+}

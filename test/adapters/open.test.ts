@@ -1,0 +1,43 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, it } from "@jest/globals";
+import * as adapters from "../../adapters/index.ts";
+import { ManualClock } from "./contract/stage.ts";
+
+const clock = new ManualClock();
+const open = (storage: string, artifacts = storage) => adapters.openStorage({ storage, artifacts, clock });
+
+it("opens SQLite at a path and in memory", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "sign-in-open-"));
+  const storage = await open(`sqlite:${join(folder, "a:b?mode=memory.db")}`);
+  await storage.directory.keep("name", "value");
+  await expect(readdir(folder)).resolves.toContain("a:b?mode=memory.db");
+  await storage.close();
+  await rm(folder, { recursive: true });
+  const [one, two] = [await open("sqlite::memory:"), await open("sqlite::memory:")];
+  await one.directory.keep("name", "value");
+  await expect(two.directory.kept("name")).resolves.toBeUndefined();
+  await Promise.all([one.close(), two.close()]);
+});
+
+it.each([
+  ["mongodb://user:secret@a/b", "config.storage: this version has no MongoDB backend yet; use sqlite:PATH"],
+  ["mongodb+srv://user:secret@a", "config.storage: this version has no MongoDB backend yet; use sqlite:PATH"],
+  ["sqlite:", "config.storage: the path after sqlite: is missing"],
+  ["/var/secret.db", "config.storage: must be sqlite:PATH or sqlite::memory:"],
+  ["toString:secret", "config.storage: must be sqlite:PATH or sqlite::memory:"],
+])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
+  const error = await open(address, "sqlite::memory:").catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: "configuration", problems: [problem] });
+  expect(JSON.stringify(error)).not.toContain("secret");
+});
+
+it("says that artifacts can't be moved yet", async () => {
+  await expect(open("sqlite::memory:", "redis://:secret@a")).rejects.toMatchObject({
+    problems: ["config.artifacts: this version has no Redis backend yet; use sqlite:PATH"],
+  });
+  await expect(open("sqlite::memory:", "sqlite:./other.db")).rejects.toMatchObject({
+    problems: ["config.artifacts: a second SQLite file is not possible; leave it out"],
+  });
+});

@@ -1,0 +1,119 @@
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
+import { createTransaction } from "../../../adapters/sqlite/transaction.ts";
+import { ConditionFailed } from "../../../lib/errors.ts";
+
+let database: DatabaseSync;
+let group: GroupCommit;
+let commits = 0;
+
+beforeEach(() => {
+  database = new DatabaseSync(":memory:");
+  database.exec(`
+    CREATE TABLE written (number INTEGER PRIMARY KEY);
+    CREATE TABLE waiting (number INTEGER REFERENCES written (number) DEFERRABLE INITIALLY DEFERRED);
+  `);
+  commits = 0;
+  const transaction = createTransaction(database);
+  group = new GroupCommit({
+    begin: () => transaction.begin(),
+    finish(writes) {
+      commits += 1;
+      transaction.finish(writes);
+    },
+  });
+});
+afterEach(() => database.close());
+
+const numbers = (): unknown[] =>
+  database
+    .prepare("SELECT number FROM written ORDER BY number")
+    .all()
+    .map((row) => row["number"]);
+const add = (number: number): Promise<number> =>
+  group.add(() => {
+    database.exec(`INSERT INTO written VALUES (${number})`);
+    return number;
+  }, 1000);
+const fail = (): Promise<never> =>
+  group.add((): never => {
+    throw new ConditionFailed("no");
+  }, 1000);
+
+it("writes what is asked for in one turn in one transaction, each with its own result", async () => {
+  await expect(Promise.all([add(1), add(2), add(3)])).resolves.toEqual([1, 2, 3]);
+  expect(commits).toBe(1);
+  await add(4);
+  expect(commits).toBe(2);
+  expect(numbers()).toEqual([1, 2, 3, 4]);
+});
+
+it("undoes alone what fails, with all that it wrote", async () => {
+  const failed = group.add(() => {
+    database.exec("INSERT INTO written VALUES (2)");
+    throw new ConditionFailed("no");
+  }, 1000);
+  const repeated = add(1);
+  const results = await Promise.allSettled([add(3), failed, repeated, add(1)]);
+  expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "rejected"]);
+  await expect(failed).rejects.toBeInstanceOf(ConditionFailed);
+  expect(results[3]).toMatchObject({ reason: { code: "storage_unavailable" } });
+  expect(numbers()).toEqual([1, 3]);
+});
+
+it("tells everybody that nothing is written when the commit fails, and goes on with the next", async () => {
+  const broken = group.add(() => database.exec("INSERT INTO waiting VALUES (9)"), 1000);
+  const results = await Promise.allSettled([add(1), fail(), broken, add(2)]);
+  for (const result of results) {
+    expect(result).toMatchObject({
+      reason: { code: "storage_unavailable", cause: { code: "ERR_SQLITE_ERROR" } },
+    });
+  }
+  expect(numbers()).toEqual([]);
+  await expect(add(1)).resolves.toBe(1);
+});
+
+it("tells everybody so when a fault ends the transaction before the commit", async () => {
+  const broken = () => group.add(() => database.exec("INSERT OR ROLLBACK INTO written VALUES (1)"), 1000);
+  const later = { ran: false };
+  const results = await Promise.allSettled([
+    add(1),
+    fail(),
+    broken(),
+    group.add(() => {
+      later.ran = true;
+    }, 1000),
+  ]);
+  for (const result of results) {
+    // The cause is the fault itself, not what failed because of it.
+    expect(result).toMatchObject({ reason: { code: "storage_unavailable", cause: { errcode: 1555 } } });
+  }
+  expect(later.ran).toBe(false);
+  expect(numbers()).toEqual([]);
+  await expect(add(1)).resolves.toBe(1);
+});
+
+it("lets others have their turn between large groups", async () => {
+  const all = Array.from({ length: 1000 }, (_, index) => index + 1);
+  let turns = 0;
+  let next: NodeJS.Immediate;
+  const turn = (): void => {
+    turns += 1;
+    next = setImmediate(turn);
+  };
+  const written = Promise.all(all.map(add)).finally(() => clearImmediate(next));
+  turn();
+  await expect(written).resolves.toEqual(all);
+  expect(commits).toBe(4);
+  expect(turns).toBeGreaterThan(2);
+  expect(numbers()).toEqual(all);
+});
+
+it("says when nothing waits any more", async () => {
+  await group.idle();
+  const written = add(1);
+  await group.idle();
+  expect(numbers()).toEqual([1]);
+  await written;
+});
