@@ -1,5 +1,5 @@
 /** From a request to its endpoint: by the full original path, exactly, and by host only where paths are equal. */
-import type { Context, Middleware, Next } from "koa";
+import type { Context, Middleware } from "koa";
 import { endpointsOf, type EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { answerError, takeBack } from "./answers.ts";
@@ -60,45 +60,69 @@ function match(
   return below && ONE_SEGMENT.test(uid) ? { candidates: below, uid } : undefined;
 }
 
-/** The middleware that serves both deployments; what is not theirs goes on to the host application. */
-export function createRoutes(dependencies: CompatDependencies): Middleware {
-  const { configuration } = dependencies;
+/** Which endpoint a request is for. */
+export interface Place {
+  readonly deployment: Deployment;
+  readonly endpoint: EndpointName;
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The segment at the end of the path, where the endpoint has one. */
+  readonly uid: string | undefined;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly deadline: number;
+}
+
+export interface ServiceRoutes {
+  /** Serves both deployments; what is not theirs goes on to the host application. */
+  readonly middleware: Middleware;
+  /** The endpoint of a request; `undefined` when it is not for this service. */
+  locate(ctx: Context): Place | undefined;
+}
+
+export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
+  const { configuration, connections } = dependencies;
   const { stripPrefix, proxy, clock } = configuration;
   const routes = buildRoutes(dependencies);
-  return async function signInService(ctx: Context, next: Next) {
+
+  function locate(ctx: Context): (Place & { readonly route: Route }) | undefined {
     const startedAt = clock.now();
     const url = ctx.originalUrl;
     const question = url.indexOf("?");
     const path = stripPrefix + (question === -1 ? url : url.slice(0, question));
     const found = match(routes, path);
-    if (found === undefined) {
-      await next();
-      return;
-    }
+    if (found === undefined) return undefined;
     const [first, ...others] = found.candidates;
     const host = others.length === 0 ? "" : requestedHost(ctx.req, proxy).toLowerCase();
     const route =
       others.length === 0 ? first : found.candidates.find(({ deployment }) => deployment.host === host);
-    if (route === undefined) {
-      await next();
-      return;
-    }
-    await serve(
-      {
-        ctx,
-        deployment: route.deployment,
-        endpoint: route.endpoint,
-        path: path.slice(route.deployment.path.length),
-        uid: found.uid,
-        startedAt,
-        underWaySince: dependencies.connections.underWaySince(ctx.req, startedAt),
-        deadline: startedAt + DEADLINE,
-        address: callerAddress(ctx.req, proxy),
-        outcome: [],
-      },
+    if (route === undefined) return undefined;
+    const { deployment, endpoint } = route;
+    const below = path.slice(deployment.path.length);
+    return {
       route,
-      dependencies,
-    );
+      deployment,
+      endpoint,
+      path: below,
+      uid: found.uid,
+      startedAt,
+      deadline: startedAt + DEADLINE,
+    };
+  }
+
+  return {
+    locate,
+    async middleware(ctx, next) {
+      const place = locate(ctx);
+      if (place === undefined) {
+        await next();
+        return;
+      }
+      const { route, ...rest } = place;
+      const underWaySince = connections.underWaySince(ctx.req, place.startedAt);
+      const address = callerAddress(ctx.req, proxy);
+      await serve({ ...rest, ctx, underWaySince, address, outcome: [] }, route, dependencies);
+    },
   };
 }
 

@@ -22,6 +22,7 @@ export type {
   PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
+export type { FormOutcome, Interactions } from "./own-pages.ts";
 export { createPages } from "./pages.ts";
 export type { Pages, PageSettings } from "./pages.ts";
 export { isFromHere, isSameToken } from "./forgery.ts";

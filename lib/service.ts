@@ -1,34 +1,22 @@
 /** The composition root: the only place that knows every folder. */
-import type { Context, Middleware } from "koa";
+import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
-import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import { openStorage } from "../adapters/open.ts";
-import { memoryRateLimits } from "../adapters/rate-limits-memory.ts";
 import type { Storage } from "../adapters/storage.ts";
-import { callerAddress } from "../compat/caller.ts";
-import type { AnswerPages } from "../compat/exchange.ts";
-import { readForm } from "../compat/request-body.ts";
-import { createRoutes } from "../compat/routes.ts";
-import type { Configuration, Deployment } from "../config/configuration.ts";
+import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
-import { createDeviceCookies } from "../interactions/device-cookie.ts";
-import { createAnswers, createInteractionHandlers, createPages, type Pages } from "../interactions/index.ts";
-import { createProviderFlow } from "../interactions/provider-flow.ts";
+import type { Interactions } from "../interactions/index.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
 import { createPasswords } from "./domain/passwords.ts";
-import { type Connections, watchConnections } from "./connections.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
 import { createLogger, describeDefect } from "./logger.ts";
 import { createMetrics } from "./metrics.ts";
-import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
-import { createAttemptLimits } from "./protocol/limits.ts";
-import { createProvider } from "./protocol/provider.ts";
 import { createRequestGate } from "./request-gate.ts";
-import { securityHeaders } from "./security-headers.ts";
+import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import { loadServiceKeys, type ServiceKeys } from "./service-keys.ts";
 import { startSweeper } from "./sweeper.ts";
 
@@ -39,6 +27,8 @@ export interface SignInService {
   readonly accounts: Accounts;
   readonly clients: Clients;
   readonly directory: Directory;
+  /** The running sign-ins, for pages of your own. */
+  readonly interactions: Interactions;
   /** Sign-ins, failures, grants, revocations: for logs, audit and metrics. */
   readonly events: ServiceEmitter;
   /** Each part with `ok`, latency in milliseconds and detail. */
@@ -112,101 +102,22 @@ function build(parts: Parts): SignInService {
   const { configuration, storage, keys, onDefect } = parts;
   const events = createEvents(onDefect);
   const domain = createDomain(parts, events);
-  const { accounts, clients } = domain;
-  const { artifacts } = storage;
-  const units = createUnitsOfWork(artifacts, configuration.clock);
-  const limits = createAttemptLimits(configuration.rateLimits, memoryRateLimits(configuration.clock));
-  const pages = createPages(configuration.interactions);
-  const answers = createAnswers(pages);
-  const provider = createProvider({
-    configuration,
-    artifacts,
-    units,
-    accounts,
-    clients,
-    limits,
-    events,
-    keys,
-    pages: {
-      confirmLogout: (ctx, form) => answers.confirmLogout(ctx, form),
-      loggedOut: (ctx) => answers.loggedOut(ctx),
-    },
-  });
-  const flow = createProviderFlow({
-    provider,
-    configuration,
-    accounts,
-    clients,
-    limits,
-    events,
-    devices: createDeviceCookies(keys.forms, cookieName(configuration, "device")),
-    csrfKey: keys.forms,
-    addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
-  });
-  const handlers = createInteractionHandlers({
-    flow,
-    pages,
-    readForm: async (ctx) => formMap(ctx),
-  });
-  const connections = watchConnections(configuration.clock);
-  const routes = createRoutes({
-    configuration,
-    provider,
-    artifacts,
-    units,
-    accounts,
-    clients,
-    limits,
-    events,
-    onDefect,
-    pages: answerPages(pages),
-    interactions: {
-      show: (ctx) => handlers.show(ctx),
-      submit: (ctx) => handlers.submit(ctx),
-    },
-    sessionCookie: sessionCookieName(configuration),
-    connections,
-  });
-  return serviceObject(parts, domain, { events, provider, routes, connections });
-}
-
-/** The form as the handlers read it; what is malformed or repeated carries the status 400. */
-async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
-  const fields = await readForm(ctx);
-  if (fields.repeated().length > 0) throw Object.assign(new Error("a field is repeated"), { status: 400 });
-  return new Map(fields.entries());
-}
-
-function answerPages(pages: Pages): AnswerPages {
-  const answers = createAnswers(pages);
-  return {
-    error: (ctx, problem) => answers.error(ctx, problem),
-    startAgain: (ctx) => answers.startAgain(ctx),
-    unavailable: (ctx, retryAfter) => answers.unavailable(ctx, retryAfter),
-    security(ctx) {
-      const { secure } = (ctx.state as { deployment: Deployment }).deployment;
-      securityHeaders(ctx, { styleHash: pages.styleHash, secure });
-    },
-  };
+  const http = createServiceHttp({ configuration, storage, keys, onDefect, events, ...domain });
+  return serviceObject(parts, domain, { events, http });
 }
 
 function serviceObject(
   { configuration, storage, onDefect }: Parts,
   { accounts, clients, directory }: DomainCalls,
-  {
-    events,
-    provider,
-    routes,
-    connections,
-  }: { events: ServiceEmitter; provider: Provider; routes: Middleware; connections: Connections },
+  { events, http }: { events: ServiceEmitter; http: ServiceHttp },
 ): SignInService {
   const sweeper = startSweeper(storage.artifacts, onDefect);
   const metrics = createMetrics(events);
-  const gate = createRequestGate(routes);
+  const gate = createRequestGate(http.routes);
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     await gate.close();
-    connections.close();
+    http.close();
     await sweeper.stop();
     await accounts.settled();
     await storage.close();
@@ -217,7 +128,8 @@ function serviceObject(
     clients,
     directory,
     events,
-    provider,
+    interactions: http.interactions,
+    provider: http.provider,
     configuration,
     health: () => storageHealth(storage, configuration.clock),
     metrics: () => metrics.text(),

@@ -1,0 +1,122 @@
+/** The HTTP side of a service: provider, pages, endpoints, put together. */
+import type { Context, Middleware } from "koa";
+import type { Provider } from "oidc-provider";
+import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import { memoryRateLimits } from "../adapters/rate-limits-memory.ts";
+import type { Storage } from "../adapters/storage.ts";
+import { callerAddress } from "../compat/caller.ts";
+import type { AnswerPages } from "../compat/exchange.ts";
+import { readForm } from "../compat/request-body.ts";
+import { createRoutes } from "../compat/routes.ts";
+import type { Configuration, Deployment } from "../config/configuration.ts";
+import { createDeviceCookies } from "../interactions/device-cookie.ts";
+import {
+  createAnswers,
+  createInteractionHandlers,
+  createPages,
+  type InteractionFlow,
+  type Interactions,
+  type Pages,
+} from "../interactions/index.ts";
+import { createInteractions } from "../interactions/own-pages.ts";
+import { createProviderFlow } from "../interactions/provider-flow.ts";
+import { watchConnections } from "./connections.ts";
+import type { AccountInternals, Accounts } from "./domain/accounts.ts";
+import type { ClientInternals, Clients } from "./domain/clients.ts";
+import type { ServiceEmitter } from "./events.ts";
+import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
+import type { ProtocolDependencies } from "./protocol/dependencies.ts";
+import { createAttemptLimits } from "./protocol/limits.ts";
+import { createProvider } from "./protocol/provider.ts";
+import { securityHeaders } from "./security-headers.ts";
+import type { ServiceKeys } from "./service-keys.ts";
+
+/** What the HTTP side is made of. */
+export interface ServiceHttpParts {
+  readonly configuration: Configuration;
+  readonly storage: Storage;
+  readonly keys: ServiceKeys;
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+  readonly events: ServiceEmitter;
+  /** Told about errors that nobody expected. */
+  readonly onDefect: (error: unknown) => void;
+}
+
+export interface ServiceHttp {
+  readonly provider: Provider;
+  readonly routes: Middleware;
+  readonly interactions: Interactions;
+  /** Stops listening to connections. */
+  close(): void;
+}
+
+/** Nothing is listening yet: the routes are for the host application's server. */
+export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
+  const { configuration, storage, keys, accounts, clients, events, onDefect } = parts;
+  const { artifacts } = storage;
+  const units = createUnitsOfWork(artifacts, configuration.clock);
+  const limits = createAttemptLimits(configuration.rateLimits, memoryRateLimits(configuration.clock));
+  const pages = createPages(configuration.interactions);
+  const shared = { configuration, artifacts, units, accounts, clients, limits, events };
+  const provider = createProvider({ ...shared, keys, pages: createAnswers(pages) });
+  const flow = createFlow(shared, provider, keys);
+  const connections = watchConnections(configuration.clock);
+  const routes = createRoutes({
+    ...shared,
+    provider,
+    onDefect,
+    connections,
+    pages: answerPages(pages),
+    interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
+    sessionCookie: sessionCookieName(configuration),
+  });
+  return {
+    provider,
+    routes: (ctx, next) => routes.middleware(ctx, next),
+    interactions: createInteractions({
+      flow,
+      units,
+      locate(ctx) {
+        const place = routes.locate(ctx);
+        return place?.endpoint === "interaction" && place.uid !== undefined
+          ? { ...place, uid: place.uid }
+          : undefined;
+      },
+    }),
+    close: () => connections.close(),
+  };
+}
+
+type Shared = Omit<ProtocolDependencies, "keys" | "pages">;
+
+function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys): InteractionFlow {
+  const { configuration } = shared;
+  return createProviderFlow({
+    ...shared,
+    provider,
+    devices: createDeviceCookies(forms, cookieName(configuration, "device")),
+    csrfKey: forms,
+    addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
+  });
+}
+
+/** The form as the handlers read it; what is malformed or repeated carries the status 400. */
+async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
+  const fields = await readForm(ctx);
+  if (fields.repeated().length > 0) throw Object.assign(new Error("a field is repeated"), { status: 400 });
+  return new Map(fields.entries());
+}
+
+function answerPages(pages: Pages): AnswerPages {
+  const { error, startAgain, unavailable } = createAnswers(pages);
+  return {
+    error,
+    startAgain,
+    unavailable,
+    security(ctx) {
+      const { secure } = (ctx.state as { deployment: Deployment }).deployment;
+      securityHeaders(ctx, { styleHash: pages.styleHash, secure });
+    },
+  };
+}
