@@ -58,7 +58,7 @@ export interface ArtifactBatch {
   readonly writes: readonly ArtifactWrite[];
 }
 
-/** Which artifacts of an account to remove. */
+/** Which artifacts of an account are meant. */
 export interface ArtifactFilter {
   readonly accountId: string;
   /** Only artifacts of these clients; default: of any client and of none. */
@@ -78,6 +78,8 @@ export interface ArtifactStore {
    * @throws StorageUnavailable when it is not known to be written; the same batch may be sent again.
    */
   commit(batch: ArtifactBatch): Promise<void>;
+  /** All artifacts that match and have not expired, at most 1,000, the oldest first. */
+  listByAccount(filter: ArtifactFilter): Promise<Artifact[]>;
   /** Removes all artifacts that match; returns how many. */
   removeByAccount(filter: ArtifactFilter): Promise<number>;
   /** Removes all artifacts of a client; returns how many. */

@@ -12,6 +12,8 @@ export interface ServiceEvents {
   "token.revoked": { readonly sub: string; readonly client_id: string };
   "family.revoked": { readonly client_id?: string };
   "session.ended": { readonly sub: string };
+  /** A client was not told in three attempts that a session ended. */
+  "logout.undelivered": { readonly client_id: string };
   "account.changed": { readonly sub: string; readonly action: string; readonly deliveries: number };
   "client.changed": { readonly client_id: string; readonly action: string };
   fault: { readonly where: string; readonly code: string };

@@ -21,9 +21,11 @@ import {
 import { createInteractions } from "../interactions/own-pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
 import { watchConnections } from "./connections.ts";
+import type { SessionsEnded } from "./domain/account-endings.ts";
 import type { AccountInternals, Accounts } from "./domain/accounts.ts";
 import type { ClientInternals, Clients } from "./domain/clients.ts";
 import type { ServiceEmitter } from "./events.ts";
+import { createBackchannel } from "./protocol/backchannel.ts";
 import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
 import type { ProtocolDependencies } from "./protocol/dependencies.ts";
 import { createAttemptLimits } from "./protocol/limits.ts";
@@ -47,8 +49,10 @@ export interface ServiceHttp {
   readonly provider: Provider;
   readonly routes: Middleware;
   readonly interactions: Interactions;
-  /** Stops listening to connections. */
-  close(): void;
+  /** Tells the clients of sessions that ended. */
+  sessionsEnded(ended: SessionsEnded): Promise<void>;
+  /** Stops listening to connections; waits for the logout tokens that are on their way. */
+  close(): Promise<void>;
 }
 
 /** Nothing is listening yet: the routes are for the host application's server. */
@@ -59,7 +63,8 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const limits = createAttemptLimits(configuration.rateLimits, memoryRateLimits(configuration.clock));
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events };
-  const provider = createProvider({ ...shared, keys, pages: createAnswers(pages) });
+  const backchannel = createBackchannel(artifacts, events);
+  const provider = createProvider({ ...shared, keys, pages: createAnswers(pages), backchannel });
   const flow = createFlow(shared, provider, keys);
   const connections = watchConnections(configuration.clock);
   const routes = createRoutes({
@@ -84,11 +89,15 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
           : undefined;
       },
     }),
-    close: () => connections.close(),
+    sessionsEnded: (ended) => backchannel.sessionsEnded(provider, ended),
+    async close() {
+      connections.close();
+      await backchannel.stop();
+    },
   };
 }
 
-type Shared = Omit<ProtocolDependencies, "keys" | "pages">;
+type Shared = Omit<ProtocolDependencies, "keys" | "pages" | "backchannel">;
 
 function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys): InteractionFlow {
   const { configuration } = shared;

@@ -7,6 +7,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import type { Interactions } from "../interactions/index.ts";
+import type { SessionsEnded } from "./domain/account-endings.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
@@ -80,12 +81,16 @@ type DomainCalls = {
   readonly directory: Directory;
 };
 
-function createDomain({ configuration, storage, keys }: Parts, events: ServiceEmitter): DomainCalls {
+function createDomain(
+  { configuration, storage, keys }: Parts,
+  events: ServiceEmitter,
+  onEnded: (ended: SessionsEnded) => Promise<void>,
+): DomainCalls {
   const { clock } = configuration;
   const { directory, artifacts } = storage;
   const { sealer } = keys;
   const passwords = createPasswords(configuration.passwords);
-  const accounts = createAccounts({ directory, artifacts, passwords, clock, events, sealer });
+  const accounts = createAccounts({ directory, artifacts, passwords, clock, events, sealer, onEnded });
   const clients = createClients({
     directory,
     artifacts,
@@ -101,8 +106,11 @@ function createDomain({ configuration, storage, keys }: Parts, events: ServiceEm
 function build(parts: Parts): SignInService {
   const { configuration, storage, keys, onDefect } = parts;
   const events = createEvents(onDefect);
-  const domain = createDomain(parts, events);
+  // Accounts tell the HTTP side what ended; it is made after them.
+  const late: { http?: ServiceHttp } = {};
+  const domain = createDomain(parts, events, async (ended) => late.http?.sessionsEnded(ended));
   const http = createServiceHttp({ configuration, storage, keys, onDefect, events, ...domain });
+  late.http = http;
   return serviceObject(parts, domain, { events, http });
 }
 
@@ -117,7 +125,7 @@ function serviceObject(
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     await gate.close();
-    http.close();
+    await http.close();
     await sweeper.stop();
     await accounts.settled();
     await storage.close();

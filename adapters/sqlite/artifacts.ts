@@ -83,6 +83,28 @@ function createRemovals(connection: Connection): Pick<ArtifactStore, "removeByAc
   };
 }
 
+/** How many artifacts of one account a list shows at most. */
+const LONGEST_LIST = 1_000;
+
+function createListing(connection: Connection): Pick<ArtifactStore, "listByAccount"> {
+  const ofAccount = connection.all(
+    `SELECT ${COLUMNS}, key, model FROM artifacts WHERE account_id = ? AND expires_at > ? ORDER BY id`,
+  );
+  return {
+    listByAccount: ({ accountId, models, clientIds }) =>
+      connection.read(() =>
+        ofAccount(toText(accountId), connection.clock.now())
+          .map((row) => toArtifact(stringAt(row, 9), stringAt(row, 8), row))
+          .filter(({ model }) => models?.includes(model) ?? true)
+          .filter(
+            ({ clientId }) =>
+              clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId)),
+          )
+          .slice(0, LONGEST_LIST),
+      ),
+  };
+}
+
 /** The artifacts part of the storage. */
 export function createArtifactStore(connection: Connection): ArtifactStore {
   const { clock } = connection;
@@ -118,6 +140,7 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
         for (const step of steps) step(now);
       }, wait);
     },
+    ...createListing(connection),
     ...createRemovals(connection),
     purgeExpired: (limit) => connection.write(() => purge(clock.now(), rowLimit(limit))),
   };

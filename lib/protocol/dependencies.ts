@@ -7,6 +7,7 @@ import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { AccountInternals, Accounts } from "../domain/accounts.ts";
 import type { ClientInternals, Clients } from "../domain/clients.ts";
 import type { ServiceEmitter } from "../events.ts";
+import type { Backchannel } from "./backchannel.ts";
 import type { AttemptLimits } from "./limits.ts";
 
 /** Pages that the library's own endpoints show; what they get from it is told, not how they look. */
@@ -29,6 +30,7 @@ export interface ProtocolDependencies {
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
   readonly pages: ProtocolPages;
+  readonly backchannel: Backchannel;
   /** The cookie and signing keys that are in force. */
   readonly keys: { readonly cookies: readonly string[]; readonly signing: readonly JWK[] };
 }

@@ -52,6 +52,11 @@ export function callerNetwork(address: string): string {
 async function take(buckets: readonly Bucket[]): Promise<Attempt> {
   const taken = await Promise.all(buckets.map(([limiter, key]) => limiter.take(key)));
   const refused = taken.filter(({ allowed }) => !allowed);
+  // A refused attempt is no guess: whoever hammers on one full bucket must not empty the others.
+  if (refused.length > 0) {
+    const granted = buckets.filter((_bucket, index) => taken[index]?.allowed);
+    await Promise.all(granted.map(([limiter, key]) => limiter.giveBack(key)));
+  }
   return {
     allowed: refused.length === 0,
     retryAfter: Math.max(0, ...refused.map(({ retryAfter }) => retryAfter)),

@@ -67,10 +67,35 @@ function hashedSecrets(provider: Provider, check: SecretCheck): void {
   });
 }
 
+/** Delivers one logout token to a client. */
+export type LogoutDelivery = (clientId: string, send: () => Promise<void>) => Promise<void>;
+
+/** The library tells a client once that a session ended; decided are three attempts, whoever ends it. */
+function repeatedLogout(provider: Provider, deliver: LogoutDelivery): void {
+  const { prototype } = provider.Client as unknown as ModelClass;
+  const once = Reflect.get(prototype, "backchannelLogout") as (
+    this: Client,
+    sub: string,
+    sid: string,
+  ) => Promise<void>;
+  Object.defineProperty(prototype, "backchannelLogout", {
+    value(this: Client, sub: string, sid: string) {
+      return deliver(this.clientId, () => once.call(this, sub, sid));
+    },
+  });
+}
+
+/** What the patches call. */
+export interface PatchCalls {
+  readonly checkSecret: SecretCheck;
+  readonly deliverLogout: LogoutDelivery;
+}
+
 /** Applies all patches to one provider; other providers in the process are not touched. */
-export function patchProvider(provider: Provider, check: SecretCheck): void {
+export function patchProvider(provider: Provider, { checkSecret, deliverLogout }: PatchCalls): void {
   keepGenerations(provider);
   documentedTokenType(provider);
   configuredAddresses(provider);
-  hashedSecrets(provider, check);
+  hashedSecrets(provider, checkSecret);
+  repeatedLogout(provider, deliverLogout);
 }

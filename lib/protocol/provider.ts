@@ -43,7 +43,10 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
   const provider = createServiceProvider(issuer, providerConfiguration(dependencies), dependencies);
-  patchProvider(provider, secretCheck(dependencies));
+  patchProvider(provider, {
+    checkSecret: secretCheck(dependencies),
+    deliverLogout: (clientId, send) => dependencies.backchannel.deliver(clientId, send),
+  });
   if (configuration.profile === "documented") registerPasswordGrant(provider, dependencies);
   return provider;
 }

@@ -85,6 +85,12 @@ export function describeArtifacts(stage: Stage): void {
         { kind: "put", artifact: sample("4", { accountId: "b", clientId: "d" }) },
       );
       await commit(stage, { kind: "remove", model, key: "1", mustExist: true });
+      const listed = await stage.storage.artifacts.listByAccount({ accountId: "a", models: [model] });
+      expect(listed.map((one) => [one.model, one.key])).toEqual([[model, "2"]]);
+      await expect(
+        stage.storage.artifacts.listByAccount({ accountId: "a", models: ["Other"] }),
+      ).resolves.toEqual([]);
+      await expect(stage.storage.artifacts.listByAccount({ accountId: "none" })).resolves.toEqual([]);
       await expect(stage.storage.artifacts.removeByAccount({ accountId: "a" })).resolves.toBe(1);
       await expect(stage.storage.artifacts.removeByClient("c")).resolves.toBe(1);
       const found = await Promise.all(
