@@ -50,12 +50,23 @@ export interface SignInService {
  * @throws SignInError `keys` when the keys don't belong to the storage.
  * @throws StorageUnavailable when the storage can't be opened.
  */
-export async function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
+export function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
+  return createSignInServiceOver(config, openStorage);
+}
+
+/**
+ * The same over a storage that the caller opens: not part of the public interface.
+ * @param open gets the configuration with every default filled in; the service closes what it returns.
+ */
+export async function createSignInServiceOver(
+  config: SignInServiceConfig,
+  open: (configuration: Configuration) => Promise<Storage>,
+): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const storage = await openStorage(configuration);
+  const storage = await open(configuration);
   try {
     const keys = await loadServiceKeys(configuration, storage.directory);
     if (configuration.profile === "strict") {
