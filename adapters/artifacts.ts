@@ -19,6 +19,8 @@ export interface Artifact {
   readonly consumedAt?: number;
   /** Kept beside a consumed refresh token: the sealed answer of the request that consumed it. */
   readonly replay?: string;
+  /** Milliseconds since the epoch; from then on `replay` is not found any more, and it is deleted soon after. */
+  readonly replayUntil?: number;
   /** The family: the key of the grant from which this artifact descends. */
   readonly grantKey?: string;
   /** A session's public identifier. */
@@ -31,8 +33,11 @@ export interface Artifact {
 export type ArtifactWrite =
   /** Inserts or replaces; indexes follow the new value. Keeps `consumedAt` and `replay` of what is there. */
   | { readonly kind: "put"; readonly artifact: Artifact }
-  /** Replaces what is there and not expired. Condition: it is. */
-  | { readonly kind: "update"; readonly artifact: Artifact }
+  /**
+   * Replaces what is there and not expired. Condition: it is. With `merge`, the entries of that member of the
+   * payload (an object) are added to those that are there: what another request added meanwhile stays.
+   */
+  | { readonly kind: "update"; readonly artifact: Artifact; readonly merge?: string }
   /** Marks as consumed; the mark lives as long as the artifact. Condition: it is there, not expired and not consumed. */
   | {
       readonly kind: "consume";
@@ -40,6 +45,7 @@ export type ArtifactWrite =
       readonly key: string;
       readonly at: number;
       readonly replay?: string;
+      readonly replayUntil?: number;
     }
   /** Deletes. With `mustExist`, condition: it is there and not expired. */
   | { readonly kind: "remove"; readonly model: string; readonly key: string; readonly mustExist: boolean }

@@ -22,8 +22,8 @@ export interface Unit {
   write(write: ArtifactWrite): void;
   /** An artifact that was read in this unit is updated (and must still exist); any other is put. */
   save(artifact: Artifact): void;
-  /** Keeps `replay` beside the artifact of this model that this unit consumes; false when it consumes none. */
-  attachReplay(model: string, replay: string): boolean;
+  /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
+  attachReplay(model: string, replay: string, until: number): boolean;
   commit(): Promise<void>;
 }
 
@@ -37,6 +37,9 @@ export interface UnitsOfWork {
 }
 
 const place = (model: string, key: string): string => `${model}:${key}`;
+
+/** Members to which requests at the same time each add their own entry: the clients that a session has been to. */
+const MERGED: Readonly<Record<string, string>> = { Session: "authorizations" };
 
 class PendingUnit implements Unit {
   readonly startedAt: number;
@@ -88,8 +91,9 @@ class PendingUnit implements Unit {
   }
 
   save(artifact: Artifact): void {
-    const wasRead = this.#read.has(place(artifact.model, artifact.key));
-    this.write({ kind: wasRead ? "update" : "put", artifact });
+    if (!this.#read.has(place(artifact.model, artifact.key))) return this.write({ kind: "put", artifact });
+    const merge = MERGED[artifact.model];
+    return this.write({ kind: "update", artifact, ...(merge === undefined ? {} : { merge }) });
   }
 
   write(write: ArtifactWrite): void {
@@ -127,18 +131,14 @@ class PendingUnit implements Unit {
         other.artifact.key === key,
     );
     if (earlier === -1) this.#writes.push(write);
-    else
-      this.#writes[earlier] = {
-        kind: (this.#writes[earlier] as typeof write).kind,
-        artifact: write.artifact,
-      };
+    else this.#writes[earlier] = { ...this.#writes[earlier]!, artifact: write.artifact } as typeof write;
   }
 
-  attachReplay(model: string, replay: string): boolean {
+  attachReplay(model: string, replay: string, until: number): boolean {
     const index = this.#writes.findIndex((write) => write.kind === "consume" && write.model === model);
     const write = this.#writes[index];
     if (write?.kind !== "consume") return false;
-    this.#writes[index] = { ...write, replay };
+    this.#writes[index] = { ...write, replay, replayUntil: until };
     return true;
   }
 

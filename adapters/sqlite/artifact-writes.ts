@@ -1,7 +1,8 @@
 /** What each write of an artifact batch does, with the condition that it carries. */
 import { ConditionFailed } from "../../lib/errors.ts";
-import type { Artifact, ArtifactWrite } from "../artifacts.ts";
+import type { Artifact, ArtifactWrite, Payload } from "../artifacts.ts";
 import type { Connection } from "./connection.ts";
+import { textAt } from "./rows.ts";
 import { toOptionalText, toText } from "./text.ts";
 
 /** One write, ready to run inside a transaction. @throws ConditionFailed */
@@ -22,12 +23,12 @@ const KEEP_MARK = (column: string) =>
 
 const PUT = `
   INSERT INTO artifacts
-    (model, key, payload, expires_at, grant_key, uid, account_id, client_id, consumed_at, replay)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (model, key, payload, expires_at, grant_key, uid, account_id, client_id, consumed_at, replay, replay_until)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (model, key) DO UPDATE SET
     payload = excluded.payload, expires_at = excluded.expires_at, grant_key = excluded.grant_key,
     uid = excluded.uid, account_id = excluded.account_id, client_id = excluded.client_id,
-    ${KEEP_MARK("consumed_at")}, ${KEEP_MARK("replay")}`;
+    ${KEEP_MARK("consumed_at")}, ${KEEP_MARK("replay")}, ${KEEP_MARK("replay_until")}`;
 
 const LIVE = "model = ? AND key = ? AND expires_at > ?";
 
@@ -43,34 +44,51 @@ function columns(artifact: Artifact): readonly (string | number | null)[] {
     toOptionalText(artifact.clientId),
     artifact.consumedAt ?? null,
     toOptionalText(artifact.replay),
+    artifact.replayUntil ?? null,
   ];
+}
+
+/** The artifact with the entries of one member that are there already, and its own. */
+function merged(artifact: Artifact, stored: string, member: string): Artifact {
+  const before = (JSON.parse(stored) as Payload)[member];
+  const own = artifact.payload[member];
+  const entries = { ...(before as object | undefined), ...(own as object | undefined) };
+  return { ...artifact, payload: { ...artifact.payload, [member]: entries } };
 }
 
 /** Makes the function that turns a write into parameters at once and into changes later. */
 export function createWritePlanner(connection: Connection): (write: ArtifactWrite) => PlannedWrite {
   const put = connection.change(PUT);
   const consume = connection.change(
-    `UPDATE artifacts SET consumed_at = ?, replay = ? WHERE ${LIVE} AND consumed_at IS NULL`,
+    `UPDATE artifacts SET consumed_at = ?, replay = ?, replay_until = ? WHERE ${LIVE} AND consumed_at IS NULL`,
   );
   const remove = connection.change("DELETE FROM artifacts WHERE model = ? AND key = ?");
   const removeLive = connection.change(`DELETE FROM artifacts WHERE ${LIVE}`);
   const live = connection.first(`SELECT 1 FROM artifacts WHERE ${LIVE}`);
+  const payload = connection.first(`SELECT payload FROM artifacts WHERE ${LIVE}`);
   const revoke = connection.change("DELETE FROM artifacts WHERE grant_key = ?");
 
   function toStep(write: Exclude<ArtifactWrite, { kind: "revoke" }>, model: string, key: string): Step {
     const isLive: Step = (now) => live(model, key, now) !== undefined;
     if (write.kind === "require") return isLive;
     if (write.kind === "consume") {
-      const { at, replay } = write;
+      const { at, replay, replayUntil = null } = write;
       const sealed = toOptionalText(replay);
-      return (now) => consume(at, sealed, model, key, now) === 1;
+      return (now) => consume(at, sealed, replayUntil, model, key, now) === 1;
     }
     if (write.kind === "remove") {
       return write.mustExist ? (now) => removeLive(model, key, now) === 1 : () => remove(model, key) >= 0;
     }
     const values = columns(write.artifact);
-    const replace: Step = (now) => put(...values, now, now) === 1;
-    return write.kind === "put" ? replace : (now) => isLive(now) && replace(now);
+    const replace: Step = (now) => put(...values, now, now, now) === 1;
+    if (write.kind === "put") return replace;
+    const { merge, artifact } = write;
+    if (merge === undefined) return (now) => isLive(now) && replace(now);
+    return (now) => {
+      const row = payload(model, key, now);
+      if (row === undefined) return false;
+      return put(...columns(merged(artifact, textAt(row, 0), merge)), now, now, now) === 1;
+    };
   }
 
   return function plan(write) {

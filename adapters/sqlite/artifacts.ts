@@ -9,7 +9,8 @@ import { toText } from "./text.ts";
 /** At most so many artifacts are removed in one transaction, so that nobody waits long for the lock. */
 const STEP = 500;
 
-const COLUMNS = "payload, expires_at, consumed_at, replay, grant_key, uid, account_id, client_id";
+const COLUMNS =
+  "payload, expires_at, consumed_at, replay, grant_key, uid, account_id, client_id, replay_until";
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
@@ -17,7 +18,7 @@ function toPayload(json: string): Payload {
   return JSON.parse(json);
 }
 
-function toArtifact(model: string, key: string, row: Row): Artifact {
+function toArtifact(model: string, key: string, row: Row, now: number): Artifact {
   const artifact: Mutable<Artifact> = {
     model,
     key,
@@ -25,7 +26,10 @@ function toArtifact(model: string, key: string, row: Row): Artifact {
     expiresAt: numberAt(row, 1),
   };
   if (row[2] !== null) artifact.consumedAt = numberAt(row, 2);
-  if (row[3] !== null) artifact.replay = stringAt(row, 3);
+  if (row[3] !== null && !(row[8] !== null && numberAt(row, 8) <= now)) {
+    artifact.replay = stringAt(row, 3);
+    if (row[8] !== null) artifact.replayUntil = numberAt(row, 8);
+  }
   if (row[4] !== null) artifact.grantKey = stringAt(row, 4);
   if (row[5] !== null) artifact.uid = stringAt(row, 5);
   if (row[6] !== null) artifact.accountId = stringAt(row, 6);
@@ -94,7 +98,7 @@ function createListing(connection: Connection): Pick<ArtifactStore, "listByAccou
     listByAccount: ({ accountId, models, clientIds }) =>
       connection.read(() =>
         ofAccount(toText(accountId), connection.clock.now())
-          .map((row) => toArtifact(stringAt(row, 9), stringAt(row, 8), row))
+          .map((row) => toArtifact(stringAt(row, 10), stringAt(row, 9), row, connection.clock.now()))
           .filter(({ model }) => models?.includes(model) ?? true)
           .filter(
             ({ clientId }) =>
@@ -117,18 +121,23 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
   const purge = connection.change(
     "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
   );
+  const forgetReplays = connection.change(
+    "UPDATE artifacts SET replay = NULL, replay_until = NULL WHERE id IN (SELECT id FROM artifacts WHERE replay_until <= ? LIMIT ?)",
+  );
   const plan = createWritePlanner(connection);
 
   return {
     find: (model, key) =>
       connection.read(() => {
-        const row = byKey(toText(model), toText(key), clock.now());
-        return row && toArtifact(model, key, row);
+        const now = clock.now();
+        const row = byKey(toText(model), toText(key), now);
+        return row && toArtifact(model, key, row, now);
       }),
     findByUid: (model, uid) =>
       connection.read(() => {
-        const row = byUid(toText(model), toText(uid), clock.now());
-        return row && toArtifact(model, stringAt(row, 8), row);
+        const now = clock.now();
+        const row = byUid(toText(model), toText(uid), now);
+        return row && toArtifact(model, stringAt(row, 9), row, now);
       }),
     async commit(batch: ArtifactBatch) {
       const wait = batch.deadline - clock.now();
@@ -142,6 +151,10 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
     },
     ...createListing(connection),
     ...createRemovals(connection),
-    purgeExpired: (limit) => connection.write(() => purge(clock.now(), rowLimit(limit))),
+    purgeExpired: (limit) =>
+      connection.write(() => {
+        forgetReplays(clock.now(), rowLimit(limit));
+        return purge(clock.now(), rowLimit(limit));
+      }),
   };
 }

@@ -14,6 +14,7 @@ CREATE TABLE artifacts (
   expires_at REAL NOT NULL,
   consumed_at REAL,
   replay TEXT,
+  replay_until REAL,
   grant_key TEXT,
   uid TEXT,
   account_id TEXT,
@@ -21,6 +22,7 @@ CREATE TABLE artifacts (
 ) STRICT;
 CREATE UNIQUE INDEX artifacts_key ON artifacts (key, model);
 CREATE INDEX artifacts_expiry ON artifacts (expires_at);
+CREATE INDEX artifacts_replay ON artifacts (replay_until) WHERE replay_until IS NOT NULL;
 CREATE INDEX artifacts_grant ON artifacts (grant_key) WHERE grant_key IS NOT NULL;
 CREATE INDEX artifacts_uid ON artifacts (uid, model) WHERE uid IS NOT NULL;
 CREATE INDEX artifacts_account ON artifacts (account_id) WHERE account_id IS NOT NULL;

@@ -20,6 +20,9 @@ interface SealedAnswer {
   readonly issuedAt: number;
 }
 
+/** Milliseconds that a request inside the window may take until it reads the answer. */
+const LONGEST_REQUEST = 5_000;
+
 /** The rules of this client's refresh tokens: its own where it has some, else the service's. */
 export function refreshRules(ctx: Context, { configuration }: ProtocolDependencies): RefreshTokenRules {
   return { ...configuration.refreshTokens, ...clientRecord(ctx.oidc.client).refresh_tokens };
@@ -78,10 +81,9 @@ export function refreshGrant(original: GrantHandler, dependencies: ProtocolDepen
         body: ctx.body as SealedAnswer["body"],
         issuedAt: dependencies.configuration.clock.now(),
       };
-      unit.attachReplay(
-        "RefreshToken",
-        encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(sealed)),
-      );
+      const until = sealed.issuedAt + rules.reuseWindow * 1000 + LONGEST_REQUEST;
+      const replay = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(sealed));
+      unit.attachReplay("RefreshToken", replay, until);
     } else if (rules.sliding) {
       await prolong(ctx, rules, dependencies);
     }

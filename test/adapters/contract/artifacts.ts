@@ -119,6 +119,34 @@ function describeMarks(stage: Stage): void {
     await expect(commit(stage, consume)).rejects.toMatchObject({ code: "condition_failed" });
   });
 
+  it("keeps a replay until its time, and the mark longer", async () => {
+    const until = stage.clock.now() + 10_000;
+    await commit(stage, { kind: "put", artifact: token() }, { ...consume, replayUntil: until });
+    stage.clock.advance(9_999);
+    const { artifacts } = stage.storage;
+    await expect(artifacts.find("RefreshToken", "k")).resolves.toMatchObject({ replay: "sealed" });
+    stage.clock.advance(1);
+    await expect(artifacts.find("RefreshToken", "k")).resolves.not.toHaveProperty("replay");
+    await artifacts.purgeExpired(10);
+    await expect(artifacts.find("RefreshToken", "k")).resolves.toMatchObject({ consumedAt: 5 });
+  });
+
+  it("merges the entries that two updates add to one member", async () => {
+    const session = (entries: object) =>
+      artifact(stage.clock, "Session", "s", { payload: { n: entries, other: Object.keys(entries) } });
+    await commit(stage, { kind: "put", artifact: session({ a: 1 }) });
+    await Promise.all(
+      ["b", "c"].map((name) =>
+        commit(stage, { kind: "update", artifact: session({ a: 2, [name]: 1 }), merge: "n" }),
+      ),
+    );
+    const found = await stage.storage.artifacts.find("Session", "s");
+    expect(found?.payload["n"]).toEqual({ a: 2, b: 1, c: 1 });
+    await expect(
+      commit(stage, { kind: "update", artifact: artifact(stage.clock, "Session", "none"), merge: "n" }),
+    ).rejects.toMatchObject({ code: "condition_failed" });
+  });
+
   it("starts without a mark when the artifact is put anew after it expired", async () => {
     await commit(stage, { kind: "put", artifact: token() }, consume);
     stage.clock.advance(60_000);
