@@ -23,11 +23,16 @@ function forwarded(req: IncomingMessage, name: string): string[] {
     .filter((part) => part !== "");
 }
 
+/** Some proxies write the port too; it belongs to the connection, not to the caller. */
+function withoutPort(address: string): string {
+  return /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
+}
+
 /** The rightmost address of `X-Forwarded-For` that is not trusted; the socket's own without a proxy. */
 export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
   const socket = req.socket.remoteAddress ?? "";
   if (proxy === false) return socket;
-  const chain = [...forwarded(req, "x-forwarded-for"), socket];
+  const chain = [...forwarded(req, "x-forwarded-for").map(withoutPort), socket];
   if (typeof proxy === "number") return chain[Math.max(0, chain.length - 1 - proxy)] ?? socket;
   for (let index = chain.length - 1; index >= 0; index -= 1) {
     const address = chain[index] ?? "";

@@ -1,4 +1,5 @@
 /** Which buckets an attempt takes its points from (decisions.md, Rate limits). */
+import ipaddr from "ipaddr.js";
 import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../config/configuration.ts";
 
@@ -33,20 +34,15 @@ export interface AttemptLimits {
 
 type Bucket = readonly [limiter: RateLimiter, key: string];
 
-/** The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. */
+/**
+ * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. What is no address at all
+ * (a proxy may write `unknown`) counts as it is.
+ */
 export function callerNetwork(address: string): string {
-  if (!address.includes(":")) return address;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
-  if (mapped?.[1] !== undefined) return mapped[1];
-  const [head = "", tail] = address.toLowerCase().split("%")[0]!.split("::");
-  const left = head === "" ? [] : head.split(":");
-  const right = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
-  const groups = [...left, ...Array.from({ length: zeros }, () => "0"), ...right];
-  return `${groups
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group || "0", 16).toString(16))
-    .join(":")}::/64`;
+  if (!ipaddr.isValid(address)) return address;
+  const parsed = ipaddr.process(address);
+  const [bytes, bits] = [parsed.toByteArray(), parsed.kind() === "ipv4" ? 32 : 64];
+  return `${Buffer.from(bytes.slice(0, bits / 8)).toString("hex")}/${bits}`;
 }
 
 async function take(buckets: readonly Bucket[]): Promise<Attempt> {
