@@ -1,0 +1,188 @@
+/** A client service as the document describes one: it builds addresses, sends forms, and reads the answers. */
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { SeedClient } from "../../lib/seed.ts";
+import { Browser, type BrowserOptions } from "./browser.ts";
+import { ADA, type RunningService } from "./running-service.ts";
+
+/** Parameters to send; what is `undefined` is left out. */
+export type Parameters = Readonly<Record<string, string | undefined>>;
+
+/** An answer that was read. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly text: string;
+}
+
+/** A token response, as the document has it. */
+export interface Tokens {
+  readonly access_token: string;
+  readonly token_type: string;
+  readonly expires_in: number;
+  readonly refresh_token: string;
+  readonly id_token?: string;
+}
+
+/** Who fills in the login form. */
+export interface Person {
+  readonly username: string;
+  readonly password: string;
+}
+
+function defined(parameters: Parameters): [string, string][] {
+  return Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+}
+
+/** `Basic` with the Base64 of both, a colon between them. */
+export function basic({ client_id, client_secret }: Pick<SeedClient, "client_id" | "client_secret">): string {
+  return `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
+}
+
+/** Sends a request and reads the answer; redirects are not followed. */
+export async function send(address: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(address, { redirect: "manual", ...init });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
+  const body = isJson ? (JSON.parse(text) as Record<string, unknown>) : {};
+  return { status: response.status, headers: response.headers, body, text };
+}
+
+/** Paths of one deployment, by the name of the endpoint. */
+export const PATHS = {
+  oauth2: { userinfo: "/resources/userinfo", profile: "/external/profile" },
+  openid: { userinfo: "/oauth2/resources/userinfo", profile: "/oauth2/external/profile" },
+} as const;
+
+/** One client at one deployment of a running service. */
+export class RelyingParty {
+  readonly base: string;
+  readonly kind: DeploymentKind;
+  readonly client: SeedClient;
+
+  constructor(base: string, kind: DeploymentKind, client: SeedClient) {
+    this.base = base;
+    this.kind = kind;
+    this.client = client;
+  }
+
+  get redirectUri(): string {
+    return this.client.redirect_uris[0] ?? "";
+  }
+
+  /** A browser that stops in front of the client's address. */
+  browser(options: BrowserOptions = {}): Browser {
+    return new Browser({ stopAt: [...this.client.redirect_uris], ...options });
+  }
+
+  /** The address of an authorization request. */
+  authorizeUrl(parameters: Parameters = {}): string {
+    const all = {
+      client_id: this.client.client_id,
+      response_type: "code",
+      redirect_uri: this.redirectUri,
+      ...parameters,
+    };
+    return `${this.base}/oauth2/authorize?${new URLSearchParams(defined(all))}`;
+  }
+
+  /** Asks for authorization, signs in when there is a login form, and says where the browser was sent. */
+  async authorize(browser: Browser, parameters: Parameters = {}, person: Person = ADA): Promise<URL> {
+    await browser.get(this.authorizeUrl(parameters));
+    if (browser.location === undefined && browser.html.includes('name="password"')) {
+      await browser.submit(browser.form("password"), {
+        username: person.username,
+        password: person.password,
+      });
+    }
+    if (browser.location === undefined) {
+      throw new Error(`${browser.url.pathname} answered ${browser.status}: ${browser.title}`);
+    }
+    return browser.location;
+  }
+
+  /** A fresh authorization code. */
+  async code(
+    parameters: Parameters = {},
+    person: Person = ADA,
+    browser: Browser = this.browser(),
+  ): Promise<string> {
+    const location = await this.authorize(browser, parameters, person);
+    const code = location.searchParams.get("code");
+    if (code === null) throw new Error(`no code in ${location.search}`);
+    return code;
+  }
+
+  /** The token endpoint, with the Basic header. */
+  token(form: Parameters, headers: HeadersInit = { authorization: basic(this.client) }): Promise<Answer> {
+    return send(`${this.base}/oauth2/token`, {
+      method: "POST",
+      headers,
+      body: new URLSearchParams(defined(form)),
+    });
+  }
+
+  exchange(code: string, form: Parameters = {}): Promise<Answer> {
+    return this.token({
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: this.redirectUri,
+      ...form,
+    });
+  }
+
+  refresh(refresh_token: string, form: Parameters = {}): Promise<Answer> {
+    return this.token({ grant_type: "refresh_token", refresh_token, ...form });
+  }
+
+  /** The password grant, with the client's credentials in the form as documented. */
+  password(person: Person = ADA, form: Parameters = {}): Promise<Answer> {
+    const { client_id, client_secret } = this.client;
+    const { username, password } = person;
+    return this.token({ grant_type: "password", client_id, client_secret, username, password, ...form }, {});
+  }
+
+  /** Tokens of a new sign-in. */
+  async tokens(
+    parameters: Parameters = {},
+    person: Person = ADA,
+    browser: Browser = this.browser(),
+  ): Promise<Tokens> {
+    return readTokens(await this.exchange(await this.code(parameters, person, browser)));
+  }
+
+  /** A call with a Bearer header and `client_id` in the query. */
+  bearer(path: string, token: string, init: RequestInit = {}): Promise<Answer> {
+    return send(`${this.base}${path}?client_id=${this.client.client_id}`, {
+      ...init,
+      headers: { authorization: `Bearer ${token}`, ...(init.headers as Record<string, string>) },
+    });
+  }
+
+  userinfo(token: string): Promise<Answer> {
+    return this.bearer(PATHS[this.kind].userinfo, token);
+  }
+
+  profile(token: string): Promise<Answer> {
+    return this.bearer(PATHS[this.kind].profile, token);
+  }
+
+  revoke(token: string, method: "GET" | "POST" = "GET"): Promise<Answer> {
+    return this.bearer("/oauth2/revoke", token, { method });
+  }
+}
+
+/** The tokens of an answer. @throws when it is no success. */
+export function readTokens({ status, body, text }: Answer): Tokens {
+  if (status !== 200) throw new Error(`the token endpoint answered ${status}: ${text}`);
+  return body as unknown as Tokens;
+}
+
+/** A client of this service at one of its deployments. */
+export function relyingParty(
+  running: RunningService,
+  kind: DeploymentKind,
+  client: SeedClient,
+): RelyingParty {
+  return new RelyingParty(running[kind], kind, client);
+}

@@ -1,0 +1,157 @@
+/**
+ * A service that really runs: Koa on a free port of the loopback, SQLite, a directory, clients and accounts.
+ *
+ * ```ts
+ * const running = await startService();
+ * const news = relyingParty(running, "oauth2", NEWS);
+ * …
+ * await running.close();
+ * ```
+ */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { pino } from "pino";
+import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
+import type { Account, ImportedAccount } from "../../lib/domain/account.ts";
+import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+
+/** Nothing listens there: the browsers of the tests stop in front of it. */
+export const CALLBACK = "http://127.0.0.1:4000/callback";
+
+/** First-party, of service "1", with all three grants. */
+export const NEWS: SeedClient = {
+  client_id: "news",
+  client_secret: "the secret of the news",
+  name: "News",
+  redirect_uris: [CALLBACK],
+  service: "1",
+  password_grant: true,
+};
+
+/** First-party, of service "2", with two addresses and the errors of the standards. */
+export const SHOP: SeedClient = {
+  client_id: "shop",
+  client_secret: "the secret of the shop",
+  name: "Shop",
+  redirect_uris: ["http://127.0.0.1:4000/shop", "http://127.0.0.1:4000/shop?second=1"],
+  service: "2",
+  error_status: "standard",
+};
+
+/** A third party, of service "3". */
+export const PARTNER: SeedClient = {
+  client_id: "partner",
+  client_secret: "the secret of the partner",
+  name: "Partner",
+  redirect_uris: ["http://127.0.0.1:4000/partner"],
+  service: "3",
+  first_party: false,
+};
+
+/** Has every field of the profile. */
+export const ADA: ImportedAccount & { readonly username: string; readonly password: string } = {
+  email: "ada@example.com",
+  email_verified: true,
+  username: "ada",
+  password: "the password of ada",
+  name: "Ada",
+  surname: "Lovelace",
+  date_of_birth: "1990-12-10",
+  gender: "female",
+};
+
+/** Has an e-mail address and nothing else. */
+export const BOB: ImportedAccount & { readonly username: string; readonly password: string } = {
+  email: "bob@example.com",
+  username: "bob",
+  password: "the password of bob",
+};
+
+/** How a running service differs from the usual one. */
+export interface RunningOptions {
+  /** Everything but the deployments. Default: SQLite in memory, limits that no test meets by accident. */
+  readonly config?: Omit<SignInServiceConfig, "deployments">;
+  /** Default: the OAuth 2.0 deployment at the origin, the OpenID Connect one under `/openid`. */
+  readonly deployments?: (origin: string) => DeploymentsInput;
+  /** What starts the service. Default: `createSignInService`. */
+  readonly start?: (config: SignInServiceConfig) => Promise<SignInService>;
+  /** Middleware of the host application, in front of the service's. */
+  readonly host?: (application: Koa) => void;
+}
+
+export interface RunningService {
+  readonly service: SignInService;
+  /** Where it listens, such as `http://127.0.0.1:40123`. */
+  readonly origin: string;
+  /** Base URLs of the deployments; empty when there is none. */
+  readonly oauth2: string;
+  readonly openid: string;
+  readonly ada: Account;
+  readonly bob: Account;
+  /** What was logged, one JSON text each. */
+  readonly log: readonly string[];
+  close(): Promise<void>;
+}
+
+const MANY = { points: 100_000, seconds: 900 };
+
+const SEED: Seed = {
+  services: { 1: { name: "News" }, 2: { name: "Shop" }, 3: { name: "Partner" } },
+  clients: [NEWS, SHOP, PARTNER],
+  accounts: [ADA, BOB],
+};
+
+async function listen(server: Server): Promise<string> {
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** The account that the seed has made. */
+async function seeded(service: SignInService, email: string): Promise<Account> {
+  const account = await service.accounts.findByLogin(email);
+  if (account === undefined) throw new Error(`${email} is not there`);
+  return account;
+}
+
+/** Starts a service and waits until it listens. The caller closes it. */
+export async function startService(options: RunningOptions = {}): Promise<RunningService> {
+  const { config = {}, start = createSignInService } = options;
+  // The base URLs hold the port, so the server listens before there is a service.
+  const server = createServer();
+  const origin = await listen(server);
+  const deployments = options.deployments?.(origin) ?? {
+    oauth2: { url: origin },
+    openid: { url: `${origin}/openid` },
+  };
+  const log: string[] = [];
+  const service = await start({
+    storage: "sqlite::memory:",
+    rateLimits: { clientSecret: MANY, interactions: MANY },
+    logger: pino({}, { write: (line: string) => void log.push(line) }),
+    ...config,
+    deployments,
+  });
+  await applySeed(service, SEED);
+  const application = new Koa();
+  options.host?.(application);
+  application.use(service.routes());
+  const answer = application.callback();
+  server.on("request", (request, response) => void answer(request, response));
+  return {
+    service,
+    origin,
+    log,
+    oauth2: deployments.oauth2?.url ?? "",
+    openid: deployments.openid?.url ?? "",
+    ada: await seeded(service, ADA.email),
+    bob: await seeded(service, BOB.email),
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+      await service.close();
+    },
+  };
+}
