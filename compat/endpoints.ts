@@ -88,13 +88,26 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],
     },
-    logout: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
+    logout: { "*": [anonymousPoint(dependencies), atomic, pageFrame(dependencies), withQuery(protocol)] },
     logoutConfirm: { "*": [formBody, atomic, pageFrame(dependencies), withBody(protocol)] },
     logoutSuccess: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
     interaction: {
       GET: [atomic, ({ ctx }) => dependencies.interactions.show(ctx)],
       POST: [atomic, ({ ctx }) => dependencies.interactions.submit(ctx)],
     },
+  };
+}
+
+/** The library keeps a session for everybody who asks to be signed out: who has none takes a point for it. */
+function anonymousPoint({ limits, sessionCookie }: CompatDependencies): Step {
+  return async ({ ctx, address }, next) => {
+    if (!(ctx.req.headers.cookie ?? "").includes(`${sessionCookie}=`)) {
+      const { allowed, retryAfter } = await limits.interaction(address);
+      if (!allowed) {
+        throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
+      }
+    }
+    await next();
   };
 }
 

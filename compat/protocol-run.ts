@@ -2,7 +2,7 @@
  * Runs oidc-provider for one request in a context of its own: the host's cookies, keys, path and parsed body
  * are not touched, and a request can be run again when somebody else was first.
  */
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import compose from "koa-compose";
 import type { Context } from "koa";
@@ -50,11 +50,22 @@ function requestLike(
   return Object.create(req, own) as IncomingMessage;
 }
 
+/** What scripts of any site may read. */
+function isPublic({ endpoint }: Exchange): boolean {
+  return endpoint === "discovery" || endpoint === "jwks";
+}
+
+/** The library lets scripts read more answers than that; what the host application has set stays. */
+function withoutCors(res: ServerResponse, before: ReadonlySet<string>): void {
+  for (const name of res.getHeaderNames()) {
+    if (name.startsWith("access-control-") && !before.has(name)) res.removeHeader(name);
+  }
+}
+
 function headersFor(exchange: Exchange, body: string | undefined): IncomingMessage["headers"] {
   // The library answers any Origin with an error for confidential clients; who may read an answer is CORS' business.
   const { origin: _origin, authorization: _authorization, ...headers } = exchange.ctx.req.headers;
-  const isPublic = exchange.endpoint === "discovery" || exchange.endpoint === "jwks";
-  const kept: IncomingMessage["headers"] = isPublic ? { ...exchange.ctx.req.headers } : headers;
+  const kept: IncomingMessage["headers"] = isPublic(exchange) ? { ...exchange.ctx.req.headers } : headers;
   if (exchange.authorization !== undefined) kept.authorization = exchange.authorization;
   if (body === undefined) return kept;
   const { "transfer-encoding": _chunked, "content-encoding": _encoding, ...rest } = kept;
@@ -93,7 +104,9 @@ export function createProtocolRunner(provider: Provider, sessionCookie: string):
     const state = inner.state as ProtocolState;
     state.deployment = deployment;
     state.address = exchange.address;
+    const before = new Set(ctx.res.getHeaderNames());
     await run(inner, () => Promise.resolve());
+    if (!isPublic(exchange)) withoutCors(ctx.res, before);
     const { oidc } = inner as unknown as KoaContextWithOIDC;
     return { status: inner.status, body: inner.body, state, oidc };
   };

@@ -41,8 +41,8 @@ export interface Answers {
     ctx: AnswerContext,
     form: { readonly action: string; readonly xsrf: string },
   ) => Promise<void>;
-  /** 200, after signing out. */
-  readonly loggedOut: (ctx: AnswerContext) => Promise<void>;
+  /** 200, after signing out, or after staying signed in. */
+  readonly loggedOut: (ctx: AnswerContext, answer?: { readonly stayed: boolean }) => Promise<void>;
   readonly error: (ctx: AnswerContext, answer: ErrorAnswer) => Promise<void>;
   /** 400, or 403 for a form that is not ours; `action` is the interaction's path while it can still go on. */
   readonly startAgain: (
@@ -73,8 +73,9 @@ export function createAnswers(pages: Pages): Answers {
       const html = await pages.logout({ locale: pages.localeOf(ctx), action, xsrf });
       sendPage(ctx, pages, { status: 200, html });
     },
-    async loggedOut(ctx) {
-      sendPage(ctx, pages, { status: 200, html: await pages.loggedOut({ locale: pages.localeOf(ctx) }) });
+    async loggedOut(ctx, { stayed } = { stayed: false }) {
+      const html = await pages.loggedOut({ locale: pages.localeOf(ctx), stayed });
+      sendPage(ctx, pages, { status: 200, html });
     },
     async error(ctx, { status, uiLocales, ...shown }) {
       const html = await pages.error({ locale: pages.localeOf(ctx, uiLocales), ...shown });

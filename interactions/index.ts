@@ -15,6 +15,7 @@ export type { Form, InteractionHandlers, InteractionParts } from "./handlers.ts"
 export type {
   ConsentLocals,
   ErrorLocals,
+  LoggedOutLocals,
   LoginField,
   LoginLocals,
   LoginProblem,

@@ -45,6 +45,12 @@ export interface LogoutLocals extends PageLocals {
   readonly xsrf: string;
 }
 
+/** `logged-out`: what came of the question of `logout`. */
+export interface LoggedOutLocals extends PageLocals {
+  /** The person chose to stay signed in. Default `false`. */
+  readonly stayed?: boolean;
+}
+
 /** `error`: a request that can't go on and must not be sent back to the client. */
 export interface ErrorLocals extends PageLocals {
   /** Code of RFC 6749 and the like, or `rate_limited`; one without a text `error.<code>` gets `error.other`. */

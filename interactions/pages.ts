@@ -6,6 +6,7 @@ import { chooseLocale, type LanguageWishes } from "./choose-locale.ts";
 import type {
   ConsentLocals,
   ErrorLocals,
+  LoggedOutLocals,
   LoginField,
   LoginLocals,
   LoginProblem,
@@ -31,7 +32,7 @@ export interface Pages {
   /** Asks whether to sign out. */
   logout(locals: LogoutLocals): Promise<string>;
   /** After signing out, when there is no address to go back to. */
-  loggedOut(locals: PageLocals): Promise<string>;
+  loggedOut(locals: LoggedOutLocals): Promise<string>;
   error(locals: ErrorLocals): Promise<string>;
   startAgain(locals: StartAgainLocals): Promise<string>;
   /** The 503 page. */
@@ -78,7 +79,12 @@ export function createPages(settings: PageSettings): Pages {
     consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
     logout: ({ locale, action, xsrf }) =>
       page("logout", locale, (t) => ({ heading: t("logout.title"), action, xsrf })),
-    loggedOut: ({ locale }) => page("logged-out", locale, (t) => ({ heading: t("loggedOut.title") })),
+    loggedOut: ({ locale, stayed = false }) =>
+      page("logged-out", locale, (t) =>
+        stayed
+          ? { heading: t("stayed.title"), text: t("stayed.text") }
+          : { heading: t("loggedOut.title"), text: t("loggedOut.text") },
+      ),
     error: (locals) => page("error", locals.locale, (t) => errorLocals(t, locals)),
     startAgain: ({ locale, action = "" }) =>
       page("start-again", locale, (t) => ({ heading: t("startAgain.title"), action })),

@@ -14,6 +14,9 @@ export interface OidcAdapterDependencies {
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
 
+/** Stands for the identifier in an address that holds it. */
+const IDENTIFIER = "{id}";
+
 /** Models whose artifacts belong to a family and copy the generations of its grant. */
 const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
 
@@ -36,6 +39,7 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
     const { cookie: _cookie, ...rest } = session;
     kept["session"] = rest;
   }
+  if (typeof kept["returnTo"] === "string") kept["returnTo"] = kept["returnTo"].replace(id, IDENTIFIER);
   return {
     model,
     key: artifactKey(id),
@@ -50,9 +54,13 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
 }
 
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
+  const { returnTo } = artifact.payload;
   return {
     ...artifact.payload,
     ...(id === undefined ? {} : { jti: id }),
+    ...(typeof returnTo === "string" && id !== undefined
+      ? { returnTo: returnTo.replace(IDENTIFIER, id) }
+      : {}),
     ...(artifact.consumedAt === undefined ? {} : { consumed: Math.floor(artifact.consumedAt / 1000) }),
   };
 }

@@ -17,8 +17,8 @@ export interface ProtocolPages {
     ctx: ParameterizedContext,
     form: { readonly action: string; readonly xsrf: string },
   ): Promise<void>;
-  /** After a logout without an address to go back to. */
-  loggedOut(ctx: ParameterizedContext): Promise<void>;
+  /** After the question without an address to go back to: signed out, or still signed in. */
+  loggedOut(ctx: ParameterizedContext, answer: { readonly stayed: boolean }): Promise<void>;
 }
 
 export interface ProtocolDependencies {

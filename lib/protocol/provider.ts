@@ -152,7 +152,11 @@ function features({
         const { secret = "" } = (ctx.oidc.session?.state ?? {}) as { secret?: string };
         await pages.confirmLogout(ctx, { action: ctx.oidc.urlFor("end_session_confirm"), xsrf: secret });
       },
-      postLogoutSuccessSource: (ctx) => pages.loggedOut(ctx),
+      async postLogoutSuccessSource(ctx) {
+        // The library comes here after "stay signed in" as well.
+        const session = await ctx.oidc.provider.Session.get(ctx);
+        await pages.loggedOut(ctx, { stayed: session.accountId !== undefined });
+      },
     },
   };
 }

@@ -43,6 +43,8 @@ export function createServiceProvider(
 ): Provider {
   class ServiceProvider extends Provider {
     override registerResponseMode(name: string, handler: ResponseMode): void {
+      // A code never travels in a fragment: who asks for it is refused in the query.
+      if (name === "fragment") return;
       super.registerResponseMode(name, name === "query" ? query : deployed(handler));
     }
 
