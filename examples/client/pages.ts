@@ -1,0 +1,116 @@
+/** The pages of the demo client. */
+import { createHash } from "node:crypto";
+import type { Call, Fields } from "./documented-calls.ts";
+import { Html, html } from "./html.ts";
+import type { SignedIn } from "./sessions.ts";
+import { STYLE } from "./style.ts";
+
+/** The one thing that the Content-Security-Policy has to let through. */
+export const STYLE_SOURCE: string = `'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`;
+
+/** The style sheet is ours and is no text: between its tags nothing may be escaped or added. */
+const STYLE_TAG = new Html(`<style>${STYLE}</style>`);
+
+const NAMES: Readonly<Record<SignedIn["deployment"], string>> = {
+  oauth2: "OAuth 2.0",
+  openid: "OpenID Connect",
+};
+
+function page(title: string, content: Html): string {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>${title} · News</title>
+        <link rel="icon" href="data:," />
+        ${STYLE_TAG}
+      </head>
+      <body>
+        <header><a href="/">News</a> <span>a demo client of the sign-in service</span></header>
+        <main>
+          <h1>${title}</h1>
+          ${content}
+        </main>
+      </body>
+    </html> `.text;
+}
+
+/** Nobody is signed in. */
+export function homePage(): string {
+  return page(
+    "Welcome",
+    html`<p>You are not signed in here.</p>
+      <div class="actions">
+        <a class="button" href="/sign-in/oauth2">Sign in with OAuth 2.0</a>
+        <a class="button" href="/sign-in/openid">Sign in with OpenID Connect</a>
+      </div>
+      <p class="muted">
+        Both lead to the same account. Whoever has signed in through one of them need not type the password
+        for the other.
+      </p>`,
+  );
+}
+
+function table(caption: string, fields: Readonly<Record<string, string | number | null>>): Html {
+  const rows = Object.entries(fields).map(
+    ([name, value]) =>
+      html`<tr>
+        <th scope="row">${name}</th>
+        <td>${value === null ? html`<i>no value</i>` : value}</td>
+      </tr> `,
+  );
+  return html`<table>
+    <caption>
+      ${caption}
+    </caption>
+    ${rows}
+  </table> `;
+}
+
+function action(name: string, label: string): Html {
+  return html`<form method="post" action="/${name}">
+    <button type="submit" name="${name}">${label}</button>
+  </form> `;
+}
+
+function callList(calls: readonly Call[]): Html {
+  const items = calls.map(
+    ({ method, url, status }) => html`<li><code>${method} ${url}</code> <b>${status}</b></li> `,
+  );
+  return html`<details>
+    <summary>The calls of this step</summary>
+    <ol>
+      ${items}
+    </ol>
+  </details>`;
+}
+
+/** Somebody is signed in. */
+export function accountPage({ deployment, person, claims, calls, notice }: SignedIn): string {
+  const title = person === undefined ? "Signed in, without a token" : `Hello, ${greeting(person.extended)}`;
+  return page(
+    title,
+    html`<p role="status">${notice}</p>
+      ${person && [table("Basic user information", person.basic), table("Extended user information", person.extended)]}
+      ${claims && table("ID token", claims)}
+      <div class="actions">
+        ${action("refresh", "Refresh the token")}${person && action("revoke", "Revoke the token")}${action("sign_out", "Sign out")}
+      </div>
+      <p class="muted">Signed in with ${NAMES[deployment]}.</p>
+      ${callList(calls)}`,
+  );
+}
+
+function greeting({ name, email }: Fields): string {
+  return name ?? email ?? "";
+}
+
+/** Something went wrong; the person can try again. */
+export function problemPage(title: string, text: string): string {
+  return page(
+    title,
+    html`<p>${text}</p>
+      <p><a class="button" href="/">Back to the start</a></p>`,
+  );
+}

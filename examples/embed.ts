@@ -1,0 +1,85 @@
+/**
+ * The service inside an application that has a life of its own: own middleware, own signed cookie with own keys, a body
+ * parser in front of everything, own routes. Neither gets in the other's way.
+ *
+ *     node examples/embed.ts        then open http://127.0.0.1:3000
+ */
+import Koa from "koa";
+import { koaBody } from "koa-body";
+import mount from "koa-mount";
+import { readEnvironment } from "../config/environment.ts";
+import { createSignInService } from "../lib/index.ts";
+
+const { port = 3000, host = "127.0.0.1" } = readEnvironment();
+const origin = `http://127.0.0.1:${port}`;
+
+const service = await createSignInService({
+  deployments: { oauth2: { url: `${origin}/auth` }, openid: { url: `${origin}/auth/openid` } },
+  storage: "sqlite::memory:",
+});
+await service.directory.services.put("1", { name: "News" });
+await service.accounts.create({ email: "ada@example.com", username: "ada", password: "lovelace-1843" });
+const { client_id, client_secret } = await service.clients.register({
+  name: "News",
+  service: "1",
+  redirect_uris: [`${origin}/callback`],
+});
+
+const app = new Koa();
+// Keys of the application: the service signs its cookies with keys of its own and leaves these alone.
+app.keys = ["the application's own key, which the service never sees"];
+
+app.use(async (ctx, next) => {
+  const startedAt = performance.now();
+  await next();
+  ctx.set("X-Response-Time", `${Math.round(performance.now() - startedAt)}ms`);
+});
+// A body parser in front is fine: the service takes what it has read.
+app.use(koaBody());
+app.use(async (ctx, next) => {
+  const visits = Number(ctx.cookies.get("visits", { signed: true }) ?? 0) + 1;
+  ctx.cookies.set("visits", String(visits), { signed: true });
+  ctx.state["visits"] = visits;
+  await next();
+});
+
+// The service goes by the full address of the request, so `app.use(service.routes())` does the same as this.
+app.use(mount("/auth", service.routes()));
+
+/** Who has just signed in: the code becomes a token, and the token says who it is. */
+async function whoIs(code: string): Promise<unknown> {
+  const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
+  const answer = await fetch(`${origin}/auth/oauth2/token`, {
+    method: "POST",
+    headers: { authorization: `Basic ${credentials}` },
+    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: `${origin}/callback` }),
+  });
+  const { access_token = "" } = (await answer.json()) as { access_token?: string };
+  const headers = { authorization: `Bearer ${access_token}` };
+  const profile = await fetch(`${origin}/auth/external/profile?client_id=${client_id}`, { headers });
+  return profile.json();
+}
+
+app.use(async (ctx) => {
+  switch (`${ctx.method} ${ctx.path}`) {
+    case "GET /":
+      ctx.type = "html";
+      ctx.body = `<h1>My application</h1><a href="/auth/oauth2/authorize?response_type=code&amp;client_id=${client_id}">Sign in</a>`;
+      break;
+    case "GET /callback":
+      ctx.body = await whoIs(String(ctx.query["code"]));
+      break;
+    case "POST /api/hello":
+      ctx.body = {
+        hello: (ctx.request.body as { name?: unknown }).name,
+        visits: ctx.state["visits"] as number,
+      };
+      break;
+    default:
+  }
+});
+
+const server = app.listen(port, host, () => console.log(`My application is at ${origin}`));
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => server.close(() => void service.close()));
+}

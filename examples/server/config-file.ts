@@ -1,0 +1,99 @@
+/** The file of `--config`: the configuration of the service, and `port` and `seed` beside it. */
+import { readFile } from "node:fs/promises";
+import { readConfiguration } from "../../config/index.ts";
+import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
+import { findJsonFault } from "./json-text.ts";
+import { StartFailure } from "./start-failure.ts";
+
+/** What `applySeed` takes. */
+export type Seed = Parameters<typeof applySeed>[1];
+
+/** A file that has been read and checked as far as that is possible without a storage. */
+export interface ConfigFile {
+  /** Where to listen; `undefined` when the file does not say. */
+  readonly port: number | undefined;
+  readonly seed: Seed;
+  readonly config: SignInServiceConfig;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "does not exist",
+  EACCES: "may not be read",
+  EISDIR: "is a folder",
+};
+
+/** @throws StartFailure when there is no such file or it is no JSON; ConfigurationError with all problems at once. */
+export async function readConfigFile(path: string): Promise<ConfigFile> {
+  return checkConfigFile(parse(path, await readText(path)));
+}
+
+/** @throws ConfigurationError with all problems at once. */
+export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new ConfigurationError(["config: must be an object"]);
+  }
+  const { port, seed, ...config } = value as Record<string, unknown>;
+  const problems = [
+    ...(isPort(port) ? [] : ["config.port: must be a whole number from 0 to 65535"]),
+    ...problemsOf(() => readConfiguration(config)),
+    ...(await seedProblems(seed)),
+  ];
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  return {
+    port: port as number | undefined,
+    seed: seed as Seed,
+    config: config as unknown as SignInServiceConfig,
+  };
+}
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (cause) {
+    const { code = "unknown" } = cause as NodeJS.ErrnoException;
+    throw new StartFailure(`${path} ${REASONS[code] ?? `can't be read: ${code}`}.`, undefined, { cause });
+  }
+}
+
+function parse(path: string, written: string): unknown {
+  const text = written.replace(/^\uFEFF/, "");
+  const fault = findJsonFault(text);
+  if (fault !== undefined) {
+    throw new StartFailure(`${path} is no JSON: line ${fault.line}, column ${fault.column}: ${fault.what}.`);
+  }
+  return JSON.parse(text);
+}
+
+function isPort(value: unknown): boolean {
+  return value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 65_535);
+}
+
+function problemsOf(check: () => unknown): readonly string[] {
+  try {
+    check();
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+}
+
+/** `applySeed` checks the whole seed before its first call, so a service that never answers is enough to check one. */
+async function seedProblems(seed: unknown): Promise<readonly string[]> {
+  const sound = new Error("the seed is sound");
+  const stop = (): Promise<never> => Promise.reject(sound);
+  const entries = { put: stop, find: stop, list: stop, remove: stop };
+  const service = {
+    accounts: { findByLogin: stop, import: stop },
+    clients: { register: stop, update: stop, find: stop },
+    directory: { services: entries, groups: entries, portals: entries },
+  };
+  try {
+    await applySeed(service, seed as Seed);
+    return [];
+  } catch (error) {
+    if (error === sound) return [];
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+}

@@ -1,0 +1,43 @@
+/** The passwords and secrets of the examples are public: no deployment that others can reach may use them. */
+import { readConfiguration } from "../../config/index.ts";
+import { ConfigurationError, type SignInService } from "../../lib/index.ts";
+import type { ConfigFile, Seed } from "./config-file.ts";
+
+/** @throws ConfigurationError naming each place where a seed for production uses a value of the demo. */
+export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): void {
+  if (!readConfiguration(config).production) return;
+  const passwords = new Set(demo?.accounts?.map(({ password }) => password));
+  const secrets = new Set(demo?.clients?.map(({ client_secret }) => client_secret));
+  const places = [
+    ...(seed?.accounts ?? []).flatMap(({ password }, i) =>
+      typeof password === "string" && passwords.has(password) ? [`accounts[${i}].password`] : [],
+    ),
+    ...(seed?.clients ?? []).flatMap(({ client_secret }, i) =>
+      secrets.has(client_secret) ? [`clients[${i}].client_secret`] : [],
+    ),
+  ];
+  if (places.length === 0) return;
+  throw new ConfigurationError(
+    places.map((place) => `config.seed.${place}: is printed in the examples; choose another one`),
+  );
+}
+
+/**
+ * The same for accounts that are in the storage already, such as a demo database that became a real one.
+ * @throws ConfigurationError naming the accounts.
+ */
+export async function refuseDemoAccounts(
+  { accounts, configuration }: Pick<SignInService, "accounts" | "configuration">,
+  demo: Seed,
+): Promise<void> {
+  if (!configuration.production) return;
+  const problems: string[] = [];
+  for (const { email, password } of demo?.accounts ?? []) {
+    const account = await accounts.findByLogin(email);
+    if (account === undefined || typeof password !== "string") continue;
+    if (await accounts.verifyPassword(account.sub, password)) {
+      problems.push(`storage: the account ${email} has the password of the examples; change or delete it`);
+    }
+  }
+  if (problems.length > 0) throw new ConfigurationError(problems);
+}

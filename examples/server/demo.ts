@@ -1,0 +1,58 @@
+/** The demo: `demo.json` moved to the ports that there are, a client beside the server, and what is printed about it. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { SignInService } from "../../lib/index.ts";
+import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
+
+const FILE = join(import.meta.dirname, "demo.json");
+const SERVER = "http://127.0.0.1:3000";
+const CLIENT = "http://127.0.0.1:3001";
+
+/** Where the demo listens. */
+export interface DemoPlaces {
+  /** Origin of the server. */
+  readonly server: string;
+  /** Origin of the client. */
+  readonly client: string;
+}
+
+/** The port of the demo when nobody says another one; its client takes the next. */
+export const DEMO_PORT = 3000;
+
+/** The seed of the demo, as it is in the file. */
+export function demoSeed(): Seed {
+  return (JSON.parse(readFileSync(FILE, "utf8")) as { seed: Seed }).seed;
+}
+
+/** The configuration of the demo at these places. */
+export function demoConfig({ server, client }: DemoPlaces): Promise<ConfigFile> {
+  const moved: unknown = JSON.parse(readFileSync(FILE, "utf8"), (_key, value: unknown) =>
+    typeof value === "string" ? value.replace(SERVER, server).replace(CLIENT, client) : value,
+  );
+  return checkConfigFile(moved);
+}
+
+/** What the demo prints when it is ready. */
+export async function banner(
+  { accounts, configuration }: SignInService,
+  seed: Seed,
+  client: string | undefined,
+): Promise<string> {
+  const { oauth2, openid } = configuration.deployments;
+  const [user] = seed?.accounts ?? [];
+  const login = user?.username ?? "";
+  const account = await accounts.findByLogin(login);
+  const isUnchanged = await accounts.verifyPassword(account?.sub ?? "", user?.password ?? "");
+  const rows = [
+    ...(client === undefined ? [] : [["Open", client]]),
+    ["User", login],
+    ["Password", isUnchanged ? (user?.password ?? "") : "the one that you have set"],
+    [],
+    ["OAuth 2.0", oauth2?.url ?? ""],
+    ["OpenID Connect", openid?.url ?? ""],
+    ["Health", `${oauth2?.url ?? ""}/health`],
+    ["Data", configuration.storage.replace("sqlite:", "")],
+  ];
+  const lines = rows.map(([label = "", value = ""]) => (label === "" ? "" : `  ${label.padEnd(16)}${value}`));
+  return `\nThe sign-in service is running.\n\n${lines.join("\n")}\n\nCtrl+C stops it.\n`;
+}

@@ -1,0 +1,26 @@
+/** What SIGTERM and Ctrl+C do. */
+import { constants } from "node:os";
+
+/** Milliseconds: npm passes on a Ctrl+C that the terminal has sent to us as well, and that is one, not two. */
+const SAME = 500;
+/** Milliseconds after which a process that can't stop ends all the same. */
+const TOO_LONG = 35_000;
+
+/** Runs `stop` at the first signal and exits with 0 after it; a second signal exits at once. */
+export function onStopSignal(stop: () => Promise<void>): void {
+  let since: number | undefined;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      if (since !== undefined) {
+        if (performance.now() - since > SAME) process.exit(128 + constants.signals[signal]);
+        return;
+      }
+      since = performance.now();
+      setTimeout(() => process.exit(1), TOO_LONG).unref();
+      void stop().then(
+        () => process.exit(0),
+        () => process.exit(1),
+      );
+    });
+  }
+}

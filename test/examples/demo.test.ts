@@ -1,0 +1,148 @@
+/** What somebody sees who runs `npm start` and opens the printed address. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { Browser } from "../flows/browser.ts";
+import { readTags } from "../interactions/html.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+/** The rows of all tables: `name` → value. */
+function rowsOf(html: string): Record<string, string> {
+  const cells = readTags(html).filter(({ name }) => name === "th" || name === "td");
+  return Object.fromEntries(
+    cells.flatMap(({ name, text }, i) =>
+      name === "th" ? [[text.trim(), cells[i + 1]?.text.trim() ?? ""]] : [],
+    ),
+  );
+}
+
+/** The lines of the list of calls, as `METHOD /path STATUS`. */
+function callsOf(html: string): string[] {
+  return [...html.matchAll(/<code>(\w+) http:\/\/[^/]+([^<]*)<\/code>\s*<b>(\d+)<\/b>/g)].map(
+    ([, method, path, status]) => `${method} ${path} ${status}`,
+  );
+}
+
+describe("npm start", () => {
+  let demo: Running;
+  let client: string;
+  let server: string;
+  let password: string;
+
+  beforeAll(async () => {
+    const port = await freePorts(2);
+    demo = start("examples/server/main.ts", { env: { PORT: String(port) } });
+    await demo.until(/Ctrl\+C stops it/);
+    [, client = ""] = await demo.until(/Open +(\S+)/);
+    [, server = ""] = await demo.until(/OAuth 2\.0 +(\S+)/);
+    [, password = ""] = await demo.until(/Password +(\S+)/);
+  });
+  afterAll(async () => {
+    await demo.stop("SIGKILL");
+  });
+
+  /** Signs in at the client through a deployment, typing the password when it is asked for. */
+  async function signIn(browser: Browser, label: string): Promise<Browser> {
+    await browser.get(client);
+    await browser.click(label);
+    if (browser.url.origin === server) {
+      await browser.submit(browser.form("password"), { username: "ada", password });
+    }
+    return browser;
+  }
+
+  it("moves to the port that the environment says, and prints where and as whom to sign in", async () => {
+    expect(demo.said()).toContain(`Open            ${client}`);
+    expect(Number(new URL(client).port)).toBe(Number(new URL(server).port) + 1);
+    expect(demo.said()).toMatch(/User +ada\n/);
+    const discovery = await fetch(`${server}/openid/.well-known/openid-configuration`);
+    expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
+  });
+
+  it("shows the person's basic and extended information, fetched on the documented paths", async () => {
+    const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
+    expect(browser.url.href).toBe(`${client}/`);
+    expect(browser.title).toBe("Hello, Ada");
+    expect(rowsOf(browser.html)).toEqual({
+      sub: expect.stringMatching(/^[\da-f-]{36}$/),
+      email: "ada@example.com",
+      name: "Ada",
+      surname: "Lovelace",
+      date_of_birth: "1990-12-10",
+      gender: "female",
+    });
+    expect(callsOf(browser.html)).toEqual([
+      "POST /oauth2/token 200",
+      "GET /resources/userinfo?client_id=news 200",
+      "GET /external/profile?client_id=news 200",
+    ]);
+  });
+
+  it("signs in with OpenID Connect without the password once somebody is signed in, and out again", async () => {
+    const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
+    await browser.get("/");
+    await browser.submit(browser.form("sign_out"), {});
+    expect(browser.title).toBe("Welcome");
+    await browser.click("Sign in with OpenID Connect");
+    expect(browser.title).toBe("Hello, Ada");
+    expect(rowsOf(browser.html)).toMatchObject({ iss: `${server}/openid`, aud: "news", gender: "female" });
+    expect(callsOf(browser.html)).toEqual([
+      "POST /openid/oauth2/token 200",
+      "GET /openid/oauth2/resources/userinfo?client_id=news 200",
+      "GET /openid/oauth2/external/profile?client_id=news 200",
+    ]);
+    await browser.submit(browser.form("sign_out"), {});
+    expect(browser.url.origin).toBe(server);
+    await browser.submit(browser.form("logout"), { logout: "yes" });
+    expect([browser.url.href, browser.title]).toEqual([`${client}/`, "Welcome"]);
+    await browser.click("Sign in with OpenID Connect");
+    expect(browser.title).toBe("Sign in to continue to News");
+  });
+
+  it("refreshes the token and revokes it, and shows what that means", async () => {
+    const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
+    await browser.submit(browser.form("refresh"));
+    expect(browser.html).toContain("There is a new access token.");
+    expect(callsOf(browser.html)[0]).toBe("POST /oauth2/token 200");
+    await browser.submit(browser.form("revoke"));
+    expect(browser.html).toContain("user information now answers: 400 invalid_token");
+    expect(callsOf(browser.html)).toEqual([
+      "GET /oauth2/revoke?client_id=news 200",
+      "GET /resources/userinfo?client_id=news 400",
+    ]);
+    expect(rowsOf(browser.html)).toEqual({});
+    await browser.submit(browser.form("refresh"));
+    expect(rowsOf(browser.html)).toMatchObject({ surname: "Lovelace" });
+  });
+
+  it("takes no answer that it did not ask for, and no form of another site", async () => {
+    const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
+    await browser.get("/callback?code=abc&state=def");
+    expect([browser.status, browser.title]).toEqual([400, "Not signed in"]);
+    const stranger = new Browser({ stopAt: server });
+    await stranger.get(`${client}/sign-in/oauth2`);
+    await stranger.get("/callback?code=abc&state=%3Cscript%3E&error=%3Cscript%3E");
+    expect([stranger.status, stranger.title]).toEqual([400, "Not signed in"]);
+    expect(stranger.html).not.toContain("<script>");
+    await stranger.get(`${client}/sign-in/oauth2`);
+    const state = stranger.location?.searchParams.get("state") ?? "";
+    await stranger.get(`/callback?error=%3Cscript%3E&state=${state}`);
+    expect([stranger.status, stranger.html]).toEqual([400, expect.stringContaining("(&lt;script&gt;)")]);
+    const foreign = await fetch(`${client}/revoke`, {
+      method: "POST",
+      headers: { origin: "http://evil.example" },
+    });
+    expect(foreign.status).toBe(403);
+  });
+
+  it("sets its own cookie only, and lets no script and nothing from elsewhere into its pages", async () => {
+    const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
+    await browser.get(client);
+    expect(browser.headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    const own = browser.jar.all().filter(({ name }) => name.startsWith("demo_client"));
+    expect(own).toEqual([expect.objectContaining({ httpOnly: true, sameSite: "lax", path: "/" })]);
+  });
+
+  it("says nothing beside what it printed, and ends with 0 when it is told to", async () => {
+    await expect(demo.stop()).resolves.toBe(0);
+    expect(demo.said().trimEnd().endsWith("Ctrl+C stops it.")).toBe(true);
+  });
+});

@@ -1,0 +1,102 @@
+/** The examples as processes of their own, as a person starts them. */
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** A process with everything that it has said so far. */
+export interface Running {
+  readonly pid: number;
+  /** What it said on both outputs. */
+  said(): string;
+  /** Resolves when it has said this; rejects when it ends without. */
+  until(pattern: RegExp): Promise<RegExpExecArray>;
+  /** The exit code, or the name of the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  /** Sends a signal and resolves with what {@link Running.ended} says. */
+  stop(signal?: NodeJS.Signals): Promise<number | string>;
+}
+
+/** How to start it. */
+export interface Start {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: a new folder, removed when the process has ended. */
+  readonly cwd?: string;
+}
+
+/** Starts a script of the repository, such as `examples/server/main.ts`. */
+export function start(script: string, { args = [], env = {}, cwd }: Start = {}): Running {
+  const { PATH = "" } = process.env;
+  const folder = cwd ?? newFolder();
+  const child = spawn(process.execPath, [join(ROOT, script), ...args], {
+    cwd: folder,
+    env: { PATH, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let text = "";
+  const listeners = new Set<() => void>();
+  for (const output of [child.stdout, child.stderr]) {
+    output.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      for (const listener of listeners) listener();
+    });
+  }
+  const ended = new Promise<number | string>((resolve) => {
+    child.once("close", (code, signal) => {
+      if (cwd === undefined) rmSync(folder, { recursive: true, force: true });
+      resolve(signal ?? code ?? -1);
+    });
+  });
+  return {
+    pid: child.pid ?? 0,
+    said: () => text,
+    ended,
+    until(pattern) {
+      return new Promise((resolve, reject) => {
+        const look = (): void => {
+          const found = pattern.exec(text);
+          if (found === null) return;
+          listeners.delete(look);
+          resolve(found);
+        };
+        listeners.add(look);
+        look();
+        void ended.then((how) => reject(new Error(`ended with ${how} before ${pattern.source}:\n${text}`)));
+      });
+    },
+    stop(signal = "SIGTERM") {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+/** A new folder; whoever asks for it removes it. */
+export function newFolder(): string {
+  return mkdtempSync(join(tmpdir(), "sign-in-example-"));
+}
+
+/** So many ports one after the other that nobody listens on. */
+export async function freePorts(count = 1): Promise<number> {
+  const first = await listens(0);
+  for (let next = 1; next < count; next += 1) {
+    if (first + next > 65_535 || (await listens(first + next).catch(() => 0)) === 0) return freePorts(count);
+  }
+  return first;
+}
+
+/** Listens for a moment; resolves with the port. */
+function listens(port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(port, "127.0.0.1", () => {
+      const { port: got } = server.address() as AddressInfo;
+      server.close(() => resolve(got));
+    });
+  });
+}
