@@ -10,6 +10,7 @@ import type { Clients } from "./domain/clients.ts";
 import type { Directory } from "./domain/directory.ts";
 import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts";
 import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";
+import { textProblem } from "./domain/text-rules.ts";
 import { AlreadyExists, ConfigurationError, InvalidPassword, NameTaken, UnknownReference } from "./errors.ts";
 
 /** A client of a seed: its id and secret have to be said, or nobody would know them. */
@@ -93,9 +94,14 @@ function named(seed: unknown): unknown {
     if (!isObject(client) || client["name"] !== undefined) return client;
     const key = String(client["service"]);
     const service: unknown = Object.hasOwn(services, key) ? services[key] : undefined;
-    return { ...client, name: (isObject(service) ? service["name"] : undefined) ?? client["client_id"] };
+    const candidates = [isObject(service) ? service["name"] : undefined, client["client_id"]];
+    return { ...client, name: candidates.find((name) => isName(name)) ?? "Client" };
   });
   return { ...seed, clients };
+}
+
+function isName(name: unknown): boolean {
+  return typeof name === "string" && textProblem(name) === undefined;
 }
 
 async function applyClient(clients: SeededService["clients"], client: NewClient & SeedClient): Promise<void> {

@@ -12,8 +12,7 @@ export function clientAddressProblem(address: string): Problem {
   const problem = writtenProblem(address);
   if (problem !== undefined) return problem;
   if (address.includes("*")) return "must not have a wildcard";
-  const url = URL.parse(address);
-  if (url === null) return "must be an absolute URL";
+  const url = new URL(address);
   const allowed = url.protocol === "https:" || isLoopback(url.hostname);
   return allowed ? undefined : "must be https, or http on loopback";
 }
@@ -23,12 +22,10 @@ export function clientAddressProblem(address: string): Problem {
  * checked when a notification is sent, for that is when a name has an address.
  */
 export function receiverAddressProblem(address: string): Problem {
-  const problem = writtenProblem(address);
-  if (problem !== undefined) return problem;
-  return URL.parse(address) === null ? "must be an absolute URL" : undefined;
+  return writtenProblem(address);
 }
 
-/** What the text alone shows: the URL parser would mend it silently, and another parser in another way. */
+/** What is wrong with any address. The URL parser mends much silently, and another parser in another way. */
 function writtenProblem(address: string): Problem {
   if (address.length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`;
   if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
@@ -37,5 +34,9 @@ function writtenProblem(address: string): Problem {
   const authority = /^https?:\/\/([^/?]+)/u.exec(address)?.[1];
   if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
   if (authority.includes("@")) return "must not have a user name or password";
-  return undefined;
+  const host = authority.replace(/:\d*$/u, "").toLowerCase();
+  // `127.1`, `0x7f000001` and `%61` are hosts by another name: what a person checks must be what is meant.
+  return URL.parse(address)?.hostname === host
+    ? undefined
+    : "must be an absolute URL with its host written plainly";
 }
