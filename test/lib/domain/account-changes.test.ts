@@ -1,0 +1,179 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Accounts } from "../../../lib/domain/accounts.ts";
+import { generationAt, generationsOf } from "../../../lib/domain/generations.ts";
+import { CLIENTS, codeOf, leftArtifacts, openWorld, prepared, withCommit, type World } from "./world.ts";
+
+let world: World;
+let sub: string;
+beforeEach(async () => {
+  world = await openWorld();
+  sub = await prepared(world);
+});
+afterEach(() => world.storage.close());
+
+/** Which counters went up, what became of consents, and which artifacts are left. */
+async function effect(change: (accounts: Accounts) => Promise<unknown>): Promise<unknown> {
+  const before = await world.accounts.record(sub);
+  await change(world.accounts);
+  const after = await world.accounts.record(sub);
+  const raised = CLIENTS.map((client, index) => {
+    const [had, has] = [before, after].map((each) => each && generationsOf(each, client, String(index + 1)));
+    const names = ["sessions", "tokens", "service", "client"] as const;
+    return names.filter((name) => has?.[name] !== had?.[name]).join(" ");
+  });
+  return [raised, Object.keys(after?.consents ?? {}), await leftArtifacts(world, sub, CLIENTS)];
+}
+
+describe("many at once", () => {
+  it("create one name fifty times, in every spelling, and one wins [D-ACCOUNT-2]", async () => {
+    const spellings = ["grace", "GRACE", "Ｇrace", "ｇＲace", "gracE"];
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        world.accounts
+          .create({ email: `u${index}@example.com`, username: String(spellings[index % spellings.length]) })
+          .then(() => "created", codeOfError),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === "created")).toHaveLength(1);
+    expect(outcomes.filter((outcome) => outcome === "name_taken")).toHaveLength(49);
+  });
+
+  it("change one account, and every change is there and was notified once, in its order", async () => {
+    const other = world.again();
+    await Promise.all([
+      ...Array.from({ length: 25 }, (_, index) => world.accounts.update(sub, { name: `n${index}` })),
+      ...Array.from({ length: 25 }, (_, index) => other.accounts.assign(sub, "1", index)),
+      other.accounts.update(sub, { surname: "S" }),
+      world.accounts.update(sub, { gender: "g" }),
+    ]);
+    const account = await world.accounts.find(sub);
+    expect(account).toMatchObject({ surname: "S", gender: "g", name: expect.stringMatching(/^n\d+$/) });
+    const bodies = (await world.bodies()).filter(({ receiver: name }) => name === "service:1");
+    expect(bodies).toHaveLength(27);
+  });
+
+  it("update, assign, set passwords and delete, and nothing brings the account back [D-ACCOUNT-6]", async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const one = await world.accounts.create({ email: "x@example.com", username: "x" });
+      const calls = [
+        ...Array.from({ length: 5 }, (_, index) => world.accounts.update(one.sub, { name: `n${index}` })),
+        ...Array.from({ length: 5 }, () => world.accounts.assign(one.sub, "1")),
+        world.accounts.unassign(one.sub, ["1", "2"]),
+        world.accounts.endSessions(one.sub),
+        world.accounts.update(one.sub, { email: "y@example.com" }),
+        world.accounts.delete(one.sub),
+      ];
+      const outcomes = await Promise.all(
+        calls.map((call: Promise<unknown>) => call.then(() => "ok", codeOfError)),
+      );
+      expect(outcomes.filter((outcome) => outcome !== "ok" && outcome !== "not_found")).toEqual([]);
+      expect(await world.accounts.find(one.sub)).toBeUndefined();
+      for (const login of ["x", "x@example.com", "y@example.com"]) {
+        expect(await world.accounts.findByLogin(login)).toBeUndefined();
+      }
+    }
+  });
+
+  it("delete one account, and one of them did", async () => {
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => world.accounts.delete(sub)));
+    expect(outcomes.filter(Boolean)).toHaveLength(1);
+    expect((await world.bodies()).map(({ receiver: name }) => name)).toEqual(["service:1", "service:2"]);
+  });
+
+  it("conflict without an end, and the call ends with storage_unavailable", async () => {
+    const busy = world.again({
+      storage: (storage) =>
+        withCommit(storage, async (change, commit) => {
+          const before = await storage.directory.findAccount(change.sub);
+          if (before !== undefined) {
+            const record = { ...before, version: before.version + 1 };
+            await commit({
+              ...change,
+              expectedVersion: before.version,
+              record,
+              deliveries: [],
+              claimNames: [],
+            });
+          }
+          return commit(change);
+        }),
+    });
+    expect(await codeOf(busy.accounts.update(sub, { name: "x" }))).toBe("storage_unavailable");
+    expect(await world.bodies()).toEqual([]);
+  });
+});
+
+describe("what each change ends [D-ACCOUNT-9]", () => {
+  it("setPassword: sessions, codes and tokens; consents stay [D-ACCOUNT-7]", async () => {
+    expect(await effect((accounts) => accounts.setPassword(sub, "correct horse"))).toEqual([
+      ["sessions tokens", "sessions tokens"],
+      CLIENTS,
+      [],
+    ]);
+    expect(world.ended).toEqual([{ sub, reason: "password" }]);
+  });
+
+  it("setPassword with keepSession: the record of the session stays, and the new numbers are returned [D-ACCOUNT-7]", async () => {
+    const result = await world.accounts.setPassword(sub, "correct horse", { keepSession: "uid" });
+    const { sessions_generation, tokens_generation } = (await world.accounts.record(sub)) ?? {};
+    expect(result).toEqual({ sessions_generation, tokens_generation });
+    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(["session"]);
+    expect(world.ended).toEqual([{ sub, reason: "password", keepSession: "uid" }]);
+  });
+
+  it("endSessions: sessions only [D-ACCOUNT-8]", async () => {
+    expect(await effect((accounts) => accounts.endSessions(sub))).toEqual([
+      ["sessions", "sessions"],
+      CLIENTS,
+      CLIENTS,
+    ]);
+    expect(world.ended).toEqual([{ sub, reason: "ended" }]);
+  });
+
+  it("revokeTokens: codes, tokens and consents, of all clients or of one [D-ACCOUNT-8]", async () => {
+    expect(await effect((accounts) => accounts.revokeTokens(sub, "one"))).toEqual([
+      ["client", ""],
+      ["two"],
+      ["session", "two"],
+    ]);
+    expect(await effect((accounts) => accounts.revokeTokens(sub))).toEqual([
+      ["tokens", "tokens"],
+      [],
+      ["session"],
+    ]);
+    expect(world.ended).toEqual([]);
+  });
+
+  it("unassign: codes, tokens and consents of the service's clients, not the session [D-ACCOUNT-5]", async () => {
+    expect(await effect((accounts) => accounts.unassign(sub, "2"))).toEqual([
+      ["", "service"],
+      ["one"],
+      ["session", "one"],
+    ]);
+    const record = await world.accounts.record(sub);
+    expect(record?.services).toEqual({ "1": 11 });
+    expect(generationAt(record?.service_generations ?? {}, "2")).toBe(1);
+    await world.accounts.assign(sub, "2");
+    expect(await world.accounts.unassign(sub, ["2", "2", "1"])).toBe(true);
+    expect((await world.accounts.record(sub))?.service_generations).toEqual({ "1": 1, "2": 2 });
+  });
+
+  it("delete: everything [D-ACCOUNT-6]", async () => {
+    await world.accounts.delete(sub);
+    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual([]);
+    expect(world.ended).toEqual([{ sub, reason: "deleted" }]);
+  });
+
+  it("update and assign: nothing", async () => {
+    expect(await effect(updateAndAssign)).toEqual([["", ""], CLIENTS, ["session", ...CLIENTS]]);
+  });
+});
+
+async function updateAndAssign(accounts: Accounts): Promise<void> {
+  await accounts.update(sub, { name: "A", email: "b@c" });
+  await accounts.assign(sub, "1", 99);
+}
+
+function codeOfError(error: unknown): string {
+  return String((error as { readonly code?: unknown }).code);
+}

@@ -1,0 +1,148 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { StorageUnavailable } from "../../../lib/errors.ts";
+import {
+  CLIENTS,
+  codeOf,
+  leftArtifacts,
+  openWorld,
+  prepared,
+  RECEIVER,
+  START,
+  withCommit,
+  type World,
+} from "./world.ts";
+
+let world: World;
+let sub: string;
+beforeEach(async () => {
+  world = await openWorld();
+  sub = await prepared(world);
+});
+afterEach(() => world.storage.close());
+
+function failing(): never {
+  throw new StorageUnavailable("planted");
+}
+
+describe("notifications of a change", () => {
+  it("are stored with it, sealed, and told to the worker afterwards [D-NOTIFY-10]", async () => {
+    world.clock.seconds += 5;
+    await world.accounts.update(sub, { name: "Ada", email: "new@example.com" });
+    const stored = await world.storage.deliveries.list({ limit: 10 });
+    expect(stored).toEqual(world.notified.map((delivery) => ({ ...delivery, sequence: 1 })));
+    expect(stored.map(({ id }) => id)).toEqual([0, 1].map(() => expect.stringMatching(/^msg_[0-9a-f]{32}$/)));
+    expect(JSON.stringify(stored)).not.toContain("new@example.com");
+    expect((await world.bodies())[0]).toEqual({
+      receiver: "service:1",
+      body: {
+        notification_type: "PROFILE_CHANGED",
+        data: {
+          user_id: 1,
+          user_uuid: sub,
+          user_email: "new@example.com",
+          timestamp: START + 5,
+          services: { "1": 11 },
+        },
+      },
+    });
+    expect(world.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
+  });
+
+  it("are not stored, and nobody hears of them, when the change is not committed [D-NOTIFY-10]", async () => {
+    await world.accounts.create({ email: "taken@example.com" });
+    const changes = world.changed.length;
+    expect(await codeOf(world.accounts.update(sub, { name: "Ada", email: "taken@example.com" }))).toBe(
+      "name_taken",
+    );
+    expect(await codeOf(world.accounts.update(sub, { name: "Ada", portal: "gone" }))).toBe(
+      "unknown_reference",
+    );
+    const broken = world.again({
+      storage: (storage) =>
+        withCommit(storage, async () => {
+          throw new StorageUnavailable("planted");
+        }),
+    });
+    expect(await codeOf(broken.accounts.delete(sub))).toBe("storage_unavailable");
+    expect(await world.bodies()).toEqual([]);
+    expect([world.notified, broken.notified, broken.changed, broken.ended]).toEqual([[], [], [], []]);
+    expect(world.changed).toHaveLength(changes);
+    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(["session", ...CLIENTS]);
+    expect((await world.accounts.find(sub))?.name).toBeNull();
+  });
+
+  it("are one for all keys of an unassignment, and none for what is not assigned [D-ACCOUNT-5]", async () => {
+    await world.directory.groups.put("g", { name: "G", receiver: RECEIVER });
+    for (const key of ["1", "2"]) await world.directory.services.put(key, { name: key, group: "g" });
+    await world.directory.services.put("3", { name: "3", receiver: RECEIVER });
+    expect(await world.accounts.unassign(sub, ["3", "nowhere"])).toBe(false);
+    expect(await world.accounts.unassign(sub, [])).toBe(false);
+    expect(await world.bodies()).toEqual([]);
+    expect(await world.accounts.unassign(sub, ["1", "3", "2"])).toBe(true);
+    expect(await world.accounts.unassign(sub, ["1", "2"])).toBe(false);
+    const [only, ...others] = await world.bodies();
+    expect([only?.receiver, only?.body.data.services, others]).toEqual([
+      "group:g",
+      { "1": 11, "2": null },
+      [],
+    ]);
+  });
+
+  it("do not exist for passwords, sessions, tokens, consents, portals and assignments [D-NOTIFY-3]", async () => {
+    await world.directory.portals.put("p", { name: "P", receiver: RECEIVER });
+    await world.accounts.setPassword(sub, "correct horse");
+    await world.accounts.endSessions(sub);
+    await world.accounts.revokeTokens(sub);
+    await world.accounts.update(sub, { portal: "p", email_verified: true });
+    await world.accounts.assign(sub, "1", 12);
+    await world.accounts.rememberConsent(sub, "one", ["email"], []);
+    expect(await world.bodies()).toEqual([]);
+  });
+});
+
+describe("after the commit", () => {
+  it("nothing that fails makes the call fail: it is told as a fault, and the generations have decided", async () => {
+    const broken = world.again({
+      notify: failing,
+      onEnded: () => Promise.reject(new Error("planted")),
+      storage: (storage) => ({
+        ...storage,
+        artifacts: { ...storage.artifacts, removeByAccount: async () => failing() },
+      }),
+    });
+    expect(await broken.accounts.delete(sub)).toBe(true);
+    expect(await world.accounts.find(sub)).toBeUndefined();
+    expect(broken.faults).toEqual([
+      { where: "notify", code: "storage_unavailable" },
+      { where: "sessions ended", code: "unexpected" },
+      { where: "clear artifacts", code: "storage_unavailable" },
+    ]);
+    expect(broken.changed).toEqual([{ sub, action: "account.deleted", deliveries: 2 }]);
+  });
+
+  it("tells of ended sessions while their records are still there", async () => {
+    let left: string[] = [];
+    const looking = world.again({
+      onEnded: async (ended) => {
+        left = await leftArtifacts(world, ended.sub, CLIENTS);
+      },
+    });
+    await looking.accounts.endSessions(sub);
+    expect(left).toContain("session");
+    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(CLIENTS);
+  });
+
+  it("leaves an audit record of every change, without personal data", async () => {
+    await world.accounts.update(sub, { name: "Secret Name" });
+    await world.accounts.delete(sub);
+    const audit = await world.storage.directory.listAudit({ limit: 10 });
+    const own = audit
+      .filter(({ subject }) => subject === sub)
+      .map(({ action, detail }) => ({ action, detail }));
+    expect(own.slice(0, 2)).toEqual([
+      { action: "account.deleted", detail: undefined },
+      { action: "account.updated", detail: { fields: "name" } },
+    ]);
+    expect(JSON.stringify(audit)).not.toContain("Secret");
+  });
+});

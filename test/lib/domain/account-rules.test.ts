@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { normaliseName } from "../../../lib/domain/names.ts";
+import { emailProblem, usernameProblem } from "../../../lib/domain/text-rules.ts";
+import { codeOf, openWorld, type World } from "./world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.storage.close());
+
+describe("sign-in names", () => {
+  it("are one name space for e-mail addresses and usernames, after NFKC and lower-casing [D-ACCOUNT-2]", async () => {
+    await world.accounts.create({ email: "Ada@Example.com", username: "Straße" });
+    for (const email of ["ada@example.com", "ADA@EXAMPLE.COM", "ａｄａ@example.com"]) {
+      expect(await codeOf(world.accounts.create({ email }))).toBe("name_taken");
+    }
+    for (const username of ["STRAßE", "ｓtraße", "straße"]) {
+      expect(await codeOf(world.accounts.create({ email: "x@y", username }))).toBe("name_taken");
+    }
+    expect((await world.accounts.findByLogin("ＡＤＡ@ＥＸＡＭＰＬＥ.com"))?.email).toBe("Ada@Example.com");
+  });
+
+  it("never hold an @ in a username, however it is written [D-ACCOUNT-2]", () => {
+    for (const username of ["a@b", "a＠b", "a﹫b"])
+      expect(usernameProblem(username)).toContain("must not have an @");
+    for (const email of ["a＠b@c", "a@b﹫c"]) expect(emailProblem(email)).toContain("one @");
+  });
+
+  it("are free again after a change or a deletion, and only then", async () => {
+    const ada = await world.accounts.create({ email: "ada@example.com", username: "ada" });
+    await world.accounts.update(ada.sub, { email: "new@example.com", username: null });
+    const second = await world.accounts.create({ email: "ada@example.com", username: "ADA" });
+    expect(await codeOf(world.accounts.update(ada.sub, { username: "ada" }))).toBe("name_taken");
+    await world.accounts.delete(second.sub);
+    expect((await world.accounts.update(ada.sub, { username: "ada" })).username).toBe("ada");
+    expect((await world.accounts.update(ada.sub, { username: "ADA" })).username).toBe("ADA");
+  });
+
+  it("have one normal form, which normalising leaves as it is and case does not change", () => {
+    const text = fc.string({ unit: "binary" });
+    fc.assert(
+      fc.property(text, (name) => {
+        const once = normaliseName(name);
+        expect(normaliseName(once)).toBe(once);
+        expect(once.normalize("NFKC")).toBe(once);
+        expect(normaliseName(name.normalize("NFD"))).toBe(once);
+      }),
+      { numRuns: 3000 },
+    );
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(..."a b z ä ö ñ é œ Ω 1 . _ -".split(" ")) }), (name) => {
+        expect(normaliseName(name.toUpperCase())).toBe(normaliseName(name));
+      }),
+    );
+    expect(normaliseName("H̱")).toBe(normaliseName("ẖ"));
+  });
+
+  it("are found in a flood of text as fast as nothing", async () => {
+    await world.accounts.create({ email: "a@b", username: "a".repeat(64) });
+    expect(await world.accounts.findByLogin("a".repeat(5_000_000))).toBeUndefined();
+    expect(await world.accounts.accountKey("a".repeat(5_000_000))).toHaveLength("name ".length + 1025);
+  });
+
+  it("accept what passes the rules, and every accepted name finds its account", async () => {
+    const part = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
+    const names = fc.tuple(part, part).filter(([a, b]) => !usernameProblem(a) && !emailProblem(`${b}@x`));
+    await fc.assert(
+      fc.asyncProperty(names, async ([username, local]) => {
+        const { sub } = await world.accounts.create({ email: `${local}@x`, username });
+        expect((await world.accounts.findByLogin(username))?.sub).toBe(sub);
+        expect((await world.accounts.findByLogin(`${local}@x`.normalize("NFKD")))?.sub).toBe(sub);
+        await world.accounts.delete(sub);
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe("what an account may be made of", () => {
+  const wrong: Record<string, readonly unknown[]> = {
+    email: [
+      undefined,
+      null,
+      1,
+      "",
+      "a",
+      "a@",
+      "@b",
+      "a@b@c",
+      "a b@c",
+      " a@b",
+      "a@b ",
+      "a\0@b",
+      "a@b\n",
+      "a\u200b@b",
+      `${"a".repeat(250)}@bcde`,
+      "\ud800@b",
+      "<a@b>",
+      "a,b@c",
+      "a..b@c",
+      "a@b.",
+    ],
+    username: [
+      "",
+      " a",
+      "a ",
+      "a\0",
+      "a\u0007",
+      "a\u202eb",
+      "a\u200bb",
+      "a".repeat(65),
+      "\ud800",
+      5,
+      {},
+      "´a",
+      "ﷺﷺﷺﷺ",
+      "\u00a0",
+    ],
+    name: ["", "a\0", "a\nb", "a".repeat(257), 1, [], "\udfff"],
+    date_of_birth: [
+      "",
+      "1990-13-01",
+      "2023-02-29",
+      "1990-1-1",
+      "0000-01-01",
+      "1990-12-10T00:00:00Z",
+      "１９９０-12-10",
+      19901210,
+    ],
+    portal: ["", "a b", "a/b", "ä", "x".repeat(65), 1],
+    email_verified: ["true", 1, null],
+    password: [1, {}, true],
+  };
+
+  it("is refused with the name of the option and never its value, on create and update alike", async () => {
+    const { sub } = await world.accounts.create({ email: "ok@example.com" });
+    for (const [option, values] of Object.entries(wrong)) {
+      for (const value of values) {
+        const message = await codeOf(world.accounts.create({ email: "x@y", [option]: value }));
+        expect(message).toMatch(new RegExp(`^TypeError account\\.${option}: (?:must|is required)`));
+        if (option === "password" || value === undefined) continue;
+        expect(await codeOf(world.accounts.update(sub, { [option]: value }))).toContain(
+          `changes.${option}: must`,
+        );
+      }
+    }
+    expect(await codeOf(world.accounts.create({ email: "Secret Value" }))).not.toContain("Secret");
+    expect(await world.accounts.list()).toHaveLength(1);
+  });
+
+  it("takes names and texts of the world", async () => {
+    const account = await world.accounts.create({
+      email: "josé.ñandú+tag@пример.рф",
+      username: "Łukasz Ż 😀",
+      name: "مُحَمَّد",
+      surname: "O’Neill-Șerban \u200d",
+      date_of_birth: "2024-02-29",
+      gender: "x".repeat(256),
+    });
+    expect((await world.accounts.findByLogin("łUKASZ ż 😀"))?.sub).toBe(account.sub);
+  });
+
+  it("is refused with unknown keys, with hostile shapes, and with __proto__", async () => {
+    expect(await codeOf(world.accounts.create({ email: "a@b", usrname: "a" } as never))).toBe(
+      "TypeError account: unknown key usrname; did you mean username?",
+    );
+    const hidden = await codeOf(world.accounts.create({ email: "a@b", "my secret": 1 } as never));
+    expect(hidden).toBe("TypeError account: unknown key");
+    const polluted = JSON.parse('{"email":"a@b","__proto__":{"username":"x"}}') as { email: string };
+    expect(await codeOf(world.accounts.create(polluted))).toContain("unknown key __proto__");
+    for (const shape of [undefined, null, "a@b", 5, ["a@b"], () => {}]) {
+      expect(await codeOf(world.accounts.create(shape as never))).toMatch(
+        /^TypeError account: (?:must be an object|is required)/,
+      );
+    }
+    for (const call of [
+      () => world.accounts.find(undefined as never),
+      () => world.accounts.delete({} as never),
+      () => world.accounts.update(5 as never, {}),
+      () => world.accounts.findByLogin(["a"] as never),
+      () => world.accounts.verifyPassword("x", 5 as never),
+    ]) {
+      expect(await codeOf(call())).toMatch(/^TypeError (?:sub|usernameOrEmail|password): must be a string/);
+    }
+  });
+
+  it("names all problems at once", async () => {
+    const message = await codeOf(world.accounts.create({ email: "x", username: "@", date_of_birth: "y" }));
+    for (const option of ["email", "username", "date_of_birth"])
+      expect(message).toContain(`account.${option}: `);
+  });
+});

@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { clientAddressProblem } from "../../../lib/domain/addresses.ts";
+import type { NewClient } from "../../../lib/domain/client.ts";
+import { codeOf, openWorld, type World } from "./world.ts";
+
+const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
+const SECRET = "0123456789abcdef+%&=: /?";
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+  await world.directory.services.put("1", { name: "1" });
+});
+afterEach(() => world.storage.close());
+
+/** Whether each of these secrets is accepted now. */
+async function accepted(clientId: string, secrets: readonly string[]): Promise<boolean[]> {
+  const record = await world.clients.record(clientId);
+  return secrets.map((secret) => world.clients.secretMatches(record, secret));
+}
+
+describe("an address of a client [D-ACCOUNT-14]", () => {
+  it("is https, or http on loopback, without userinfo, fragment, wildcard or anything that readers differ on", () => {
+    for (const address of [
+      "https://a.example/cb",
+      "https://a.example",
+      "https://a.example:8443/cb?x=1&y=%20",
+      "http://localhost:3000/",
+      "http://127.8.9.1/cb",
+      "http://[::1]:80/cb",
+      "https://xn--bcher-kva.example/",
+      `https://a/${"x".repeat(2038)}`,
+    ]) {
+      expect([address, clientAddressProblem(address)]).toEqual([address, undefined]);
+    }
+    for (const address of [
+      "",
+      "/cb",
+      "//a.example/cb",
+      "a.example/cb",
+      "https:a.example/cb",
+      "https:/a.example/cb",
+      "https:///a.example/cb",
+      "HTTPS://a.example/cb",
+      "http://a.example/cb",
+      "http://localhost.example/cb",
+      "http://127.0.0.1.example/",
+      "http://128.0.0.1/",
+      "http://127.1/",
+      "http://0x7f000001/",
+      "https://a%2eexample/",
+      "https://443/",
+      "https://user@a.example/",
+      "https://@a.example/",
+      "https://u:p@a.example/",
+      "https://a.example/#",
+      "https://a.example/#x",
+      "https://a.example/*",
+      "https://*.a.example/",
+      "https://a.example\\@b.example/",
+      "https://a.example/ x",
+      " https://a.example/",
+      "https://a.example/\n",
+      "https://a.example/\t",
+      "https://bücher.example/",
+      "https://a.example/ä",
+      "https://a.example:99999/",
+      "https://[::1/",
+      "custom:/cb",
+      "javascript:alert(1)",
+      "ftp://a.example/",
+      `https://a/${"x".repeat(2039)}`,
+    ]) {
+      expect([address, clientAddressProblem(address)]).toEqual([address, expect.any(String)]);
+    }
+  });
+
+  it("never means another host to a URL parser than the text says", () => {
+    let taken = 0;
+    const piece = fc.constantFrom(
+      "https://",
+      "http://",
+      "a.example",
+      "localhost",
+      "127.0.0.1",
+      "@",
+      ":",
+      "/",
+      "\\",
+      "#",
+      "?",
+      "*",
+      "%2f",
+      " ",
+      "\t",
+      "[",
+      "]",
+      ".",
+      "user",
+      "443",
+      "ß",
+    );
+    fc.assert(
+      fc.property(
+        fc
+          .tuple(fc.constantFrom("https://", "http://", ""), fc.array(piece, { maxLength: 7 }))
+          .map(([scheme, pieces]) => scheme + pieces.join("")),
+        (address) => {
+          if (clientAddressProblem(address) !== undefined) return;
+          taken += 1;
+          const url = new URL(address);
+          const text = /^https?:\/\/([^/?:]+)/.exec(address)?.[1] ?? "";
+          expect(url.username + url.password + url.hash).toBe("");
+          expect(
+            url.protocol === "https:" ||
+              ["localhost", "127.0.0.1"].some((host) => url.hostname.endsWith(host)),
+          ).toBe(true);
+          expect(url.hostname).toBe(text.toLowerCase());
+        },
+      ),
+      { numRuns: 20_000 },
+    );
+    expect(taken).toBeGreaterThan(50);
+  });
+});
+
+describe("secrets of a client", () => {
+  it("are long and printable when chosen: 16 characters on loopback, else 32 [D-ACCOUNT-13]", async () => {
+    const strict = world.again({ minSecretLength: 32 });
+    expect(await codeOf(strict.clients.register({ ...basic, client_secret: "a".repeat(31) }))).toContain(
+      "at least 32",
+    );
+    const { client_id } = await strict.clients.register({ ...basic, client_secret: "a".repeat(32) });
+    expect(await accepted(client_id, ["a".repeat(32), "a".repeat(31), "", "b"])).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    const record = await world.clients.record(client_id);
+    expect(record?.secrets).toEqual([{ hash: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/) }]);
+  });
+
+  it("match nothing where there is no client, no secret, or another's", async () => {
+    await world.clients.keepInternal({
+      client_id: "~account",
+      name: "Account",
+      redirect_uris: ["https://a/cb"],
+    });
+    const internal = await world.clients.record("~account");
+    for (const presented of ["", "x", SECRET, "\0", "\ud800", "a".repeat(100_000)]) {
+      expect(world.clients.secretMatches(undefined, presented)).toBe(false);
+      expect(world.clients.secretMatches(internal, presented)).toBe(false);
+    }
+  });
+
+  it("rotate: the old one is accepted for exactly as long as it is kept", async () => {
+    const { client_id, client_secret: first } = await world.clients.register(basic);
+    const { client_secret: second } = await world.clients.rotateSecret(client_id, { keepOldFor: 60 });
+    expect(await accepted(client_id, [first, second])).toEqual([true, true]);
+    world.clock.seconds += 59.999;
+    expect(await accepted(client_id, [first, second])).toEqual([true, true]);
+    world.clock.seconds += 0.001;
+    expect(await accepted(client_id, [first, second])).toEqual([false, true]);
+    const { client_secret: third } = await world.clients.rotateSecret(client_id);
+    expect(await accepted(client_id, [first, second, third])).toEqual([false, false, true]);
+    expect((await world.clients.record(client_id))?.secrets).toHaveLength(1);
+    for (const keepOldFor of [-1, 1.5, Number.NaN, 10 ** 9]) {
+      expect(await codeOf(world.clients.rotateSecret(client_id, { keepOldFor }))).toContain(
+        "TypeError keepOldFor",
+      );
+    }
+    expect(await codeOf(world.clients.rotateSecret("unknown"))).toBe("not_found");
+  });
+
+  it("rotate at once in many places: the newest few are kept, all of them given out by somebody", async () => {
+    const { client_id, client_secret } = await world.clients.register(basic);
+    const made = await Promise.all(
+      Array.from({ length: 10 }, () => world.clients.rotateSecret(client_id, { keepOldFor: 60 })),
+    );
+    const works = await accepted(
+      client_id,
+      made.map((each) => each.client_secret),
+    );
+    expect(works.filter(Boolean)).toHaveLength(4);
+    expect(await accepted(client_id, [client_secret])).toEqual([false]);
+  });
+
+  it("are replaced by update, unless the secret is accepted already", async () => {
+    const { client_id } = await world.clients.register({ ...basic, client_secret: SECRET });
+    await world.clients.update(client_id, { client_secret: SECRET });
+    expect((await world.clients.record(client_id))?.version).toBe(1);
+    await world.clients.update(client_id, { client_secret: `${SECRET}2` });
+    expect(await accepted(client_id, [SECRET, `${SECRET}2`])).toEqual([false, true]);
+  });
+});

@@ -1,0 +1,237 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { findReceiver, parseReceiverName } from "../../../lib/domain/receivers.ts";
+import { StillReferenced } from "../../../lib/errors.ts";
+import { createSealer } from "../../../lib/sealing.ts";
+import { codeOf, openWorld, RECEIVER, type World } from "./world.ts";
+
+const SIGNING_SECRET = `whsec_${Buffer.alloc(32, 3).toString("base64")}`;
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.storage.close());
+
+const shown = { url: RECEIVER.url, client_id: RECEIVER.client_id, types: RECEIVER.types };
+
+/** What the error of a removal names; `false` when there is none. */
+async function references(removal: Promise<boolean>): Promise<unknown> {
+  return removal.then(
+    () => false,
+    (error: unknown) => error instanceof StillReferenced && error.references.toSorted(),
+  );
+}
+
+describe("services, groups and portals", () => {
+  it("are put, found, listed by key and removed; an unknown key is undefined [D-NOTIFY-1]", async () => {
+    const { services, groups, portals } = world.directory;
+    await groups.put("media", { name: "Media", receiver: RECEIVER });
+    await portals.put("main", { name: "Main" });
+    await services.put("2", {
+      name: "Video",
+      group: null,
+      receiver: { ...RECEIVER, signing_secret: SIGNING_SECRET },
+    });
+    expect(await services.put("1", { name: "News", group: "media" })).toEqual({
+      key: "1",
+      name: "News",
+      group: "media",
+      receiver: null,
+    });
+    expect(await groups.find("media")).toEqual({ key: "media", name: "Media", receiver: shown });
+    expect(await portals.list()).toEqual([{ key: "main", name: "Main", receiver: null }]);
+    expect((await services.list()).map(({ key }) => key)).toEqual(["1", "2"]);
+    expect([await services.find("main"), await groups.find("x"), await portals.find("\0")]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect([await services.remove("1"), await services.remove("1")]).toEqual([true, false]);
+    expect(await codeOf(services.put("1", { name: "News", group: "nowhere" }))).toBe("unknown_reference");
+  });
+
+  it("are replaced as a whole: what a put leaves out is gone", async () => {
+    const { services, groups } = world.directory;
+    await groups.put("g", { name: "G" });
+    await services.put("1", { name: "One", group: "g", receiver: RECEIVER });
+    expect(await services.put("1", { name: "Two" })).toEqual({
+      key: "1",
+      name: "Two",
+      group: null,
+      receiver: null,
+    });
+  });
+
+  it("can't be removed while they are referenced, and the error names the references [D-ACCOUNT-15]", async () => {
+    const { services, groups, portals } = world.directory;
+    await groups.put("g", { name: "G" });
+    await portals.put("p", { name: "P" });
+    await services.put("1", { name: "One", group: "g" });
+    const { client_id } = await world.clients.register({
+      name: "c",
+      service: "1",
+      redirect_uris: ["https://c/cb"],
+    });
+    const { sub } = await world.accounts.import({ email: "a@b", portal: "p", services: { "1": null } });
+    expect(await references(services.remove("1"))).toEqual([`account:${sub}`, `client:${client_id}`]);
+    expect(await references(groups.remove("g"))).toEqual(["service:1"]);
+    expect(await references(portals.remove("p"))).toEqual([`account:${sub}`]);
+    await world.clients.remove(client_id);
+    expect(await references(services.remove("1"))).toEqual([`account:${sub}`]);
+    await world.accounts.delete(sub);
+    for (const removal of [services.remove("1"), groups.remove("g"), portals.remove("p")])
+      expect(await removal).toBe(true);
+  });
+
+  it("are never removed under an account that is being assigned", async () => {
+    for (let round = 0; round < 20; round += 1) {
+      await world.directory.services.put("1", { name: "One" });
+      const { sub } = await world.accounts.create({ email: `u${round}@x` });
+      const [assigned, removed] = await Promise.all([
+        world.accounts.assign(sub, "1").then(
+          () => true,
+          () => false,
+        ),
+        world.directory.services.remove("1").then(
+          () => true,
+          () => false,
+        ),
+      ]);
+      expect(assigned).toBe(!removed);
+      await world.accounts.delete(sub);
+    }
+  });
+
+  it("have keys of A-Z a-z 0-9 _ -, up to 64 of them, also such that objects have by themselves [D-ACCOUNT-15]", async () => {
+    for (const key of ["1", "A-z_9", "x".repeat(64), "__proto__", "constructor"]) {
+      await world.directory.services.put(key, { name: key });
+      expect((await world.directory.services.find(key))?.name).toBe(key);
+    }
+    for (const key of ["", "a b", "a.b", "ä", "x".repeat(65), "a\0", 1, null, undefined]) {
+      expect(await codeOf(world.directory.services.put(key as string, { name: "n" }))).toMatch(
+        /^TypeError key: (?:must|is)/,
+      );
+    }
+    const { sub } = await world.accounts.create({ email: "a@b" });
+    await world.accounts.assign(sub, "__proto__", 5);
+    const account = await world.accounts.assign(sub, "constructor", 6);
+    expect(JSON.stringify(account.services)).toBe('{"__proto__":5,"constructor":6}');
+    expect(await world.accounts.unassign(sub, "__proto__")).toBe(true);
+    expect(await world.accounts.unassign(sub, "toString")).toBe(false);
+    expect(JSON.stringify((await world.accounts.find(sub))?.services)).toBe('{"constructor":6}');
+  });
+});
+
+describe("a receiver", () => {
+  it("is kept with its credentials sealed, shown without them, and opened to send", async () => {
+    const receiver = { ...RECEIVER, signing_secret: SIGNING_SECRET };
+    await world.directory.groups.put("g", { name: "G", receiver });
+    const kept = await world.storage.directory.findEntry("group", "g");
+    const visible = JSON.stringify([
+      kept,
+      await world.directory.groups.find("g"),
+      await world.directory.groups.list(),
+    ]);
+    expect(visible).not.toContain(RECEIVER.client_secret);
+    expect(visible).not.toContain("whsec_");
+    const deps = { directory: world.storage.directory, sealer: world.sealer };
+    expect(await findReceiver(deps, "group:g")).toEqual(receiver);
+    for (const name of ["group:x", "service:g", "g", "group:", "groups:g", "group:g:g", "", "group:g\n"]) {
+      expect(await findReceiver(deps, name)).toBeUndefined();
+    }
+    expect(parseReceiverName("portal:main")).toEqual({ kind: "portal", key: "main" });
+  });
+
+  it("opens only in its own place and with its own key", async () => {
+    await world.directory.services.put("1", { name: "One", receiver: RECEIVER });
+    const entry = await world.storage.directory.findEntry("service", "1");
+    await world.storage.directory.putEntry("service", {
+      key: "2",
+      name: "Two",
+      group: null,
+      receiver: entry?.receiver ?? null,
+    });
+    const { directory } = world.storage;
+    const stranger = createSealer([Buffer.alloc(32, 1).toString("base64")]);
+    expect(await codeOf(findReceiver({ directory, sealer: world.sealer }, "service:2"))).toBe("keys");
+    expect(await codeOf(findReceiver({ directory, sealer: stranger }, "service:1"))).toBe("keys");
+  });
+
+  it("is written only when something differs, and written again when no key opens it", async () => {
+    const sealedNow = async (): Promise<string | undefined> =>
+      (await world.storage.directory.findEntry("service", "1"))?.receiver?.sealed;
+    const put = (receiver: typeof RECEIVER): Promise<unknown> =>
+      world.directory.services.put("1", { name: "One", receiver });
+    await put(RECEIVER);
+    const first = await sealedNow();
+    await put({ ...RECEIVER });
+    expect(await sealedNow()).toBe(first);
+    for (const change of [
+      { client_secret: "other" },
+      { signing_secret: SIGNING_SECRET },
+      { url: "https://x.example/" },
+      { types: [] },
+    ]) {
+      const before = await sealedNow();
+      await put({ ...RECEIVER, ...change });
+      expect(await sealedNow()).not.toBe(before);
+    }
+    const entry = await world.storage.directory.findEntry("service", "1");
+    const receiver = { ...shown, sealed: "unreadable" };
+    await world.storage.directory.putEntry("service", {
+      key: "1",
+      name: "One",
+      group: null,
+      ...entry,
+      receiver,
+    });
+    await put(RECEIVER);
+    expect(
+      await findReceiver({ directory: world.storage.directory, sealer: world.sealer }, "service:1"),
+    ).toEqual(RECEIVER);
+  });
+
+  it("is refused with wrong settings: the option is named, the value is not", async () => {
+    const wrong: Record<string, readonly unknown[]> = {
+      url: [
+        "",
+        "receiver.example",
+        "ftp://a.example/",
+        "https://u:p@a.example/",
+        "https://a.example/#x",
+        "https://a.example/ x",
+        "http://a\\b/",
+        null,
+      ],
+      client_id: ["", "a:b", "a\nb", 1],
+      client_secret: ["", "a\r\nb", null],
+      types: [["UNASSIGNED_FROM_SERVICE"], ["DELETE_ACCOUNT", "DELETE_ACCOUNT"], "DELETE_ACCOUNT", undefined],
+      signing_secret: [
+        "",
+        "secret",
+        `whsec_${Buffer.alloc(23).toString("base64")}`,
+        `whsec_${Buffer.alloc(65).toString("base64")}`,
+        `${SIGNING_SECRET} `,
+        `whsec_${"_".repeat(43)}=`,
+      ],
+      secret: ["x"],
+    };
+    for (const [option, values] of Object.entries(wrong)) {
+      for (const value of values) {
+        const message = await codeOf(
+          world.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, [option]: value } }),
+        );
+        expect(message).toMatch(/^TypeError portal\.receiver/);
+        expect(message).toContain(option);
+        expect(message).not.toContain("u:p@");
+      }
+    }
+    for (const settings of [{ name: "" }, { name: "P", group: "g" }, null, "P"]) {
+      expect(await codeOf(world.directory.portals.put("p", settings as never))).toMatch(/^TypeError portal/);
+    }
+    expect(await world.directory.portals.list()).toEqual([]);
+    for (const url of ["http://127.0.0.1:4000/p", "https://10.0.0.1/x?y=1"]) {
+      await world.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, url, types: [] } });
+    }
+  });
+});

@@ -1,0 +1,283 @@
+import { pbkdf2Sync, scryptSync } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { hash as hashArgon2 } from "@node-rs/argon2";
+import { hash as hashBcrypt } from "@node-rs/bcrypt";
+import { readForeignHash } from "../../../lib/domain/password-formats.ts";
+import { createPasswords } from "../../../lib/domain/passwords.ts";
+import { createWorkQueue } from "../../../lib/domain/work-queue.ts";
+import { StorageUnavailable } from "../../../lib/errors.ts";
+import { codeOf, openWorld, RULES, withCommit, type World } from "./world.ts";
+
+const PASSWORD = "correct horse";
+
+function b64(bytes: Buffer): string {
+  return bytes.toString("base64").replace(/=+$/, "");
+}
+
+/** As passlib writes it. */
+function ab64(bytes: Buffer): string {
+  return b64(bytes).replaceAll("+", ".");
+}
+
+describe("a password", () => {
+  const passwords = createPasswords(RULES);
+
+  it("is kept as Argon2id with the parameters of the configuration [D-ACCOUNT-10]", async () => {
+    const hash = await passwords.hash(PASSWORD);
+    expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+    expect(await passwords.verify(hash, PASSWORD)).toBe(true);
+    expect(await passwords.verify(hash, "correct horsf")).toBe(false);
+    expect(await passwords.hash(PASSWORD)).not.toBe(hash);
+  });
+
+  it("is never hashed more cheaply than OWASP says [D-ACCOUNT-10]", () => {
+    for (const [memory, passes] of [
+      [19_455, 2],
+      [19_456, 1],
+      [7_167, 9],
+      [8, 1],
+    ] as const) {
+      expect(() => createPasswords({ ...RULES, memory, passes })).toThrow(TypeError);
+    }
+    for (const [memory, passes] of [
+      [47_104, 1],
+      [19_456, 2],
+      [12_288, 3],
+      [9_216, 4],
+      [7_168, 5],
+    ] as const) {
+      expect(() => createPasswords({ ...RULES, memory, passes })).not.toThrow();
+    }
+  });
+
+  it("is 8 to 128 characters, counted as people count", () => {
+    for (const password of [
+      "1234567",
+      "😀".repeat(7),
+      "",
+      "a".repeat(129),
+      "😀".repeat(129),
+      "12345678\0",
+      "12345678\ud800",
+    ]) {
+      expect(() => passwords.check(password)).toThrow(expect.objectContaining({ code: "invalid_password" }));
+      expect(() => passwords.check(password)).not.toThrow(new RegExp(password.slice(0, 3) || "^$"));
+    }
+    for (const password of [
+      "12345678",
+      "😀".repeat(8),
+      "a".repeat(128),
+      "😀".repeat(128),
+      "        ",
+      "p ä ß 字 x",
+    ]) {
+      expect(() => passwords.check(password)).not.toThrow();
+    }
+  });
+
+  it("needs a new hash when the parameters rise, or it is of another kind", async () => {
+    const hash = await passwords.hash(PASSWORD);
+    const higher = { memory: 19_457, passes: 3, lanes: 2 };
+    for (const [name, value] of Object.entries(higher)) {
+      expect(createPasswords({ ...RULES, [name]: value }).needsRehash(hash)).toBe(true);
+    }
+    expect(passwords.needsRehash(hash)).toBe(false);
+    expect(createPasswords({ ...RULES, memory: 12_288, passes: 2 + 1 }).needsRehash(hash)).toBe(true);
+    expect(passwords.needsRehash(await hashArgon2(PASSWORD, { memoryCost: 65_536, timeCost: 3 }))).toBe(
+      false,
+    );
+    expect(passwords.needsRehash(await hashBcrypt(PASSWORD, 4))).toBe(true);
+    expect(passwords.needsRehash("garbage")).toBe(true);
+  });
+});
+
+describe("hashes of other systems [D-ACCOUNT-11]", () => {
+  it("are understood: published examples and ones made by other code", async () => {
+    const salt = Buffer.from("0123456789abcdef");
+    const sha256 = pbkdf2Sync(PASSWORD, salt, 1000, 32, "sha256");
+    const known: readonly (readonly [string, string])[] = [
+      [
+        "password",
+        "$scrypt$ln=16,r=8,p=1$aM15713r3Xsvxbi31lqr1Q$nFNh2CVHVjNldFVKDHDlm4CbdRSCdEBsjjJxD+iCs5E",
+      ],
+      [
+        "toomanysecrets",
+        "$pbkdf2-sha256$29000$N2YMIWQsBWBMae09x1jrPQ$1t8iyB2A.WF/Z5JZv.lfCIhXXN33N23OSgQYThBYRfk",
+      ],
+      ["U*U", "$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"],
+      [PASSWORD, (await hashBcrypt(PASSWORD, 4)).replace("$2b$", "$2y$")],
+      [
+        PASSWORD,
+        `$scrypt$ln=10,r=8,p=1$${b64(salt)}$${b64(scryptSync(PASSWORD, salt, 32, { N: 1024, r: 8, p: 1 }))}`,
+      ],
+      [PASSWORD, `$pbkdf2-sha512$1000$${ab64(salt)}$${ab64(pbkdf2Sync(PASSWORD, salt, 1000, 64, "sha512"))}`],
+      [PASSWORD, `$pbkdf2-sha256$1000$${ab64(salt)}$${ab64(sha256)}`],
+      [PASSWORD, `pbkdf2_sha256$1000$${salt.toString()}$${sha256.toString("base64")}`],
+      [PASSWORD, await hashArgon2(PASSWORD, { memoryCost: 8192, timeCost: 1, algorithm: 1 })],
+      [PASSWORD, await hashArgon2(PASSWORD, { memoryCost: 8192, timeCost: 1, algorithm: 0 })],
+      [PASSWORD, await hashArgon2(PASSWORD, { memoryCost: 8192, timeCost: 1, version: 0 })],
+    ];
+    const passwords = createPasswords(RULES);
+    for (const [password, hash] of known) {
+      expect([hash, await passwords.verify(hash, password)]).toEqual([hash, true]);
+      expect([hash, await passwords.verify(hash, `${password}x`)]).toEqual([hash, false]);
+    }
+  });
+
+  it("are refused when they are none, when their digest is short, and when their cost is absurd", () => {
+    const digest = Buffer.alloc(32).toString("base64");
+    const argon2 = "c29tZXNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    for (const hash of [
+      "",
+      "password",
+      "5f4dcc3b5aa765d61d8327deb882cf99",
+      "$1$salt$hash",
+      "$2x$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+      "$2b$16$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+      "$2b$03$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
+      "$2b$05$short",
+      `$argon2id$v=19$m=4294967295,t=1,p=1$${argon2}`,
+      `$argon2id$v=19$m=1048576,t=99,p=1$${argon2}`,
+      `$argon2id$v=19$m=65536,t=1,p=255$${argon2}`,
+      `$argon2id$v=19$m=65536,t=1,p=1$c29tZXNhbHQ$AAAA`,
+      "$argon2id$garbage",
+      `$scrypt$ln=30,r=8,p=1$c2FsdA$${digest}`,
+      `$scrypt$ln=16,r=999,p=1$c2FsdA$${digest}`,
+      `$scrypt$ln=20,r=8,p=16$c2FsdA$${digest}`,
+      `$scrypt$ln=0,r=8,p=1$c2FsdA$${digest}`,
+      "$scrypt$ln=10,r=8,p=1$c2FsdA$AAAA",
+      `$pbkdf2-sha256$10000001$c2FsdA$${digest}`,
+      `$pbkdf2-sha256$0$c2FsdA$${digest}`,
+      `$pbkdf2-md5$1000$c2FsdA$${digest}`,
+      "$pbkdf2-sha256$1000$c2FsdA$AAAA",
+      `pbkdf2_sha256$1000$salt$${"A".repeat(2000)}`,
+    ]) {
+      expect([hash, readForeignHash(hash)]).toEqual([hash, undefined]);
+    }
+    expect(readForeignHash(`$argon2id$v=19$m=65536,t=3,p=4$${argon2}`)?.algorithm).toBe("argon2");
+    expect(readForeignHash(`$scrypt$ln=17,r=8,p=1$c2FsdA$${digest}`)?.algorithm).toBe("scrypt");
+    expect(readForeignHash(`$pbkdf2-sha256$1200000$c2FsdA$${digest}`)?.algorithm).toBe("pbkdf2");
+  });
+});
+
+describe("heavy work", () => {
+  it("runs no more at once than allowed, those first who wait at a form, and refuses when too many do", async () => {
+    const queue = createWorkQueue(2, 3);
+    const order: string[] = [];
+    const gates: (() => void)[] = [];
+    let running = 0;
+    const work = (name: string) => async (): Promise<void> => {
+      running += 1;
+      expect(running).toBeLessThanOrEqual(2);
+      order.push(name);
+      await new Promise<void>((resolve) => void gates.push(resolve));
+      running -= 1;
+    };
+    const patient = ["p1", "p2", "p3"].map((name) => queue("patient", work(name)));
+    const urgent = ["u1", "u2", "u3"].map((name) => queue("urgent", work(name)));
+    expect(await codeOf(queue("urgent", work("u4")))).toBe("storage_unavailable");
+    while (order.length < 6 || gates.length > 0) {
+      gates.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await Promise.all([...patient, ...urgent]);
+    expect(order).toEqual(["p1", "p2", "u1", "u2", "u3", "p3"]);
+    expect(await codeOf(queue("urgent", () => Promise.reject(new TypeError("x"))))).toBe("TypeError x");
+    expect(await queue("urgent", async () => "free again")).toBe("free again");
+  });
+});
+
+describe("signing in with a password", () => {
+  let world: World;
+  beforeEach(async () => {
+    world = await openWorld();
+  });
+  afterEach(() => world.storage.close());
+
+  it("does the same work for a wrong password, an unknown name and an account without a password", async () => {
+    await world.accounts.create({ email: "with@example.com", username: "with", password: PASSWORD });
+    await world.accounts.create({ email: "without@example.com" });
+    const before = { ...world.counts };
+    expect((await world.accounts.authenticate("WITH", "wrong password")).ok).toBe(false);
+    expect(world.counts).toEqual({ ...before, verify: before.verify + 1 });
+    for (const login of ["nobody", "without@example.com", "", "\0", "\ud800", "x".repeat(100_000)]) {
+      expect((await world.accounts.authenticate(login, PASSWORD)).ok).toBe(false);
+    }
+    expect(world.counts).toEqual({ ...before, verify: before.verify + 1, verifyNothing: 6 });
+    expect((await world.accounts.authenticate("with@EXAMPLE.com", PASSWORD)).ok).toBe(true);
+  });
+
+  it("computes a hash for nobody just as for somebody, and for an endless password none at all", async () => {
+    const passwords = createPasswords({ ...RULES, parallel: 1 });
+    const hash = await passwords.hash(PASSWORD);
+    // While a comparison with nothing holds the only place, the next one waits for it: it does work.
+    const order: string[] = [];
+    const nothing = passwords.verify(null, PASSWORD).then((ok) => order.push(`nothing ${ok}`));
+    const known = passwords.verify(hash, PASSWORD).then((ok) => order.push(`known ${ok}`));
+    const endless = [null, hash].map((each) =>
+      passwords.verify(each, "a".repeat(129)).then((ok) => order.push(`endless ${ok}`)),
+    );
+    await Promise.all([nothing, known, ...endless]);
+    expect(order).toEqual(["endless false", "endless false", "nothing false", "known true"]);
+  });
+
+  it("counts failures under the account, or under the name where there is none, and the two never meet", async () => {
+    const { sub } = await world.accounts.create({
+      email: "ada@example.com",
+      username: "Ada",
+      password: PASSWORD,
+    });
+    expect(await world.accounts.accountKey("ADA")).toBe(`sub ${sub}`);
+    expect(await world.accounts.accountKey("ada@example.com")).toBe(`sub ${sub}`);
+    expect(await world.accounts.accountKey(sub)).toBe(`name ${sub}`);
+    expect(await world.accounts.accountKey("Ｎobody")).toBe("name nobody");
+    expect((await world.accounts.authenticate("ada", "x")).key).toBe(`sub ${sub}`);
+    expect((await world.accounts.authenticate("ada", PASSWORD)).record?.sub).toBe(sub);
+  });
+
+  it("replaces an imported hash at the first success, and nothing else changes [D-ACCOUNT-10]", async () => {
+    const password_hash = await hashBcrypt(PASSWORD, 4);
+    const { sub } = await world.accounts.import({ email: "a@b", password_hash });
+    const before = await world.accounts.record(sub);
+    await world.accounts.authenticate("a@b", "wrong");
+    await world.accounts.settled();
+    expect(await world.accounts.record(sub)).toEqual(before);
+    world.clock.seconds += 100;
+    expect((await world.accounts.authenticate("a@b", PASSWORD)).ok).toBe(true);
+    await world.accounts.settled();
+    const after = await world.accounts.record(sub);
+    expect(after?.password_hash).toMatch(/^\$argon2id\$/);
+    expect(after).toEqual({ ...before, password_hash: after?.password_hash, version: 2 });
+    expect(await world.accounts.verifyPassword(sub, PASSWORD)).toBe(true);
+    await world.accounts.settled();
+    expect((await world.accounts.record(sub))?.version).toBe(2);
+  });
+
+  it("does not undo a password change that happens meanwhile, and is not hurt when rehashing fails", async () => {
+    const { sub } = await world.accounts.import({
+      email: "a@b",
+      password_hash: await hashBcrypt(PASSWORD, 4),
+    });
+    const [signedIn] = await Promise.all([
+      world.accounts.authenticate("a@b", PASSWORD),
+      world.accounts.setPassword(sub, "another password"),
+    ]);
+    await world.accounts.settled();
+    expect(signedIn.record?.tokens_generation).not.toBe(
+      (await world.accounts.record(sub))?.tokens_generation,
+    );
+    expect(await world.accounts.verifyPassword(sub, "another password")).toBe(true);
+    expect(await world.accounts.verifyPassword(sub, PASSWORD)).toBe(false);
+
+    const broken = world.again({
+      rules: { ...RULES, passes: 3 },
+      storage: (storage) =>
+        withCommit(storage, async () => {
+          throw new StorageUnavailable("planted");
+        }),
+    });
+    expect(await broken.accounts.verifyPassword(sub, "another password")).toBe(true);
+    await broken.accounts.settled();
+    expect(broken.faults).toEqual([{ where: "rehash", code: "storage_unavailable" }]);
+  });
+});

@@ -1,0 +1,235 @@
+import type { NewDelivery } from "../../../adapters/deliveries.ts";
+import type { AccountChange, DirectoryStore } from "../../../adapters/directory.ts";
+import { openStorage } from "../../../adapters/open.ts";
+import type { Storage } from "../../../adapters/storage.ts";
+import type { PasswordRules } from "../../../config/configuration.ts";
+import type { SessionsEnded } from "../../../lib/domain/account-endings.ts";
+import { type AccountInternals, type Accounts, createAccounts } from "../../../lib/domain/accounts.ts";
+import { type ClientInternals, type Clients, createClients } from "../../../lib/domain/clients.ts";
+import { createDirectory, type Directory } from "../../../lib/domain/directory.ts";
+import { createPasswords, type Passwords } from "../../../lib/domain/passwords.ts";
+import type { ReceiverSettings } from "../../../lib/domain/receivers.ts";
+import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../../lib/events.ts";
+import { createSealer, type Sealer } from "../../../lib/sealing.ts";
+import { type NotificationBody, NOTIFICATION_TYPES } from "../../../notifier/plan.ts";
+
+export const RULES: PasswordRules = {
+  memory: 19_456,
+  passes: 2,
+  lanes: 1,
+  minLength: 8,
+  maxLength: 128,
+  parallel: 2,
+};
+
+export const RECEIVER: ReceiverSettings = {
+  url: "https://receiver.example/notify",
+  client_id: "receiver",
+  client_secret: "receiver secret",
+  types: NOTIFICATION_TYPES,
+};
+
+/** The clients of the {@link prepared} world: of the services "1" and "2". */
+export const CLIENTS: readonly string[] = ["one", "two"];
+
+/** 2026-01-01T00:00:00Z */
+export const START = 1_767_225_600;
+
+/** What the passwords were asked to compute, counted. */
+export interface Counts {
+  hash: number;
+  /** Comparisons with a hash. */
+  verify: number;
+  /** Comparisons with nothing, which must cost the same. */
+  verifyNothing: number;
+}
+
+/** The domain over a real storage in memory, with a clock that stands still until it is moved. */
+export interface World {
+  readonly storage: Storage;
+  readonly accounts: Accounts & AccountInternals;
+  readonly clients: Clients & ClientInternals;
+  readonly directory: Directory;
+  readonly sealer: Sealer;
+  readonly clock: { now(): number; seconds: number };
+  readonly counts: Counts;
+  readonly notified: NewDelivery[];
+  readonly ended: SessionsEnded[];
+  readonly changed: ServiceEvents["account.changed"][];
+  readonly faults: ServiceEvents["fault"][];
+  /** The domain again over the same storage: another process. */
+  again(changes?: Partial<Options>): World;
+  /** The bodies of all stored notifications, in order, with their receivers. */
+  bodies(): Promise<{ readonly receiver: string; readonly body: NotificationBody }[]>;
+}
+
+export interface Options {
+  readonly rules: PasswordRules;
+  readonly minSecretLength: number;
+  readonly onEnded: (ended: SessionsEnded) => void | Promise<void>;
+  readonly notify: (deliveries: readonly NewDelivery[]) => void;
+  readonly storage: (storage: Storage) => Storage;
+}
+
+export async function openWorld(options: Partial<Options> = {}): Promise<World> {
+  const clock = { seconds: START, now: () => clock.seconds * 1000 };
+  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
+  return build(storage, clock, options);
+}
+
+function build(opened: Storage, clock: World["clock"], options: Partial<Options>): World {
+  const storage = options.storage?.(opened) ?? opened;
+  const events = createEvents((error) => {
+    throw error;
+  });
+  const counts: Counts = { hash: 0, verify: 0, verifyNothing: 0 };
+  const notified: NewDelivery[] = [];
+  const ended: SessionsEnded[] = [];
+  const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const { directory, artifacts } = storage;
+  const accounts = createAccounts({
+    directory,
+    artifacts,
+    clock,
+    events,
+    sealer,
+    passwords: counted(createPasswords(options.rules ?? RULES), counts),
+    notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
+    onEnded: options.onEnded ?? ((each) => void ended.push(each)),
+  });
+  const clients = createClients({
+    directory,
+    artifacts,
+    clock,
+    events,
+    secretKey: Buffer.alloc(32, 9),
+    minSecretLength: options.minSecretLength ?? 16,
+    forgetConsents: (clientId) => accounts.forgetConsents(clientId),
+  });
+  return {
+    storage,
+    accounts,
+    clients,
+    directory: createDirectory({ directory, sealer }),
+    sealer,
+    clock,
+    counts,
+    notified,
+    ended,
+    changed: recorded(events, "account.changed"),
+    faults: recorded(events, "fault"),
+    again: (changes = {}) => build(opened, clock, { ...options, ...changes }),
+    async bodies() {
+      const deliveries = await storage.deliveries.list({ limit: 1000 });
+      return deliveries.map(({ id, receiver, payload }) => ({
+        receiver,
+        body: JSON.parse(sealer.open(`delivery ${id}`, payload)) as NotificationBody,
+      }));
+    },
+  };
+}
+
+function recorded<E extends "account.changed" | "fault">(
+  events: ServiceEmitter,
+  name: E,
+): ServiceEvents[E][] {
+  const list: ServiceEvents[E][] = [];
+  events.on(name, (argument) => void list.push(argument));
+  return list;
+}
+
+function counted(passwords: Passwords, counts: Counts): Passwords {
+  return {
+    ...passwords,
+    hash(password) {
+      counts.hash += 1;
+      return passwords.hash(password);
+    },
+    verify(hash, password) {
+      counts[hash === null ? "verifyNothing" : "verify"] += 1;
+      return passwords.verify(hash, password);
+    },
+  };
+}
+
+/** The storage with another behaviour of one call of its directory. */
+export function withCommit(
+  storage: Storage,
+  commitAccount: (change: AccountChange, commit: DirectoryStore["commitAccount"]) => Promise<void>,
+): Storage {
+  const { directory } = storage;
+  const commit = directory.commitAccount.bind(directory);
+  return {
+    ...storage,
+    directory: { ...directory, commitAccount: (change) => commitAccount(change, commit) },
+  };
+}
+
+/** Puts artifacts of an account into the storage: a session, and tokens at each of these clients. */
+export async function addArtifacts(
+  world: World,
+  accountId: string,
+  clientIds: readonly string[],
+): Promise<void> {
+  const expiresAt = (world.clock.seconds + 3600) * 1000;
+  const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId };
+  const tokens = clientIds.flatMap((clientId) =>
+    ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) => ({
+      model,
+      key: `${clientId}-${accountId}`,
+      payload: {},
+      expiresAt,
+      accountId,
+      clientId,
+    })),
+  );
+  await world.storage.artifacts.commit({
+    id: `batch-${accountId}-${clientIds.join("-")}`,
+    deadline: world.clock.now() + 60_000,
+    writes: [session, ...tokens].map((artifact) => ({ kind: "put", artifact }) as const),
+  });
+}
+
+/** Two services with a receiver and a client each; one account, assigned to both, with a session and tokens. */
+export async function prepared(world: World): Promise<string> {
+  const { directory, clients, accounts } = world;
+  for (const [index, client_id] of CLIENTS.entries()) {
+    const service = String(index + 1);
+    await directory.services.put(service, { name: client_id, receiver: RECEIVER });
+    await clients.register({ client_id, name: client_id, service, redirect_uris: ["https://c.example/cb"] });
+  }
+  const account = await accounts.import({ email: "ada@example.com", services: { "1": 11, "2": null } });
+  for (const client_id of CLIENTS) await accounts.rememberConsent(account.sub, client_id, ["profile"], []);
+  await addArtifacts(world, account.sub, CLIENTS);
+  return account.sub;
+}
+
+/** Which artifacts of the account are left: `session`, and the clients at which tokens are. */
+export async function leftArtifacts(
+  world: World,
+  accountId: string,
+  clientIds: readonly string[],
+): Promise<string[]> {
+  const left: string[] = [];
+  if ((await world.storage.artifacts.find("Session", `s-${accountId}`)) !== undefined) left.push("session");
+  for (const clientId of clientIds) {
+    const found = await Promise.all(
+      ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) =>
+        world.storage.artifacts.find(model, `${clientId}-${accountId}`),
+      ),
+    );
+    if (found.some((artifact) => artifact !== undefined)) left.push(clientId);
+  }
+  return left;
+}
+
+/** A code of the error with which the promise rejects; fails when it does not. */
+export async function codeOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise;
+  } catch (error) {
+    if (error instanceof TypeError) return `TypeError ${error.message}`;
+    return String((error as { readonly code?: unknown }).code);
+  }
+  throw new Error("it did not reject");
+}

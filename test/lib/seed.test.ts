@@ -1,0 +1,221 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { ConfigurationError } from "../../lib/errors.ts";
+import { applySeed, type Seed } from "../../lib/seed.ts";
+import { openWorld, type World } from "./domain/world.ts";
+
+const receiver = {
+  url: "http://127.0.0.1:4000/g",
+  client_id: "g",
+  client_secret: "s",
+  types: ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"],
+} as const;
+const SECRET = "news-secret-news-secret";
+
+const seed = {
+  portals: { main: { name: "Main portal", receiver: { ...receiver, types: ["DELETE_ACCOUNT"] } } },
+  groups: { media: { name: "Media", receiver } },
+  services: {
+    "1": { name: "News", group: "media" },
+    "2": { name: "Video", group: "media" },
+    "3": { name: "Shop", receiver },
+  },
+  clients: [
+    {
+      client_id: "news",
+      client_secret: SECRET,
+      redirect_uris: ["http://127.0.0.1:3001/callback"],
+      service: "1",
+      password_grant: true,
+    },
+  ],
+  accounts: [
+    {
+      email: "ada@example.com",
+      username: "ada",
+      password: "correct horse",
+      name: "Ada",
+      portal: "main",
+      services: { "1": 1102020202, "2": null },
+    },
+  ],
+} satisfies Seed;
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.storage.close());
+
+/** Everything that is stored, sealed texts and hashes included. */
+async function everything({ storage: { directory, deliveries } }: World): Promise<string> {
+  return JSON.stringify([
+    await directory.listAccounts({ limit: 1000 }),
+    await directory.listClients(),
+    ...(await Promise.all(
+      (["service", "group", "portal"] as const).map((kind) => directory.listEntries(kind)),
+    )),
+    await deliveries.list({ limit: 1000 }),
+    await directory.listAudit({ limit: 1000 }),
+  ]);
+}
+
+async function problemsOf(input: unknown): Promise<readonly string[]> {
+  try {
+    await applySeed(world, input as Seed);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("a seed", () => {
+  it("creates what it names; a client without a name is called like its service [D-RUN-2]", async () => {
+    await applySeed(world, seed);
+    expect(await world.accounts.findByLogin("ADA")).toMatchObject({
+      name: "Ada",
+      portal: "main",
+      services: { "1": 1102020202, "2": null },
+    });
+    expect((await world.accounts.authenticate("ada", "correct horse")).ok).toBe(true);
+    expect(await world.clients.find("news")).toMatchObject({
+      name: "News",
+      service: "1",
+      password_grant: true,
+    });
+    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
+    expect(await world.directory.services.find("2")).toMatchObject({ name: "Video", group: "media" });
+    expect(await world.bodies()).toEqual([]);
+    await applySeed(world, undefined);
+    await applySeed(world, {});
+  });
+
+  it("applied again changes nothing that is stored, to the letter [D-RUN-2]", async () => {
+    await applySeed(world, seed);
+    const before = await everything(world);
+    world.clock.seconds += 1000;
+    await applySeed(world, seed);
+    expect(await everything(world)).toBe(before);
+  });
+
+  it("brings directory and clients to its values, and leaves alone what it does not name [D-RUN-2]", async () => {
+    await world.directory.services.put("1", { name: "Old", receiver });
+    await world.directory.services.put("9", { name: "Other" });
+    const uris = ["https://old.example/cb"];
+    await world.clients.register({
+      client_id: "news",
+      client_secret: "another-secret-another",
+      name: "x",
+      service: "9",
+      redirect_uris: uris,
+      error_status: "standard",
+      backchannel_logout_uri: "https://old.example/bc",
+    });
+    await world.clients.register({ client_id: "other", name: "Other", service: "9", redirect_uris: uris });
+    await applySeed(world, seed);
+    expect(await world.directory.services.find("1")).toEqual({
+      key: "1",
+      name: "News",
+      group: "media",
+      receiver: null,
+    });
+    expect(await world.clients.find("news")).toMatchObject({
+      name: "News",
+      service: "1",
+      redirect_uris: ["http://127.0.0.1:3001/callback"],
+      error_status: "documented",
+      backchannel_logout_uri: null,
+      password_grant: true,
+    });
+    const record = await world.clients.record("news");
+    expect(
+      ["another-secret-another", SECRET].map((secret) => world.clients.secretMatches(record, secret)),
+    ).toEqual([false, true]);
+    expect(await world.clients.find("other")).toMatchObject({ name: "Other", service: "9" });
+    const clients = seed.clients.map((client) => ({ ...client, password_grant: false }));
+    await applySeed(world, { ...seed, clients });
+    expect((await world.clients.find("news"))?.password_grant).toBe(false);
+    await world.clients.disable("news");
+    await applySeed(world, seed);
+    expect((await world.clients.find("news"))?.disabled).toBe(true);
+  });
+
+  it("never touches an account that is there, by its address or by its username [D-RUN-2]", async () => {
+    for (const existing of [{ email: "ADA@example.com" }, { email: "else@example.com", username: "ADA" }]) {
+      const { sub } = await world.accounts.create({ ...existing, password: "my own password" });
+      const before = await world.accounts.record(sub);
+      await applySeed(world, seed);
+      expect(await world.accounts.record(sub)).toEqual(before);
+      expect(await world.accounts.list()).toHaveLength(1);
+      await world.accounts.delete(sub);
+    }
+    expect(await world.bodies()).toEqual([]);
+  });
+
+  it("is safe when many processes start at once [D-RUN-2]", async () => {
+    const processes = Array.from({ length: 8 }, () => world.again());
+    await Promise.all(processes.map((each) => applySeed(each, seed)));
+    expect([await world.accounts.list(), await world.clients.list()].map((list) => list.length)).toEqual([
+      1, 1,
+    ]);
+    expect((await world.accounts.findByLogin("ada"))?.services).toEqual({ "1": 1102020202, "2": null });
+    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
+    const before = await everything(world);
+    await applySeed(world, seed);
+    expect(await everything(world)).toBe(before);
+  });
+});
+
+describe("a wrong seed", () => {
+  it("is refused with all problems at once, each with its place, before anything is written", async () => {
+    const problems = await problemsOf({
+      portals: { "a b": { name: "P" } },
+      groups: [],
+      services: {
+        "1": { name: "", grup: "media", receiver: { ...receiver, url: "nowhere", types: ["DELETED"] } },
+        "2": { name: "ok" },
+      },
+      clients: [{ client_id: "news", redirect_uris: ["http://a.example/"], service: "1" }, "client"],
+      accounts: [{ email: "ada", password: "x", password_hash: "y", services: { "1": "7" } }],
+      users: [],
+    });
+    const places = problems.map((problem) => problem.slice(0, problem.indexOf(": ")));
+    expect(places.toSorted()).toEqual([
+      "config.seed",
+      "config.seed.accounts[0].email",
+      "config.seed.accounts[0].password_hash",
+      "config.seed.accounts[0].services.1",
+      "config.seed.clients[0].client_secret",
+      "config.seed.clients[0].redirect_uris[0]",
+      "config.seed.clients[1]",
+      "config.seed.groups",
+      "config.seed.portals[a name of 3 characters]",
+      "config.seed.services.1",
+      "config.seed.services.1.name",
+      "config.seed.services.1.receiver.types[0]",
+      "config.seed.services.1.receiver.url",
+    ]);
+    expect(problems).toContain("config.seed.services.1: unknown key grup; did you mean group?");
+    expect(problems).toContain("config.seed.clients[0].client_secret: is required");
+    expect(await world.directory.services.list()).toEqual([]);
+    for (const input of [null, "seed", 5, []])
+      expect(await problemsOf(input)).toEqual(["config.seed: must be an object"]);
+  });
+
+  it("says the place also for what only the service can find wrong", async () => {
+    const [client] = seed.clients;
+    expect(await problemsOf({ services: { "1": { name: "x", group: "nowhere" } } })).toEqual([
+      expect.stringMatching(/^config\.seed\.services\.1: .*nowhere/),
+    ]);
+    expect(await problemsOf({ clients: [{ ...client, service: "9" }] })).toEqual([
+      expect.stringMatching(/^config\.seed\.clients\[0\]: .*service.* is not known$/),
+    ]);
+    expect(await problemsOf({ accounts: [{ email: "a@b", password: "secret" }] })).toEqual([
+      "config.seed.accounts[0]: a password must have at least 8 characters",
+    ]);
+    world = world.again({ minSecretLength: 32 });
+    expect(await problemsOf({ services: seed.services, groups: seed.groups, clients: [client] })).toEqual([
+      "config.seed.clients[0]: client.client_secret: must have at least 32 characters",
+    ]);
+  });
+});
