@@ -27,8 +27,12 @@ const query: ResponseMode = (ctx, address, members) => {
 
 /** Another response mode with the members that the deployment sends. */
 function deployed(handler: ResponseMode): ResponseMode {
-  return (ctx, address, members) =>
-    handler(ctx, address, responseMembers(members, sentState(ctx), (ctx.state as ProtocolState).deployment));
+  return (ctx, address, members) => {
+    // An error is an answer to the client too: the page that carries it there is no error of its own.
+    ctx.status = 200;
+    const { deployment } = ctx.state as ProtocolState;
+    return handler(ctx, address, responseMembers(members, sentState(ctx), deployment));
+  };
 }
 
 const grantWrappers: Readonly<
