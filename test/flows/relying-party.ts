@@ -44,7 +44,7 @@ export async function send(address: string, init: RequestInit = {}): Promise<Ans
   const response = await fetch(address, { redirect: "manual", ...init });
   const text = await response.text();
   const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
-  const body = isJson ? (JSON.parse(text) as Record<string, unknown>) : {};
+  const body = isJson && text !== "" ? (JSON.parse(text) as Record<string, unknown>) : {};
   return { status: response.status, headers: response.headers, body, text };
 }
 

@@ -16,11 +16,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&lt;": "<",
   "&gt;": ">",
   "&#34;": '"',
+  "&quot;": '"',
   "&#39;": "'",
 };
 
 function decoded(text: string): string {
-  return text.replaceAll(/&(?:amp|lt|gt|#34|#39);/g, (entity) => ENTITIES[entity] ?? entity);
+  return text.replaceAll(/&(?:amp|lt|gt|quot|#34|#39);/g, (entity) => ENTITIES[entity] ?? entity);
 }
 
 /** Every start tag in order; end tags and the doctype are left out, a comment is a tag named `!--`. */

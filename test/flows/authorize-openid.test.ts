@@ -1,0 +1,232 @@
+import { createHash, randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import type { Browser } from "./browser.ts";
+import {
+  basic,
+  type Parameters,
+  type RelyingParty,
+  readTokens,
+  relyingParty,
+  send,
+} from "./relying-party.ts";
+import { ADA, BOB, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+
+let running: RunningService;
+let oauth2: RelyingParty;
+let openid: RelyingParty;
+let signedIn: Browser;
+
+beforeAll(async () => {
+  running = await startService();
+  oauth2 = relyingParty(running, "oauth2", NEWS);
+  openid = relyingParty(running, "openid", NEWS);
+  signedIn = openid.browser();
+  await openid.authorize(signedIn);
+});
+afterAll(() => running.close());
+
+async function redirected(address: string, browser: Browser = signedIn): Promise<URL> {
+  await browser.getOnly(address);
+  expect(browser.status).toBe(302);
+  return new URL(browser.headers.get("location") ?? "");
+}
+
+const codeOf = (location: URL): string => location.searchParams.get("code") ?? "";
+const all = (location: URL): Record<string, string> => Object.fromEntries(location.searchParams);
+
+/** Pushes a request; the answer of the endpoint. */
+function push(parameters: Parameters, client = NEWS) {
+  const form = { response_type: "code", redirect_uri: client.redirect_uris[0], ...parameters };
+  const sent = Object.entries(form).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return send(`${running.openid}/oauth2/par`, {
+    method: "POST",
+    headers: { authorization: basic(client) },
+    body: new URLSearchParams([["client_id", client.client_id], ...sent]),
+  });
+}
+
+describe("scope openid", () => {
+  it("is taken off on oauth2 and gives no ID token there or on the other deployment [D-DEPLOY-3, D-AUTHZ-7, AUTHZ-6, RES-ID-1]", async () => {
+    for (const party of [oauth2, openid]) {
+      const code = codeOf(await redirected(oauth2.authorizeUrl({ scope: "openid email", nonce: "n" })));
+      const tokens = readTokens(await party.exchange(code));
+      expect(tokens).not.toHaveProperty("id_token");
+      for (const other of [oauth2, openid]) {
+        expect(readTokens(await other.refresh(tokens.refresh_token))).not.toHaveProperty("id_token");
+      }
+      const asked = await openid.refresh(tokens.refresh_token, { scope: "openid" });
+      expect([asked.status, asked.body["id_token"]]).toEqual([400, undefined]);
+    }
+  });
+
+  it("gives no ID token at oauth2 for what was granted on openid, and goes on giving it on openid [D-DEPLOY-1, D-DEPLOY-3, TOKEN-CODE-7]", async () => {
+    const code = codeOf(await redirected(openid.authorizeUrl({ scope: "openid", nonce: "n" })));
+    const tokens = readTokens(await oauth2.exchange(code));
+    expect(tokens).not.toHaveProperty("id_token");
+    expect(readTokens(await oauth2.refresh(tokens.refresh_token))).not.toHaveProperty("id_token");
+    const { id_token = "" } = readTokens(await openid.refresh(tokens.refresh_token));
+    expect(decodeJwt(id_token)).toMatchObject({ iss: running.openid, sub: running.ada.sub });
+  });
+});
+
+describe("request, request_uri, registration and response_mode", () => {
+  it("are dropped on oauth2 [D-AUTHZ-5, D-AUTHZ-6]", async () => {
+    for (const parameters of [
+      { request: "x.y.z" },
+      { request_uri: "https://evil.example/request" },
+      { request_uri: "urn:ietf:params:oauth:request_uri:x" },
+      { registration: "{}" },
+      { response_mode: "fragment" },
+      { response_mode: "form_post" },
+      { response_mode: "nonsense" },
+    ]) {
+      const location = await redirected(oauth2.authorizeUrl({ ...parameters, state: "s" }));
+      expect([location.hash, Object.keys(all(location))]).toEqual(["", ["code", "state"]]);
+    }
+  });
+
+  it.each(["https://evil.example/request", "urn:ietf:params:oauth:request_uri:unknown", "x", ""])(
+    "a request_uri of %j is 400 on openid, whatever comes with it [D-AUTHZ-5]",
+    async (request_uri) => {
+      for (const more of [{}, { response_type: "token" }, { response_mode: "fragment" }]) {
+        const answer = await send(openid.authorizeUrl({ request_uri, ...more }));
+        expect([answer.status, answer.body["error"]]).toEqual([400, "invalid_request_uri"]);
+        expect(answer.headers.get("location")).toBeNull();
+      }
+    },
+  );
+
+  it("request and registration are refused on openid in the standard way [D-AUTHZ-5, D-AUTHZ-8]", async () => {
+    for (const [error, parameters] of [
+      ["request_not_supported", { request: "x.y.z" }],
+      ["registration_not_supported", { registration: "{}" }],
+    ] as const) {
+      const location = await redirected(openid.authorizeUrl({ ...parameters, state: "s" }));
+      expect(all(location)).toMatchObject({ error, state: "s" });
+    }
+  });
+
+  it("openid has the modes query and form_post and no other [D-AUTHZ-6]", async () => {
+    const inQuery = await redirected(openid.authorizeUrl({ response_mode: "query", state: "s" }));
+    expect(Object.keys(all(inQuery)).toSorted()).toEqual(["code", "iss", "state"]);
+    for (const response_mode of ["fragment", "jwt", "web_message", "nonsense"]) {
+      const location = await redirected(openid.authorizeUrl({ response_mode, state: "s" }));
+      expect(location.hash).toBe("");
+      expect(Object.keys(all(location)).toSorted()).toEqual(["error", "error_description", "iss", "state"]);
+    }
+  });
+
+  it("form_post brings the same members by POST, the state exactly, with a script that the policy names [D-AUTHZ-6, D-AUTHZ-10]", async () => {
+    for (const state of [`a b+"c"&<d>`, "", undefined]) {
+      await signedIn.get(openid.authorizeUrl({ response_mode: "form_post", state }));
+      expect(signedIn.status).toBe(200);
+      const form = signedIn.form();
+      expect([form.action.href, form.method]).toEqual([CALLBACK, "POST"]);
+      expect(Object.fromEntries(form.fields)).toEqual({
+        code: expect.any(String),
+        iss: running.openid,
+        ...(state === undefined ? {} : { state }),
+      });
+      const script = /<script>([\s\S]*?)<\/script>/.exec(signedIn.html)?.[1] ?? "";
+      const hash = createHash("sha256").update(script).digest("base64");
+      expect(signedIn.headers.get("content-security-policy")).toContain(`'sha256-${hash}'`);
+      const code = form.fields.find(([name]) => name === "code")?.[1] ?? "";
+      expect((await openid.exchange(code)).status).toBe(200);
+    }
+  });
+
+  it("form_post brings errors too, by a page that is no error [D-AUTHZ-6, D-AUTHZ-8]", async () => {
+    const browser = openid.browser();
+    await browser.get(openid.authorizeUrl({ response_mode: "form_post", prompt: "none", state: "s" }));
+    expect(browser.status).toBe(200);
+    const fields = Object.fromEntries(browser.form().fields);
+    expect(fields).toMatchObject({ error: "login_required", state: "s", iss: running.openid });
+  });
+});
+
+describe("pushed authorization requests", () => {
+  it("carry everything: the browser brings client_id and request_uri only [D-DEPLOY-4, D-AUTHZ-5]", async () => {
+    const verifier = randomBytes(32).toString("base64url");
+    const code_challenge = createHash("sha256").update(verifier).digest("base64url");
+    const pkce = { code_challenge, code_challenge_method: "S256" };
+    for (const browser of [signedIn, openid.browser()]) {
+      const pushed = await push({ scope: "openid", nonce: "n-1", state: "a b", ...pkce });
+      expect([pushed.status, pushed.body["expires_in"]]).toEqual([201, expect.any(Number)]);
+      const request_uri = String(pushed.body["request_uri"]);
+      const only = { response_type: undefined, redirect_uri: undefined, request_uri };
+      const location = await openid.authorize(browser, { ...only, state: "ignored" });
+      expect(location.href.startsWith(`${CALLBACK}?`)).toBe(true);
+      expect(location.searchParams.get("state")).toBe("a b");
+      expect((await openid.exchange(codeOf(location))).status).toBe(400);
+      const tokens = readTokens(await openid.exchange(codeOf(location), { code_verifier: verifier }));
+      expect(decodeJwt(tokens.id_token ?? "")).toMatchObject({ nonce: "n-1" });
+      const again = await send(openid.authorizeUrl(only));
+      expect([again.status, again.body["error"]]).toEqual([400, "invalid_request_uri"]);
+    }
+  });
+
+  it("belong to the client that pushed them [D-AUTHZ-5]", async () => {
+    const { body } = await push({});
+    const shop = relyingParty(running, "openid", SHOP);
+    const answer = await send(shop.authorizeUrl({ request_uri: String(body["request_uri"]) }));
+    expect([answer.status, answer.body["error"]]).toEqual([400, "invalid_request_uri"]);
+  });
+
+  it.each<[string, Parameters]>([
+    ["invalid_redirect_uri", { redirect_uri: "https://evil.example/" }],
+    ["invalid_request", { redirect_uri: undefined }],
+    ["invalid_request", { redirect_uri: "" }],
+    ["invalid_response_type", { response_type: "token" }],
+    ["invalid_response_type", { response_type: undefined }],
+    ["invalid_request_uri", { request_uri: "urn:ietf:params:oauth:request_uri:x" }],
+    ["invalid_request", { state: "x".repeat(4_097) }],
+    ["invalid_request", { prompt: "dance" }],
+  ])("are checked when they are pushed: %s for %j [D-AUTHZ-5]", async (error, parameters) => {
+    const { status, body } = await push(parameters);
+    expect([status, body["error"]]).toEqual([400, error]);
+  });
+
+  it("need the client's secret [D-DEPLOY-4, D-DEPLOY-8]", async () => {
+    const { status, body } = await push({}, { ...NEWS, client_secret: "wrong" });
+    expect([status, body["error"]]).toEqual([400, "invalid_client"]);
+  });
+});
+
+describe("prompt and max_age", () => {
+  it("prompt=none never shows a page: a code for whoever is signed in, else login_required [D-AUTHZ-8]", async () => {
+    for (const party of [oauth2, openid]) {
+      expect(codeOf(await redirected(party.authorizeUrl({ prompt: "none" })))).not.toBe("");
+      const location = await redirected(party.authorizeUrl({ prompt: "none", state: "s" }), party.browser());
+      expect(all(location)).toMatchObject({ error: "login_required", state: "s" });
+    }
+  });
+
+  it("prompt=login shows the form to somebody who is signed in; prompt=consent asks no first-party client's user [D-AUTHZ-15]", async () => {
+    for (const party of [oauth2, openid]) {
+      await signedIn.get(party.authorizeUrl({ prompt: "login" }));
+      expect([signedIn.status, signedIn.location]).toEqual([200, undefined]);
+      expect(codeOf(await redirected(party.authorizeUrl({ prompt: "consent" })))).not.toBe("");
+    }
+  });
+
+  it("max_age shows the form when the sign-in is older, and auth_time says when it was [D-DEPLOY-4]", async () => {
+    const browser = openid.browser();
+    const scope = { scope: "openid", max_age: "1000" };
+    const first = decodeJwt((await openid.tokens(scope, BOB, browser)).id_token ?? "");
+    const code = codeOf(await redirected(openid.authorizeUrl(scope), browser));
+    const second = decodeJwt(readTokens(await openid.exchange(code)).id_token ?? "");
+    expect(second["auth_time"]).toBe(first["auth_time"]);
+    await browser.get(openid.authorizeUrl({ ...scope, max_age: "0" }));
+    expect(browser.form("password").method).toBe("POST");
+    await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+    expect(codeOf(browser.location!)).not.toBe("");
+    await browser.get(openid.authorizeUrl({ ...scope, max_age: "0", prompt: "none" }));
+    expect(browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+
+  it("login_hint fills in the form and signs nobody in [AUTHZ-9]", async () => {
+    const browser = await openid.browser().get(openid.authorizeUrl({ login_hint: ADA.email }));
+    expect(browser.form("password").fields).toContainEqual(["username", ADA.email]);
+  });
+});

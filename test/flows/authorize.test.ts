@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Browser } from "./browser.ts";
+import { type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import { ADA, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+const HTML = { accept: "text/html" };
+
+let running: RunningService;
+/** The client at both deployments. */
+let news: Record<(typeof KINDS)[number], RelyingParty>;
+/** A browser in which Ada is signed in. */
+let signedIn: Browser;
+
+beforeAll(async () => {
+  running = await startService();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+  signedIn = news.oauth2.browser();
+  await news.oauth2.authorize(signedIn);
+});
+afterAll(() => running.close());
+
+/** `Location` character by character, as the signed-in browser gets it. */
+async function redirected(address: string): Promise<string> {
+  await signedIn.getOnly(address);
+  expect(signedIn.status).toBe(302);
+  return signedIn.headers.get("location") ?? "";
+}
+
+/** Names and values of the query, decoded as strict decoders do it. */
+function members(location: string): Record<string, string> {
+  const pairs = (location.split("?")[1] ?? "").split("&").map((pair) => pair.split("="));
+  return Object.fromEntries(pairs.map(([name = "", value = ""]) => [name, decodeURIComponent(value)]));
+}
+
+describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
+  it("shows a login form first and then redirects; whoever is signed in is redirected directly [INTRO-2, EP-3, EP-8, AUTHZ-8, AUTHZ-9, AUTHZ-10, AUTH-1, D-AUTHZ-9, D-DEPLOY-12]", async () => {
+    const browser = news[kind].browser();
+    await browser.get(news[kind].authorizeUrl({ state: "s" }));
+    expect(browser.status).toBe(200);
+    expect(browser.url.href).toContain(`${news[kind].base}/interaction/`);
+    const { username, password } = ADA;
+    await browser.submit(browser.form("password"), { username, password });
+    expect(browser.visits.map(({ method, status }) => [method, status])).toEqual([
+      ["POST", 303],
+      ["GET", 302],
+    ]);
+    const first = members(browser.headers.get("location") ?? "");
+    await browser.get(news[kind].authorizeUrl({ state: "s" }));
+    expect(browser.visits.map(({ status }) => status)).toEqual([302]);
+    const second = members(browser.headers.get("location") ?? "");
+    expect(first).toEqual({ ...second, code: expect.any(String) });
+    expect(first["code"]).not.toBe(second["code"]);
+  });
+
+  it("answers with exactly code and state, and on openid iss [AUTHZ-10, D-DEPLOY-3, D-DEPLOY-4]", async () => {
+    const iss = kind === "openid" ? { iss: running.openid } : {};
+    const without = await redirected(news[kind].authorizeUrl());
+    expect(without.startsWith(`${CALLBACK}?`)).toBe(true);
+    expect(members(without)).toEqual({ code: expect.any(String), ...iss });
+    const withState = await redirected(news[kind].authorizeUrl({ state: "xyz" }));
+    expect(members(withState)).toEqual({ code: expect.any(String), state: "xyz", ...iss });
+    expect(signedIn.headers.get("cache-control")).toBe("no-store");
+  });
+
+  it.each([
+    "",
+    " ",
+    "a b",
+    "a+b",
+    "100%",
+    "%41",
+    `"double" & 'single'`,
+    "<a=b&c;d#e?/>",
+    "žluťoučký 🐎 日本",
+    "line\r\nbreak",
+    "x".repeat(4_096),
+    "é".repeat(2_048),
+  ])("echoes the state %j exactly [AUTHZ-5, D-AUTHZ-10]", async (state) => {
+    const location = await redirected(news[kind].authorizeUrl({ state }));
+    expect(members(location)["state"]).toBe(state);
+    expect(location).not.toContain("+");
+    const browser = news[kind].browser();
+    await news[kind].authorize(browser, { state });
+    expect(members(browser.headers.get("location") ?? "")["state"]).toBe(state);
+  });
+
+  it("sends a space of the state back as %20, however it came [D-AUTHZ-10]", async () => {
+    for (const sent of ["a+b", "a%20b"]) {
+      const location = await redirected(`${news[kind].authorizeUrl()}&state=${sent}`);
+      expect(location).toMatch(/[?&]state=a%20b(?:&|$)/);
+    }
+  });
+
+  it("refuses a state of more than 4,096 bytes [D-AUTHZ-10]", async () => {
+    for (const state of ["x".repeat(4_097), `${"é".repeat(2_048)}x`]) {
+      const { status, body, headers } = await send(news[kind].authorizeUrl({ state }));
+      expect([status, body["error"], headers.get("location")]).toEqual([400, "invalid_request", null]);
+    }
+  });
+
+  const refusals: [what: string, change: Parameters, raw: string, error: string][] = [
+    ["no client_id", { client_id: undefined }, "", "invalid_request"],
+    ["an empty client_id", { client_id: "" }, "", "invalid_request"],
+    ["client_id twice", {}, "&client_id=news", "invalid_request"],
+    ["an unknown client_id", { client_id: "nobody" }, "", "invalid_client"],
+    ["a client_id in other case", { client_id: "News" }, "", "invalid_client"],
+    ["redirect_uri twice", {}, `&redirect_uri=${encodeURIComponent(CALLBACK)}`, "invalid_request"],
+    ["an empty redirect_uri", { redirect_uri: "" }, "", "invalid_request"],
+    ["another address", { redirect_uri: "https://evil.example/" }, "", "invalid_redirect_uri"],
+    ["a slash more", { redirect_uri: `${CALLBACK}/` }, "", "invalid_redirect_uri"],
+    ["another query", { redirect_uri: `${CALLBACK}?a=1` }, "", "invalid_redirect_uri"],
+    ["a fragment", { redirect_uri: `${CALLBACK}#a` }, "", "invalid_redirect_uri"],
+    ["another case", { redirect_uri: CALLBACK.toUpperCase() }, "", "invalid_redirect_uri"],
+    ["another port", { redirect_uri: CALLBACK.replace("4000", "4001") }, "", "invalid_redirect_uri"],
+    ["the same address written otherwise", { redirect_uri: `${CALLBACK}?` }, "", "invalid_redirect_uri"],
+    ["dots", { redirect_uri: "http://127.0.0.1:4000/x/../callback" }, "", "invalid_redirect_uri"],
+    ["another client's address", { redirect_uri: SHOP.redirect_uris[0] }, "", "invalid_redirect_uri"],
+    ["half an escape", {}, "&state=%", "invalid_request"],
+    ["no escape", {}, "&state=%zz", "invalid_request"],
+    ["bytes that are not UTF-8", {}, "&state=%ff", "invalid_request"],
+    ["an overlong NUL", {}, "&state=%c0%80", "invalid_request"],
+    ["NUL", {}, "&state=a%00b", "invalid_request"],
+    ["NUL in a parameter nobody knows", {}, "&x=%00", "invalid_request"],
+    ["a broken escape in a name", {}, "&%=x", "invalid_request"],
+  ];
+  it.each(refusals)(
+    "answers 400 to %s, as JSON or as a page, and never redirects [RES-CLIENT-3, AUTHZ-1, AUTHZ-3, AUTH-7, ERR-1, ERR-2, ERR-3, D-AUTHZ-1, D-AUTHZ-2, D-AUTHZ-3, D-AUTHZ-11, D-AUTHZ-14]",
+    async (_what, change, raw, error) => {
+      const address = `${news[kind].authorizeUrl({ state: raw.includes("state") ? undefined : "s", ...change })}${raw}`;
+      for (const headers of [{}, HTML, { accept: "application/json" }]) {
+        const answer = await send(address, { headers });
+        const asked = new Headers(headers).get("accept") === "text/html" ? "text/html" : "application/json";
+        expect(answer.headers.get("content-type")).toContain(asked);
+        expect([answer.status, answer.headers.get("location")]).toEqual([400, null]);
+        expect(answer.headers.getSetCookie()).toEqual([]);
+        expect(answer.headers.get("cache-control")).toBe("no-store");
+        if (asked === "text/html") expect(answer.text).toContain(`<code>${error}</code>`);
+        else expect(answer.body).toEqual({ error, error_description: expect.any(String) });
+      }
+    },
+  );
+
+  it("refuses a disabled client like an unknown one [D-AUTHZ-1]", async () => {
+    const client = { ...NEWS, client_id: `disabled-${kind}` };
+    await running.service.clients.register(client);
+    const address = news[kind].authorizeUrl({ client_id: client.client_id });
+    await redirected(address);
+    await running.service.clients.disable(client.client_id);
+    const { status, body } = await send(address);
+    expect([status, body["error"]]).toEqual([400, "invalid_client"]);
+  });
+
+  it("takes redirect_uri as optional on oauth2 only, and then the first registered address [AUTHZ-3, AUTHZ-4, D-AUTHZ-2]", async () => {
+    const shop = relyingParty(running, kind, SHOP);
+    const [first = "", second = ""] = SHOP.redirect_uris;
+    const address = shop.authorizeUrl({ redirect_uri: undefined });
+    if (kind === "openid") {
+      const { status, body } = await send(address);
+      expect([status, body["error"]]).toEqual([400, "invalid_request"]);
+    } else {
+      expect((await redirected(address)).startsWith(`${first}?code=`)).toBe(true);
+    }
+    const other = await redirected(shop.authorizeUrl({ redirect_uri: second, state: "s" }));
+    expect(other.startsWith(`${second}&code=`)).toBe(true);
+    expect(members(other)).toMatchObject({ second: "1", code: expect.any(String), state: "s" });
+  });
+
+  const types = ["token", "id_token", "none", "code token", "code id_token", "Code", " code", "code ", ""];
+  it.each([...types, undefined])(
+    "answers a response_type of %j with invalid_response_type, in the query [AUTHZ-2, ERR-4, D-AUTHZ-4]",
+    async (response_type) => {
+      for (const response_mode of [undefined, "fragment", "form_post", "query"]) {
+        const parameters = { response_type, response_mode, scope: "openid", nonce: "n" };
+        const with_ = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
+        expect(with_).toBe(`${CALLBACK}?error=invalid_response_type&state=a%20b`);
+        const without = await redirected(news[kind].authorizeUrl(parameters));
+        expect(without).toBe(`${CALLBACK}?error=invalid_response_type`);
+      }
+    },
+  );
+
+  it("answers a repeated response_type in the same way, also to a browser that is not signed in [D-AUTHZ-4]", async () => {
+    const { status, headers } = await send(`${news[kind].authorizeUrl()}&response_type=code`);
+    expect([status, headers.get("location")]).toEqual([302, `${CALLBACK}?error=invalid_response_type`]);
+  });
+
+  it.each([undefined, "", "unknown", "unknown other", "email", "profile"])(
+    "takes a scope of %j [AUTHZ-6, D-AUTHZ-12]",
+    async (scope) => {
+      const { status } = await news[kind].exchange(await news[kind].code({ scope }));
+      expect(status).toBe(200);
+    },
+  );
+
+  it("ignores what asks for OpenID Connect without the scope openid [D-AUTHZ-13]", async () => {
+    const asked = { nonce: "n", max_age: "0", acr_values: "x", claims: '{"id_token":{"email":null}}' };
+    const location = await redirected(news[kind].authorizeUrl(asked));
+    const { body } = await news[kind].exchange(members(location)["code"] ?? "");
+    expect(Object.keys(body)).toEqual(["access_token", "token_type", "expires_in", "refresh_token"]);
+  });
+
+  const faults: [error: string, parameters: Parameters][] = [
+    ["invalid_request", { prompt: "dance" }],
+    ["invalid_request", { prompt: "none login" }],
+    ["invalid_request", { code_challenge: "x".repeat(43), code_challenge_method: "plain" }],
+    ["invalid_request", { code_challenge: "short", code_challenge_method: "S256" }],
+    ["invalid_request", { code_challenge_method: "S256" }],
+    ["invalid_scope", { scope: "a\u007f" }],
+  ];
+  it.each(faults)("tells other faults by redirect: %s for %j [D-AUTHZ-8]", async (error, parameters) => {
+    const location = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
+    const iss = kind === "openid" ? { iss: running.openid } : {};
+    expect(members(location)).toEqual({
+      error,
+      error_description: expect.any(String),
+      state: "a b",
+      ...iss,
+    });
+  });
+
+  it("does not answer other methods and other paths [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
+    for (const method of ["POST", "HEAD", "OPTIONS", "PUT", "DELETE"]) {
+      const { status, headers, body } = await send(news[kind].authorizeUrl(), { method });
+      expect([status, headers.get("allow"), headers.get("location")]).toEqual([405, "GET", null]);
+      if (method !== "HEAD") expect(body).toMatchObject({ error: "invalid_request" });
+    }
+    for (const path of ["/oauth2/authorize/", "/OAuth2/authorize", "/oauth2//authorize", "/oauth2"]) {
+      expect((await send(`${news[kind].base}${path}?client_id=news`)).status).toBe(404);
+    }
+  });
+});
