@@ -8,6 +8,8 @@ interface HeaderTarget {
 export interface PageSecurity {
   /** The CSP source of the page's one style block, as `sha256-…` in Base64; left out: no style at all. */
   readonly styleHash?: string;
+  /** A script of oidc-provider's own: it adds its hash to a `script-src` that it finds. Default `false`. */
+  readonly libraryScript?: boolean;
   /** The deployment is on https: the browser is told to stay there. */
   readonly secure: boolean;
 }
@@ -20,8 +22,11 @@ const STAY_ON_HTTPS = 31_536_000;
  * and, on https, Strict-Transport-Security. Set it before oidc-provider renders: it adds the hash of its own
  * auto-submitting script to a `script-src` that it finds.
  */
-export function securityHeaders(ctx: HeaderTarget, { styleHash, secure }: PageSecurity): void {
-  ctx.set("Content-Security-Policy", policy(styleHash));
+export function securityHeaders(
+  ctx: HeaderTarget,
+  { styleHash, libraryScript = false, secure }: PageSecurity,
+): void {
+  ctx.set("Content-Security-Policy", policy(styleHash, libraryScript));
   ctx.set("X-Content-Type-Options", "nosniff");
   ctx.set("Referrer-Policy", "no-referrer");
   ctx.set("X-Frame-Options", "DENY");
@@ -31,10 +36,11 @@ export function securityHeaders(ctx: HeaderTarget, { styleHash, secure }: PageSe
 }
 
 /** No form-action: browsers apply it to the redirects after a submitted form, which lead to the client. */
-function policy(styleHash: string | undefined): string {
+function policy(styleHash: string | undefined, libraryScript: boolean): string {
   return [
     "default-src 'none'",
-    "script-src 'none'",
+    // An empty list allows nothing either, and takes a hash; beside 'none' browsers complain of one.
+    libraryScript ? "script-src" : "script-src 'none'",
     `style-src ${styleHash === undefined ? "'none'" : `'${styleHash}'`}`,
     "img-src 'self' data:",
     "base-uri 'none'",

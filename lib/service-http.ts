@@ -125,7 +125,7 @@ function answerPages(pages: Pages): AnswerPages {
     unavailable,
     security(ctx) {
       const { secure } = (ctx.state as { deployment: Deployment }).deployment;
-      securityHeaders(ctx, { styleHash: pages.styleHash, secure });
+      securityHeaders(ctx, { styleHash: pages.styleHash, secure, libraryScript: true });
     },
   };
 }

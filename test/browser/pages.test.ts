@@ -1,0 +1,209 @@
+/** The pages in a real browser, with and without JavaScript, and what axe says of them. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import AxeBuilder from "@axe-core/playwright";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { ADA, BOB, type RunningService, startService } from "../flows/running-service.ts";
+
+/** Where test/machine.mjs puts it. */
+const CHROMIUM = "/usr/bin/chromium";
+
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+let browser: Browser;
+let running: RunningService;
+let client: Server;
+let callback: string;
+const contexts: BrowserContext[] = [];
+const problems: string[] = [];
+
+beforeAll(async () => {
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+  client = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => (body += String(chunk)));
+    request.on("end", () => {
+      response.setHeader("content-type", "text/html");
+      response.end(
+        `<!doctype html><title>Client</title><p id="got">${request.method} ${encodeURI(body)}</p>`,
+      );
+    });
+  });
+  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
+  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
+  running = await startService();
+  const { clients } = running.service;
+  await clients.update("news", { redirect_uris: [callback] });
+  await clients.update("partner", { redirect_uris: [callback] });
+});
+
+afterEach(async () => {
+  for (const context of contexts.splice(0)) await context.close();
+  expect(problems.splice(0)).toEqual([]);
+});
+
+afterAll(async () => {
+  await browser?.close();
+  client?.close();
+  client?.closeAllConnections();
+  await running?.close();
+});
+
+/** A page of a fresh browser; what its console complains of fails the test. */
+async function newPage(options: { readonly javaScriptEnabled?: boolean } = {}): Promise<Page> {
+  const context = await browser.newContext({ locale: "en-GB", ...options });
+  contexts.push(context);
+  const page = await context.newPage();
+  page.on("console", (message) => {
+    if (/Content.Security.Policy|Refused/i.test(message.text())) problems.push(message.text());
+  });
+  page.on("pageerror", (error) => problems.push(error.message));
+  return page;
+}
+
+function authorize(base: string, parameters: Record<string, string> = {}): string {
+  const query = {
+    client_id: "news",
+    response_type: "code",
+    redirect_uri: callback,
+    state: "s 1",
+    ...parameters,
+  };
+  return `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
+}
+
+async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {
+  await page.getByLabel(/user ?name|e-mail/i).fill(account.username);
+  await page.getByLabel(/password/i).fill(account.password);
+  await page.getByRole("button").click();
+}
+
+async function violations(page: Page): Promise<string[]> {
+  const { violations: found } = await new AxeBuilder({ page }).analyze();
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}
+
+describe.each([
+  ["with JavaScript", true],
+  ["without JavaScript", false],
+])("a browser %s", (_name, javaScriptEnabled) => {
+  it("shows a login form, then goes on to the client with code and state [AUTHZ-2]", async () => {
+    const page = await newPage({ javaScriptEnabled });
+    await page.goto(authorize(running.oauth2));
+    expect(await page.getByRole("button").count()).toBe(1);
+    await signIn(page, ADA);
+    await page.waitForURL(`${callback}?**`);
+    const query = new URL(page.url()).searchParams;
+    expect([...query.keys()]).toEqual(["code", "state"]);
+    expect(query.get("state")).toBe("s 1");
+    await page.goto(authorize(running.openid, { scope: "openid" }));
+    expect(page.url().startsWith(callback)).toBe(true);
+  });
+
+  it("shows the same page for a wrong password and an unknown user", async () => {
+    const page = await newPage({ javaScriptEnabled });
+    const texts: string[] = [];
+    for (const username of [BOB.username, "nobody"]) {
+      await page.goto(authorize(running.oauth2));
+      await signIn(page, { username, password: "wrong password" });
+      texts.push((await page.locator("main").innerText()).replace(username, "NAME"));
+      await expect(page.getByLabel(/password/i).inputValue()).resolves.toBe("");
+    }
+    expect(texts[0]).toBe(texts[1]);
+    await expect(page.getByRole("alert").count()).resolves.toBe(1);
+  });
+
+  it("asks before a third-party client reads the account, and takes no for an answer", async () => {
+    const page = await newPage({ javaScriptEnabled });
+    await page.goto(authorize(running.oauth2, { client_id: "partner" }));
+    await signIn(page, BOB);
+    await expect(page.locator("main").innerText()).resolves.toContain("Partner");
+    await page.getByRole("button", { name: /don.t|deny|no|refuse|cancel/i }).click();
+    await page.waitForURL(`${callback}?**`);
+    expect(new URL(page.url()).searchParams.get("error")).toBe("access_denied");
+  });
+
+  it("signs out after a question", async () => {
+    const page = await newPage({ javaScriptEnabled });
+    await page.goto(authorize(running.oauth2));
+    await signIn(page, ADA);
+    await page.waitForURL(`${callback}?**`);
+    await page.goto(`${running.openid}/oauth2/logout`);
+    await page.locator('button[name="logout"]').click();
+    await page.waitForURL(/logout\/success/);
+    await page.goto(authorize(running.oauth2));
+    await expect(page.getByLabel(/password/i).count()).resolves.toBe(1);
+  });
+
+  it("signs in as somebody else in place of who is signed in", async () => {
+    const page = await newPage({ javaScriptEnabled });
+    await page.goto(authorize(running.oauth2));
+    await signIn(page, ADA);
+    await page.waitForURL(`${callback}?**`);
+    await page.goto(authorize(running.oauth2, { prompt: "login" }));
+    await signIn(page, BOB);
+    // The step between the two is a form that sends itself; without JavaScript it has a button.
+    if (!javaScriptEnabled) await page.locator("noscript button, button").first().click();
+    await page.waitForURL(`${callback}?**`);
+    expect(new URL(page.url()).searchParams.get("code")).toMatch(/^[\w-]{43}$/);
+  });
+});
+
+describe("the pages", () => {
+  it.each(["light", "dark"] as const)("have nothing that axe complains of (%s)", async (colorScheme) => {
+    const page = await newPage();
+    await page.emulateMedia({ colorScheme });
+    await page.goto(authorize(running.oauth2));
+    await expect(violations(page)).resolves.toEqual([]);
+    await signIn(page, { username: "ada", password: "wrong password" });
+    await expect(violations(page)).resolves.toEqual([]);
+    await page.goto(authorize(running.oauth2, { client_id: "partner" }));
+    await signIn(page, ADA);
+    await expect(violations(page)).resolves.toEqual([]);
+    await page.goto(`${running.openid}/oauth2/logout`);
+    await expect(violations(page)).resolves.toEqual([]);
+    await page.goto(authorize(running.oauth2, { client_id: "nobody" }));
+    await expect(violations(page)).resolves.toEqual([]);
+    await page.goto(`${running.oauth2}/interaction/unknown`);
+    await expect(violations(page)).resolves.toEqual([]);
+  });
+
+  it("load nothing from anywhere else", async () => {
+    const page = await newPage();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).origin));
+    await page.goto(authorize(running.oauth2));
+    expect(new Set(asked.filter((origin) => origin !== "null"))).toEqual(new Set([running.origin]));
+  });
+
+  it("send the answer by form post where the client asks for it", async () => {
+    const page = await newPage();
+    await page.goto(authorize(running.openid, { scope: "openid", response_mode: "form_post" }));
+    await signIn(page, ADA);
+    await page.waitForURL(callback);
+    await expect(page.locator("#got").innerText()).resolves.toMatch(/^POST code=[\w-]{43}&state=s\+1&iss=/);
+  });
+
+  it("fit a narrow screen and the keyboard", async () => {
+    const page = await newPage();
+    await page.setViewportSize({ width: 320, height: 640 });
+    await page.goto(authorize(running.oauth2));
+    const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    await expect(page.evaluate(overflow)).resolves.toBe(0);
+    await page.getByLabel(/user ?name|e-mail/i).focus();
+    await page.keyboard.type(ADA.username);
+    await page.keyboard.press("Tab");
+    await page.keyboard.type(ADA.password);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${callback}?**`);
+  });
+});
