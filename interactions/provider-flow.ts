@@ -1,5 +1,6 @@
 /** The running sign-ins of oidc-provider, as the pages need them. */
 import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
+import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
@@ -13,6 +14,7 @@ import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOut
 
 export interface ProviderFlowDependencies {
   readonly provider: Provider;
+  readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
@@ -101,6 +103,7 @@ async function signIn(
   running: RunningInteraction,
   { username, password }: { readonly username: string; readonly password: string },
   {
+    units,
     accounts,
     limits,
     events,
@@ -124,7 +127,10 @@ async function signIn(
     events.emit("sign_in.failure", { reason: "limited", client_id });
     return { kind: "limited", retryAfter: attempt.retryAfter };
   }
-  const { ok, record } = await accounts.authenticate(username, password);
+  const { ok, record } = await accounts.authenticate(username, password).catch(async (fault: unknown) => {
+    await attempt.withdraw();
+    throw fault;
+  });
   if (!ok || record === undefined) {
     events.emit("sign_in.failure", { reason: "credentials", client_id });
     return { kind: "wrong" };
@@ -140,6 +146,7 @@ async function signIn(
   };
   const location = await finish(ctx, { login }, false);
   devices.write(ctx, account, device, deployment.path, deployment.secure);
-  events.emit("sign_in.success", { sub: record.sub, client_id, deployment: deployment.kind });
+  const success = { sub: record.sub, client_id, deployment: deployment.kind };
+  units.current()?.whenCommitted(() => events.emit("sign_in.success", success));
   return { kind: "done", location };
 }

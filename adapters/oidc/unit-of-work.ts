@@ -24,6 +24,8 @@ export interface Unit {
   save(artifact: Artifact): void;
   /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
   attachReplay(model: string, replay: string, until: number): boolean;
+  /** Told once it is committed, also when there was nothing to write; never when it fails. */
+  whenCommitted(tell: () => void): void;
   commit(): Promise<void>;
 }
 
@@ -51,6 +53,7 @@ class PendingUnit implements Unit {
   readonly #overlay = new Map<string, Artifact | undefined>();
   readonly #clock: Clock;
   #writes: ArtifactWrite[] = [];
+  #tell: (() => void)[] = [];
 
   constructor(
     store: ArtifactStore,
@@ -142,6 +145,10 @@ class PendingUnit implements Unit {
     return true;
   }
 
+  whenCommitted(tell: () => void): void {
+    this.#tell.push(tell);
+  }
+
   async commit(): Promise<void> {
     // Something is consumed when it is committed: who came in until then came in together.
     const at = this.#clock.now();
@@ -149,6 +156,9 @@ class PendingUnit implements Unit {
     const writes = [...this.#requiredGrants(), ...own];
     this.#writes = [];
     if (writes.length > 0) await this.#store.commit({ id: randomUUID(), deadline: this.deadline, writes });
+    const told = this.#tell;
+    this.#tell = [];
+    for (const tell of told) tell();
   }
 
   /** The grant of every code or token that is written must still be there, unless it is written here. */

@@ -10,6 +10,8 @@ export interface Attempt {
   readonly retryAfter: number;
   /** The attempt was a success: gives all its points back. */
   succeed(): Promise<void>;
+  /** A fault kept the secret from being checked, so it was no guess: gives all its points back. */
+  withdraw(): Promise<void>;
 }
 
 export interface AttemptLimits {
@@ -53,12 +55,14 @@ async function take(buckets: readonly Bucket[]): Promise<Attempt> {
     const granted = buckets.filter((_bucket, index) => taken[index]?.allowed);
     await Promise.all(granted.map(([limiter, key]) => limiter.giveBack(key)));
   }
+  async function giveBack(): Promise<void> {
+    await Promise.all(buckets.map(([limiter, key]) => limiter.giveBack(key)));
+  }
   return {
     allowed: refused.length === 0,
     retryAfter: Math.max(0, ...refused.map(({ retryAfter }) => retryAfter)),
-    async succeed() {
-      await Promise.all(buckets.map(([limiter, key]) => limiter.giveBack(key)));
-    },
+    succeed: giveBack,
+    withdraw: giveBack,
   };
 }
 

@@ -22,7 +22,10 @@ async function authenticate(ctx: Context, { accounts, limits }: ProtocolDependen
     (ctx.state as ProtocolState & { retryAfter?: number }).retryAfter = attempt.retryAfter;
     throw new errors.InvalidGrant("too many failed attempts");
   }
-  const { ok, record } = await accounts.authenticate(username, password);
+  const { ok, record } = await accounts.authenticate(username, password).catch(async (fault: unknown) => {
+    await attempt.withdraw();
+    throw fault;
+  });
   if (!ok || record === undefined) throw new errors.InvalidGrant(REFUSED);
   await attempt.succeed();
   return record;
