@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openStorage } from "../../adapters/open.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import type { ServiceEvent } from "../../lib/events.ts";
+import { createSignInServiceOver } from "../../lib/service.ts";
+import { browserSteps } from "./browser-steps.ts";
+import { clientSteps } from "./client-steps.ts";
+import { authorizeUrl, passwordGrant, Person, send, type Wire } from "./person.ts";
+import { type Dump, openStage, PASSWORD, type Stage } from "./stage.ts";
+import type { Ready, Step } from "./step.ts";
+import { WatchedStorage } from "./watched-storage.ts";
+
+let stage: Stage;
+
+/** The events since the last request that failed. */
+const told: ServiceEvent[] = [];
+
+/** What a request that failed may have told: that it did, and the account changes that stand. */
+const TRUE_OF_FAULTS: ReadonlySet<ServiceEvent> = new Set(["fault", "account.changed"]);
+
+beforeAll(async () => {
+  stage = await openStage();
+  const { events } = stage.service;
+  const emit = events.emit.bind(events);
+  events.emit = (event, argument) => {
+    told.push(event);
+    return emit(event, argument);
+  };
+});
+
+afterAll(() => stage.close());
+
+/** More calls than any request makes. */
+const MOST = 60;
+
+/** What a defect's message might say; it must not be in the log. */
+const MESSAGE = "what-only-the-request-held";
+
+interface Fault {
+  readonly make: () => Error;
+  /** Beside the headers of the request: what the caller likes to read. */
+  readonly accept: string;
+  readonly isPage: boolean;
+}
+
+const FAULTS: readonly Fault[] = [
+  { make: () => new StorageUnavailable("the store is away"), accept: "text/html", isPage: true },
+  { make: () => new TypeError(`${MESSAGE} of ${PASSWORD}`), accept: "*/*", isPage: false },
+];
+
+/** Sends the request while the call number `at` fails; the answer, which call it was, and what was told. */
+async function failing(wire: Wire, at: number, { make, accept }: Fault) {
+  const calls: string[] = [];
+  told.length = 0;
+  stage.storage.fail = ({ name }) => {
+    calls.push(name);
+    if (calls.length === at) throw make();
+  };
+  const response = await send({ ...wire, headers: { ...wire.headers, accept } });
+  stage.storage.fail = () => undefined;
+  return { response, failed: calls[at - 1], events: [...told] };
+}
+
+async function expectUnavailable(response: Response, isPage: boolean, where: string): Promise<void> {
+  const text = await response.text();
+  expect({
+    where,
+    status: response.status,
+    retryAfter: response.headers.get("retry-after"),
+    cache: response.headers.get("cache-control"),
+    location: response.headers.get("location"),
+    cookies: response.headers.getSetCookie(),
+    type: response.headers.get("content-type")?.split(";")[0],
+  }).toEqual({
+    where,
+    status: 503,
+    retryAfter: expect.stringMatching(/^[1-9]\d*$/),
+    cache: "no-store",
+    location: null,
+    cookies: [],
+    type: isPage ? "text/html" : "application/json",
+  });
+  if (!isPage)
+    expect(JSON.parse(text)).toEqual({
+      error: "temporarily_unavailable",
+      error_description: expect.any(String),
+    });
+}
+
+function without(dump: Dump, tables: readonly string[]): Dump {
+  return Object.fromEntries(Object.entries(dump).filter(([table]) => !tables.includes(table)));
+}
+
+/** Fails the call number `at` in every way, then lets the request through; false when there is no such call. */
+async function walkOne(step: Step, ready: Ready, at: number): Promise<boolean> {
+  const before = stage.dump();
+  for (const fault of FAULTS) {
+    const { response, failed, events } = await failing(ready.wire, at, fault);
+    if (failed === undefined) {
+      await ready.good(response);
+      return false;
+    }
+    const where = `call ${at} (${failed})`;
+    await expectUnavailable(response, fault.isPage && step.page === true, where);
+    expect(events.filter((event) => !TRUE_OF_FAULTS.has(event))).toEqual([]);
+    expect(events).toContain("fault");
+    const tables = step.ownCommits ?? [];
+    expect({ where, ...without(stage.dump(), tables) }).toEqual({ where, ...without(before, tables) });
+  }
+  await ready.good(await send(ready.wire));
+  return true;
+}
+
+describe("a fault at any operation of the store", () => {
+  it.each([...browserSteps, ...clientSteps].map((step) => [step.name, step] as const))(
+    "is 503 with nothing half-written, and the same request sent again succeeds: %s [ERR-9, D-TOKEN-5]",
+    async (_name, step) => {
+      let at = 1;
+      while (at < MOST && (await walkOne(step, await step.prepare(stage), at))) at += 1;
+      expect(at).toBeLessThan(MOST);
+      expect(at === 1).toBe(step.storeless === true);
+    },
+  );
+
+  it("leaves nothing of a request in the log", () => {
+    const log = stage.log.join("");
+    expect(log).toContain("TypeError");
+    const { clients } = stage;
+    const secrets = [
+      MESSAGE,
+      PASSWORD,
+      "person1",
+      "@example.com",
+      "Bearer ",
+      "Basic ",
+      ...Object.values(clients).map(({ client_secret }) => client_secret),
+    ];
+    expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
+    // Codes, tokens and cookies: whatever is long and random. Only the names of files are that long.
+    expect(log.replaceAll(/file:[^\s)"]+/g, "").match(/[A-Za-z0-9_-]{40,}/g)).toBeNull();
+  });
+
+  it("takes no rate-limit point: the store's faults are nobody's wrong guesses [D-TOKEN-21]", async () => {
+    const points = { points: 2, seconds: 900 };
+    const limited = await openStage({
+      rateLimits: {
+        signIn: { accountAndAddress: points, account: points, address: points },
+        passwordGrant: { accountAndClient: points, account: points, client: points },
+      },
+    });
+    try {
+      const { username } = await limited.person();
+      const person = new Person(username);
+      const form = person.wire(await person.login(authorizeUrl(limited.oauth2, limited.clients.news)));
+      const grant = passwordGrant(limited.oauth2, limited.clients.news, username);
+      // The second look-up by name is the one beside the password, after the point was taken.
+      for (const wire of [form, form, form, grant, grant, grant]) {
+        let looks = 0;
+        limited.storage.fail = ({ name }) => {
+          if (name === "directory.findAccountByName" && (looks += 1) === 2)
+            throw new StorageUnavailable("the store is away");
+        };
+        expect((await send(wire)).status).toBe(503);
+      }
+      limited.storage.fail = () => undefined;
+      expect((await send(form)).status).toBe(303);
+      expect((await send(grant)).status).toBe(200);
+    } finally {
+      await limited.close();
+    }
+  });
+
+  it("at the start is StorageUnavailable, lets go of the storage, and the next start succeeds", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "sign-in-start-"));
+    const config = {
+      deployments: { oauth2: { url: "http://127.0.0.1:9" } },
+      storage: `sqlite:${join(folder, "sign-in.db")}`,
+    };
+    for (let at = 1; ; at += 1) {
+      let calls = 0;
+      let closed = 0;
+      const start = createSignInServiceOver(config, async (configuration) => {
+        const watched = new WatchedStorage(await openStorage(configuration));
+        watched.fail = () => {
+          calls += 1;
+          if (calls === at) throw new StorageUnavailable("the store is away");
+        };
+        return {
+          ...watched.storage,
+          close() {
+            closed += 1;
+            return watched.storage.close();
+          },
+        };
+      });
+      if (
+        await start.then(
+          () => true,
+          () => false,
+        )
+      ) {
+        await (await start).close();
+        expect(at).toBeGreaterThan(4);
+        break;
+      }
+      await expect(start).rejects.toMatchObject({ code: "storage_unavailable" });
+      expect(closed).toBe(1);
+    }
+    await rm(folder, { recursive: true });
+  });
+});

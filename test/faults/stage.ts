@@ -1,0 +1,141 @@
+/** A service on a real server and a real database file, over a storage that can be watched. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import Koa from "koa";
+import { pino } from "pino";
+import { openStorage } from "../../adapters/open.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Account } from "../../lib/domain/account.ts";
+import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
+import { WatchedStorage } from "./watched-storage.ts";
+
+/** What is in the database: table → its rows as JSON, in their order. */
+export type Dump = Readonly<Record<string, readonly string[]>>;
+
+export interface Credentials {
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+export const PASSWORD = "correct horse battery";
+export const CALLBACK = "http://127.0.0.1:9/callback";
+
+/** The clients, each of a service of its own. */
+const CLIENTS = {
+  news: { service: "1", password_grant: true },
+  rotating: { service: "2", password_grant: true, refresh_tokens: { rotate: true } },
+  sliding: { service: "3", password_grant: true, refresh_tokens: { sliding: true } },
+  stranger: { service: "4", first_party: false },
+} as const;
+
+export type ClientName = keyof typeof CLIENTS;
+
+export interface Stage {
+  readonly oauth2: string;
+  readonly openid: string;
+  readonly service: SignInService;
+  readonly storage: WatchedStorage;
+  readonly clients: Readonly<Record<ClientName, Credentials>>;
+  /** Everything that was logged. */
+  readonly log: string[];
+  /** A new account that is assigned to nothing; its password is {@link PASSWORD}. */
+  person(): Promise<Account & { readonly username: string }>;
+  dump(): Dump;
+  close(): Promise<void>;
+}
+
+/** Limits that no test meets by chance. */
+const ROOM = { points: 100_000, seconds: 900 };
+
+function plenty(): NonNullable<SignInServiceConfig["rateLimits"]> {
+  return {
+    signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
+    passwordGrant: { accountAndClient: ROOM, account: ROOM, client: ROOM },
+    clientSecret: ROOM,
+    interactions: ROOM,
+  };
+}
+
+function dumpOf(database: DatabaseSync): Dump {
+  const tables = database
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
+    .all();
+  return Object.fromEntries(
+    tables.map(({ name }) => {
+      const rows = database.prepare(`SELECT * FROM "${String(name)}"`).all();
+      return [String(name), rows.map((row) => JSON.stringify(row))];
+    }),
+  );
+}
+
+async function registerClients(service: SignInService): Promise<Stage["clients"]> {
+  const entries = Object.entries(CLIENTS).map(async ([name, { service: key, ...rules }]) => {
+    await service.directory.services.put(key, { name });
+    const client = { name, service: key, redirect_uris: [CALLBACK], ...rules };
+    return [name, await service.clients.register(client)] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries)) as Stage["clients"];
+}
+
+/** Starts everything; `config` wins over the stage's own settings. */
+export async function openStage(config: Partial<SignInServiceConfig> = {}): Promise<Stage> {
+  const folder = await mkdtemp(join(tmpdir(), "sign-in-faults-"));
+  const file = join(folder, "sign-in.db");
+  const app = new Koa();
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const oauth2 = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const openid = `${oauth2}/openid`;
+  const log: string[] = [];
+  let storage: WatchedStorage | undefined;
+  const service = await createSignInServiceOver(
+    {
+      deployments: { oauth2: { url: oauth2 }, openid: { url: openid } },
+      storage: `sqlite:${file}`,
+      logger: pino({ level: "trace" }, { write: (line) => void log.push(line) }),
+      rateLimits: plenty(),
+      ...config,
+    },
+    async (configuration) => {
+      storage = new WatchedStorage(await openStorage(configuration));
+      return storage.storage;
+    },
+  );
+  app.use(service.routes());
+  const handle = app.callback();
+  server.on("request", (req, res) => void handle(req, res));
+  const clients = await registerClients(service);
+  const reader = new DatabaseSync(file, { readOnly: true });
+  let people = 0;
+  return {
+    oauth2,
+    openid,
+    service,
+    storage: storage!,
+    clients,
+    log,
+    async person() {
+      people += 1;
+      const username = `person${people}`;
+      const account = await service.accounts.create({
+        email: `${username}@example.com`,
+        username,
+        password: PASSWORD,
+        name: "Ada",
+      });
+      return { ...account, username };
+    },
+    dump: () => dumpOf(reader),
+    async close() {
+      reader.close();
+      server.close();
+      server.closeAllConnections();
+      await service.close();
+      await rm(folder, { recursive: true });
+    },
+  };
+}

@@ -1,0 +1,97 @@
+/** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
+import type { Storage } from "../../adapters/storage.ts";
+
+/** One call, such as `artifacts.commit`. */
+export interface Call {
+  readonly name: string;
+  readonly parameters: readonly unknown[];
+}
+
+/** Calls that are held until they are let go. */
+export interface Hold {
+  /** Resolves when all of them have arrived. */
+  readonly reached: Promise<void>;
+  /** Lets them go on, in the order in which they came; later ones are not held. */
+  release(): void;
+}
+
+export interface HoldOptions {
+  /** How many calls are held; default 1. Those after them pass. */
+  readonly times?: number;
+  /** `before` the store is asked (default), or `after` it has answered and before the answer is seen. */
+  readonly at?: "before" | "after";
+}
+
+interface RunningHold {
+  readonly name: string;
+  readonly at: "before" | "after";
+  left: number;
+  readonly arrive: () => Promise<void>;
+}
+
+/** Watches one storage. */
+export class WatchedStorage {
+  readonly storage: Storage;
+  /** Asked before every call; what it throws the call rejects with, and nothing is done. */
+  fail: (call: Call) => void = () => undefined;
+  #holds: RunningHold[] = [];
+
+  constructor(real: Storage) {
+    this.storage = {
+      directory: this.#watch("directory", real.directory),
+      artifacts: this.#watch("artifacts", real.artifacts),
+      deliveries: this.#watch("deliveries", real.deliveries),
+      ping: () => real.ping(),
+      close: () => real.close(),
+    };
+  }
+
+  /** Holds the next calls of this name. */
+  hold(name: string, { times = 1, at = "before" }: HoldOptions = {}): Hold {
+    const reached = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    let arrived = 0;
+    const hold: RunningHold = {
+      name,
+      at,
+      left: times,
+      arrive() {
+        arrived += 1;
+        if (arrived === times) reached.resolve();
+        return released.promise;
+      },
+    };
+    this.#holds.push(hold);
+    return {
+      reached: reached.promise,
+      release: () => {
+        this.#holds = this.#holds.filter((other) => other !== hold);
+        released.resolve();
+      },
+    };
+  }
+
+  async #pass(name: string, at: "before" | "after"): Promise<void> {
+    const hold = this.#holds.find((one) => one.name === name && one.at === at && one.left > 0);
+    if (hold === undefined) return;
+    hold.left -= 1;
+    await hold.arrive();
+  }
+
+  #watch<Part extends object>(part: string, target: Part): Part {
+    return new Proxy(target, {
+      get: (object, member) => {
+        const method: unknown = Reflect.get(object, member);
+        if (typeof method !== "function") return method;
+        const name = `${part}.${String(member)}`;
+        return async (...parameters: unknown[]): Promise<unknown> => {
+          this.fail({ name, parameters });
+          await this.#pass(name, "before");
+          const result: unknown = await Reflect.apply(method, object, parameters);
+          await this.#pass(name, "after");
+          return result;
+        };
+      },
+    });
+  }
+}
