@@ -1,0 +1,104 @@
+/** A team's own login page on the running sign-ins of the service. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { koaBody } from "koa-body";
+import type { Context } from "koa";
+import { Browser } from "../flows/browser.ts";
+import { RelyingParty } from "../flows/relying-party.ts";
+import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+
+let running: RunningService;
+let news: RelyingParty;
+let partner: RelyingParty;
+
+type Fields = Record<string, string | undefined>;
+
+/** The whole login page of a team, in the place of the built-in one. */
+async function ownPages(ctx: Context, next: () => Promise<unknown>): Promise<unknown> {
+  if (!ctx.path.startsWith("/interaction/")) return next();
+  const { interactions } = running.service;
+  if (ctx.method === "GET") {
+    const sign = await interactions.find(ctx);
+    if (sign === undefined) return ctx.throw(410);
+    const consent = `<input name="decision" value="${sign.fields.join(" ")}">`;
+    ctx.body = `<h1>Own page</h1><form method="post"><input name="csrf" value="${sign.csrf}">${
+      sign.prompt === "login" ? '<input name="username"><input name="password">' : consent
+    }<button>Go</button></form>`;
+    return undefined;
+  }
+  const { csrf = "", username = "", password = "", decision } = ctx.request.body as Fields;
+  const outcome =
+    decision === undefined
+      ? await interactions.signIn(ctx, { username, password, csrf })
+      : await interactions[decision === "no" ? "deny" : "allow"](ctx, { csrf });
+  if (outcome.kind === "done") {
+    ctx.redirect(outcome.location);
+    ctx.status = 303;
+  } else {
+    ctx.status = 400;
+    ctx.body = outcome.kind;
+  }
+  return undefined;
+}
+
+beforeAll(async () => {
+  running = await startService({
+    host(application) {
+      application.use(koaBody());
+      application.use(ownPages);
+    },
+  });
+  news = new RelyingParty(running.oauth2, "oauth2", NEWS);
+  partner = new RelyingParty(running.oauth2, "oauth2", PARTNER);
+});
+
+afterAll(() => running.close());
+
+describe("own pages on the running sign-ins", () => {
+  it("sign a person in", async () => {
+    const browser = news.browser();
+    await browser.get(news.authorizeUrl());
+    expect(browser.title).toBe("Own page");
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    const code = browser.location?.searchParams.get("code") ?? "";
+    const answer = await news.token({
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: news.redirectUri,
+    });
+    expect(answer.status).toBe(200);
+  });
+
+  it("are told of a wrong password, and of a form that is not theirs", async () => {
+    const browser = news.browser();
+    await browser.get(news.authorizeUrl());
+    const form = browser.form("password");
+    await browser.submit(form, { username: ADA.username, password: "wrong" });
+    expect([browser.status, browser.html]).toEqual([400, "wrong"]);
+    await browser.submit(form, { username: ADA.username, password: ADA.password, csrf: "another" });
+    expect([browser.status, browser.html]).toEqual([400, "forged"]);
+  });
+
+  it("are told when the sign-in is another browser's, or gone", async () => {
+    const browser = news.browser();
+    await browser.get(news.authorizeUrl());
+    const { url } = browser;
+    await expect(new Browser().get(url)).resolves.toMatchObject({ status: 410 });
+    await expect(browser.get(`${running.oauth2}/interaction/another`)).resolves.toMatchObject({
+      status: 410,
+    });
+  });
+
+  it("ask for consent with exactly the fields", async () => {
+    for (const [decision, result] of [
+      ["no", "error=access_denied"],
+      ["yes", "code="],
+    ] as const) {
+      const browser = partner.browser();
+      await browser.get(partner.authorizeUrl());
+      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      expect(browser.html).toContain('value="sub email name surname date_of_birth gender"');
+      await browser.submit(browser.form("decision"), { decision });
+      expect(browser.location?.search).toContain(result);
+    }
+  });
+});
