@@ -1,0 +1,221 @@
+import { randomBytes } from "node:crypto";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { endpointPaths } from "../../config/addresses.ts";
+import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import {
+  AUTHORIZATIONS,
+  MALFORMED,
+  misshapen,
+  type NamedChange,
+  replaced,
+  STRANGE,
+  TYPES,
+} from "./changes.ts";
+import { type Change, type Sample, samples, sendSample } from "./requests.ts";
+import { judge, PLANTED, type Verdict, verdict } from "./verdict.ts";
+
+const MANY = { points: 1_000_000, seconds: 900 };
+const PAGE = { accept: "text/html" };
+
+const as = (type: string | undefined): NonNullable<Change["headers"]> => ({ "content-type": type });
+
+/** Endpoints where a browser may be shown a page instead of JSON. */
+const PAGES: ReadonlySet<string> = new Set([
+  "authorize",
+  "resume",
+  "interaction",
+  "logout",
+  "logoutConfirm",
+  "logoutSuccess",
+]);
+
+describe("every endpoint of both deployments", () => {
+  let running: RunningService;
+  let all: Sample[];
+  const defects: unknown[] = [];
+
+  beforeAll(async () => {
+    running = await startService({
+      config: {
+        rateLimits: {
+          clientSecret: MANY,
+          interactions: MANY,
+          signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
+          passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
+        },
+      },
+      host: (application) => void application.on("error", (error) => void defects.push(error)),
+    });
+    all = await samples(running);
+  });
+  afterAll(() => running.close());
+
+  /** Sends every change to its sample, and says which answers were none of the documented ones. */
+  async function walk(
+    changes: (sample: Sample) => readonly NamedChange[],
+    alsoWrong: (verdict: Verdict, sample: Sample) => boolean = () => false,
+  ): Promise<string[]> {
+    const wrong: string[] = [];
+    let sent = 0;
+    await Promise.all(
+      all.map(async (sample) => {
+        for (const [what, change] of changes(sample)) {
+          for (const accept of PAGES.has(sample.endpoint) ? [{}, PAGE] : [{}]) {
+            const headers = { ...accept, ...change.headers };
+            const found = await verdict(sendSample(sample, { ...change, headers }));
+            sent += 1;
+            const faults = [...found.faults, ...(alsoWrong(found, sample) ? ["not refused"] : [])];
+            if (faults.length > 0)
+              wrong.push(`${sample.title} ${what.slice(0, 60)}: ${found.status} ${faults.join(", ")}`);
+          }
+        }
+      }),
+    );
+    expect(sent).toBeGreaterThan(50);
+    expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    expect(defects).toEqual([]);
+    return wrong;
+  }
+
+  it("would be seen to answer with what nobody documents", () => {
+    const json = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
+    const faults = (status: number, headers: Record<string, string>, text: string): readonly string[] =>
+      judge(status, new Map(Object.entries({ ...json, ...headers })), text).faults;
+    expect(faults(400, {}, '{"error":"invalid_request","error_description":"x"}')).toEqual([]);
+    expect(faults(500, {}, '{"error":"invalid_request"}')).toEqual(["status 500"]);
+    expect(faults(400, {}, '{"error":"oops","stack":"at f (/x/lib/a.js:1:2)"}')).toEqual([
+      "a stack or a path",
+      "error oops",
+      "members stack",
+    ]);
+    expect(
+      faults(
+        400,
+        { location: "https://a" },
+        `{"error":"invalid_grant","error_description":"${NEWS.client_secret}"}`,
+      ),
+    ).toEqual(["a secret", "a Location"]);
+    const page = { "content-type": "text/html; charset=utf-8", [PLANTED]: "yes" };
+    expect(faults(400, page, `<script>${PLANTED}</script>`)).toEqual([
+      "a planted header",
+      "a planted script",
+      "a page without its headers",
+    ]);
+    expect(faults(404, { "content-type": "text/plain", "cache-control": "" }, "Not Found")).toEqual([
+      "status 404",
+      "type text/plain",
+    ]);
+  });
+
+  it("has a right request among the samples, for every row of the table", async () => {
+    for (const kind of ["oauth2", "openid"] as const) {
+      const has = new Set(all.filter((sample) => sample.kind === kind).map(({ endpoint }) => endpoint));
+      const rows = endpointPaths[kind].map(({ name }) => name).filter((name) => name !== "account");
+      expect(rows.filter((name) => !has.has(name))).toEqual([]);
+    }
+    for (const sample of all)
+      expect([sample.title, (await verdict(sendSample(sample))).faults]).toEqual([sample.title, []]);
+  });
+
+  it("refuses broken escapes, bytes that are not UTF-8 and NUL in every parameter, without a redirect [D-AUTHZ-11, D-TOKEN-8]", async () => {
+    // These read no parameters at all: what is there is for nobody.
+    const deaf = new Set(["resume"]);
+    const wrong = await walk(
+      (sample) => MALFORMED.flatMap((value) => replaced(sample, value)),
+      ({ status }, { endpoint }) => !deaf.has(endpoint) && status !== 400,
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("has a documented answer for parameters that are missing, repeated or strange [D-TOKEN-1]", async () => {
+    expect(
+      await walk((sample) => [...misshapen(sample), ...STRANGE.flatMap((value) => replaced(sample, value))]),
+    ).toEqual([]);
+    expect(Object.getOwnPropertyNames(Object.prototype)).not.toContain("admin");
+  });
+
+  it("refuses a parameter that is repeated in a body [D-TOKEN-8]", async () => {
+    const wrong = await walk(
+      (sample) =>
+        Object.entries(sample.form ?? {}).map(([name, value]) => {
+          const text = new URLSearchParams(sample.form).toString();
+          return [`twice: ${name}`, { body: `${text}&${name}=${encodeURIComponent(value)}` }];
+        }),
+      ({ status }) => status !== 400,
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("has a documented answer for whatever is in the Authorization header [ERR-5, ERR-6, ERR-7, ERR-8]", async () => {
+    const needs = new Set([
+      "userinfo",
+      "userinfoAlias",
+      "profile",
+      "profileAlias",
+      "introspect",
+      "par",
+      "token",
+    ]);
+    const wrong = await walk(
+      () => AUTHORIZATIONS.map((value) => [`Authorization: ${value}`, { headers: { authorization: value } }]),
+      ({ status }, { endpoint }) => needs.has(endpoint) && status !== 400,
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("refuses bodies that are no forms, and those of more than 64 KiB, also when they are packed [D-TOKEN-8, TOKEN-CODE-1, EP-1]", async () => {
+    const bomb = new Uint8Array(gzipSync(`a=${"x".repeat(30_000_000)}`));
+    const wrong = await walk(
+      ({ form, query }) => {
+        if (form === undefined) return [];
+        const text = new URLSearchParams({ ...form, ...query }).toString();
+        const json = JSON.stringify(form);
+        return [
+          ...TYPES.map((type) => [`as ${type}`, { body: text || "a=b", headers: as(type) }] as const),
+          ["no type", { body: new TextEncoder().encode(text || "a=b"), headers: as(undefined) }],
+          ["JSON", { body: json, headers: as("application/json") }],
+          ["JSON as text", { body: json, headers: as("text/json") }],
+          ["too large", { body: `${text}&a=${"x".repeat(65_537)}` }],
+          ["a bomb", { body: bomb, headers: { "content-encoding": "gzip" } }],
+          ["not packed", { body: text || "a=b", headers: { "content-encoding": "gzip" } }],
+          ["packed by nobody", { body: text || "a=b", headers: { "content-encoding": "zstd" } }],
+          ["binary", { body: new Uint8Array(randomBytes(2_000)) }],
+          ["raw bytes", { body: new Uint8Array([0x61, 0x3d, 0xff, 0xfe]) }],
+          ["raw NUL", { body: new Uint8Array([0x61, 0x3d, 0x00]) }],
+        ];
+      },
+      ({ status }) => status !== 400,
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("has a documented answer for strange cookies, languages and ways to accept", async () => {
+    const headers: Record<string, string>[] = [
+      { cookie: "=; ;;;; a; \u00ff=\u00ff; __proto__=1" },
+      { cookie: "a=b; ".repeat(400) },
+      {
+        cookie: ["session", "interaction", "resume", "device"]
+          .map((one) => `sis_${one}_0=x; sis_${one}_0.sig=y`)
+          .join("; "),
+      },
+      { accept: "garbage; q=nan, */*;q=9" },
+      { accept: "text/html;q=0, application/json;q=0" },
+      { "accept-language": "../../etc/passwd, en;q=x, \u00ff" },
+      { "accept-language": "__proto__, constructor" },
+      { origin: "https://evil.example", "sec-fetch-site": "cross-site" },
+      { origin: "null", referer: "javascript:alert(1)" },
+      {
+        "x-forwarded-for": "1.2.3.4, unknown, ".repeat(100),
+        "x-forwarded-host": "evil.example",
+        forwarded: "for=x",
+      },
+      { "x-http-method-override": "DELETE", "x-original-url": "/oauth2/token", range: "bytes=0-1" },
+      { dpop: "x.y.z", "if-none-match": "*", expect: "" },
+      { "content-length": "" },
+    ].map((one) =>
+      Object.fromEntries(Object.entries(one).filter(([name, value]) => !(value === "" || name === ""))),
+    );
+    expect(await walk(() => headers.map((one) => [JSON.stringify(one), { headers: one }]))).toEqual([]);
+  });
+});

@@ -1,0 +1,89 @@
+/** HTTP by hand, byte for byte: what no client library can be made to send. */
+import { connect } from "node:net";
+
+/** One answer, or what there was of it. */
+export interface RawAnswer {
+  readonly status: number;
+  /** Names in lower case; a header that came twice is joined by a newline. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body: string;
+}
+
+/** Milliseconds after which an answer has not come. */
+const PATIENCE = 20_000;
+
+/** The answer once it is complete; `undefined` as long as something of it is missing. */
+function parse(bytes: Buffer, ended: boolean): RawAnswer | undefined {
+  const text = bytes.toString("latin1");
+  const end = text.indexOf("\r\n\r\n");
+  if (end === -1) return undefined;
+  const [statusLine = "", ...lines] = text.slice(0, end).split("\r\n");
+  const headers = new Map<string, string>();
+  for (const line of lines) {
+    const [name = "", ...value] = line.split(":");
+    const earlier = headers.get(name.toLowerCase());
+    const own = value.join(":").trim();
+    headers.set(name.toLowerCase(), earlier === undefined ? own : `${earlier}\n${own}`);
+  }
+  const status = Number(statusLine.split(" ")[1]);
+  if (status === 100) return parse(bytes.subarray(end + 4), ended);
+  const rest = bytes.subarray(end + 4);
+  const length = headers.get("content-length");
+  const whole = ended || (length !== undefined && rest.length >= Number(length)) || status === 204;
+  return whole ? { status, headers, body: rest.toString() } : undefined;
+}
+
+/**
+ * Sends the bytes over a connection of their own and reads one answer. The connection stays open for writing, so a
+ * request without an end has none.
+ * @param more called with what sends further bytes, until the answer is there.
+ * @throws Error when the connection ends without an answer, or there is none in 20 s.
+ */
+export function sendRaw(
+  port: number,
+  bytes: string | Buffer,
+  more?: (write: (chunk: string) => boolean) => void,
+): Promise<RawAnswer> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    const chunks: Buffer[] = [];
+    const settle = (ended: boolean): boolean => {
+      const answer = parse(Buffer.concat(chunks), ended);
+      if (answer === undefined) return false;
+      clearTimeout(patience);
+      socket.destroy();
+      resolve(answer);
+      return true;
+    };
+    const fail = (why: string): void => {
+      clearTimeout(patience);
+      socket.destroy();
+      reject(new Error(`${why}: ${Buffer.concat(chunks).toString("latin1")}`));
+    };
+    const patience = setTimeout(() => fail("no answer"), PATIENCE);
+    socket.on("data", (chunk) => {
+      chunks.push(chunk);
+      settle(false);
+    });
+    // A reset after the answer is how a server stops a sender; before it there is no answer.
+    socket.on("error", () => settle(true) || fail("reset"));
+    socket.on("close", () => settle(true) || fail("closed"));
+    socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
+    more?.((chunk) => !socket.destroyed && socket.write(chunk));
+  });
+}
+
+/** A request in bytes; `Host` and `Connection: close` are added unless they are given. */
+export function rawRequest(
+  method: string,
+  target: string,
+  headers: Readonly<Record<string, string>> = {},
+  body = "",
+): string {
+  const all: Record<string, string> = { Host: "127.0.0.1", Connection: "close", ...headers };
+  if (body !== "" && !("Content-Length" in all) && !("Transfer-Encoding" in all)) {
+    all["Content-Length"] = String(Buffer.byteLength(body, "latin1"));
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} ${target} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
+}

@@ -1,0 +1,165 @@
+/** One right request for every method of every row of the table of endpoints: what hostile ones are made from. */
+import { endpointPaths, type EndpointName } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { Browser } from "../flows/browser.ts";
+import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";
+import { ADA, CALLBACK, NEWS, type RunningService } from "../flows/running-service.ts";
+
+type Fields = Readonly<Record<string, string>>;
+
+/** A request that works, in parts. */
+export interface Sample {
+  readonly title: string;
+  readonly kind: DeploymentKind;
+  readonly endpoint: EndpointName;
+  readonly method: string;
+  readonly url: string;
+  readonly query: Fields;
+  /** Left out: the request has no body. */
+  readonly form?: Fields;
+  readonly headers: Fields;
+}
+
+type Parts = Partial<Pick<Sample, "query" | "form" | "headers">> & {
+  readonly method?: string;
+  /** What stands for `:uid`. */
+  readonly uid?: string;
+};
+
+/** What the samples of one deployment are made of. */
+interface Material {
+  readonly tokens: Tokens;
+  readonly code: string;
+  /** A browser in front of the login form. */
+  readonly browser: Browser;
+}
+
+const { client_id, client_secret } = NEWS;
+const credentials = { client_id, client_secret };
+const authorized = { authorization: basic(NEWS) };
+
+function authorization(kind: DeploymentKind): Fields {
+  const common = { client_id, response_type: "code", redirect_uri: CALLBACK, state: "s", scope: "openid" };
+  return kind === "oauth2"
+    ? common
+    : { ...common, nonce: "n", prompt: "login", max_age: "60", claims: "{}", response_mode: "query" };
+}
+
+/** What belongs to each endpoint; several when it has several meanings. */
+function partsOf(kind: DeploymentKind, { tokens, code, browser }: Material): Record<EndpointName, Parts[]> {
+  const bearer = { authorization: `Bearer ${tokens.access_token}` };
+  const owned = { query: { client_id }, headers: bearer };
+  const uid = browser.url.pathname.split("/").at(-1) ?? "";
+  const cookie = { cookie: browser.jar.header(browser.url) };
+  const csrf = browser.form().fields.find(([name]) => name === "csrf")?.[1] ?? "";
+  const { username, password } = ADA;
+  const token = { token: tokens.refresh_token, token_type_hint: "refresh_token" };
+  return {
+    authorize: [{ query: authorization(kind) }],
+    resume: [{ uid, headers: cookie, query: { x: "1" } }],
+    token: [
+      {
+        form: {
+          grant_type: "authorization_code",
+          code,
+          redirect_uri: CALLBACK,
+          code_verifier: "v".repeat(43),
+        },
+        headers: authorized,
+      },
+      { form: { grant_type: "refresh_token", refresh_token: tokens.refresh_token, ...credentials } },
+      { form: { grant_type: "password", username, password, scope: "openid", ...credentials } },
+    ],
+    revoke: [
+      owned,
+      { method: "POST", ...owned, form: {} },
+      { method: "POST", form: token, headers: authorized },
+    ],
+    logoutConfirm: [{ form: { xsrf: "x", logout: "yes" }, headers: cookie }],
+    interaction: [
+      { uid, headers: cookie },
+      { uid, headers: cookie, method: "POST", form: { csrf, username: "nobody", password: "wrong" } },
+    ],
+    account: [],
+    userinfo: [owned],
+    userinfoAlias: [owned],
+    profile: [owned],
+    profileAlias: [owned],
+    discovery: [{ query: { x: "1" } }],
+    jwks: [{ query: { x: "1" } }],
+    par: [{ form: { ...authorization(kind) }, headers: authorized }],
+    introspect: [
+      { form: { token: tokens.access_token, token_type_hint: "access_token" }, headers: authorized },
+    ],
+    standardUserinfo: [{ headers: bearer }, { method: "POST", form: {}, headers: bearer }],
+    logout: [
+      { query: { client_id, post_logout_redirect_uri: CALLBACK, state: "s", id_token_hint: "x.y.z" } },
+    ],
+    logoutSuccess: [{ query: { client_id } }],
+  };
+}
+
+async function material(party: RelyingParty): Promise<Material> {
+  const browser = party.browser();
+  await browser.get(party.authorizeUrl());
+  return { tokens: await party.tokens({ scope: "openid" }), code: await party.code(), browser };
+}
+
+/** All samples of both deployments. */
+export async function samples(running: RunningService): Promise<Sample[]> {
+  const all: Sample[] = [];
+  for (const kind of ["oauth2", "openid"] as const) {
+    const parts = partsOf(kind, await material(relyingParty(running, kind, NEWS)));
+    for (const { name, methods, path } of endpointPaths[kind]) {
+      for (const { uid = "", method = methods[0] ?? "", query = {}, headers = {}, form } of parts[name]) {
+        const url = running[kind] + path.replace(":uid", uid);
+        const title = `${method} ${kind} ${path} ${form?.["grant_type"] ?? Object.keys(form ?? {})[0] ?? ""}`;
+        const body = form === undefined ? {} : { form };
+        all.push({ title: title.trim(), kind, endpoint: name, method, url, query, headers, ...body });
+      }
+    }
+  }
+  return all;
+}
+
+/** How one request differs from its sample. */
+export interface Change {
+  /** In place of the encoded query. */
+  readonly query?: string;
+  /** In place of the encoded form; bytes as they are. */
+  readonly body?: string | Uint8Array<ArrayBuffer>;
+  /** A header that is `undefined` is taken off. */
+  readonly headers?: Readonly<Record<string, string | undefined>>;
+}
+
+const encode = (fields: Fields): string => new URLSearchParams(fields).toString();
+
+/** The sample with one change; redirects are not followed. */
+export function sendSample(sample: Sample, change: Change = {}): Promise<Response> {
+  const { form, method } = sample;
+  const query = change.query ?? encode(sample.query);
+  const body = change.body ?? (form === undefined ? undefined : encode(form));
+  const type = body === undefined ? {} : { "content-type": "application/x-www-form-urlencoded" };
+  const headers = new Headers({ ...type, ...sample.headers });
+  for (const [name, value] of Object.entries(change.headers ?? {})) {
+    if (value === undefined) headers.delete(name);
+    else headers.set(name, value);
+  }
+  const init = body === undefined || method === "GET" ? {} : { body };
+  return fetch(`${sample.url}${query === "" ? "" : `?${query}`}`, {
+    method,
+    headers,
+    redirect: "manual",
+    ...init,
+  });
+}
+
+/** The parameters that a sample is read by, with where they are. */
+export function places({
+  query,
+  form,
+}: Sample): { readonly at: "query" | "body"; readonly fields: Fields }[] {
+  return form === undefined || Object.keys(form).length === 0
+    ? [{ at: "query", fields: query }]
+    : [{ at: "body", fields: form }];
+}
