@@ -10,7 +10,6 @@ const documentedName: Readonly<Record<string, string>> = {
   given_name: "name",
   family_name: "surname",
   birthdate: "date_of_birth",
-  preferred_username: "username",
 };
 
 /** Claims that say something about the sign-in and nothing about the person. */
