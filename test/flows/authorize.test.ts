@@ -172,8 +172,8 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     async (response_type) => {
       for (const response_mode of [undefined, "fragment", "form_post", "query"]) {
         const parameters = { response_type, response_mode, scope: "openid", nonce: "n" };
-        const with_ = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
-        expect(with_).toBe(`${CALLBACK}?error=invalid_response_type&state=a%20b`);
+        const stated = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
+        expect(stated).toBe(`${CALLBACK}?error=invalid_response_type&state=a%20b`);
         const without = await redirected(news[kind].authorizeUrl(parameters));
         expect(without).toBe(`${CALLBACK}?error=invalid_response_type`);
       }

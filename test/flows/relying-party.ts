@@ -1,8 +1,7 @@
 /** A client service as the document describes one: it builds addresses, sends forms, and reads the answers. */
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { SeedClient } from "../../lib/seed.ts";
 import { Browser, type BrowserOptions } from "./browser.ts";
-import { ADA, type RunningService } from "./running-service.ts";
+import { ADA, type KnownClient, type RunningService } from "./running-service.ts";
 
 /** Parameters to send; what is `undefined` is left out. */
 export type Parameters = Readonly<Record<string, string | undefined>>;
@@ -35,7 +34,7 @@ function defined(parameters: Parameters): [string, string][] {
 }
 
 /** `Basic` with the Base64 of both, a colon between them. */
-export function basic({ client_id, client_secret }: Pick<SeedClient, "client_id" | "client_secret">): string {
+export function basic({ client_id, client_secret }: Pick<KnownClient, "client_id" | "client_secret">): string {
   return `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
 }
 
@@ -58,9 +57,9 @@ export const PATHS = {
 export class RelyingParty {
   readonly base: string;
   readonly kind: DeploymentKind;
-  readonly client: SeedClient;
+  readonly client: KnownClient;
 
-  constructor(base: string, kind: DeploymentKind, client: SeedClient) {
+  constructor(base: string, kind: DeploymentKind, client: KnownClient) {
     this.base = base;
     this.kind = kind;
     this.client = client;
@@ -182,7 +181,7 @@ export function readTokens({ status, body, text }: Answer): Tokens {
 export function relyingParty(
   running: RunningService,
   kind: DeploymentKind,
-  client: SeedClient,
+  client: KnownClient,
 ): RelyingParty {
   return new RelyingParty(running[kind], kind, client);
 }

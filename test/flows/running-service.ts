@@ -20,8 +20,11 @@ import { createSignInService, type SignInService } from "../../lib/service.ts";
 /** Nothing listens there: the browsers of the tests stop in front of it. */
 export const CALLBACK = "http://127.0.0.1:4000/callback";
 
+/** A client of which a test knows everything. */
+export type KnownClient = SeedClient & { readonly name: string };
+
 /** First-party, of service "1", with all three grants. */
-export const NEWS: SeedClient = {
+export const NEWS: KnownClient = {
   client_id: "news",
   client_secret: "the secret of the news",
   name: "News",
@@ -31,7 +34,7 @@ export const NEWS: SeedClient = {
 };
 
 /** First-party, of service "2", with two addresses and the errors of the standards. */
-export const SHOP: SeedClient = {
+export const SHOP: KnownClient = {
   client_id: "shop",
   client_secret: "the secret of the shop",
   name: "Shop",
@@ -41,7 +44,7 @@ export const SHOP: SeedClient = {
 };
 
 /** A third party, of service "3". */
-export const PARTNER: SeedClient = {
+export const PARTNER: KnownClient = {
   client_id: "partner",
   client_secret: "the secret of the partner",
   name: "Partner",

@@ -1,0 +1,200 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { tagsNamed } from "../interactions/html.ts";
+import type { Browser } from "./browser.ts";
+import { type Parameters, type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
+
+const DOCUMENTED = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
+
+let running: RunningService;
+let oauth2: RelyingParty;
+let openid: RelyingParty;
+
+beforeAll(async () => {
+  running = await startService();
+  oauth2 = relyingParty(running, "oauth2", PARTNER);
+  openid = relyingParty(running, "openid", PARTNER);
+});
+afterAll(() => running.close());
+
+/** Goes as far as the consent page, if there is one. */
+async function asked(
+  party: RelyingParty,
+  parameters: Parameters = {},
+  { username, password }: { username: string; password: string } = ADA,
+  browser: Browser = party.browser(),
+): Promise<Browser> {
+  await browser.get(party.authorizeUrl(parameters));
+  if (browser.html.includes('name="password"')) {
+    await browser.submit(browser.form("password"), { username, password });
+  }
+  return browser;
+}
+
+const texts = JSON.parse(
+  readFileSync(new URL("../../interactions/locales/en.json", import.meta.url), "utf8"),
+) as Record<string, string>;
+/** What the page calls a field → the field; documented names come first in the file and standard claims after them. */
+const FIELDS = new Map(
+  Object.entries(texts)
+    .toReversed()
+    .flatMap(([key, text]) => (key.startsWith("field.") ? [[text, key.slice("field.".length)]] : [])),
+);
+
+/** The fields that the page lists. */
+function listed(browser: Browser): string[] {
+  expect([browser.status, browser.location]).toEqual([200, undefined]);
+  return tagsNamed(browser.html, "li").map(({ text }) => FIELDS.get(text.trim()) ?? text);
+}
+
+async function decide(browser: Browser, decision: "allow" | "deny"): Promise<URL> {
+  await browser.submit(browser.form("decision"), { decision });
+  expect(browser.visits.map(({ status }) => status)).toEqual([303, 302]);
+  return browser.location!;
+}
+
+async function allowed(browser: Browser, party: RelyingParty): Promise<string> {
+  const code = (await decide(browser, "allow")).searchParams.get("code") ?? "";
+  return readTokens(await party.exchange(code)).access_token;
+}
+
+/** Nothing that an earlier test allowed counts any more. */
+const forget = (): Promise<boolean> => running.service.accounts.revokeTokens(running.ada.sub);
+
+describe("a third-party client", () => {
+  const wishes: [scope: string | undefined, fields: string[], userinfo: number, profile: number][] = [
+    [undefined, DOCUMENTED, 200, 200],
+    ["unknown", DOCUMENTED, 200, 200],
+    ["email", ["sub", "email", "email_verified"], 200, 400],
+    ["email account", ["sub", "email", "email_verified"], 200, 400],
+  ];
+  it.each(wishes)(
+    "with scope %j gets a page with exactly the fields, and with its token no others [D-AUTHZ-15]",
+    async (scope, fields, userinfo, profile) => {
+      for (const party of [oauth2, openid]) {
+        await forget();
+        const browser = await asked(party, { scope });
+        expect(listed(browser).toSorted()).toEqual(fields.toSorted());
+        expect(browser.html).toContain(PARTNER.name);
+        expect(browser.html).toContain(ADA.email);
+        const token = await allowed(browser, party);
+        const answers = [await party.userinfo(token), await party.profile(token)];
+        expect(answers.map(({ status }) => status)).toEqual([userinfo, profile]);
+        if (profile === 400) expect(answers[1]?.body["error"]).toBe("insufficient_scope");
+      }
+    },
+  );
+
+  it("with scope openid gets the e-mail address, with profile alone the rest of the profile only [D-AUTHZ-15]", async () => {
+    await forget();
+    const browser = await asked(openid, { scope: "openid" });
+    expect(listed(browser)).toEqual(["sub", "email"]);
+    const token = await allowed(browser, openid);
+    expect((await openid.userinfo(token)).body).toEqual({ sub: running.ada.sub, email: ADA.email });
+    expect((await openid.profile(token)).body).toMatchObject({ error: "insufficient_scope" });
+    await forget();
+    const profile = await asked(oauth2, { scope: "profile" });
+    const standard = ["preferred_username", "updated_at"];
+    expect(listed(profile)).toEqual(["sub", "name", "surname", "date_of_birth", "gender", ...standard]);
+    const other = await allowed(profile, oauth2);
+    expect((await oauth2.userinfo(other)).body).toMatchObject({ error: "insufficient_scope" });
+  });
+
+  it("with the claims parameter gets those claims too [D-AUTHZ-15, D-DEPLOY-6]", async () => {
+    await forget();
+    const claims = JSON.stringify({ userinfo: { birthdate: null }, id_token: { given_name: null } });
+    const browser = await asked(openid, { scope: "openid", claims });
+    expect(listed(browser)).toEqual(["sub", "email", "name", "date_of_birth"]);
+  });
+
+  it("is remembered across browsers and deployments, and asked again only for something new [D-AUTHZ-15]", async () => {
+    await forget();
+    await decide(await asked(oauth2, { scope: "email" }), "allow");
+    const known = await asked(openid, { scope: "email" });
+    expect(known.location?.searchParams.get("code")).toEqual(expect.any(String));
+    const more = await asked(openid, { scope: "email profile" }, ADA, known);
+    expect(listed(more)).toContain("surname");
+    await decide(more, "allow");
+    for (const scope of ["email", "profile", "email profile"]) {
+      const { location } = await asked(oauth2, { scope });
+      expect(location?.searchParams.get("code")).toEqual(expect.any(String));
+    }
+    expect(listed(await asked(oauth2, {}))).toEqual(DOCUMENTED);
+    expect(listed(await asked(oauth2, { scope: "email" }, BOB))).toContain("email");
+  });
+
+  it("is asked again with prompt=consent, and never with prompt=none [D-AUTHZ-15, D-AUTHZ-8]", async () => {
+    await forget();
+    const browser = await asked(oauth2, { scope: "email" });
+    const form = browser.form("decision");
+    await browser.get(oauth2.authorizeUrl({ scope: "email", prompt: "none", state: "s" }));
+    expect(browser.location?.searchParams.get("error")).toBe("consent_required");
+    await browser.submit(form, { decision: "allow" });
+    await asked(oauth2, { scope: "email", prompt: "consent" }, ADA, browser);
+    expect(listed(browser)).toContain("email");
+    await browser.get(oauth2.authorizeUrl({ scope: "email", prompt: "none" }));
+    expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
+  });
+
+  it("is told access_denied when the person refuses, and nothing is remembered [D-AUTHZ-8, D-AUTHZ-15]", async () => {
+    for (const party of [oauth2, openid]) {
+      await forget();
+      const browser = await asked(party, { state: "a b" });
+      const { searchParams } = await decide(browser, "deny");
+      expect([searchParams.get("error"), searchParams.get("state")]).toEqual(["access_denied", "a b"]);
+      expect(searchParams.has("code")).toBe(false);
+      expect(listed(await asked(party, {}, ADA, browser))).toEqual(DOCUMENTED);
+    }
+  });
+
+  it("is forgotten with revokeTokens, unassignment and removal [D-AUTHZ-15]", async () => {
+    const { accounts, clients } = running.service;
+    const { sub } = running.ada;
+    const isAsked = async (): Promise<boolean> => {
+      const browser = await asked(oauth2, { scope: "email" });
+      if (browser.location !== undefined) return false;
+      await decide(browser, "allow");
+      return true;
+    };
+    await forget();
+    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    await accounts.revokeTokens(sub, NEWS.client_id);
+    expect(await isAsked()).toBe(false);
+    await accounts.revokeTokens(sub, PARTNER.client_id);
+    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    await accounts.unassign(sub, PARTNER.service);
+    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    await clients.remove(PARTNER.client_id);
+    await clients.register(PARTNER);
+    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+  });
+
+  it("can't be registered for the password grant [D-AUTHZ-15]", async () => {
+    const { clients } = running.service;
+    await expect(clients.update(PARTNER.client_id, { password_grant: true })).rejects.toThrow(/password/);
+    const { status, body } = await oauth2.password();
+    expect([status, body["error"]]).toEqual([400, "unauthorized_client"]);
+  });
+
+  it("registered with the errors of the standards gets 403 for insufficient_scope [D-TOKEN-2, D-AUTHZ-15]", async () => {
+    await running.service.clients.update(PARTNER.client_id, { error_status: "standard" });
+    const token = await allowed(await asked(oauth2, { scope: "email", prompt: "consent" }), oauth2);
+    const { status, body, headers } = await oauth2.profile(token);
+    expect([status, body["error"]]).toEqual([403, "insufficient_scope"]);
+    expect(headers.get("www-authenticate")).toMatch(/^Bearer .*error="insufficient_scope"/);
+  });
+});
+
+describe("a first-party client", () => {
+  it("is not asked for, and each of its tokens opens userinfo and profile [D-AUTHZ-15]", async () => {
+    for (const kind of ["oauth2", "openid"] as const) {
+      const news = relyingParty(running, kind, NEWS);
+      for (const scope of [undefined, "email", "unknown"]) {
+        const { access_token } = await news.tokens({ scope });
+        expect(Object.keys((await news.profile(access_token)).body)).toEqual(DOCUMENTED);
+        expect((await news.userinfo(access_token)).status).toBe(200);
+      }
+    }
+  });
+});
