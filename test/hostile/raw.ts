@@ -87,3 +87,13 @@ export function rawRequest(
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
   return `${method} ${target} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
 }
+
+/** Sends the beginning of a request and breaks the connection off. */
+export function breakOff(port: number, bytes: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    socket.on("error", reject);
+    socket.write(bytes, () => socket.resetAndDestroy());
+    socket.on("close", () => resolve());
+  });
+}

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { endpointsOf } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { basic, relyingParty, send } from "../flows/relying-party.ts";
+import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
+import { type Sample, samples, sendSample } from "./requests.ts";
+
+const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
+
+let running: RunningService;
+let port: number;
+let all: Sample[];
+const defects: unknown[] = [];
+
+const raw = (
+  method: string,
+  target: string,
+  headers: Record<string, string> = {},
+  body = "",
+): Promise<RawAnswer> => sendRaw(port, rawRequest(method, target, headers, body));
+const authorizePath = (kind: DeploymentKind): string =>
+  new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
+  `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
+
+beforeAll(async () => {
+  running = await startService({
+    host(application) {
+      application.on("error", (error: { code?: string }) => {
+        // What Koa says when a connection breaks off after its answer, or before its request is complete.
+        if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
+      });
+      application.use(async (ctx, next) => {
+        await next();
+        if (ctx.status === 404 && !ctx.body) ctx.set("X-Host", "yes");
+      });
+    },
+  });
+  port = Number(new URL(running.origin).port);
+  all = await samples(running);
+});
+afterAll(async () => {
+  await running.close();
+  expect(defects).toEqual([]);
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+
+describe("paths", () => {
+  it("match exactly: whatever is written otherwise falls through to the host application [D-DEPLOY-11]", async () => {
+    const wrong: unknown[] = [];
+    for (const kind of KINDS) {
+      for (const { path, methods } of endpointsOf({ kind, post: false })) {
+        const target = new URL(running[kind] + path.replace(":uid", "some-id")).pathname;
+        const last = target.lastIndexOf("/");
+        for (const variant of [
+          target.toUpperCase(),
+          target.replace(/[a-z](?=[^a-z]*$)/, (letter) => letter.toUpperCase()),
+          `${target}/`,
+          `${target}//`,
+          `/${target}`,
+          target.replace(/\/(?=[^/]+$)/, "%2f"),
+          target.replace(/\/(?=[^/]+$)/, "//"),
+          target.replace(/\/(?=[^/]+$)/, "/./"),
+          target.replace(/\/(?=[^/]+$)/, "/x/../"),
+          target.replace(/\/(?=[^/]+$)/, "\\"),
+          `${target.slice(0, last + 1)}%${target.charCodeAt(last + 1).toString(16)}${target.slice(last + 2)}`,
+          `${target};x=1`,
+          `${target}.json`,
+          `${target}%00`,
+          `${target}%20`,
+          `/x/..${target}`,
+          `${running.origin}${target}`,
+        ]) {
+          if (!/^(?:\/|http)/.test(variant)) continue;
+          // A uid is one segment of any letters: there these are other uids, not other paths.
+          if (
+            path.endsWith(":uid") &&
+            /^[\w/-]+$/.test(variant) &&
+            variant.startsWith(target.slice(0, last + 1)) &&
+            !variant.endsWith("/")
+          )
+            continue;
+          const { status, headers } = await raw(methods[0] ?? "GET", variant);
+          if (status !== 404 || headers.get("x-host") !== "yes") wrong.push([variant, status]);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("the host that a request names", () => {
+  const forged = {
+    "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Proto": "https",
+    "X-Forwarded-For": "198.51.100.7",
+    Forwarded: "host=evil.example;proto=https",
+    "X-Forwarded-Prefix": "/evil",
+  };
+
+  it.each([
+    ["a forged Host", { Host: "evil.example" }],
+    ["forged X-Forwarded headers, which count only with proxy", forged],
+    ["a Host with a path", { Host: "127.0.0.1/evil" }],
+  ])("is in no answer: %s [D-DEPLOY-2]", async (_what, headers) => {
+    for (const kind of KINDS) {
+      const { status, headers: got } = await raw("GET", authorizePath(kind), headers);
+      expect(status).toBe(303);
+      expect(got.get("location")?.startsWith(`${running[kind]}/interaction/`)).toBe(true);
+      expect(got.get("set-cookie")).not.toMatch(/evil|secure/i);
+    }
+    const { body } = await raw("GET", "/openid/.well-known/openid-configuration", headers);
+    const document = JSON.parse(body) as Record<string, unknown>;
+    expect(body).not.toContain("evil");
+    expect(document["issuer"]).toBe(running.openid);
+    expect(document["token_endpoint"]).toBe(`${running.openid}/oauth2/token`);
+  });
+
+  it("may be missing where HTTP lets it be, and not where it does not", async () => {
+    const old = `GET ${authorizePath("oauth2")} HTTP/1.0\r\n\r\n`;
+    expect((await sendRaw(port, old)).headers.get("location")).toMatch(running.oauth2);
+    expect((await sendRaw(port, old.replace("1.0", "1.1"))).status).toBe(400);
+  });
+});
+
+const cors = (headers: Headers): string[] =>
+  [...headers.keys()].filter((name) => name.startsWith("access-control"));
+
+describe("who may read an answer", () => {
+  it("is said for discovery and the keys only, with and without an Origin [D-DEPLOY-8]", async () => {
+    const open = new Set<string>();
+    for (const origin of [undefined, "https://evil.example", "null", running.origin]) {
+      for (const sample of all) {
+        const { headers } = await sendSample(sample, { headers: { origin } });
+        if (cors(headers).length > 0) open.add(sample.endpoint);
+      }
+    }
+    expect([...open].toSorted()).toEqual(["discovery", "jwks"]);
+    const preflight = { origin: "https://app.example", "access-control-request-method": "GET" };
+    const { headers } = await send(`${running.openid}/oauth2/jwks`, {
+      method: "OPTIONS",
+      headers: preflight,
+    });
+    expect(headers.get("access-control-allow-origin")).toMatch(/^(\*|https:\/\/app\.example)$/);
+    const token = await send(`${running.openid}/oauth2/token`, { method: "OPTIONS", headers: preflight });
+    expect([token.status, cors(token.headers)]).toEqual([405, []]);
+  });
+
+  it.each(KINDS)(
+    "does not keep a server that sends an Origin from the token endpoint of %s",
+    async (kind) => {
+      const news = relyingParty(running, kind, NEWS);
+      const code = await news.code({}, ADA);
+      const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+      const answer = await news.token(form, { authorization: basic(NEWS), origin: "https://app.example" });
+      expect([answer.status, cors(answer.headers)]).toEqual([200, []]);
+    },
+  );
+});

@@ -1,0 +1,189 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { endpointsOf } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { basic, relyingParty } from "../flows/relying-party.ts";
+import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { breakOff, rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
+import { judge, PLANTED } from "./verdict.ts";
+
+const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
+const FORM = "application/x-www-form-urlencoded";
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "QUERY"];
+
+let running: RunningService;
+let port: number;
+const defects: unknown[] = [];
+
+const raw = (
+  method: string,
+  target: string,
+  headers: Record<string, string> = {},
+  body = "",
+): Promise<RawAnswer> => sendRaw(port, rawRequest(method, target, headers, body));
+const authorizePath = (kind: DeploymentKind): string =>
+  new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
+  `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
+/** The status and why the answer is none of the documented ones. */
+const seen = ({ status, headers, body }: RawAnswer): unknown => [status, judge(status, headers, body).faults];
+const refresh = "grant_type=refresh_token&refresh_token=unknown";
+const tokenHeaders = { authorization: basic(NEWS), "content-type": FORM };
+
+beforeAll(async () => {
+  running = await startService({
+    host(application) {
+      application.on("error", (error: { code?: string }) => {
+        // What Koa says when a connection breaks off after its answer, or before its request is complete.
+        if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
+      });
+      application.use(async (ctx, next) => {
+        await next();
+        if (ctx.status === 404 && !ctx.body) ctx.set("X-Host", "yes");
+      });
+    },
+  });
+  port = Number(new URL(running.origin).port);
+});
+afterAll(async () => {
+  await running.close();
+  expect(defects).toEqual([]);
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+
+describe("methods", () => {
+  it("other than the documented ones are 405 with Allow and a JSON body, HEAD included [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
+    const wrong: unknown[] = [];
+    for (const kind of KINDS) {
+      for (const { path, methods, name } of endpointsOf({ kind, post: false })) {
+        if (name === "account") continue;
+        const target = new URL(running[kind] + path.replace(":uid", "some-id")).pathname;
+        for (const method of METHODS.filter((one) => !methods.includes(one))) {
+          const { status, headers, body } = await raw(method, target);
+          const expected = method === "HEAD" ? "" : "invalid_request";
+          const error = body === "" ? "" : (JSON.parse(body) as { error: string }).error;
+          const right =
+            status === 405 &&
+            headers.get("allow") === methods.join(", ") &&
+            headers.get("content-type") === "application/json; charset=utf-8" &&
+            error === expected;
+          if (!right) wrong.push([method, kind, path, status, headers.get("allow"), body]);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("that are wrong leave no trace: no cookie, no sign-in begun, no token ended", async () => {
+    const news = relyingParty(running, "oauth2", NEWS);
+    const { access_token } = await news.tokens();
+    for (const method of ["HEAD", "PUT", "DELETE", "OPTIONS"]) {
+      const headers = { authorization: `Bearer ${access_token}` };
+      expect((await raw(method, "/oauth2/revoke?client_id=news", headers)).status).toBe(405);
+      expect((await raw(method, authorizePath("oauth2"))).headers.has("set-cookie")).toBe(false);
+    }
+    expect((await news.userinfo(access_token)).status).toBe(200);
+  });
+});
+
+const chunked = (headers: Record<string, string> = {}): string =>
+  rawRequest("POST", "/oauth2/token", { ...tokenHeaders, ...headers, "Transfer-Encoding": "chunked" });
+
+describe("bodies", () => {
+  it("without an end are refused at 64 KiB [D-TOKEN-8]", async () => {
+    const chunk = `4000\r\n${"a".repeat(0x4000)}\r\n`;
+    const answer = await sendRaw(port, chunked(), (write) => {
+      const timer = setInterval(() => write(chunk) || clearInterval(timer), 1);
+    });
+    expect(seen(answer)).toEqual([400, []]);
+  });
+
+  it("are read when they come in chunks, also one byte at a time", async () => {
+    const bytes = refresh.replaceAll(/./g, "1\r\n$&\r\n");
+    const answer = await sendRaw(port, `${chunked()}${bytes}0\r\n\r\n`);
+    expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_grant" });
+  });
+
+  it("that are cut off, too long for their length, or doubly framed disturb nobody", async () => {
+    const cut = rawRequest(
+      "POST",
+      "/oauth2/token",
+      { ...tokenHeaders, "Content-Length": "5000" },
+      "grant_type=",
+    );
+    await Promise.all(Array.from({ length: 5 }, () => breakOff(port, cut)));
+    const meanwhile = await relyingParty(running, "oauth2", NEWS).refresh("unknown");
+    expect(meanwhile.body["error"]).toBe("invalid_grant");
+    const framed = [
+      rawRequest("POST", "/oauth2/token", { ...tokenHeaders, "Content-Length": "3" }, `${refresh} `),
+      rawRequest("POST", "/oauth2/token", { ...tokenHeaders, "Content-Length": "nonsense" }, refresh),
+      rawRequest("POST", "/oauth2/token", { ...tokenHeaders, "Content-Length": "-1" }, refresh),
+      rawRequest(
+        "POST",
+        "/oauth2/token",
+        { ...tokenHeaders, "Content-Length": "10", "Transfer-Encoding": "chunked" },
+        refresh,
+      ),
+      `${chunked()}nonsense\r\n`,
+    ];
+    for (const request of framed) expect((await sendRaw(port, request)).status).toBe(400);
+  });
+});
+
+const twice = (name: string, one: string, other: string): string =>
+  rawRequest("POST", "/oauth2/token", { ...tokenHeaders, [name]: one }, refresh).replace(
+    `${name}: ${one}\r\n`,
+    `${name}: ${one}\r\n${name}: ${other}\r\n`,
+  );
+
+describe("headers", () => {
+  it("in great numbers and sizes are served or refused", async () => {
+    const many = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`X-${index}`, "y"]));
+    expect(seen(await raw("POST", "/oauth2/token", { ...tokenHeaders, ...many }, refresh))).toEqual([
+      400,
+      [],
+    ]);
+    const cookies = Array.from({ length: 900 }, (_, index) => `c${index}=v`).join("; ");
+    expect((await raw("GET", authorizePath("openid"), { Cookie: cookies })).status).toBe(303);
+    expect((await raw("GET", "/resources/userinfo", { "X-Large": "y".repeat(20_000) })).status).toBe(431);
+  });
+
+  it("that come twice do not let two clients or two tokens through", async () => {
+    const wrong = `Basic ${Buffer.from("news:nonsense").toString("base64")}`;
+    const answer = await sendRaw(port, twice("authorization", wrong, basic(NEWS)));
+    expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_client" });
+    const types = await sendRaw(port, twice("content-type", "application/json", FORM));
+    expect(JSON.parse(types.body)).toMatchObject({ error: "invalid_request" });
+  });
+
+  it("are never made of what a parameter holds [D-AUTHZ-10]", async () => {
+    const planted = `&state=%0d%0aSet-Cookie:%20${PLANTED}=1%0d%0a%0d%0a%3Cscript%3E`;
+    const target = authorizePath("oauth2").replace("response_type=code", "response_type=none");
+    const { status, headers, body } = await raw("GET", `${target}${planted}`);
+    expect([status, headers.get("set-cookie"), body]).toEqual([302, undefined, ""]);
+    expect(new URL(headers.get("location") ?? "").searchParams.get("state")).toBe(
+      `\r\nSet-Cookie: ${PLANTED}=1\r\n\r\n<script>`,
+    );
+    const login = await raw(
+      "GET",
+      `${authorizePath("oauth2")}${planted}&login_hint=%0d%0ax&ui_locales=%0d%0ax`,
+    );
+    expect(seen(login)).toEqual([303, []]);
+    expect(login.headers.get("location")).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/interaction\/[\w-]+$/);
+  });
+
+  it("of bytes that no text has are refused before they reach anybody", async () => {
+    for (const target of [
+      "/oauth2/authorize?state=a b",
+      "/oauth2/authorize?state=\u00ff",
+      "/oauth2/authorize?a=\0",
+    ]) {
+      expect((await raw("GET", target)).status).toBe(400);
+    }
+    for (const [name, value] of [
+      ["Authorization", "Basic \0"],
+      ["Cookie", "a=\u0001"],
+      ["X\0", "y"],
+    ] as const) {
+      expect((await raw("GET", "/resources/userinfo?client_id=news", { [name]: value })).status).toBe(400);
+    }
+  });
+});
