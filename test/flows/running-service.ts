@@ -26,7 +26,7 @@ export type KnownClient = SeedClient & { readonly name: string };
 /** First-party, of service "1", with all three grants. */
 export const NEWS: KnownClient = {
   client_id: "news",
-  client_secret: "the secret of the news",
+  client_secret: "the secret of the news, of 32 and more",
   name: "News",
   redirect_uris: [CALLBACK],
   service: "1",
@@ -36,7 +36,7 @@ export const NEWS: KnownClient = {
 /** First-party, of service "2", with two addresses and the errors of the standards. */
 export const SHOP: KnownClient = {
   client_id: "shop",
-  client_secret: "the secret of the shop",
+  client_secret: "the secret of the shop, of 32 and more",
   name: "Shop",
   redirect_uris: ["http://127.0.0.1:4000/shop", "http://127.0.0.1:4000/shop?second=1"],
   service: "2",
@@ -46,7 +46,7 @@ export const SHOP: KnownClient = {
 /** A third party, of service "3". */
 export const PARTNER: KnownClient = {
   client_id: "partner",
-  client_secret: "the secret of the partner",
+  client_secret: "the secret of the partner, of 32 and more",
   name: "Partner",
   redirect_uris: ["http://127.0.0.1:4000/partner"],
   service: "3",
@@ -136,7 +136,13 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
     ...config,
     deployments,
   });
-  await applySeed(service, SEED);
+  try {
+    await applySeed(service, SEED);
+  } catch (error) {
+    server.close();
+    await service.close();
+    throw error;
+  }
   const application = new Koa();
   options.host?.(application);
   application.use(service.routes());

@@ -1,0 +1,239 @@
+import { createHash } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Browser, Send } from "./browser.ts";
+import { type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import {
+  ADA,
+  BOB,
+  CALLBACK,
+  NEWS,
+  type RunningOptions,
+  type RunningService,
+  SHOP,
+  startService,
+} from "./running-service.ts";
+
+let running: RunningService;
+let oauth2: RelyingParty;
+let openid: RelyingParty;
+
+beforeAll(async () => {
+  running = await startService();
+  oauth2 = relyingParty(running, "oauth2", NEWS);
+  openid = relyingParty(running, "openid", NEWS);
+});
+afterAll(() => running.close());
+
+const eight = (oauth2Url: string, openidUrl: string): string =>
+  createHash("sha256").update(`${oauth2Url} ${openidUrl}`).digest("hex").slice(0, 8);
+
+function sessionCookie(browser: Browser): { name: string; value: string } {
+  const found = browser.jar.all().find(({ name }) => /sis_session_[0-9a-f]{8}$/.test(name));
+  if (found === undefined) throw new Error("no session cookie");
+  return found;
+}
+
+/** Whether this browser is signed in, seen from the client. */
+async function isSignedIn(browser: Browser, party: RelyingParty): Promise<boolean> {
+  await browser.get(party.authorizeUrl({ prompt: "none" }));
+  return browser.location?.searchParams.has("code") ?? false;
+}
+
+async function subOf(browser: Browser): Promise<unknown> {
+  await browser.get(oauth2.authorizeUrl({ prompt: "none" }));
+  const code = browser.location?.searchParams.get("code") ?? "";
+  const { access_token } = readTokens(await oauth2.exchange(code));
+  return (await oauth2.userinfo(access_token)).body["sub"];
+}
+
+/** Runs `work` with a service in production: https addresses, a database file, a hop in front that does TLS. */
+async function behindTls(
+  options: RunningOptions,
+  work: (service: RunningService, send: Send) => Promise<void>,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+  try {
+    const service = await startService({
+      ...options,
+      config: { storage: `sqlite:${join(folder, "sign-in.db")}`, proxy: true, ...options.config },
+    });
+    const send: Send = (url, init) => {
+      const headers = new Headers(init.headers);
+      headers.set("host", url.host);
+      headers.set("x-forwarded-host", url.host);
+      return fetch(`${service.origin}${url.pathname}${url.search}`, { ...init, headers });
+    };
+    await work(service, send).finally(() => service.close());
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+describe("the sign-in session", () => {
+  it("is one for both deployments and all clients [INTRO-1, D-DEPLOY-1]", async () => {
+    for (const [first, second] of [
+      [oauth2, openid],
+      [openid, oauth2],
+    ] as const) {
+      const browser = first.browser({ stopAt: [CALLBACK, ...SHOP.redirect_uris] });
+      expect(await isSignedIn(browser, first)).toBe(false);
+      await first.authorize(browser);
+      expect(await isSignedIn(browser, second)).toBe(true);
+      expect(await isSignedIn(browser, relyingParty(running, second.kind, SHOP))).toBe(true);
+    }
+  });
+
+  it("lives in a cookie of a name of its own, out of reach of scripts and of other sites' forms [D-DEPLOY-13]", async () => {
+    const browser = oauth2.browser();
+    await oauth2.authorize(browser);
+    const name = `sis_session_${eight(running.oauth2, running.openid)}`;
+    const cookies = browser.jar.all().filter((cookie) => cookie.name.startsWith(name));
+    expect(cookies.map((cookie) => cookie.name).toSorted()).toEqual([name, `${name}.sig`]);
+    const flags = { path: "/", hostOnly: true, httpOnly: true, sameSite: "lax", secure: false };
+    for (const cookie of cookies) expect(cookie).toMatchObject(flags);
+    for (const cookie of browser.jar.all()) {
+      expect(cookie).toMatchObject({ httpOnly: true, sameSite: "lax" });
+      expect(cookie.name).toContain(eight(running.oauth2, running.openid));
+    }
+  });
+
+  it("has a new identifier at each sign-in, and the old one signs nobody in [D-DEPLOY-13]", async () => {
+    const browser = oauth2.browser();
+    await oauth2.authorize(browser);
+    const before = browser.jar.header(new URL(running.origin));
+    const first = sessionCookie(browser).value;
+    await browser.get(oauth2.authorizeUrl({ prompt: "login" }));
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    expect(sessionCookie(browser).value).not.toBe(first);
+    expect(await isSignedIn(browser, oauth2)).toBe(true);
+    const thief = oauth2.browser();
+    for (const pair of before.split("; ")) thief.jar.take(new URL(running.origin), [`${pair}; Path=/`]);
+    expect(await isSignedIn(thief, oauth2)).toBe(false);
+  });
+
+  it("is not taken over from a cookie that was there before the sign-in [D-DEPLOY-13]", async () => {
+    const browser = oauth2.browser();
+    await browser.get(oauth2.authorizeUrl());
+    const planted = "planted-by-somebody-else";
+    const name = `sis_session_${eight(running.oauth2, running.openid)}`;
+    browser.jar.take(new URL(running.origin), [`${name}=${planted}; Path=/`]);
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    expect(sessionCookie(browser).value).not.toBe(planted);
+    expect(await isSignedIn(browser, oauth2)).toBe(true);
+  });
+
+  it("counts as none when there are two cookies for it, in either order [D-DEPLOY-13]", async () => {
+    const browser = oauth2.browser();
+    await oauth2.authorize(browser);
+    const { name, value } = sessionCookie(browser);
+    const own = browser.jar.header(new URL(running.origin));
+    const send = (cookie: string): Promise<Response> =>
+      fetch(oauth2.authorizeUrl({ prompt: "none" }), { headers: { cookie }, redirect: "manual" });
+    const errorOf = (response: Response): string | null =>
+      new URL(response.headers.get("location") ?? "").searchParams.get("error");
+    expect(errorOf(await send(own))).toBeNull();
+    for (const second of [`${name}=other`, `${name}=${value}`, `${name}.sig=x`]) {
+      expect(errorOf(await send(`${own}; ${second}`))).toBe("login_required");
+      expect(errorOf(await send(`${second}; ${own}`))).toBe("login_required");
+    }
+    expect(errorOf(await send(own))).toBeNull();
+    expect(errorOf(await send(own.replace(/\.sig=./, ".sig=_")))).toBe("login_required");
+  });
+
+  it("becomes the other person's when somebody else signs in, after the browser has confirmed [D-DEPLOY-5, D-DEPLOY-13]", async () => {
+    for (const party of [oauth2, openid]) {
+      const browser = party.browser();
+      await party.authorize(browser);
+      expect(await subOf(browser)).toBe(running.ada.sub);
+      await browser.get(party.authorizeUrl({ prompt: "login", state: "a b" }));
+      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      // Without scripts a browser shows the button of the page that submits itself.
+      expect([browser.status, browser.location]).toEqual([200, undefined]);
+      expect(browser.form().action.href).toBe(`${party.base}/oauth2/logout/confirm`);
+      await browser.submit();
+      expect(browser.location?.searchParams.get("state")).toBe("a b");
+      const code = browser.location?.searchParams.get("code") ?? "";
+      const { access_token } = readTokens(await party.exchange(code));
+      expect((await party.userinfo(access_token)).body).toEqual({ sub: running.bob.sub, email: BOB.email });
+      expect(await subOf(browser)).toBe(running.bob.sub);
+    }
+  });
+
+  it("goes on in two tabs at once, each with its own request [D-DEPLOY-12, AUTHZ-9]", async () => {
+    const browser = oauth2.browser({ stopAt: [CALLBACK, ...SHOP.redirect_uris] });
+    await browser.get(oauth2.authorizeUrl({ state: "one" }));
+    const first = browser.form("password");
+    await browser.get(relyingParty(running, "oauth2", SHOP).authorizeUrl({ state: "two" }));
+    const second = browser.form("password");
+    for (const [form, state] of [
+      [second, "two"],
+      [first, "one"],
+    ] as const) {
+      await browser.submit(form, { username: ADA.username, password: ADA.password });
+      expect(browser.location?.searchParams.get("state")).toBe(state);
+      expect(browser.location?.searchParams.has("code")).toBe(true);
+    }
+  });
+
+  it("begins again, with a page, when a sign-in is finished twice or in another browser [D-DEPLOY-12, D-AUTHZ-14]", async () => {
+    const browser = await oauth2.browser().get(oauth2.authorizeUrl());
+    const form = browser.form("password");
+    const filled = { username: ADA.username, password: ADA.password };
+    const other = oauth2.browser();
+    await other.get(browser.url);
+    expect([other.status, other.location]).toEqual([400, undefined]);
+    await other.submit(form, filled);
+    expect([other.status, other.location]).toEqual([400, undefined]);
+    await browser.submit(form, filled);
+    const resume = browser.visits.at(-1)!.url;
+    await browser.submit(form, filled);
+    expect([browser.status, browser.location]).toEqual([400, undefined]);
+    await browser.get(resume);
+    expect([browser.status, browser.location]).toEqual([400, undefined]);
+    expect(browser.headers.get("content-type")).toContain("text/html");
+  });
+});
+
+describe("on https", () => {
+  const urls = { oauth2: "https://login.example", openid: "https://login.example/openid" };
+
+  it("the session cookie is bound to the host and to https [D-DEPLOY-13]", async () => {
+    const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
+    await behindTls({ deployments: () => deployments }, async (service, send) => {
+      const party = relyingParty(service, "openid", NEWS);
+      const browser = party.browser({ send });
+      await party.authorize(browser);
+      const { name } = sessionCookie(browser);
+      expect(name).toBe(`__Host-sis_session_${eight(urls.oauth2, urls.openid)}`);
+      for (const cookie of browser.jar.all()) expect(cookie).toMatchObject({ secure: true, hostOnly: true });
+      expect(browser.headers.get("location")).toContain(encodeURIComponent(urls.openid));
+    });
+  });
+
+  it("two hosts share the session only with cookies.domain, and know each other apart by Host [D-DEPLOY-1, D-DEPLOY-2, D-DEPLOY-13]", async () => {
+    const deployments = {
+      oauth2: { url: "https://login.example.com" },
+      openid: { url: "https://openid.example.com" },
+    };
+    for (const domain of [undefined, "example.com"]) {
+      const config = domain === undefined ? {} : { cookies: { domain } };
+      await behindTls({ deployments: () => deployments, config }, async (service, send) => {
+        const [first, second] = [
+          relyingParty(service, "oauth2", NEWS),
+          relyingParty(service, "openid", NEWS),
+        ];
+        const browser = first.browser({ send });
+        const answer = await first.authorize(browser);
+        expect([...answer.searchParams.keys()]).toEqual(["code"]);
+        const prefix = domain === undefined ? "__Host-" : "__Secure-";
+        expect(sessionCookie(browser).name.startsWith(`${prefix}sis_session_`)).toBe(true);
+        expect(await isSignedIn(browser, second)).toBe(domain !== undefined);
+        const { searchParams } = await second.authorize(browser);
+        expect(searchParams.get("iss")).toBe(deployments.openid.url);
+      });
+    }
+  });
+});
