@@ -1,0 +1,295 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { interleaved } from "./interleaved.ts";
+import {
+  basic,
+  exchange,
+  passwordGrant,
+  post,
+  refresh,
+  send,
+  signedIn,
+  tokensOf,
+  type Tokens,
+  type Wire,
+  withToken,
+} from "./person.ts";
+import { type ClientName, openStage, PASSWORD, type Stage } from "./stage.ts";
+import type { HoldOptions } from "./watched-storage.ts";
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await openStage();
+});
+
+afterAll(() => stage.close());
+
+async function one(
+  wire: Wire,
+  name: string,
+  meanwhile: () => Promise<unknown>,
+  options?: HoldOptions,
+): Promise<Response> {
+  const [response] = await interleaved(stage, [wire], name, meanwhile, options);
+  return response!;
+}
+
+const statuses = (responses: readonly Response[]): number[] =>
+  responses.map(({ status }) => status).toSorted((a, b) => a - b);
+
+function userinfo(
+  { access_token }: Pick<Tokens, "access_token">,
+  name: ClientName = "news",
+): Promise<Response> {
+  return send(withToken("GET", `${stage.oauth2}/resources/userinfo`, stage.clients[name], access_token));
+}
+
+async function expectWorks(tokens: Tokens, name: ClientName = "news"): Promise<void> {
+  expect((await userinfo(tokens, name)).status).toBe(200);
+  await tokensOf(await send(refresh(stage.oauth2, stage.clients[name], tokens.refresh_token)));
+}
+
+async function expectDead(tokens: Tokens, name: ClientName = "news"): Promise<void> {
+  const client = stage.clients[name];
+  expect((await userinfo(tokens, name)).status).toBe(400);
+  const refreshed = await send(refresh(stage.oauth2, client, tokens.refresh_token));
+  expect(refreshed.status).toBe(400);
+  const introspected = await send(
+    post(`${stage.openid}/oauth2/introspect`, { token: tokens.access_token }, basic(client)),
+  );
+  // A disabled client may not ask; anybody else is told that the token is not active.
+  expect([200, 400]).toContain(introspected.status);
+  if (introspected.status === 200) expect(await introspected.json()).toEqual({ active: false });
+}
+
+async function expectRefused(response: Response, error = "invalid_grant"): Promise<void> {
+  expect([response.status, await response.json()]).toEqual([400, expect.objectContaining({ error })]);
+}
+
+/** Refused, or tokens that are of no use. */
+async function expectNothingGained(response: Response, name: ClientName = "news"): Promise<void> {
+  if (response.status === 200) await expectDead(await tokensOf(response), name);
+  else await expectRefused(response);
+}
+
+async function granted(name: ClientName = "news"): Promise<{ sub: string; tokens: Tokens }> {
+  const { sub, username } = await stage.person();
+  const wire = passwordGrant(stage.openid, stage.clients[name], username, { scope: "openid" });
+  return { sub, tokens: await tokensOf(await send(wire)) };
+}
+
+const revocation = (token: string, name: ClientName = "news"): Wire =>
+  post(`${stage.oauth2}/oauth2/revoke`, { token }, basic(stage.clients[name]));
+
+/** Makes the removal of artifacts fail: what has ended must be ended by the account alone. */
+function withoutRemoval(): void {
+  stage.storage.fail = ({ name }) => {
+    if (name.startsWith("artifacts.removeBy")) throw new Error("not now");
+  };
+}
+
+describe("while a code is exchanged, between its reading and the commit", () => {
+  const changes: readonly (readonly [string, (sub: string) => Promise<unknown>])[] = [
+    [
+      "the password changes [D-ACCOUNT-7]",
+      (sub) => stage.service.accounts.setPassword(sub, `new ${PASSWORD}`),
+    ],
+    ["the account is deleted [D-ACCOUNT-6]", (sub) => stage.service.accounts.delete(sub)],
+    ["the user is unassigned [D-ACCOUNT-5]", (sub) => stage.service.accounts.unassign(sub, "1")],
+    ["tokens are revoked [D-ACCOUNT-8]", (sub) => stage.service.accounts.revokeTokens(sub)],
+    [
+      "the tokens of the client are revoked [D-ACCOUNT-8]",
+      (sub) => stage.service.accounts.revokeTokens(sub, stage.clients.news.client_id),
+    ],
+  ];
+
+  it.each(changes)("%s: the code gives nothing", async (_name, change) => {
+    const { sub, code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    await expectRefused(await one(wire, "artifacts.commit", () => change(sub)));
+    await expectRefused(await send(wire));
+  });
+
+  it.each(changes)(
+    "%s, and what was stored can't be removed: the tokens are dead all the same [D-ACCOUNT-9]",
+    async (_name, change) => {
+      const { sub, code } = await signedIn(stage);
+      const wire = exchange(stage.oauth2, stage.clients.news, code);
+      withoutRemoval();
+      try {
+        await expectDead(await tokensOf(await one(wire, "artifacts.commit", () => change(sub))));
+      } finally {
+        stage.storage.fail = () => undefined;
+      }
+    },
+  );
+
+  it("the client is disabled: its tokens open nothing until it is enabled again", async () => {
+    const { code } = await signedIn(stage);
+    const { news } = stage.clients;
+    const wire = exchange(stage.oauth2, news, code);
+    const answer = await one(wire, "artifacts.commit", () => stage.service.clients.disable(news.client_id));
+    const tokens = await tokensOf(answer);
+    await expectDead(tokens);
+    await stage.service.clients.enable(news.client_id);
+    await expectWorks(tokens);
+  });
+
+  it("the client is removed: nothing is left that works", async () => {
+    const redirect_uris = ["http://127.0.0.1:9/callback"];
+    const client = await stage.service.clients.register({ name: "Short", service: "1", redirect_uris });
+    const short = { ...stage, clients: { ...stage.clients, news: client } };
+    const { code } = await signedIn(short);
+    const wire = exchange(stage.oauth2, client, code);
+    const answer = await one(wire, "artifacts.commit", () => stage.service.clients.remove(client.client_id));
+    await expectRefused(answer);
+  });
+});
+
+describe("one code", () => {
+  it("of 50 exchanges that stand before the commit together gives tokens to exactly one [D-TOKEN-13]", async () => {
+    const { code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    const answers = await interleaved(
+      stage,
+      Array.from({ length: 50 }, () => wire),
+      "artifacts.commit",
+    );
+    expect(statuses(answers)).toEqual([200, ...Array.from({ length: 49 }, () => 400)]);
+    const winner = answers.find(({ status }) => status === 200)!;
+    const tokens = await tokensOf(winner);
+    await expectWorks(tokens);
+    for (const answer of answers.filter((other) => other !== winner)) await expectRefused(answer);
+    // Later it is a replay.
+    await expectRefused(await send(wire));
+    await expectDead(tokens);
+  });
+
+  it("of 50 exchanges at once, unheld, gives tokens to exactly one and ends nothing [D-TOKEN-13]", async () => {
+    const { code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => send(wire)));
+    expect(statuses(answers)).toEqual([200, ...Array.from({ length: 49 }, () => 400)]);
+    await expectWorks(await tokensOf(answers.find(({ status }) => status === 200)!));
+  });
+
+  it("that is read before the first exchange is answered, and looked at after it, ends nothing [D-TOKEN-13]", async () => {
+    const { code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    let first: Response | undefined;
+    const late = await one(
+      wire,
+      "artifacts.find",
+      async () => {
+        first = await send(wire);
+      },
+      { at: "after" },
+    );
+    await expectRefused(late);
+    await expectWorks(await tokensOf(first!));
+  });
+});
+
+describe("while a token is refreshed, between its reading and the commit", () => {
+  it.each(["news", "sliding", "rotating"] as const)(
+    "the family is revoked: nothing of it lives on, client %s [D-TOKEN-19]",
+    async (name) => {
+      const { tokens } = await granted(name);
+      const wire = refresh(stage.oauth2, stage.clients[name], tokens.refresh_token);
+      const answer = await one(wire, "artifacts.commit", () => send(revocation(tokens.refresh_token, name)));
+      await expectRefused(answer);
+      await expectDead(tokens, name);
+    },
+  );
+
+  it("the code of its family is replayed: nothing of it lives on [D-TOKEN-13]", async () => {
+    const { code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    const tokens = await tokensOf(await send(wire));
+    const refreshing = refresh(stage.oauth2, stage.clients.news, tokens.refresh_token);
+    await expectRefused(await one(refreshing, "artifacts.commit", () => send(wire)));
+    await expectDead(tokens);
+  });
+
+  it("the account is deleted: nothing is gained [D-ACCOUNT-6]", async () => {
+    const { sub, tokens } = await granted();
+    const wire = refresh(stage.oauth2, stage.clients.news, tokens.refresh_token);
+    await expectNothingGained(await one(wire, "artifacts.commit", () => stage.service.accounts.delete(sub)));
+    await expectDead(tokens);
+  });
+
+  it("the same rotating token is refreshed: both get the same answer, and it works [D-TOKEN-12]", async () => {
+    const { tokens } = await granted("rotating");
+    const wire = refresh(stage.openid, stage.clients.rotating, tokens.refresh_token);
+    const answers = await interleaved(stage, [wire, wire, wire, wire], "artifacts.commit");
+    const [first, ...others] = await Promise.all(answers.map(tokensOf));
+    for (const other of others) expect({ ...other, expires_in: 0 }).toEqual({ ...first, expires_in: 0 });
+    await expectWorks(first!, "rotating");
+  });
+
+  it("the same token that stays is refreshed: each gets an access token that works [D-TOKEN-12]", async () => {
+    const { tokens } = await granted();
+    const wire = refresh(stage.openid, stage.clients.news, tokens.refresh_token);
+    const answers = await interleaved(stage, [wire, wire, wire], "artifacts.commit");
+    const refreshed = await Promise.all(answers.map(tokensOf));
+    expect(new Set(refreshed.map(({ access_token }) => access_token)).size).toBe(3);
+    for (const each of refreshed) await expectWorks(each);
+  });
+});
+
+describe("while the password grant runs", () => {
+  it.each(["directory.commitAccount", "artifacts.commit"])(
+    "the account is deleted before %s: nothing is gained [D-ACCOUNT-6]",
+    async (name) => {
+      const { sub, username } = await stage.person();
+      const wire = passwordGrant(stage.oauth2, stage.clients.news, username);
+      const hold = stage.storage.hold(name);
+      const answer = send(wire);
+      await hold.reached;
+      // The deletion makes calls of its own with the same name: they pass.
+      await stage.service.accounts.delete(sub);
+      hold.release();
+      await expectNothingGained(await answer);
+      await expect(stage.service.accounts.find(sub)).resolves.toBeUndefined();
+    },
+  );
+
+  it.each(["directory.commitAccount", "artifacts.commit"])(
+    "the password changes between its comparison and %s: nothing is gained [D-ACCOUNT-7]",
+    async (name) => {
+      const { sub, username } = await stage.person();
+      const wire = passwordGrant(stage.oauth2, stage.clients.news, username);
+      const change = (): Promise<unknown> => stage.service.accounts.setPassword(sub, `new ${PASSWORD}`);
+      await expectNothingGained(await one(wire, name, change));
+    },
+  );
+});
+
+describe("revocations that meet", () => {
+  it("of one refresh token by RFC 7009 are all 200 [D-TOKEN-19]", async () => {
+    const { tokens } = await granted();
+    const wire = revocation(tokens.refresh_token);
+    expect(statuses(await interleaved(stage, [wire, wire, wire], "artifacts.commit"))).toEqual([
+      200, 200, 200,
+    ]);
+    await expectDead(tokens);
+  });
+
+  it("of one access token by RFC 7009 are all 200, and its family lives on [D-TOKEN-19]", async () => {
+    const { tokens } = await granted();
+    const wire = revocation(tokens.access_token);
+    expect(statuses(await interleaved(stage, [wire, wire, wire], "artifacts.commit"))).toEqual([
+      200, 200, 200,
+    ]);
+    expect((await userinfo(tokens)).status).toBe(400);
+    await tokensOf(await send(refresh(stage.oauth2, stage.clients.news, tokens.refresh_token)));
+  });
+
+  it("of one access token by the documented call are one 200 and else 400 [D-TOKEN-18]", async () => {
+    const { tokens } = await granted();
+    const wire = withToken("GET", `${stage.oauth2}/oauth2/revoke`, stage.clients.news, tokens.access_token);
+    expect(statuses(await interleaved(stage, [wire, wire, wire], "artifacts.commit"))).toEqual([
+      200, 400, 400,
+    ]);
+  });
+});
