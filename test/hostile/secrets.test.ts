@@ -1,0 +1,200 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it, jest } from "@jest/globals";
+import { pino } from "pino";
+import { basic, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";
+import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+
+const CHOSEN = "a-secret-that-a-listener-throws";
+const EVENTS = [
+  "sign_in.success",
+  "sign_in.failure",
+  "code.issued",
+  "tokens.issued",
+  "tokens.refused",
+  "authorization.refused",
+  "token.revoked",
+  "family.revoked",
+  "session.ended",
+  "account.changed",
+  "client.changed",
+  "fault",
+] as const;
+
+/** What must not be found anywhere: name to value. */
+class Secrets {
+  readonly all = new Map<string, string>();
+
+  add(name: string, value: string | undefined): string {
+    if (value === undefined || value.length < 8) throw new Error(`${name} is no secret: ${value}`);
+    this.all.set(name, value);
+    return value;
+  }
+
+  /** The names of those that a text holds, plainly or in a common encoding. */
+  in(text: string): string[] {
+    return [...this.all]
+      .filter(([, value]) =>
+        [
+          value,
+          encodeURIComponent(value),
+          new URLSearchParams([["", value]]).toString().slice(1),
+          JSON.stringify(value).slice(1, -1),
+          Buffer.from(value).toString("base64").replaceAll("=", ""),
+          Buffer.from(value).toString("hex"),
+        ].some((form) => text.includes(form)),
+      )
+      .map(([name]) => name);
+  }
+}
+
+const folder = mkdtempSync(join(tmpdir(), "sign-in-secrets-"));
+const secrets = new Secrets();
+const log: string[] = [];
+const told: string[] = [];
+const printed: string[] = [];
+const answers: string[] = [];
+let running: RunningService;
+let news: RelyingParty;
+
+/** Every way to be told a secret, right and wrong, at every endpoint of one deployment. */
+async function useEverything(party: RelyingParty): Promise<void> {
+  const { base } = party;
+  const wrongPassword = secrets.add(`typed password ${party.kind}`, `my other password ${party.kind}`);
+  const browser = party.browser();
+  await browser.get(party.authorizeUrl({ scope: "openid email profile", nonce: "n" }));
+  const csrf = browser.form().fields.find(([name]) => name === "csrf")?.[1];
+  secrets.add(`form token ${party.kind}`, csrf);
+  await browser.submit(browser.form("password"), { username: ADA.email, password: wrongPassword });
+  await browser.submit(browser.form("password"), { username: ADA.email, password: ADA.password });
+  const code = secrets.add(`code ${party.kind}`, browser.location?.searchParams.get("code") ?? undefined);
+  for (const { name, value } of browser.jar.all()) secrets.add(`cookie ${name}`, value);
+  const exchanged = await party.exchange(code);
+  const { access_token, refresh_token, id_token } = exchanged.body as Record<string, string>;
+  secrets.add(`access token ${party.kind}`, access_token);
+  secrets.add(`refresh token ${party.kind}`, refresh_token);
+  if (party.kind === "openid") secrets.add("ID token", id_token);
+  const token = access_token ?? "";
+  await party.userinfo(token);
+  await party.profile(token);
+  const second = await party.refresh(refresh_token ?? "");
+  secrets.add(`second access token ${party.kind}`, second.body["access_token"] as string);
+  await party.password(ADA);
+  answers.push((await party.password({ username: ADA.email, password: wrongPassword })).text);
+  const wrongSecret = secrets.add(`wrong secret ${party.kind}`, `not the secret of anybody ${party.kind}`);
+  const credentials = { client_id: NEWS.client_id, client_secret: wrongSecret };
+  answers.push((await party.token({}, { authorization: basic(credentials) })).text);
+  answers.push(
+    (await party.token({ ...credentials, grant_type: "refresh_token", refresh_token: "x" }, {})).text,
+  );
+  // Where none of it belongs: queries, headers and fields of other endpoints.
+  const misplaced = new URLSearchParams({
+    client_secret: NEWS.client_secret,
+    access_token: token,
+    password: ADA.password,
+    code,
+    login_hint: ADA.email,
+  });
+  for (const path of [
+    "/oauth2/authorize",
+    "/oauth2/token",
+    "/resources/userinfo",
+    "/external/profile",
+    "/oauth2/revoke",
+  ]) {
+    for (const method of ["GET", "POST", "PUT"]) {
+      const body = method === "GET" ? {} : { body: misplaced };
+      const headers = { authorization: `Bearer ${token}x`, cookie: `sis_session_x=${token}` };
+      const { text } = await send(`${base}${path}?client_id=news&${misplaced}`, { method, headers, ...body });
+      answers.push(text);
+    }
+  }
+  answers.push(
+    (await send(`${base}/oauth2/authorize?client_id=${encodeURIComponent(NEWS.client_secret)}`)).text,
+  );
+  answers.push((await party.revoke(token)).text);
+  answers.push((await party.exchange(code)).text);
+}
+
+beforeAll(async () => {
+  for (const method of ["log", "info", "warn", "error", "debug"] as const) {
+    jest
+      .spyOn(console, method)
+      .mockImplementation((...parts) => void printed.push(parts.map(String).join(" ")));
+  }
+  running = await startService({
+    config: {
+      storage: `sqlite:${join(folder, "sign-in.db")}`,
+      logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
+    },
+  });
+  for (const event of EVENTS)
+    running.service.events.on(event, (argument) => void told.push(JSON.stringify(argument)));
+  running.service.events.on("token.revoked", () => {
+    throw new Error(CHOSEN);
+  });
+  news = relyingParty(running, "oauth2", NEWS);
+  for (const [name, { client_secret }] of Object.entries({ NEWS }))
+    secrets.add(`secret of ${name}`, client_secret);
+  secrets.add("password of Ada", ADA.password);
+  secrets.add("password of Bob", BOB.password);
+  secrets.add("thrown by a listener", CHOSEN);
+  const { accounts, clients } = running.service;
+  const rotated = await clients.rotateSecret("shop", { keepOldFor: 60 });
+  secrets.add("rotated secret", rotated.client_secret);
+  await useEverything(news);
+  await useEverything(relyingParty(running, "openid", NEWS));
+  await accounts.setPassword(running.bob.sub, secrets.add("new password", "a brand new password"));
+  await accounts.endSessions(running.ada.sub);
+  await accounts.delete(running.bob.sub);
+});
+afterAll(async () => {
+  await running.close();
+  jest.restoreAllMocks();
+  rmSync(folder, { recursive: true });
+});
+
+describe("a secret that the service was told", () => {
+  it("is known to this test in every kind", () => {
+    expect(secrets.all.size).toBeGreaterThan(20);
+    expect(secrets.in(`{"a":"${encodeURIComponent(ADA.password)}"}`)).toEqual(["password of Ada"]);
+    expect(secrets.in(Buffer.from(NEWS.client_secret).toString("base64"))).toEqual(["secret of NEWS"]);
+  });
+
+  it("is in no line of the log, not even of an unexpected error, nor is an e-mail address", async () => {
+    const all = log.join("");
+    // The listener that throws is an unexpected error: that is said, and where, but not with what words.
+    expect(log.filter((line) => line.includes("unexpected error")).length).toBeGreaterThan(0);
+    expect(secrets.in(all)).toEqual([]);
+    expect(all).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
+    expect(printed).toEqual([]);
+  });
+
+  it("is in no event and in no metric, nor is an e-mail address", async () => {
+    expect(told.length).toBeGreaterThan(20);
+    expect(new Set(told.map((text) => Object.keys(JSON.parse(text) as object).join())).size).toBeGreaterThan(
+      4,
+    );
+    const text = `${told.join("\n")}${await running.service.metrics()}${JSON.stringify(await running.service.health())}`;
+    expect(secrets.in(text)).toEqual([]);
+    expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
+  });
+
+  it("is in no answer to a request that was refused", () => {
+    expect(answers.length).toBeGreaterThan(30);
+    // The e-mail address comes back in the login form, as login_hint asked.
+    expect(secrets.in(answers.filter((text) => !text.includes("<form")).join("\n"))).toEqual([]);
+    expect(answers.filter((text) => text.includes(CALLBACK))).toEqual([]);
+  });
+
+  it("is nowhere in the files of the storage [D-TOKEN-20, D-ACCOUNT-13]", () => {
+    const files = readdirSync(folder).filter(
+      (name) => name.startsWith("sign-in.db") && !name.endsWith(".keys"),
+    );
+    const bytes = files.map((name) => readFileSync(join(folder, name), "latin1")).join("\n");
+    expect(bytes).toContain(running.ada.sub);
+    // ID tokens and form tokens are not kept at all; the others only as hashes.
+    expect(secrets.in(bytes)).toEqual([]);
+  });
+});
