@@ -7,6 +7,7 @@ import { callerAddress, requestedHost } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import { compose, endpointTable } from "./endpoints.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { withinTime } from "./within-time.ts";
 
 /** Milliseconds after which a request has failed: below the 5 s that are promised. */
 const DEADLINE = 4_500;
@@ -145,7 +146,7 @@ async function serve(exchange: Exchange, route: Route, dependencies: CompatDepen
       });
     }
     ctx.set("Cache-Control", "no-store");
-    await step(exchange, () => Promise.resolve());
+    await withinTime(step(exchange, () => Promise.resolve()));
   } catch (error) {
     takeBack(exchange, before);
     ctx.body = null;

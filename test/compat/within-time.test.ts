@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { withinTime } from "../../compat/within-time.ts";
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Milliseconds within which a fault is answered. */
+const PROMISED = 5_000;
+/** Milliseconds until which a commit may begin. */
+const DEADLINE = 4_500;
+
+describe("the time that a request has", () => {
+  it("ends after the last commit may have begun and before 5 s are over, as a fault [D-TOKEN-5]", async () => {
+    const work = Promise.withResolvers<void>();
+    let outcome: unknown;
+    const waiting = withinTime(work.promise).catch((error: unknown) => {
+      outcome = error;
+    });
+    await jest.advanceTimersByTimeAsync(DEADLINE);
+    expect(outcome).toBeUndefined();
+    await jest.advanceTimersByTimeAsync(PROMISED - DEADLINE - 1);
+    expect(outcome).toMatchObject({ code: "storage_unavailable" });
+    await waiting;
+    // What comes of the work later nobody hears.
+    work.reject(new Error("too late"));
+    await jest.runAllTimersAsync();
+  });
+
+  it("leaves no timer behind when the work is done or fails", async () => {
+    await withinTime(Promise.resolve());
+    await expect(withinTime(Promise.reject(new TypeError("its own")))).rejects.toThrow("its own");
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
