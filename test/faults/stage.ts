@@ -37,6 +37,8 @@ export type ClientName = keyof typeof CLIENTS;
 export interface Stage {
   readonly oauth2: string;
   readonly openid: string;
+  /** The database. */
+  readonly file: string;
   readonly service: SignInService;
   readonly storage: WatchedStorage;
   readonly clients: Readonly<Record<ClientName, Credentials>>;
@@ -114,6 +116,7 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
   return {
     oauth2,
     openid,
+    file,
     service,
     storage: storage!,
     clients,
