@@ -1,0 +1,265 @@
+import { afterEach, describe, expect, it } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Browser } from "../flows/browser.ts";
+import {
+  type Answer,
+  basic,
+  type Person,
+  type RelyingParty,
+  relyingParty,
+  send,
+} from "../flows/relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
+
+const WINDOW = 900;
+
+let running: RunningService;
+let news: RelyingParty;
+/** Milliseconds by which the service's clock is ahead. */
+let ahead = 0;
+
+async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
+  ahead = 0;
+  running = await startService({
+    config: { clock: { now: () => Date.now() + ahead }, rateLimits: {}, ...config },
+  });
+  news = relyingParty(running, "oauth2", NEWS);
+}
+
+afterEach(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+});
+
+/** A browser in front of the login form. */
+async function atLogin(
+  headers: Record<string, string> = {},
+  browser = news.browser({ headers }),
+): Promise<Browser> {
+  return browser.get(news.authorizeUrl());
+}
+
+const from = (address: string): Promise<Browser> => atLogin({ "x-forwarded-for": address });
+const wrong = (username = "ada"): Person => ({ username, password: "this is not the password" });
+
+/** Submits the form and says the status; the form of the page that comes back is the next one. */
+async function submit(browser: Browser, { username, password }: Person): Promise<number> {
+  return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
+}
+
+async function submitWrong(browser: Browser, times: number, username = "ada"): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let count = 0; count < times; count += 1) statuses.push(await submit(browser, wrong(username)));
+  return statuses;
+}
+
+const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
+const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
+
+describe("the sign-in form", () => {
+  it("takes ten wrong passwords for one account from one address, then answers 429 until the window ends [D-TOKEN-21]", async () => {
+    await start();
+    const browser = await atLogin();
+    // However the account is written, it is one account.
+    for (const name of ["ada", "ADA", "ada@example.com", "Ada@EXAMPLE.com", "\uff41da"]) {
+      expect(await submitWrong(browser, 2, name)).toEqual([400, 400]);
+    }
+    expect(await submit(browser, ADA)).toBe(429);
+    expect(browser.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    const wait = Number(browser.headers.get("retry-after"));
+    expect(wait).toBeGreaterThan(0);
+    expect(wait).toBeLessThanOrEqual(WINDOW);
+    expect(await submit(await atLogin(), BOB)).toBe(303);
+    ahead += wait * 1000;
+    expect(await submit(browser, ADA)).toBe(303);
+  });
+
+  it("counts parallel guesses: of a hundred exactly ten are tried", async () => {
+    await start();
+    const browser = await atLogin();
+    const { action, fields } = browser.form("password");
+    const csrf = fields.find(([name]) => name === "csrf")?.[1] ?? "";
+    const guess = (password: string): Promise<Answer> =>
+      send(action.href, {
+        method: "POST",
+        headers: { accept: "text/html", cookie: browser.jar.header(action) },
+        body: new URLSearchParams({ csrf, username: "ada", password }),
+      });
+    const guesses = Array.from({ length: 100 }, (_, index) => guess(`guess number ${index}`));
+    const answers = await Promise.all(guesses);
+    expect(answers.filter(({ status }) => status === 400)).toHaveLength(10);
+    expect(answers.filter((answer) => answer.status === 429 && isLimited(answer))).toHaveLength(90);
+  });
+
+  it("gives the point of a success back", async () => {
+    await start();
+    expect(await submitWrong(await atLogin(), 9)).toEqual(times(9, 400));
+    for (let count = 0; count < 3; count += 1) expect(await submit(await atLogin(), ADA)).toBe(303);
+    expect(await submitWrong(await atLogin(), 2)).toEqual([400, 429]);
+  });
+
+  it("answers for a name that nobody has as for one that somebody has", async () => {
+    await start();
+    const browser = await atLogin();
+    expect(await submitWrong(browser, 11, "Nobody@example.com")).toEqual([...times(10, 400), 429]);
+    expect(await submit(browser, wrong("NOBODY@EXAMPLE.com"))).toBe(429);
+  });
+
+  it("takes no point for a form without a password", async () => {
+    await start();
+    const browser = await atLogin();
+    for (let count = 0; count < 12; count += 1) {
+      expect(await submit(browser, { username: "ada", password: "" })).toBe(400);
+    }
+    expect(await submit(browser, ADA)).toBe(303);
+  });
+
+  it("knows a browser that signed in before: others do not lock it out, and it has a limit of its own", async () => {
+    await start();
+    const known = await atLogin();
+    expect(await submit(known, ADA)).toBe(303);
+    await running.service.accounts.endSessions(running.ada.sub);
+    expect(await submitWrong(await atLogin(), 11)).toEqual([...times(10, 400), 429]);
+    // Another account's cookie, and one that is made up, are a stranger's.
+    const bobs = await atLogin();
+    expect(await submit(bobs, BOB)).toBe(303);
+    await running.service.accounts.endSessions(running.bob.sub);
+    expect(await submit(await atLogin({}, bobs), ADA)).toBe(429);
+    const device = known.jar.all().find(({ name }) => name.includes("device"));
+    const forged = { cookie: `${device?.name}=${"A".repeat(22)}.${device?.value.split(".")[1]}` };
+    expect(await submit(await atLogin(forged), ADA)).toBe(429);
+    await atLogin({}, known);
+    expect(await submitWrong(known, 9)).toEqual(times(9, 400));
+    expect(await submit(known, ADA)).toBe(303);
+    await running.service.accounts.endSessions(running.ada.sub);
+    await atLogin({}, known);
+    expect(await submitWrong(known, 2)).toEqual([400, 429]);
+  });
+
+  it("counts one account from many addresses, one address for many accounts, and a /64 as one address [D-TOKEN-22]", async () => {
+    await start({
+      proxy: true,
+      rateLimits: {
+        signIn: {
+          accountAndAddress: { points: 2, seconds: WINDOW },
+          account: { points: 5, seconds: WINDOW },
+          address: { points: 6, seconds: WINDOW },
+        },
+      },
+    });
+    expect(await submitWrong(await from("2001:db8:1:2::1"), 1)).toEqual([400]);
+    expect(await submitWrong(await from("2001:DB8:1:2:ffff::9"), 2)).toEqual([400, 429]);
+    expect(await submitWrong(await from("2001:db8:1:3::1"), 1)).toEqual([400]);
+    // What stands left of the last address was written by the caller.
+    expect(await submitWrong(await from("198.51.100.1, 2001:db8:1:3::1"), 2)).toEqual([400, 429]);
+    // A refused attempt takes no point of the account: it has one left.
+    expect(await submitWrong(await from("192.0.2.1"), 2)).toEqual([400, 429]);
+    const many = await from("203.0.113.1");
+    for (const name of "abcdef") expect(await submitWrong(many, 1, `user-${name}`)).toEqual([400]);
+    expect(await submit(many, BOB)).toBe(429);
+    expect(await submit(await from("203.0.113.2"), BOB)).toBe(303);
+  });
+
+  it("is not fooled by X-Forwarded-For when no proxy is trusted", async () => {
+    await start();
+    const statuses: number[] = [];
+    for (let count = 0; count < 11; count += 1) {
+      statuses.push(await submit(await from(`198.51.100.${count}`), wrong()));
+    }
+    expect(statuses).toEqual([...times(10, 400), 429]);
+  });
+});
+
+describe("the password grant", () => {
+  it("takes ten wrong passwords for one account at one client, also in parallel, then says when to come again [D-TOKEN-21]", async () => {
+    await start();
+    const guesses = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        news.password({ ...wrong(), password: `guess number ${index}` }),
+      ),
+    );
+    expect(guesses.map(({ status, body }) => [status, body["error"]])).toEqual(
+      times(60, [400, "invalid_grant"]),
+    );
+    expect(guesses.filter(isLimited)).toHaveLength(50);
+    const right = await news.password(ADA);
+    expect([right.status, right.body["error"], isLimited(right)]).toEqual([400, "invalid_grant", true]);
+    expect((await news.password(BOB)).status).toBe(200);
+    // The sign-in form has points of its own.
+    expect(await submit(await atLogin(), ADA)).toBe(303);
+    ahead += Number(right.headers.get("retry-after")) * 1000;
+    expect((await news.password(ADA)).status).toBe(200);
+  });
+
+  it("counts a client over all its accounts, whatever addresses they come from", async () => {
+    await start({ proxy: true, rateLimits: { passwordGrant: { client: { points: 3, seconds: WINDOW } } } });
+    const form = { grant_type: "password", password: "wrong password" };
+    for (const [index, limited] of [false, false, false, true].entries()) {
+      const headers = { authorization: basic(NEWS), "x-forwarded-for": `192.0.2.${index}` };
+      expect(isLimited(await news.token({ ...form, username: `user-${index}` }, headers))).toBe(limited);
+    }
+  });
+});
+
+const secret = (client_secret: string, headers: Record<string, string> = {}): Promise<Answer> =>
+  news.token(
+    { grant_type: "refresh_token", refresh_token: "unknown" },
+    { authorization: basic({ client_id: "news", client_secret }), ...headers },
+  );
+const errors = (answers: Answer[]): unknown[] =>
+  answers.map(({ status, body }) => `${status} ${String(body["error"])}`);
+
+describe("client secrets", () => {
+  it("may be wrong twenty times for one client from one address [D-TOKEN-21]", async () => {
+    await start({ proxy: true });
+    const guesses = await Promise.all(
+      Array.from({ length: 50 }, (_, index) => secret(`a wrong secret ${index}`)),
+    );
+    expect(errors(guesses)).toEqual(times(50, "400 invalid_client"));
+    expect(guesses.filter(isLimited)).toHaveLength(30);
+    const right = await secret(NEWS.client_secret ?? "");
+    expect([...errors([right]), isLimited(right)]).toEqual(["400 invalid_client", true]);
+    const elsewhere = await secret(NEWS.client_secret ?? "", { "x-forwarded-for": "192.0.2.1" });
+    expect(errors([elsewhere])).toEqual(["400 invalid_grant"]);
+    const shop = relyingParty(running, "oauth2", SHOP);
+    expect((await shop.refresh("unknown")).body["error"]).toBe("invalid_grant");
+    ahead += Number(right.headers.get("retry-after")) * 1000;
+    expect(errors([await secret(NEWS.client_secret ?? "")])).toEqual(["400 invalid_grant"]);
+  });
+
+  it("that are right never run into the limit, however many come together", async () => {
+    await start();
+    expect(
+      errors(await Promise.all(Array.from({ length: 19 }, () => secret("a wrong secret here")))),
+    ).toEqual(times(19, "400 invalid_client"));
+    const right = await Promise.all(Array.from({ length: 50 }, () => secret(NEWS.client_secret ?? "")));
+    expect(errors(right)).toEqual(times(50, "400 invalid_grant"));
+    expect(right.filter(isLimited)).toEqual([]);
+  });
+});
+
+describe("new sign-ins", () => {
+  it("from one address are limited: a page or JSON with 429, and nothing is begun [D-TOKEN-21]", async () => {
+    await start({ proxy: true, rateLimits: { interactions: { points: 4, seconds: WINDOW } } });
+    const known = news.browser({ headers: { "x-forwarded-for": "192.0.2.9" } });
+    await news.code({}, ADA, known);
+    const statuses: number[] = [];
+    for (let count = 0; count < 5; count += 1) statuses.push((await from("192.0.2.9")).status);
+    expect(statuses).toEqual([200, 200, 200, 429, 429]);
+    const headers = { "x-forwarded-for": "192.0.2.9" };
+    const page = await send(news.authorizeUrl(), { headers: { ...headers, accept: "text/html" } });
+    expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    const json = await send(news.authorizeUrl(), { headers });
+    expect([json.status, json.body["error"], isLimited(json)]).toEqual([
+      429,
+      "temporarily_unavailable",
+      true,
+    ]);
+    expect([json.headers.getSetCookie(), json.headers.get("location")]).toEqual([[], null]);
+    // Whoever is signed in begins nothing; others are others.
+    expect(await news.code({}, ADA, known)).toMatch(/^[\w-]{43}$/);
+    expect((await from("192.0.2.10")).status).toBe(200);
+    ahead += Number(json.headers.get("retry-after")) * 1000;
+    expect((await from("192.0.2.9")).status).toBe(200);
+  });
+});
