@@ -1,4 +1,5 @@
 /** The step that runs oidc-provider and turns its answer into ours; nothing is committed here. */
+import { documentedCode } from "../lib/protocol/responses.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange } from "./exchange.ts";
 import { createProtocolRunner, type ProtocolAnswer, type ProtocolInput } from "./protocol-run.ts";
@@ -21,13 +22,6 @@ function problemOf({
   };
   if (typeof error !== "string") return { error: "invalid_request", description: "" };
   return { error, description: typeof description === "string" ? description : "" };
-}
-
-/** Where the library's code is not the one that is decided. */
-function documentedCode(error: string, description: string): string {
-  return description === "requested grant type is not allowed for this client"
-    ? "unauthorized_client"
-    : error;
 }
 
 export function createProtocolStep({ provider, sessionCookie, units }: CompatDependencies): Protocol {

@@ -22,7 +22,8 @@ export function clientMetadata(record: ClientRecord, signingAlgorithm: string): 
     redirect_uris: [...record.redirect_uris],
     post_logout_redirect_uris: [...record.post_logout_redirect_uris],
     grant_types: [...record.grant_types],
-    response_types: ["code"],
+    // With a response type the library adds the grant that belongs to it.
+    response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
     id_token_signed_response_alg: signingAlgorithm,
     ...(record.backchannel_logout_uri === null
       ? {}

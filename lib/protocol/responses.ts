@@ -24,6 +24,17 @@ export function appendToQuery(address: string, members: Readonly<Record<string, 
   return `${base}?${[...kept, ...added].join("&")}`;
 }
 
+/** What the library says to a client that is not registered for what it asks. */
+const NOT_REGISTERED: ReadonlySet<string> = new Set([
+  "requested grant type is not allowed for this client",
+  "requested response_type is not allowed for this client",
+]);
+
+/** The error code for what the library found: it says `invalid_request` where RFC 6749 has a code of its own. */
+export function documentedCode(error: string, description: string | undefined): string {
+  return NOT_REGISTERED.has(description ?? "") ? "unauthorized_client" : error;
+}
+
 /**
  * The members that go to the client: the library drops an empty `state` and knows one issuer only.
  * @param state the form-decoded value that was sent, also when it is empty; `undefined` if none was.
@@ -36,6 +47,8 @@ export function responseMembers(
   const { state: _state, iss, ...rest } = members;
   const answer: Record<string, string> = {};
   for (const [name, value] of Object.entries(rest)) if (typeof value === "string") answer[name] = value;
+  const { error, error_description } = answer;
+  if (error !== undefined) answer["error"] = documentedCode(error, error_description);
   if (state !== undefined) answer["state"] = state;
   // RFC 9207 on the OpenID Connect deployment; the documented OAuth 2.0 redirect holds code and state only.
   if (deployment.kind === "openid" && typeof iss === "string") answer["iss"] = iss;
