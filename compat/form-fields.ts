@@ -38,6 +38,11 @@ export class Fields {
     return new Fields(this.#entries.filter(([name]) => !names.includes(name)));
   }
 
+  /** Of these parameters those of the given names. */
+  only(names: readonly string[]): Fields {
+    return new Fields(this.#entries.filter(([name]) => names.includes(name)));
+  }
+
   /** These parameters with one set to exactly this value. */
   with(name: string, value: string): Fields {
     return new Fields([...this.without([name]).entries(), [name, value]]);

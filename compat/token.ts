@@ -26,6 +26,8 @@ export const basicReadings: Step = async (exchange, next) => {
     const plain = plainBasic(header);
     if (plain === undefined)
       throw new EndpointError(400, "invalid_request", "the Authorization header is malformed");
+    if (plain.id === "" || plain.secret === "")
+      throw new EndpointError(400, "invalid_client", "the client's credentials are missing");
     const both = `${encodeURIComponent(plain.id)}:${encodeURIComponent(plain.secret)}`;
     exchange.authorization = `Basic ${Buffer.from(both).toString("base64")}`;
   }
@@ -58,6 +60,23 @@ export const requiredRedirect: Step = async (exchange, next) => {
   await next();
 };
 
+/**
+ * Of the form only what the grants know: RFC 6749 section 3.2 has the rest ignored, and the library takes less
+ * of it than the 64 KiB that are let in.
+ */
+const PARAMETERS = [
+  "grant_type",
+  "client_id",
+  "client_secret",
+  "code",
+  "redirect_uri",
+  "code_verifier",
+  "refresh_token",
+  "username",
+  "password",
+  "scope",
+] as const;
+
 /** Of the answer only the documented members, in the documented order. */
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"] as const;
 
@@ -69,7 +88,7 @@ export function tokenProtocol(protocol: Protocol, atomic: Step, { events }: Comp
   return async (exchange) => {
     const attempt = (): Promise<void> =>
       atomic(exchange, async () => {
-        const { oidc } = await protocol(exchange, { body: exchange.body! });
+        const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
         const { ctx, deployment } = exchange;
         const all = ctx.body as Record<string, unknown>;
         const documented = Object.fromEntries(MEMBERS.map((member) => [member, all[member]]));
