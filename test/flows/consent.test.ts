@@ -59,6 +59,14 @@ async function allowed(browser: Browser, party: RelyingParty): Promise<string> {
   return readTokens(await party.exchange(code)).access_token;
 }
 
+/** Whether Ada is asked; she allows it then. */
+async function isAsked(): Promise<boolean> {
+  const browser = await asked(oauth2, { scope: "email" });
+  if (browser.location !== undefined) return false;
+  await decide(browser, "allow");
+  return true;
+}
+
 /** Nothing that an earlier test allowed counts any more. */
 const forget = (): Promise<boolean> => running.service.accounts.revokeTokens(running.ada.sub);
 
@@ -151,12 +159,6 @@ describe("a third-party client", () => {
   it("is forgotten with revokeTokens, unassignment and removal [D-AUTHZ-15]", async () => {
     const { accounts, clients } = running.service;
     const { sub } = running.ada;
-    const isAsked = async (): Promise<boolean> => {
-      const browser = await asked(oauth2, { scope: "email" });
-      if (browser.location !== undefined) return false;
-      await decide(browser, "allow");
-      return true;
-    };
     await forget();
     expect([await isAsked(), await isAsked()]).toEqual([true, false]);
     await accounts.revokeTokens(sub, NEWS.client_id);

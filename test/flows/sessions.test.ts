@@ -49,6 +49,9 @@ async function subOf(browser: Browser): Promise<unknown> {
   return (await oauth2.userinfo(access_token)).body["sub"];
 }
 
+const errorOf = (response: Response): string | null =>
+  new URL(response.headers.get("location") ?? "").searchParams.get("error");
+
 /** Runs `work` with a service in production: https addresses, a database file, a hop in front that does TLS. */
 async function behindTls(
   options: RunningOptions,
@@ -66,7 +69,11 @@ async function behindTls(
       headers.set("x-forwarded-host", url.host);
       return fetch(`${service.origin}${url.pathname}${url.search}`, { ...init, headers });
     };
-    await work(service, send).finally(() => service.close());
+    try {
+      await work(service, send);
+    } finally {
+      await service.close();
+    }
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -132,8 +139,6 @@ describe("the sign-in session", () => {
     const own = browser.jar.header(new URL(running.origin));
     const send = (cookie: string): Promise<Response> =>
       fetch(oauth2.authorizeUrl({ prompt: "none" }), { headers: { cookie }, redirect: "manual" });
-    const errorOf = (response: Response): string | null =>
-      new URL(response.headers.get("location") ?? "").searchParams.get("error");
     expect(errorOf(await send(own))).toBeNull();
     for (const second of [`${name}=other`, `${name}=${value}`, `${name}.sig=x`]) {
       expect(errorOf(await send(`${own}; ${second}`))).toBe("login_required");

@@ -1,0 +1,183 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { basic, type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import {
+  ADA,
+  CALLBACK,
+  type KnownClient,
+  NEWS,
+  type RunningService,
+  SHOP,
+  startService,
+} from "./running-service.ts";
+import { expectRefusal, expectTokens } from "./token-answers.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+
+let running: RunningService;
+let news: Record<(typeof KINDS)[number], RelyingParty>;
+
+beforeAll(async () => {
+  running = await startService();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+});
+afterAll(() => running.close());
+
+/** A client with settings of its own, at one deployment. */
+async function registered(
+  kind: (typeof KINDS)[number],
+  settings: Partial<KnownClient>,
+): Promise<RelyingParty> {
+  const client: KnownClient = { ...NEWS, client_id: randomBytes(8).toString("hex"), ...settings };
+  await running.service.clients.register(client);
+  return relyingParty(running, kind, client);
+}
+
+describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
+  it("takes Basic and form parameters for every grant, and either form of a Basic credential [TOKEN-CODE-2, TOKEN-REFRESH-1, AUTH-2, AUTH-3, AUTH-4, D-TOKEN-7]", async () => {
+    const { client_id, client_secret } = NEWS;
+    const { username, password } = ADA;
+    const form = { client_id, client_secret };
+    const { refresh_token } = await news[kind].tokens();
+    const grants = [
+      async () => ({
+        grant_type: "authorization_code",
+        code: await news[kind].code(),
+        redirect_uri: CALLBACK,
+      }),
+      async () => ({ grant_type: "refresh_token", refresh_token }),
+      async () => ({ grant_type: "password", username, password }),
+    ];
+    for (const grant of grants) {
+      expectTokens(await news[kind].token(await grant()));
+      expectTokens(await news[kind].token({ ...(await grant()), client_id }));
+      expectTokens(await news[kind].token({ ...(await grant()), ...form }, {}));
+      const lower = basic(NEWS).replace("Basic", "basic");
+      expectTokens(await news[kind].token(await grant(), { authorization: lower }));
+      expectRefusal(await news[kind].token({ ...(await grant()), ...form }), "invalid_request");
+      expectRefusal(await news[kind].token({ ...(await grant()), client_id: "shop" }), "invalid_request");
+    }
+  });
+
+  const secrets = [
+    "a+b",
+    "100%",
+    "%41",
+    "c:o:l:o:n",
+    "a & b = c",
+    `"quotes" and \\`,
+    "~-._!*'()",
+    "ends with +%",
+  ];
+  it.each(secrets.map((secret) => secret.padStart(32, "secret with spaces ")))(
+    "takes the secret %j as it is and form-encoded [RES-CLIENT-2, D-TOKEN-6]",
+    async (client_secret) => {
+      const party = await registered(kind, { client_secret });
+      const { client_id } = party.client;
+      const { refresh_token } = await party.tokens();
+      const encoded = new URLSearchParams([["", client_secret]]).toString().slice(1);
+      const grant = { grant_type: "refresh_token", refresh_token };
+      for (const secret of [client_secret, encoded, encodeURIComponent(client_secret)]) {
+        const authorization = basic({ client_id, client_secret: secret });
+        expectTokens(await party.token(grant, { authorization }));
+      }
+      expectTokens(await party.token({ ...grant, client_id, client_secret }, {}));
+      const authorization = basic({ client_id, client_secret: `${client_secret}x` });
+      expectRefusal(await party.token(grant, { authorization }), "invalid_client");
+    },
+  );
+
+  it("names what is wrong with the client [ERR-5, TOKEN-REFRESH-4, TOKEN-REFRESH-5, TOKEN-PASSWORD-2, TOKEN-PASSWORD-3, D-TOKEN-1, D-TOKEN-2, D-TOKEN-3]", async () => {
+    const { refresh_token } = await news[kind].tokens();
+    const grant = { grant_type: "refresh_token", refresh_token };
+    const { client_id, client_secret } = NEWS;
+    const inForm: Parameters[] = [
+      {},
+      { client_id },
+      { client_secret },
+      { client_id, client_secret: "" },
+      { client_id: "", client_secret },
+      { client_id, client_secret: "wrong" },
+      { client_id: "nobody", client_secret },
+    ];
+    for (const form of inForm) {
+      const answer = await news[kind].token({ ...grant, ...form }, {});
+      expectRefusal(answer, "invalid_client");
+      expect(answer.headers.get("www-authenticate")).toBeNull();
+      const { username, password } = ADA;
+      const asPassword = { grant_type: "password", username, password, ...form };
+      expectRefusal(await news[kind].token(asPassword, {}), "invalid_client");
+    }
+    for (const [id, secret] of [
+      [client_id, "wrong"],
+      ["nobody", client_secret],
+      [client_id, ""],
+      ["shop", client_secret],
+    ] as const) {
+      const authorization = basic({ client_id: id, client_secret: secret });
+      const answer = await news[kind].token(grant, { authorization });
+      // The shop is told with the status of the standards.
+      expectRefusal(answer, "invalid_client", id === "shop" ? 401 : 400);
+    }
+    for (const authorization of ["Basic", "Basic !", "Bearer x", `Basic ${btoa("no colon")}`, "nonsense"]) {
+      expectRefusal(await news[kind].token(grant, { authorization }), "invalid_request");
+    }
+  });
+
+  it("answers with the statuses of the standards to a client that is registered so [D-TOKEN-2]", async () => {
+    const shop = relyingParty(running, kind, SHOP);
+    expectTokens(await shop.exchange(await shop.code()));
+    for (const headers of [{ authorization: basic({ ...SHOP, client_secret: "wrong" }) }, undefined]) {
+      const form = headers ? {} : { client_id: SHOP.client_id, client_secret: "wrong" };
+      const answer = await shop.token(
+        { grant_type: "refresh_token", refresh_token: "x", ...form },
+        headers ?? {},
+      );
+      expectRefusal(answer, "invalid_client", 401);
+      expect(answer.headers.get("www-authenticate")).toMatch(/^Basic /);
+    }
+    expectRefusal(await shop.token({ grant_type: "refresh_token", refresh_token: "x" }), "invalid_grant");
+    expectRefusal(await shop.token({ grant_type: "x" }), "unsupported_grant_type");
+    expectRefusal(await shop.password(), "unauthorized_client");
+  });
+
+  it("serves a grant only to clients that are registered for it [D-TOKEN-3, D-TOKEN-15]", async () => {
+    const party = await registered(kind, { password_grant: false });
+    expectRefusal(await party.password(), "unauthorized_client");
+    const only = await registered(kind, { grant_types: ["password"], password_grant: true });
+    expectRefusal(await only.refresh("x"), "unauthorized_client");
+    expectRefusal(await only.exchange("x"), "unauthorized_client");
+    const location = await only.authorize(only.browser());
+    expect(location.searchParams.get("error")).toBe("unauthorized_client");
+  });
+
+  it("takes both secrets during a rotation and the new one alone after it; a disabled or removed client has none [D-TOKEN-3, D-ACCOUNT-15]", async () => {
+    const { clients } = running.service;
+    const party = await registered(kind, {});
+    const { client_id, client_secret: first } = party.client;
+    const { refresh_token, access_token } = await party.tokens();
+    const errorWith = async (client_secret: string): Promise<unknown> => {
+      const authorization = basic({ client_id, client_secret });
+      return (await party.token({ grant_type: "refresh_token", refresh_token }, { authorization })).body[
+        "error"
+      ];
+    };
+    const second = (await clients.rotateSecret(client_id, { keepOldFor: 600 })).client_secret;
+    expect([await errorWith(first), await errorWith(second)]).toEqual([undefined, undefined]);
+    const third = (await clients.rotateSecret(client_id)).client_secret;
+    const errors = [await errorWith(first), await errorWith(second), await errorWith(third)];
+    expect(errors).toEqual(["invalid_client", "invalid_client", undefined]);
+    await clients.disable(client_id);
+    expect(await errorWith(third)).toBe("invalid_client");
+    expect((await party.userinfo(access_token)).body["error"]).toBe("invalid_token");
+    await clients.enable(client_id);
+    expect(await errorWith(third)).toBeUndefined();
+    expect((await party.userinfo(access_token)).status).toBe(200);
+    await clients.remove(client_id);
+    expect(await errorWith(third)).toBe("invalid_client");
+    expect((await party.userinfo(access_token)).body["error"]).toBe("invalid_token");
+    await clients.register({ ...party.client, client_secret: third });
+    expect(await errorWith(third)).toBe("invalid_grant");
+    expect((await running.service.accounts.find(running.ada.sub))?.services).toHaveProperty(NEWS.service);
+  });
+});

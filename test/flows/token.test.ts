@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import {
+  type Answer,
+  basic,
+  type Parameters,
+  type RelyingParty,
+  readTokens,
+  relyingParty,
+  send,
+} from "./relying-party.ts";
+import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
+import { expectRefusal, expectTokens } from "./token-answers.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+
+let running: RunningService;
+let news: Record<(typeof KINDS)[number], RelyingParty>;
+
+beforeAll(async () => {
+  running = await startService();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+});
+afterAll(() => running.close());
+
+describe.each(KINDS)("the token endpoint, %s", (kind) => {
+  it("serves the three grants with the documented members [INTRO-3, EP-4, EP-9, RES-TOKEN-1, RES-TOKEN-2, RES-TOKEN-3, RES-TOKEN-4, TOKEN-CODE-6, TOKEN-REFRESH-6, TOKEN-PASSWORD-6, D-TOKEN-9, D-TOKEN-10, D-TOKEN-11, D-TOKEN-12, D-TOKEN-20]", async () => {
+    const exchanged = await news[kind].exchange(await news[kind].code());
+    expectTokens(exchanged);
+    const { refresh_token, access_token } = readTokens(exchanged);
+    const refreshed = await news[kind].refresh(refresh_token);
+    expectTokens(refreshed);
+    expect(readTokens(refreshed).refresh_token).toBe(refresh_token);
+    expect(readTokens(refreshed).access_token).not.toBe(access_token);
+    const password = await news[kind].password();
+    expectTokens(password);
+    const again = await news[kind].refresh(readTokens(password).refresh_token);
+    expectTokens(again);
+    for (const answer of [exchanged, refreshed, password, again]) {
+      const { status, body } = await news[kind].userinfo(readTokens(answer).access_token);
+      expect([status, body["sub"]]).toEqual([200, running.ada.sub]);
+    }
+  });
+
+  it("refuses what is no form, too large, repeated or broken [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
+    const { refresh_token } = await news[kind].tokens();
+    const good = `grant_type=refresh_token&refresh_token=${refresh_token}`;
+    const form = "application/x-www-form-urlencoded";
+    const post = (body: string, type: string | undefined = form): Promise<Answer> => {
+      const headers = { authorization: basic(NEWS), ...(type === undefined ? {} : { "content-type": type }) };
+      return send(`${news[kind].base}/oauth2/token`, { method: "POST", headers, body });
+    };
+    expectTokens(await post(good));
+    expectTokens(await post(good, `${form}; charset=UTF-8`));
+    expectTokens(await post(`${good}&x=${"x".repeat(65_536 - good.length - 3)}`));
+    const bad: [string, string?][] = [
+      [`${good}&x=${"x".repeat(65_536 - good.length - 2)}`],
+      [`${good}&grant_type=refresh_token`],
+      [`${good}&refresh_token=${refresh_token}`],
+      [`${good}&x=1&x=2`],
+      [`${good}&x=%00`],
+      [`${good}&x=%ff`],
+      [`${good}&x=%`],
+      [JSON.stringify({ grant_type: "refresh_token", refresh_token }), "application/json"],
+      [good, "text/plain"],
+      [good, "multipart/form-data; boundary=x"],
+      [""],
+    ];
+    for (const [body, type] of bad) expectRefusal(await post(body, type), "invalid_request");
+  });
+
+  it("takes no parameter from the query [RES-CLIENT-2, EP-1]", async () => {
+    const { client_id, client_secret } = NEWS;
+    const query = new URLSearchParams({ grant_type: "password", client_id, client_secret });
+    const answer = await send(`${news[kind].base}/oauth2/token?${query}`, {
+      method: "POST",
+      body: new URLSearchParams({ username: ADA.username, password: ADA.password }),
+    });
+    expectRefusal(answer, "invalid_client");
+  });
+
+  it("answers other methods with 405, and a browser's form from another origin like any [D-DEPLOY-8, D-DEPLOY-11]", async () => {
+    for (const method of ["GET", "HEAD", "OPTIONS", "PUT"]) {
+      const { status, headers } = await send(`${news[kind].base}/oauth2/token`, { method });
+      expect([status, headers.get("allow")]).toEqual([405, "POST"]);
+    }
+    const { username, password } = ADA;
+    const authorization = basic(NEWS);
+    const headers = { authorization, origin: "https://app.example", accept: "text/html" };
+    const answer = await news[kind].token({ grant_type: "password", username, password }, headers);
+    expectTokens(answer);
+    expect(answer.headers.get("access-control-allow-origin")).toBeNull();
+    expectRefusal(await news[kind].token({ grant_type: "x" }, headers), "unsupported_grant_type");
+  });
+
+  const code = "x".repeat(43);
+  const wrong: [error: string, form: Parameters][] = [
+    ["invalid_request", {}],
+    ["invalid_request", { grant_type: "" }],
+    ["unsupported_grant_type", { grant_type: "client_credentials" }],
+    ["unsupported_grant_type", { grant_type: "implicit" }],
+    ["unsupported_grant_type", { grant_type: "Password" }],
+    ["invalid_request", { grant_type: "authorization_code", redirect_uri: CALLBACK }],
+    ["invalid_request", { grant_type: "authorization_code", redirect_uri: CALLBACK, code: "" }],
+    ["invalid_request", { grant_type: "authorization_code", code }],
+    ["invalid_request", { grant_type: "authorization_code", code, redirect_uri: "" }],
+    ["invalid_grant", { grant_type: "authorization_code", code, redirect_uri: CALLBACK }],
+    ["invalid_grant", { grant_type: "authorization_code", code: "ž", redirect_uri: CALLBACK }],
+    ["invalid_request", { grant_type: "refresh_token" }],
+    ["invalid_request", { grant_type: "refresh_token", refresh_token: "" }],
+    ["invalid_grant", { grant_type: "refresh_token", refresh_token: code }],
+    ["invalid_request", { grant_type: "password" }],
+    ["invalid_request", { grant_type: "password", username: "ada" }],
+    ["invalid_request", { grant_type: "password", password: "x" }],
+    ["invalid_request", { grant_type: "password", username: "", password: "" }],
+    ["invalid_grant", { grant_type: "password", username: "ada", password: "wrong" }],
+    ["invalid_grant", { grant_type: "password", username: "nobody", password: "wrong" }],
+  ];
+  it.each(wrong)(
+    "answers %s to %j [ERR-5, TOKEN-CODE-3, TOKEN-CODE-4, TOKEN-CODE-5, TOKEN-REFRESH-2, TOKEN-REFRESH-3, TOKEN-PASSWORD-1, TOKEN-PASSWORD-4, TOKEN-PASSWORD-5, D-TOKEN-3, D-TOKEN-14]",
+    async (error, form) => {
+      expectRefusal(await news[kind].token(form), error);
+    },
+  );
+
+  it("does not tell a wrong password from an unknown user, and takes the e-mail address as username [D-TOKEN-15]", async () => {
+    const wrongPassword = await news[kind].password({ username: ADA.username, password: "wrong" });
+    const unknown = await news[kind].password({ username: "nobody@example.com", password: "wrong" });
+    expect(wrongPassword.text).toBe(unknown.text);
+    expectTokens(await news[kind].password({ username: ADA.email, password: ADA.password }));
+    expectTokens(await news[kind].password({ username: "ＢＯＢ", password: BOB.password }));
+  });
+});
