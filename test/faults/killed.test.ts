@@ -1,0 +1,77 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { expect, it } from "@jest/globals";
+import { freePorts, newFolder, type Running, start } from "../examples/processes.ts";
+import { type Book, CLIENTS, configuration, load } from "./load.ts";
+import { exchange, refresh, send, withToken } from "./person.ts";
+
+/** How often the process is killed. */
+const ROUNDS = 4;
+
+/** What the clients were told that turned out not to be so. */
+async function brokenPromises(base: string, { codes, families }: Book): Promise<string[]> {
+  const broken: string[] = [];
+  for (const family of families) {
+    const client = CLIENTS[family.client]!;
+    for (const token of family.accessTokens) {
+      const { status } = await send(withToken("GET", `${base}/resources/userinfo`, client, token));
+      if (status !== 200) broken.push(`access token of ${client.client_id}: ${status}`);
+    }
+    const refreshed = await send(refresh(base, client, family.refreshToken));
+    if (refreshed.status !== 200) broken.push(`refresh token of ${client.client_id}: ${refreshed.status}`);
+  }
+  for (const { client, code, use } of codes) {
+    const wire = exchange(base, CLIENTS[client]!, code);
+    const first = (await send(wire)).status;
+    const second = (await send(wire)).status;
+    // Without an answer nobody knows whether it was used; twice it is not.
+    const allowed = { unused: [200], unknown: [200, 400], exchanged: [400] }[use];
+    if (!allowed.includes(first) || second !== 400) broken.push(`code, ${use}: ${first}, then ${second}`);
+  }
+  return broken;
+}
+
+it("a process that is killed under load keeps every promise that it made [D-TOKEN-5]", async () => {
+  const folder = newFolder();
+  const port = await freePorts();
+  const base = `http://127.0.0.1:${port}`;
+  await writeFile(join(folder, "config.json"), JSON.stringify(configuration(base, port)));
+  const begin = async (): Promise<Running> => {
+    const running = start("examples/server/main.ts", { args: ["--config", "config.json"], cwd: folder });
+    await running.until(/listening on/);
+    return running;
+  };
+  let server = await begin();
+  try {
+    const uses = new Set<string>();
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const book: Book = { codes: [], families: [] };
+      const enough = new AbortController();
+      const loading = load(base, book, enough.signal);
+      while (book.families.length < 10) await pause(5);
+      await pause(Math.random() * 150);
+      await expect(server.stop("SIGKILL")).resolves.toBe("SIGKILL");
+      enough.abort();
+      await loading;
+      for (const { use } of book.codes) uses.add(use);
+      server = await begin();
+      await expect(brokenPromises(base, book)).resolves.toEqual([]);
+    }
+    expect([...uses]).toEqual(expect.arrayContaining(["exchanged", "unused"]));
+
+    const book: Book = { codes: [], families: [] };
+    const enough = new AbortController();
+    const loading = load(base, book, enough.signal);
+    while (book.families.length < 10) await pause(5);
+    const ended = server.stop("SIGTERM");
+    enough.abort();
+    await expect(ended).resolves.toBe(0);
+    await loading;
+    server = await begin();
+    await expect(brokenPromises(base, book)).resolves.toEqual([]);
+  } finally {
+    await server.stop("SIGKILL");
+    await rm(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,119 @@
+/** Sign-ins, exchanges and refreshes without a pause, with a book of what was acknowledged. */
+import {
+  authorizeUrl,
+  codeOf,
+  exchange,
+  get,
+  passwordGrant,
+  Person,
+  refresh,
+  send,
+  tokensOf,
+  type Tokens,
+} from "./person.ts";
+import { CALLBACK, type Credentials, PASSWORD } from "./stage.ts";
+
+/** The clients of the load: one keeps its refresh tokens, the other rotates them. */
+export const CLIENTS: readonly Credentials[] = ["keeping", "rotating"].map((client_id) => ({
+  client_id,
+  client_secret: `the secret of the client ${client_id}`,
+}));
+
+const PEOPLE = ["one", "two", "three", "four"];
+
+/** A limit that the load never meets. */
+const ROOM = { points: 100_000, seconds: 900 };
+
+/** The configuration file of the example server. */
+export function configuration(url: string, port: number): Readonly<Record<string, unknown>> {
+  return {
+    port,
+    deployments: { oauth2: { url }, openid: { url: `${url}/openid` } },
+    storage: "sqlite:./sign-in.db",
+    rateLimits: { interactions: ROOM, signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM } },
+    seed: {
+      services: { "1": { name: "Service" } },
+      clients: CLIENTS.map((client) => ({
+        ...client,
+        name: client.client_id,
+        redirect_uris: [CALLBACK],
+        service: "1",
+        password_grant: true,
+        refresh_tokens: { rotate: client.client_id === "rotating" },
+      })),
+      accounts: PEOPLE.map((username) => ({
+        username,
+        email: `${username}@example.com`,
+        password: PASSWORD,
+      })),
+    },
+  };
+}
+
+/** A code that was given out, and what became of it. */
+export interface GivenCode {
+  readonly client: number;
+  readonly code: string;
+  /** `unknown`: it was sent, and no answer came. */
+  use: "unused" | "unknown" | "exchanged";
+}
+
+/** Tokens of which the client was told. */
+export interface GivenTokens {
+  readonly client: number;
+  readonly accessTokens: string[];
+  /** The one to use next. */
+  refreshToken: string;
+}
+
+/** What the clients were told. */
+export interface Book {
+  readonly codes: GivenCode[];
+  readonly families: GivenTokens[];
+}
+
+/** One person's share: signs in, lets some codes lie, exchanges the others, and refreshes. */
+async function work(base: string, number: number, book: Book, signal: AbortSignal): Promise<void> {
+  const index = number % CLIENTS.length;
+  const client = CLIENTS[index]!;
+  const person = new Person(PEOPLE[number % PEOPLE.length]!);
+  const started = (tokens: Tokens): GivenTokens => {
+    const given = { client: index, accessTokens: [tokens.access_token], refreshToken: tokens.refresh_token };
+    book.families.push(given);
+    return given;
+  };
+  const refreshed = async (family: GivenTokens): Promise<void> => {
+    const tokens = await tokensOf(await send(refresh(base, client, family.refreshToken)));
+    family.accessTokens.push(tokens.access_token);
+    family.refreshToken = tokens.refresh_token;
+  };
+  const url = authorizeUrl(base, client);
+  let code = await person.signIn(url);
+  for (let round = 0; !signal.aborted; round += 1) {
+    const given: GivenCode = { client: index, code, use: "unused" };
+    book.codes.push(given);
+    if (round % 4 !== 0) {
+      given.use = "unknown";
+      const family = started(await tokensOf(await send(exchange(base, client, code))));
+      given.use = "exchanged";
+      await refreshed(family);
+      await refreshed(family);
+    }
+    if (round % 8 === 7)
+      await refreshed(started(await tokensOf(await send(passwordGrant(base, client, person.username)))));
+    code = codeOf(await person.go(get(url)));
+  }
+}
+
+/** Runs until the server is gone or the signal says so. */
+export async function load(base: string, book: Book, signal: AbortSignal): Promise<void> {
+  const workers = Array.from({ length: 8 }, async (_each, number) => {
+    try {
+      await work(base, number, book, signal);
+    } catch (error) {
+      // The connection was cut with the process. Anything else is a fault of the service.
+      if ((error as { name?: string }).name !== "TypeError") throw error;
+    }
+  });
+  await Promise.all(workers);
+}
