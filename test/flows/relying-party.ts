@@ -34,7 +34,10 @@ function defined(parameters: Parameters): [string, string][] {
 }
 
 /** `Basic` with the Base64 of both, a colon between them. */
-export function basic({ client_id, client_secret }: Pick<KnownClient, "client_id" | "client_secret">): string {
+export function basic({
+  client_id,
+  client_secret,
+}: Pick<KnownClient, "client_id" | "client_secret">): string {
   return `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
 }
 
