@@ -1,7 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../../lib/domain/accounts.ts";
 import { generationAt, generationsOf } from "../../../lib/domain/generations.ts";
-import { CLIENTS, codeOf, leftArtifacts, openWorld, prepared, withCommit, type World } from "./world.ts";
+import {
+  CLIENTS,
+  codeOf,
+  leftArtifacts,
+  openWorld,
+  prepared,
+  RECEIVER,
+  withCommit,
+  type World,
+} from "./world.ts";
 
 let world: World;
 let sub: string;
@@ -78,6 +87,28 @@ describe("many at once", () => {
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => world.accounts.delete(sub)));
     expect(outcomes.filter(Boolean)).toHaveLength(1);
     expect((await world.bodies()).map(({ receiver: name }) => name)).toEqual(["service:1", "service:2"]);
+  });
+
+  it("are decided again when somebody was faster between reading and writing", async () => {
+    let sneak = true;
+    const slow = world.again({
+      storage: (storage) => ({
+        ...storage,
+        directory: {
+          ...storage.directory,
+          async findAccount(wanted) {
+            const record = await storage.directory.findAccount(wanted);
+            if (sneak) {
+              sneak = false;
+              await world.accounts.update(sub, { surname: "first" });
+            }
+            return record;
+          },
+        },
+      }),
+    });
+    await slow.accounts.update(sub, { name: "second" });
+    expect(await world.accounts.find(sub)).toMatchObject({ name: "second", surname: "first" });
   });
 
   it("conflict without an end, and the call ends with storage_unavailable", async () => {
@@ -166,6 +197,62 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
 
   it("update and assign: nothing", async () => {
     expect(await effect(updateAndAssign)).toEqual([["", ""], CLIENTS, ["session", ...CLIENTS]]);
+  });
+});
+
+/** The numbers that a sign-in now would rest on. */
+async function seen(service: string): Promise<{ serviceGeneration: number; tokensGeneration: number }> {
+  const record = await world.accounts.record(sub);
+  const serviceGeneration = generationAt(record?.service_generations ?? {}, service);
+  return { serviceGeneration, tokensGeneration: record?.tokens_generation ?? 0 };
+}
+
+describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
+  beforeEach(() => world.directory.services.put("3", { name: "three", receiver: RECEIVER }));
+
+  it("assigns the account without a number, once, and later ones write nothing", async () => {
+    const sign = await seen("3");
+    const records = await Promise.all(
+      Array.from({ length: 20 }, () => world.accounts.assignAtSignIn(sub, "3", sign)),
+    );
+    expect(records.map(({ services }) => services["3"])).toEqual(records.map(() => null));
+    const { version } = (await world.accounts.record(sub)) ?? {};
+    await world.accounts.assign(sub, "3", 33);
+    expect((await world.accounts.assignAtSignIn(sub, "3", sign)).services["3"]).toBe(33);
+    expect((await world.accounts.record(sub))?.version).toBe(Number(version) + 1);
+    expect(world.changed.filter(({ action }) => action === "account.assigned")).toHaveLength(2);
+    expect(await world.bodies()).toEqual([]);
+  });
+
+  it("assigns nothing when what it rests on has ended: service, tokens or account", async () => {
+    const ends: readonly ((accounts: Accounts) => Promise<unknown>)[] = [
+      (accounts) => accounts.unassign(sub, "1"),
+      (accounts) => accounts.revokeTokens(sub),
+      (accounts) => accounts.setPassword(sub, "correct horse"),
+      (accounts) => accounts.delete(sub),
+    ];
+    for (const end of ends) {
+      const sign = await seen("1");
+      await end(world.accounts);
+      expect(await codeOf(world.accounts.assignAtSignIn(sub, "1", sign))).toBe("condition_failed");
+      const again = world.accounts.assignAtSignIn(sub, "1", await seen("1"));
+      await again.catch(() => expect(end).toBe(ends[3]));
+    }
+    expect(await world.accounts.find(sub)).toBeUndefined();
+  });
+
+  it("and an unassignment at the same moment never leave an assignment that the sign-in did not see end", async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const sign = await seen("1");
+      const outcomes = await Promise.all([
+        world.accounts.unassign(sub, "1"),
+        world.accounts.assignAtSignIn(sub, "1", sign).then(() => "assigned", codeOfError),
+      ]);
+      expect(outcomes[0]).toBe(true);
+      expect(["assigned", "condition_failed"]).toContain(outcomes[1]);
+      expect((await world.accounts.find(sub))?.services).not.toHaveProperty("1");
+      await world.accounts.assign(sub, "1");
+    }
   });
 });
 

@@ -174,6 +174,14 @@ describe("secrets of a client", () => {
     expect(await codeOf(world.clients.rotateSecret("unknown"))).toBe("not_found");
   });
 
+  it("rotate again: a secret on its way out is not kept for longer than it was promised", async () => {
+    const { client_id, client_secret } = await world.clients.register(basic);
+    await world.clients.rotateSecret(client_id, { keepOldFor: 60 });
+    await world.clients.rotateSecret(client_id, { keepOldFor: 3600 });
+    world.clock.seconds += 60;
+    expect(await accepted(client_id, [client_secret])).toEqual([false]);
+  });
+
   it("rotate at once in many places: the newest few are kept, all of them given out by somebody", async () => {
     const { client_id, client_secret } = await world.clients.register(basic);
     const made = await Promise.all(

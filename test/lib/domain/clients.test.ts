@@ -162,6 +162,29 @@ describe("a change of a client", () => {
     expect(await codeOf(world.clients.update("unknown", { name: "N" }))).toBe("not_found");
   });
 
+  it("is decided again when somebody was faster between reading and writing", async () => {
+    const { client_id } = await world.clients.register(basic);
+    let sneak = true;
+    const slow = world.again({
+      storage: (storage) => ({
+        ...storage,
+        directory: {
+          ...storage.directory,
+          async findClient(wanted) {
+            const record = await storage.directory.findClient(wanted);
+            if (sneak) {
+              sneak = false;
+              await world.clients.update(client_id, { service: "2" });
+            }
+            return record;
+          },
+        },
+      }),
+    });
+    await slow.clients.update(client_id, { name: "second" });
+    expect(await world.clients.find(client_id)).toMatchObject({ name: "second", service: "2" });
+  });
+
   it("disables and enables; an unknown one is false", async () => {
     const { client_id } = await world.clients.register(basic);
     for (const disabled of [true, true, false, false]) {

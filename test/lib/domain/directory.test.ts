@@ -172,6 +172,7 @@ describe("a receiver", () => {
       { url: "https://x.example/" },
       { types: [] },
     ]) {
+      await put(RECEIVER);
       const before = await sealedNow();
       await put({ ...RECEIVER, ...change });
       expect(await sealedNow()).not.toBe(before);
