@@ -1,0 +1,70 @@
+/** The examples that mount the service in an application of somebody else. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { Browser } from "../flows/browser.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+const running: Running[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
+});
+
+async function startExample(script: string): Promise<{ readonly example: Running; readonly origin: string }> {
+  const port = await freePorts();
+  const example = start(script, { env: { PORT: `${port}` } });
+  running.push(example);
+  await example.until(/at http:\S+/);
+  return { example, origin: `http://127.0.0.1:${port}` };
+}
+
+describe("examples/embed.ts", () => {
+  it("signs in under the prefix while the application keeps its cookie, its body parser and its header", async () => {
+    const { example, origin } = await startExample("examples/embed.ts");
+    const browser = await new Browser().get(origin);
+    await browser.click("Sign in");
+    expect(browser.url.pathname).toMatch(/^\/auth\/interaction\//);
+    await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+    expect(browser.url.pathname).toBe("/callback");
+    expect(JSON.parse(browser.html)).toMatchObject({ email: "ada@example.com", name: null });
+    expect(browser.headers.get("x-response-time")).toMatch(/^\d+ms$/);
+
+    const hello = await fetch(`${origin}/api/hello`, {
+      method: "POST",
+      headers: { "content-type": "application/json", cookie: browser.jar.header(new URL(origin)) },
+      body: JSON.stringify({ name: "Ada" }),
+    });
+    // Home, authorize, form, submit, resume, callback: each counted, so the signed cookie was read every time.
+    expect(await hello.json()).toEqual({ hello: "Ada", visits: browser.visits.length + 4 });
+    expect((await fetch(`${origin}/auth/nothing`)).status).toBe(404);
+    expect((await fetch(`${origin}/oauth2/authorize`)).status).toBe(404);
+    await expect(example.stop()).resolves.toBe(0);
+  });
+
+  it("speaks OpenID Connect under the prefix", async () => {
+    const { origin } = await startExample("examples/embed.ts");
+    const discovery = await fetch(`${origin}/auth/openid/.well-known/openid-configuration`);
+    expect(await discovery.json()).toMatchObject({
+      issuer: `${origin}/auth/openid`,
+      token_endpoint: `${origin}/auth/openid/oauth2/token`,
+    });
+  });
+});
+
+describe("examples/minimal.ts", () => {
+  it("is a whole service in fifteen lines", async () => {
+    const file = join(import.meta.dirname, "../../examples/minimal.ts");
+    const lines = readFileSync(file, "utf8")
+      .split("\n")
+      .filter((line) => line.trim() !== "" && !line.startsWith("/*"));
+    expect(lines.length).toBeLessThanOrEqual(15);
+
+    const { example } = await startExample("examples/minimal.ts");
+    const [, address = ""] = await example.until(/at (http:\S+)/);
+    const browser = new Browser({ stopAt: "http://127.0.0.1:3001/callback" });
+    await browser.get(address);
+    await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+    expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{20,}$/);
+    await expect(example.stop()).resolves.toBe(0);
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { findJsonFault } from "../../examples/server/json-text.ts";
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("JSON that people write", () => {
+  it.each([
+    ['{\n  "a": 1,\n}', 3, 1, "a key in double quotes must stand here"],
+    ['{ "a": 1\n  "b": 2 }', 2, 3, "a comma or } must stand here"],
+    ['{ "a" 1 }', 1, 7, "a colon must stand here"],
+    ["{ 'a': 1 }", 1, 3, "a key in double quotes must stand here"],
+    [
+      '{ "a": tru }',
+      1,
+      8,
+      "a value must stand here: a text in double quotes, a number, true, false, null, { or [",
+    ],
+    ['["a" "b"]', 1, 6, "a comma or ] must stand here"],
+    ['{ "a": {', 1, 9, "the text ends too early"],
+    ["", 1, 1, "the text ends too early"],
+    ["{}\n// the end", 2, 1, "nothing may follow here"],
+    ['{ "a": { "b": 1, "\\u0062": 2 } }', 1, 18, "this key is there twice"],
+  ])("%j: line %i, column %i: %s", (text, line, column, what) => {
+    expect(findJsonFault(text)).toEqual({ line, column, what });
+  });
+
+  it("finds a fault in exactly the texts that JSON.parse refuses", () => {
+    const whole = fc.json({ maxDepth: 4 });
+    const broken = fc
+      .tuple(whole, fc.nat(), fc.nat(3), fc.string({ maxLength: 3 }))
+      .map(([text, at, length, put]) => {
+        const from = text.length === 0 ? 0 : at % text.length;
+        return text.slice(0, from) + put + text.slice(from + length);
+      });
+    const signs = fc.string({
+      unit: fc.constantFrom(...Array.from('{}[]:," \\\n\t-+.eE01true"falsn\u0000\u0085é')),
+    });
+    fc.assert(
+      fc.property(fc.oneof(whole, broken, signs), (text) => {
+        const fault = findJsonFault(text);
+        if (fault?.what === "this key is there twice") return;
+        expect(fault === undefined).toBe(parses(text));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it("says nothing of what the text holds", () => {
+    const fault = findJsonFault('{ "client_secret": "hunter2" "x" }');
+    expect(JSON.stringify(fault)).not.toMatch(/hunter2|client_secret/);
+  });
+});

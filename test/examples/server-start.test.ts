@@ -1,0 +1,160 @@
+/** What the example server says about its arguments, its file and its surroundings when it can't start. */
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { readCommandLine } from "../../examples/server/command-line.ts";
+import { readConfigFile } from "../../examples/server/config-file.ts";
+import { MISUSED } from "../../examples/server/start-failure.ts";
+import { freePorts } from "./processes.ts";
+import { configuration, Room } from "./room.ts";
+
+const room = new Room();
+afterEach(() => room.stop());
+afterAll(() => room.leave());
+
+describe("the command line", () => {
+  it("prints every option with --help and does nothing else", async () => {
+    const { code, said } = await room.refused(["--help"]);
+    expect(code).toBe(0);
+    for (const option of ["--config FILE", "--port N", "--no-client", "--help"])
+      expect(said).toContain(option);
+    expect(said).not.toContain("running");
+  });
+
+  it.each([
+    [["--confg", "x.json"], "Unknown option '--confg'. See --help."],
+    [["--config"], "Option '--config <value>' argument missing. See --help."],
+    [["--config="], "--config needs the name of a file. See --help."],
+    [["--port", "http"], "--port must be a whole number from 0 to 65535. See --help."],
+    [["--port", "65536"], "--port must be a whole number from 0 to 65535. See --help."],
+  ])("%j: one sentence", (args, sentence) => {
+    expect(() => readCommandLine(args)).toThrow(
+      expect.objectContaining({ message: sentence, exitCode: MISUSED }),
+    );
+  });
+
+  it("ends with exit code 2 and nothing but the sentence", async () => {
+    const said = "Unexpected argument 'config.json'. See --help.\n";
+    await expect(room.refused(["config.json"])).resolves.toEqual({ code: 2, said });
+  });
+});
+
+describe("what it says when it can't start", () => {
+  it("names every problem of the file at once, and no value", async () => {
+    const config = configuration("http://127.0.0.1:3000");
+    const file = room.write({
+      ...config,
+      port: 70_000,
+      stroage: "sqlite:x",
+      lifetimes: { accessToken: "hunter2" },
+      seed: { services: { "1": { name: "News", grup: "media" } }, accounts: [{ email: "ada" }] },
+    });
+    const { code, said } = await room.refused(["--config", file]);
+    expect(code).toBe(1);
+    expect(said.trimEnd().split("\n")).toEqual([
+      "config.port: must be a whole number from 0 to 65535",
+      expect.stringMatching(/^config\.lifetimes\.accessToken: must be a whole number/),
+      expect.stringMatching(/^config\.stroage: unknown key.*storage/),
+      expect.stringMatching(/^config\.seed\.services\.1.*grup/),
+      expect.stringMatching(/^config\.seed\.accounts\[0\]\.email/),
+    ]);
+    expect(said).not.toContain("hunter2");
+  });
+
+  it.each([
+    ["missing.json", undefined, "FILE does not exist."],
+    [".", undefined, "FILE is a folder."],
+    [
+      "broken.json",
+      '{\n  "port": 3000\n  "seed": {}\n}',
+      "FILE is no JSON: line 3, column 3: a comma or } must stand here.",
+    ],
+    [
+      "twice.json",
+      '{ "port": 1, "port": 2 }',
+      "FILE is no JSON: line 1, column 14: this key is there twice.",
+    ],
+    ["list.json", "[]", "config: must be an object"],
+  ])("%s: one sentence", async (name, text, sentence) => {
+    if (text !== undefined) room.write(text, name);
+    const path = join(room.folder, name);
+    await expect(readConfigFile(path)).rejects.toThrow(sentence.replace("FILE", path));
+  });
+
+  it("ends with exit code 1 and nothing but the sentence", async () => {
+    const said = "missing.json does not exist.\n";
+    await expect(room.refused(["--config", "missing.json"])).resolves.toEqual({ code: 1, said });
+  });
+
+  it("says which port is in use and how to choose another, and leaves the storage alone", async () => {
+    const taken = createServer();
+    const port = await freePorts();
+    await new Promise<void>((resolve) => void taken.listen(port, "127.0.0.1", resolve));
+    const file = room.write({
+      ...configuration(`http://127.0.0.1:${port}`),
+      storage: "sqlite:./untouched.db",
+    });
+    const sentence = `Port ${port} is in use: choose another one with --port N or the environment variable PORT.\n`;
+    const env = { HOST: "127.0.0.1" };
+    try {
+      await expect(room.refused(["--config", file, "--port", `${port}`], { env })).resolves.toEqual({
+        code: 1,
+        said: sentence,
+      });
+      await expect(room.refused(["--port", `${port}`])).resolves.toEqual({ code: 1, said: sentence });
+    } finally {
+      await new Promise((resolve) => void taken.close(resolve));
+    }
+    expect(() => readFileSync(join(room.folder, "untouched.db"))).toThrow("ENOENT");
+  });
+
+  it("names what is wrong in the environment", async () => {
+    await expect(room.refused([], { env: { PORT: "http", LOG_LEVEL: "loud" } })).resolves.toEqual({
+      code: 1,
+      said: expect.stringMatching(/^environment\.PORT: .*\nenvironment\.LOG_LEVEL: .*\n$/),
+    });
+  });
+
+  it("refuses the password and the secret of the examples where others can reach the service", async () => {
+    const demo = JSON.parse(
+      readFileSync(join(import.meta.dirname, "../../examples/server/demo.json"), "utf8"),
+    );
+    const deployments = { oauth2: { url: "https://login.example" } };
+    const file = room.write({ ...demo, deployments });
+    await expect(room.refused(["--config", file])).resolves.toEqual({
+      code: 1,
+      said:
+        "config.seed.accounts[0].password: is printed in the examples; choose another one\n" +
+        "config.seed.clients[0].client_secret: is printed in the examples; choose another one\n",
+    });
+  });
+
+  it("refuses them in the storage too: a demo does not become a real service by a change of address", async () => {
+    const port = await freePorts(2);
+    const demo = room.run(["--port", `${port}`]);
+    await demo.until(/Ctrl\+C/);
+    await demo.stop();
+    const file = room.write({
+      deployments: { oauth2: { url: "https://login.example" } },
+      storage: "sqlite:./data/demo.db",
+    });
+    const { code, said } = await room.refused(["--config", file, "--port", `${port}`]);
+    expect(code).toBe(1);
+    expect(said).toBe(
+      "storage: the account ada@example.com has the password of the examples; change or delete it\n",
+    );
+  });
+
+  it("says in one sentence that the storage can't be opened", async () => {
+    const port = await freePorts();
+    const file = room.write({
+      ...configuration(`http://127.0.0.1:${port}`),
+      port,
+      storage: "sqlite:./config.json/x.db",
+    });
+    const { code, said } = await room.refused(["--config", file]);
+    expect(code).toBe(1);
+    expect(said).toMatch(/^the database file \S+ can't be opened: \w+\n$/);
+  });
+});
