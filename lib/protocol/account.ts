@@ -1,6 +1,7 @@
 /** How an account looks to oidc-provider, and when what it was given has ended. */
 import type { Account, AccountClaims } from "oidc-provider";
 import type { AccountRecord, ClientRecord } from "../../adapters/directory.ts";
+import { generationsOf } from "../domain/generations.ts";
 import type { Generations } from "./patches.ts";
 
 /** The library's account with the record behind it. */
@@ -10,11 +11,8 @@ export interface OidcAccount extends Account {
 
 /** The generations that a code or token of this account at this client carries from now on. */
 export function currentGenerations(account: AccountRecord, client: ClientRecord): Generations {
-  return {
-    tokens: account.tokens_generation,
-    service: client.service === null ? 0 : (account.service_generations[client.service] ?? 0),
-    client: account.client_generations[client.client_id] ?? 0,
-  };
+  const { tokens, service, client: own } = generationsOf(account, client.client_id, client.service);
+  return { tokens, service, client: own };
 }
 
 /**

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Grant, KoaContextWithOIDC, Provider } from "oidc-provider";
 import type { ClientRecord } from "../../adapters/directory.ts";
+import { consentOf } from "../domain/consents.ts";
 import { currentGenerations, type OidcAccount } from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import { ALL_FIELDS } from "./scopes.ts";
@@ -40,10 +41,10 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
     grant.addOIDCClaims([...requestParamClaims]);
     return grant;
   }
-  const kept = (account as OidcAccount).record.consents[record.client_id];
+  const kept = consentOf((account as OidcAccount).record, record.client_id);
   const given = result?.["consent"] as ConsentResult | undefined;
-  const scopes = [...(kept?.scopes ?? []), ...(given?.scopes ?? [])];
-  const claims = [...(kept?.claims ?? []), ...(given?.claims ?? [])];
+  const scopes = [...kept.scopes, ...(given?.scopes ?? [])];
+  const claims = [...kept.claims, ...(given?.claims ?? [])];
   if (scopes.length > 0) grant.addOIDCScope([...new Set(scopes)].join(" "));
   if (claims.length > 0) grant.addOIDCClaims([...new Set(claims)]);
   return grant;
