@@ -1,7 +1,7 @@
 /** The pages in a real browser, with and without JavaScript, and what axe says of them. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import AxeBuilder from "@axe-core/playwright";
+import { AxeBuilder } from "@axe-core/playwright";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { ADA, BOB, type RunningService, startService } from "../flows/running-service.ts";
