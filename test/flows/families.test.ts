@@ -1,0 +1,231 @@
+import { createHash, randomBytes } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { basic, type RelyingParty, readTokens, relyingParty, type Tokens } from "./relying-party.ts";
+import {
+  ADA,
+  CALLBACK,
+  type KnownClient,
+  NEWS,
+  type RunningOptions,
+  type RunningService,
+  SHOP,
+  startService,
+} from "./running-service.ts";
+import { expectRefusal, expectTokens } from "./token-answers.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+
+let running: RunningService;
+let news: Record<(typeof KINDS)[number], RelyingParty>;
+
+beforeAll(async () => {
+  running = await startService();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+});
+afterAll(() => running.close());
+
+/** Whether both tokens of an answer work. */
+async function works(party: RelyingParty, { access_token, refresh_token }: Tokens): Promise<boolean[]> {
+  const [userinfo, refresh] = [await party.userinfo(access_token), await party.refresh(refresh_token)];
+  return [userinfo.status === 200, refresh.status === 200];
+}
+
+/** A client with rules of its own for refresh tokens. */
+async function withRules(
+  refresh_tokens: NonNullable<KnownClient["refresh_tokens"]>,
+  service: RunningService = running,
+): Promise<RelyingParty> {
+  const client = { ...NEWS, client_id: randomBytes(8).toString("hex"), refresh_tokens };
+  await service.service.clients.register(client);
+  return relyingParty(service, "openid", client);
+}
+
+async function withService(
+  options: RunningOptions,
+  work: (service: RunningService) => Promise<void>,
+): Promise<void> {
+  const service = await startService(options);
+  try {
+    await work(service);
+  } finally {
+    await service.close();
+  }
+}
+
+describe.each(KINDS)("an authorization code, %s", (kind) => {
+  it("of 50 exchanges in flight together gives tokens to exactly one, whose tokens go on working [D-TOKEN-13]", async () => {
+    for (const scope of [undefined, "openid"]) {
+      const code = await news[kind].code({ scope });
+      const answers = await Promise.all(Array.from({ length: 50 }, () => news[kind].exchange(code)));
+      const won = answers.filter(({ status }) => status === 200);
+      expect(won).toHaveLength(1);
+      for (const answer of answers) if (answer !== won[0]) expectRefusal(answer, "invalid_grant");
+      const tokens = readTokens(won[0]!);
+      expect(await works(news[kind], tokens)).toEqual([true, true]);
+      // Once more, alone: that is a replay.
+      expectRefusal(await news[kind].exchange(code), "invalid_grant");
+      expect(await works(news[kind], tokens)).toEqual([false, false]);
+    }
+  });
+
+  it("that is used again after the answer ends its whole family and no other [D-TOKEN-13, D-AUTHZ-16]", async () => {
+    const code = await news[kind].code();
+    const tokens = readTokens(await news[kind].exchange(code));
+    const refreshed = readTokens(await news[kind].refresh(tokens.refresh_token));
+    const other = await news[kind].tokens();
+    const byPassword = readTokens(await news[kind].password());
+    expectRefusal(await news[kind].exchange(code), "invalid_grant");
+    expect(await works(news[kind], tokens)).toEqual([false, false]);
+    expect(await works(news[kind], refreshed)).toEqual([false, false]);
+    for (const alive of [other, byPassword]) expect(await works(news[kind], alive)).toEqual([true, true]);
+    expectRefusal(await news[kind].exchange(code), "invalid_grant");
+  });
+
+  it("is not spent by a wrong secret, verifier, address or client [D-TOKEN-13, D-TOKEN-14]", async () => {
+    const code_verifier = randomBytes(32).toString("base64url");
+    const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
+    const code = await news[kind].code({ code_challenge, code_challenge_method: "S256" });
+    const good = { grant_type: "authorization_code", code, redirect_uri: CALLBACK, code_verifier };
+    const authorization = basic({ ...NEWS, client_secret: "wrong" });
+    expectRefusal(await news[kind].token(good, { authorization }), "invalid_client");
+    expectRefusal(await news[kind].token({ ...good, code_verifier: "x".repeat(43) }), "invalid_grant");
+    expectRefusal(await news[kind].token({ ...good, code_verifier: undefined }), "invalid_grant");
+    expectRefusal(await news[kind].token({ ...good, redirect_uri: `${CALLBACK}/` }), "invalid_grant");
+    expectRefusal(await news[kind].token({ ...good, redirect_uri: undefined }), "invalid_request");
+    expectRefusal(await relyingParty(running, kind, SHOP).token(good), "invalid_grant");
+    expectTokens(await news[kind].token(good));
+  });
+
+  it("goes with the address that the request used, also when it was left out [TOKEN-CODE-5, D-TOKEN-14]", async () => {
+    const shop = relyingParty(running, kind, SHOP);
+    const [first, second] = SHOP.redirect_uris;
+    const code = await shop.code({ redirect_uri: second });
+    expectRefusal(await shop.exchange(code, { redirect_uri: first }), "invalid_grant");
+    expectTokens(await shop.exchange(code, { redirect_uri: second }));
+    if (kind === "openid") return;
+    const another = await shop.code({ redirect_uri: undefined });
+    expectRefusal(await shop.exchange(another, { redirect_uri: second }), "invalid_grant");
+    expectTokens(await shop.exchange(another, { redirect_uri: first }));
+  });
+
+  it("takes no verifier that nobody asked for [D-DEPLOY-4]", async () => {
+    const code = await news[kind].code();
+    expectRefusal(await news[kind].exchange(code, { code_verifier: "x".repeat(43) }), "invalid_grant");
+  });
+});
+
+describe("a refresh token", () => {
+  it("stays the same and belongs to its client [D-TOKEN-12, TOKEN-REFRESH-3]", async () => {
+    const { refresh_token } = await news.oauth2.tokens();
+    for (const kind of KINDS) {
+      const answers = await Promise.all(Array.from({ length: 5 }, () => news[kind].refresh(refresh_token)));
+      for (const answer of answers) {
+        expectTokens(answer);
+        expect(answer.body["refresh_token"]).toBe(refresh_token);
+      }
+      expectRefusal(await relyingParty(running, kind, SHOP).refresh(refresh_token), "invalid_grant");
+    }
+  });
+
+  it("gives the ID token again, with the nonce, on openid [D-TOKEN-11, RES-ID-3]", async () => {
+    const first = await news.openid.tokens({ scope: "openid email", nonce: "n-0S6" });
+    const again = await news.openid.refresh(first.refresh_token);
+    expectTokens(again, ["id_token"]);
+    const [one, two] = [decodeJwt(first.id_token ?? ""), decodeJwt(String(again.body["id_token"]))];
+    expect(two).toMatchObject({ sub: one.sub, nonce: "n-0S6", aud: NEWS.client_id });
+    const narrowed = await news.openid.refresh(first.refresh_token, { scope: "email" });
+    expectTokens(narrowed);
+    expectRefusal(await news.openid.refresh(first.refresh_token, { scope: "profile" }), "invalid_scope");
+  });
+
+  it("that rotates gives one answer to all that race and repeat inside the window [D-TOKEN-12]", async () => {
+    const party = await withRules({ rotate: true, reuseWindow: 600 });
+    const first = await party.tokens({ scope: "openid" });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => party.refresh(first.refresh_token)));
+    answers.push(await party.refresh(first.refresh_token));
+    const tokens = answers.map((answer) => readTokens(answer));
+    const [{ access_token, refresh_token, id_token } = tokens[0]!] = tokens;
+    for (const answer of answers)
+      expectTokens({ ...answer, body: { ...answer.body, expires_in: 36_000 } }, ["id_token"]);
+    for (const one of tokens) expect(one).toMatchObject({ access_token, refresh_token, id_token });
+    expect(refresh_token).not.toBe(first.refresh_token);
+    expect(await works(party, first)).toEqual([true, true]);
+    expect(await works(party, tokens[0]!)).toEqual([true, true]);
+    const wrong = { grant_type: "refresh_token", refresh_token: first.refresh_token };
+    const authorization = basic({ ...party.client, client_secret: "wrong" });
+    expectRefusal(await party.token(wrong, { authorization }), "invalid_client");
+    expectRefusal(await news.openid.refresh(first.refresh_token), "invalid_grant");
+    await running.service.accounts.revokeTokens(running.ada.sub, party.client.client_id);
+    expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
+  });
+
+  it("that rotates ends its whole family when it is used again after the window [D-TOKEN-12]", async () => {
+    const party = await withRules({ rotate: true, reuseWindow: 0 });
+    const other = await party.tokens();
+    const first = await party.tokens();
+    const second = readTokens(await party.refresh(first.refresh_token));
+    const third = readTokens(await party.refresh(second.refresh_token));
+    expect((await party.userinfo(third.access_token)).status).toBe(200);
+    expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
+    for (const tokens of [first, second, third]) expect(await works(party, tokens)).toEqual([false, false]);
+    expect(await works(party, other)).toEqual([true, true]);
+  });
+
+  it("that slides lives longer with each use, up to its longest age; one that does not ends as it began [D-TOKEN-12, D-TOKEN-10]", async () => {
+    await withService({ config: { lifetimes: { refreshToken: 4 } } }, async (service) => {
+      const plain = relyingParty(service, "oauth2", NEWS);
+      const sliding = await withRules({ sliding: true, maxAge: 600 }, service);
+      const bounded = await withRules({ sliding: true, maxAge: 4 }, service);
+      const rotating = await withRules({ rotate: true, reuseWindow: 0 }, service);
+      const slidingOn = await withRules(
+        { rotate: true, sliding: true, maxAge: 600, reuseWindow: 0 },
+        service,
+      );
+      const parties = [plain, sliding, bounded, rotating, slidingOn];
+      const tokens = await Promise.all(parties.map(async (party) => (await party.tokens()).refresh_token));
+      const refreshAll = (): Promise<boolean[]> =>
+        Promise.all(
+          parties.map(async (party, index) => {
+            const { status, body } = await party.refresh(tokens[index] ?? "");
+            if (status === 200) tokens[index] = String(body["refresh_token"]);
+            return status === 200;
+          }),
+        );
+      await wait(2_200);
+      expect(await refreshAll()).toEqual([true, true, true, true, true]);
+      await wait(2_200);
+      expect(await refreshAll()).toEqual([false, true, false, false, true]);
+    });
+  });
+});
+
+describe("lifetimes", () => {
+  it("are exact: what has ended is refused from that moment on [D-TOKEN-10, RES-TOKEN-3, D-TOKEN-13]", async () => {
+    const lifetimes = { authorizationCode: 2, accessToken: 2, idToken: 2, session: 2, interaction: 2 };
+    await withService({ config: { lifetimes } }, async (service) => {
+      const party = relyingParty(service, "openid", NEWS);
+      const browser = party.browser();
+      const tokens = await party.tokens({ scope: "openid" }, undefined, browser);
+      expect(tokens.expires_in).toBe(2);
+      const { exp = 0, iat = 0 } = decodeJwt(tokens.id_token ?? "");
+      expect(exp - iat).toBe(2);
+      const slow = await party.browser().get(party.authorizeUrl());
+      const code = await party.code({}, undefined, browser);
+      await wait(2_050);
+      expectRefusal(await party.exchange(code), "invalid_grant");
+      expectRefusal(await party.userinfo(tokens.access_token), "invalid_token");
+      expectRefusal(await party.profile(tokens.access_token), "invalid_token");
+      expectRefusal(await party.revoke(tokens.access_token), "invalid_token");
+      expect((await party.bearer("/oauth2/userinfo", tokens.access_token)).status).toBe(401);
+      await browser.get(party.authorizeUrl({ prompt: "none" }));
+      expect(browser.location?.searchParams.get("error")).toBe("login_required");
+      await slow.submit(slow.form("password"), { username: ADA.username, password: ADA.password });
+      expect([slow.status, slow.location]).toEqual([400, undefined]);
+      // The refresh token lives on and brings a new access token.
+      const { access_token } = readTokens(await party.refresh(tokens.refresh_token));
+      expect((await party.userinfo(access_token)).status).toBe(200);
+    });
+  });
+});
