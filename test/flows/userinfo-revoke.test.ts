@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import {
+  basic,
+  type Answer,
+  PATHS,
+  type RelyingParty,
+  readTokens,
+  relyingParty,
+  send,
+} from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { expectRefusal, expectTokens } from "./token-answers.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+let running: RunningService;
+let news: Record<(typeof KINDS)[number], RelyingParty>;
+
+beforeAll(async () => {
+  running = await startService();
+  news = { oauth2: relyingParty(running, "oauth2", NEWS), openid: relyingParty(running, "openid", NEWS) };
+});
+afterAll(() => running.close());
+
+/** All paths of one purpose, aliases included. */
+const ALL = {
+  oauth2: { userinfo: [PATHS.oauth2.userinfo], profile: [PATHS.oauth2.profile] },
+  openid: {
+    userinfo: [PATHS.openid.userinfo, PATHS.oauth2.userinfo],
+    profile: [PATHS.openid.profile, PATHS.oauth2.profile],
+  },
+};
+
+const isAlive = async (party: RelyingParty, token: string): Promise<boolean> =>
+  (await party.userinfo(token)).status === 200;
+
+describe.each(KINDS)("userinfo and profile, %s", (kind) => {
+  it("answer with the documented fields in their order [INTRO-5, EP-5, EP-6, EP-10, EP-11, EP-14, EP-2, RES-BASIC-1, RES-BASIC-2, RES-PROFILE-1, RES-PROFILE-2, RES-PROFILE-3, RES-PROFILE-4, RES-PROFILE-5, RES-PROFILE-6, USERINFO-3, PROFILE-1, PROFILE-2, AUTH-5, D-DEPLOY-9, D-DEPLOY-10, D-TOKEN-16]", async () => {
+    const { access_token } = await news[kind].tokens();
+    const { email, name, surname, date_of_birth, gender } = ADA;
+    for (const path of ALL[kind].userinfo) {
+      const { status, text, headers } = await news[kind].bearer(path, access_token);
+      expect([status, text]).toEqual([200, JSON.stringify({ sub: running.ada.sub, email })]);
+      expect(headers.get("content-type")).toContain("application/json");
+      expect(headers.get("cache-control")).toBe("no-store");
+    }
+    for (const path of ALL[kind].profile) {
+      const { text } = await news[kind].bearer(path, access_token);
+      const fields = { sub: running.ada.sub, email, name, surname, date_of_birth, gender };
+      expect(text).toBe(JSON.stringify(fields));
+    }
+    expect(running.ada.sub).toMatch(UUID);
+    expect(date_of_birth).toMatch(/^\d{4}-\d\d-\d\d$/);
+  });
+
+  it("say null for a field that the account does not have, and follow its changes [D-TOKEN-16]", async () => {
+    const { access_token } = await news[kind].tokens({}, BOB);
+    const { sub } = running.bob;
+    const none = { name: null, surname: null, date_of_birth: null, gender: null };
+    expect((await news[kind].profile(access_token)).body).toEqual({ sub, email: BOB.email, ...none });
+    await running.service.accounts.update(sub, { name: "Bob", gender: "anything" });
+    expect((await news[kind].profile(access_token)).body).toMatchObject({ name: "Bob", gender: "anything" });
+    await running.service.accounts.update(sub, { name: null, gender: null });
+  });
+
+  it("say what the ID token says [USERINFO-4, RES-ID-2]", async () => {
+    const { id_token = "" } = await news.openid.tokens({ scope: "openid" });
+    const { sub, email } = decodeJwt(id_token);
+    const { access_token } = await news[kind].tokens();
+    expect((await news[kind].userinfo(access_token)).body).toEqual({ sub, email });
+  });
+
+  it("read a token of the other deployment as their own [D-DEPLOY-1]", async () => {
+    const other = kind === "oauth2" ? news.openid : news.oauth2;
+    const { access_token } = await other.tokens();
+    expect((await news[kind].userinfo(access_token)).status).toBe(200);
+    expect((await news[kind].profile(access_token)).status).toBe(200);
+    expectRefusal(await relyingParty(running, kind, SHOP).userinfo(access_token), "invalid_token", 401);
+  });
+
+  it("are refused to a request without client_id or a Bearer header [ERR-6, ERR-7, ERR-8, USERINFO-1, USERINFO-2, REVOKE-1, D-TOKEN-1, D-TOKEN-2, D-TOKEN-4]", async () => {
+    const { access_token } = await news[kind].tokens();
+    const authorization = `Bearer ${access_token}`;
+    const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
+    for (const path of paths) {
+      const get = (query: string, headers: HeadersInit = { authorization }): Promise<Answer> =>
+        send(`${news[kind].base}${path}${query}`, { headers });
+      const asked: Promise<Answer>[] = [
+        get(""),
+        get("?client_id="),
+        get("?client_id=news&client_id=news"),
+        get("?client_id=news&client_id=shop"),
+        get("?client_id=news", {}),
+        get("?client_id=news", { authorization: access_token }),
+        get("?client_id=news", { authorization: "Bearer" }),
+        get("?client_id=news", { authorization: basic(NEWS) }),
+        get("?client_id=news", { authorization: `${authorization}, Bearer x` }),
+        get(`?client_id=news&access_token=${access_token}`, {}),
+      ];
+      for (const answer of await Promise.all(asked)) {
+        expectRefusal(answer, "invalid_request");
+        expect(answer.headers.get("www-authenticate")).toBeNull();
+      }
+    }
+    expect(await isAlive(news[kind], access_token)).toBe(true);
+  });
+
+  it("have one answer for every reason why a token is not good [ERR-6, ERR-7, ERR-8, D-TOKEN-4]", async () => {
+    const { access_token, refresh_token } = await news[kind].tokens();
+    const ended = await news[kind].tokens();
+    await news[kind].revoke(ended.access_token);
+    const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
+    const texts = new Set<string>();
+    for (const path of paths) {
+      const get = (client_id: string, token: string): Promise<Answer> =>
+        send(`${news[kind].base}${path}?client_id=${client_id}`, {
+          headers: { authorization: `Bearer ${token}`, accept: "text/html" },
+        });
+      for (const [client_id, token] of [
+        ["news", "unknown"],
+        ["news", refresh_token],
+        ["news", ended.access_token],
+        ["partner", access_token],
+        ["nobody", access_token],
+      ] as const) {
+        const answer = await get(client_id, token);
+        expectRefusal(answer, "invalid_token");
+        texts.add(answer.text);
+      }
+    }
+    expect(texts.size).toBe(1);
+    expect(await isAlive(news[kind], access_token)).toBe(true);
+  });
+
+  it("answer a client of the standards with 401 and what is missing [D-TOKEN-2]", async () => {
+    const shop = relyingParty(running, kind, SHOP);
+    for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"]) {
+      const bad = await shop.bearer(path, "unknown");
+      expectRefusal(bad, "invalid_token", 401);
+      expect(bad.headers.get("www-authenticate")).toMatch(/^Bearer .*error="invalid_token"/);
+      const missing = await send(`${shop.base}${path}?client_id=shop`);
+      expectRefusal(missing, "invalid_request", 401);
+      expect(missing.headers.get("www-authenticate")).toMatch(/^Bearer /);
+      expect(missing.headers.get("www-authenticate")).not.toContain("error=");
+      const repeated = await send(`${shop.base}${path}?client_id=shop&client_id=shop`);
+      expect(repeated.status).toBe(400);
+    }
+  });
+
+  it("answer GET only, at exactly their paths [D-DEPLOY-8, D-DEPLOY-11]", async () => {
+    const { access_token } = await news[kind].tokens();
+    for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile]) {
+      for (const method of ["POST", "HEAD", "OPTIONS", "DELETE"]) {
+        const { status, headers } = await news[kind].bearer(path, access_token, { method });
+        expect([status, headers.get("allow")]).toEqual([405, "GET"]);
+      }
+      for (const other of [`${path}/`, path.toUpperCase(), `${path}.json`]) {
+        expect((await news[kind].bearer(other, access_token)).status).toBe(404);
+      }
+    }
+  });
+});
+
+describe.each(KINDS)("the documented revoke, %s", (kind) => {
+  it.each(["GET", "POST"] as const)(
+    "by %s ends exactly the presented access token, once [INTRO-6, STATE-1, EP-7, EP-12, EP-13, REVOKE-2, REVOKE-3, D-TOKEN-18, D-TOKEN-19]",
+    async (method) => {
+      const tokens = await news[kind].tokens();
+      const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
+      const answer = await news[kind].revoke(tokens.access_token, method);
+      expect([answer.status, answer.text]).toEqual([200, "{}"]);
+      expect(answer.headers.get("cache-control")).toBe("no-store");
+      expect(await isAlive(news[kind], tokens.access_token)).toBe(false);
+      expect(await isAlive(news[kind], sibling.access_token)).toBe(true);
+      expectTokens(await news[kind].refresh(tokens.refresh_token));
+      expectRefusal(await news[kind].revoke(tokens.access_token, method), "invalid_token");
+    },
+  );
+
+  it("of twenty at once succeeds for one [D-TOKEN-18]", async () => {
+    const { access_token } = await news[kind].tokens();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => news[kind].revoke(access_token)));
+    const won = answers.filter(({ status }) => status === 200);
+    expect(won).toHaveLength(1);
+    for (const answer of answers) if (answer !== won[0]) expectRefusal(answer, "invalid_token");
+  });
+
+  it("is not done for a browser that fetches ahead [D-TOKEN-18]", async () => {
+    const { access_token } = await news[kind].tokens();
+    const ahead: Record<string, string>[] = [
+      { "sec-purpose": "prefetch" },
+      { "sec-purpose": "prefetch;prerender" },
+      { purpose: "prefetch" },
+    ];
+    for (const headers of ahead) {
+      const answer = await news[kind].bearer("/oauth2/revoke", access_token, { headers });
+      expectRefusal(answer, "invalid_request");
+    }
+    expect(await isAlive(news[kind], access_token)).toBe(true);
+  });
+
+  it("takes no token and no client_id in the form, and needs one meaning [D-TOKEN-19]", async () => {
+    const { access_token } = await news[kind].tokens();
+    const { client_id, client_secret } = NEWS;
+    const authorization = `Bearer ${access_token}`;
+    const post = (query: string, form: Record<string, string>, headers: Record<string, string> = {}) =>
+      send(`${news[kind].base}/oauth2/revoke${query}`, {
+        method: "POST",
+        headers,
+        body: new URLSearchParams(form),
+      });
+    const query = "?client_id=news";
+    for (const answer of [
+      await post(query, { token: access_token }, { authorization }),
+      await post(query, { client_id }, { authorization }),
+      await post("", { client_id }, { authorization }),
+      await post("", {}, { authorization }),
+      await post(query, {}),
+      await post("", { client_id, client_secret }),
+      await post("", {}, { authorization: basic(NEWS) }),
+      await post("", { client_id, client_secret, token: "" }),
+    ]) {
+      expectRefusal(answer, "invalid_request");
+    }
+    expect(await isAlive(news[kind], access_token)).toBe(true);
+  });
+});
+
+describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
+  function revoke(token: string, client = NEWS, form: Record<string, string> = {}): Promise<Answer> {
+    return send(`${news[kind].base}/oauth2/revoke`, {
+      method: "POST",
+      headers: { authorization: basic(client) },
+      body: new URLSearchParams({ token, ...form }),
+    });
+  }
+
+  it("ends an access token alone and a refresh token with its family [D-DEPLOY-4, D-TOKEN-19]", async () => {
+    for (const token_type_hint of ["", "access_token", "refresh_token", "nonsense"]) {
+      const hint: Record<string, string> = token_type_hint === "" ? {} : { token_type_hint };
+      const tokens = await news[kind].tokens();
+      const other = await news[kind].tokens();
+      const sibling = readTokens(await news[kind].refresh(tokens.refresh_token));
+      expect((await revoke(tokens.access_token, NEWS, hint)).text).toBe("{}");
+      expect(await isAlive(news[kind], tokens.access_token)).toBe(false);
+      expect(await isAlive(news[kind], sibling.access_token)).toBe(true);
+      expect((await revoke(tokens.refresh_token, NEWS, hint)).status).toBe(200);
+      expect(await isAlive(news[kind], sibling.access_token)).toBe(false);
+      expectRefusal(await news[kind].refresh(tokens.refresh_token), "invalid_grant");
+      expect(await isAlive(news[kind], other.access_token)).toBe(true);
+      expectTokens(await news[kind].refresh(other.refresh_token));
+    }
+  });
+
+  it("is 200 for unknown, ended and foreign tokens and ends nothing [D-TOKEN-19]", async () => {
+    const tokens = await news[kind].tokens();
+    for (const token of ["unknown", "ž", tokens.access_token, tokens.refresh_token]) {
+      expect((await revoke(token, SHOP)).status).toBe(200);
+    }
+    expect(await isAlive(news[kind], tokens.access_token)).toBe(true);
+    expectTokens(await news[kind].refresh(tokens.refresh_token));
+    for (let time = 0; time < 2; time += 1) expect((await revoke(tokens.access_token)).status).toBe(200);
+    const both = await Promise.all(Array.from({ length: 10 }, () => revoke(tokens.refresh_token)));
+    expect(both.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
+  });
+
+  it("needs the client's secret, in either style [D-TOKEN-7, D-TOKEN-19]", async () => {
+    const tokens = await news[kind].tokens();
+    expectRefusal(await revoke(tokens.access_token, { ...NEWS, client_secret: "wrong" }), "invalid_client");
+    expect(await isAlive(news[kind], tokens.access_token)).toBe(true);
+    const { client_id, client_secret } = NEWS;
+    const body = new URLSearchParams({ token: tokens.access_token, client_id, client_secret });
+    const answer = await send(`${news[kind].base}/oauth2/revoke`, { method: "POST", body });
+    expect([answer.status, await isAlive(news[kind], tokens.access_token)]).toEqual([200, false]);
+  });
+});
