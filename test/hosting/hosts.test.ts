@@ -1,0 +1,213 @@
+import { afterEach, describe, expect, it } from "@jest/globals";
+import type Koa from "koa";
+import { koaBody } from "koa-body";
+import compose from "koa-compose";
+import mount from "koa-mount";
+import { basic, type Parameters, relyingParty, send } from "../flows/relying-party.ts";
+import { ADA, NEWS, type RunningService } from "../flows/running-service.ts";
+import { beforeKoa, membersOnly, readAll, textAndMembers, textOnly } from "./parsers.ts";
+import { type HostOptions, signedIn, signsIn, startHost, WORKS } from "./host.ts";
+
+let running: RunningService;
+const open: { close(): Promise<void> }[] = [];
+
+async function start(options: HostOptions): Promise<RunningService> {
+  running = await startHost(options);
+  open.push(running);
+  return running;
+}
+
+afterEach(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await Promise.all(open.splice(0).map((one) => one.close()));
+});
+
+const before =
+  (...parsers: Koa.Middleware[]) =>
+  (application: Koa, routes: Koa.Middleware): void => {
+    for (const parser of parsers) application.use(parser);
+    application.use(routes);
+  };
+
+describe("a body parser in front of the service", () => {
+  const parsers: [string, Koa.Middleware[]][] = [
+    ["koa-body", [koaBody()]],
+    ["koa-body with the unparsed text", [koaBody({ includeUnparsed: true })]],
+    [
+      "koa-body with files and small limits",
+      [koaBody({ multipart: true, formLimit: "2kb", jsonLimit: "1kb" })],
+    ],
+    ["one that keeps the text beside the members", [textAndMembers]],
+    ["one that keeps the members only", [membersOnly]],
+    ["one that keeps the text only", [textOnly]],
+    ["one in front of Koa", [beforeKoa]],
+  ];
+
+  it.each(parsers)("lets people sign in: %s", async (_what, middleware) => {
+    await start({ mount: before(...middleware) });
+    expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+    const news = relyingParty(running, "openid", NEWS);
+    const refused = async (form: Parameters | URLSearchParams, type?: string): Promise<unknown> => {
+      const { status, body } = await send(`${news.base}/oauth2/token`, {
+        method: "POST",
+        headers: { authorization: basic(NEWS), ...(type === undefined ? {} : { "content-type": type }) },
+        body:
+          type === "application/json" ? JSON.stringify(form) : new URLSearchParams(form as URLSearchParams),
+      });
+      return [status, body["error"]];
+    };
+    const code = await news.code();
+    const form = { grant_type: "authorization_code", code, redirect_uri: news.redirectUri };
+    const twice = new URLSearchParams([...Object.entries(form), ["code", code]]);
+    expect(await refused(twice)).toEqual([400, "invalid_request"]);
+    expect(await refused(form, "application/json")).toEqual([400, "invalid_request"]);
+    expect(await refused({ ...form, code: "a\0b" })).toEqual([400, "invalid_request"]);
+    expect((await news.exchange(code)).status).toBe(200);
+  });
+
+  it.each(["__proto__", "constructor", "code[]", "code[a]"])(
+    "does not make %s to something else",
+    async (name) => {
+      await start({ mount: before(koaBody()) });
+      const news = relyingParty(running, "oauth2", NEWS);
+      const answer = await news.exchange("x", { [name]: "y" });
+      expect([answer.status, typeof answer.body["error"]]).toEqual([400, "string"]);
+    },
+  );
+
+  it("leaves what the service does not serve to the host, body and all", async () => {
+    const bodies: string[] = [];
+    await start({
+      mount(application, routes) {
+        application.use(routes);
+        application.use(async (ctx, next) => {
+          bodies.push(await readAll(ctx.req));
+          await next();
+        });
+      },
+    });
+    for (const base of [running.oauth2, running.openid]) {
+      const { status, headers } = await send(`${base}/oauth2/tokens?a=%ff`, {
+        method: "POST",
+        body: "what\0ever",
+      });
+      expect([status, headers.get("x-host")]).toEqual([404, new URL(`${base}/oauth2/tokens`).pathname]);
+    }
+    expect(bodies).toEqual(["what\0ever", "what\0ever"]);
+  });
+});
+
+/** Everything of a request that a host may have laid eyes on. */
+const picture = (ctx: Koa.Context): unknown => ({
+  state: { ...(ctx.state as object) },
+  url: [ctx.url, ctx.originalUrl, ctx.path, ctx.querystring, ctx.req.url],
+  headers: { ...ctx.req.headers },
+  body: ctx.request.body as unknown,
+  method: ctx.method,
+  own: Object.keys(ctx.req)
+    .filter((name) => !name.startsWith("_"))
+    .toSorted(),
+});
+
+describe("a host application", () => {
+  it.each([
+    ["has no keys", undefined],
+    ["has keys of its own", ["some key of the host", "an older one"]],
+  ])("may be any that %s", async (_what, keys) => {
+    await start({
+      mount(application, routes) {
+        if (keys) application.keys = keys;
+        application.use(routes);
+      },
+    });
+    expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+  });
+
+  it("finds its own things as they were: state, cookies, keys, URL, headers, body", async () => {
+    const seen: unknown[] = [];
+    await start({
+      mount(application, routes) {
+        application.keys = ["a key of the host"];
+        application.use(koaBody());
+        application.use(async (ctx, next) => {
+          const cookies = ctx.cookies;
+          Object.assign(ctx.state, { deployment: "the host's", user: "the host's", address: 1 });
+          ctx.cookies.set("host_before", "1", { signed: true });
+          ctx.set("X-Before", "1");
+          const was = picture(ctx);
+          await next();
+          ctx.cookies.set("host_after", "2", { signed: true });
+          ctx.set("X-After", "2");
+          seen.push([was, picture(ctx)]);
+          expect(ctx.cookies).toBe(cookies);
+          expect(ctx.cookies.get("host_before", { signed: true }) ?? "none").toMatch(/^(1|none)$/);
+        });
+        application.use(routes);
+      },
+    });
+    const news = relyingParty(running, "openid", NEWS);
+    const browser = news.browser();
+    const check = (): void => {
+      const names = browser.headers.getSetCookie().map((cookie) => cookie.split("=")[0]);
+      expect(names).toEqual(
+        expect.arrayContaining(["host_before", "host_before.sig", "host_after", "host_after.sig"]),
+      );
+      expect([browser.headers.get("x-before"), browser.headers.get("x-after")]).toEqual(["1", "2"]);
+    };
+    await browser.getOnly(news.authorizeUrl({ scope: "openid" }));
+    check();
+    await browser.follow();
+    check();
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    check();
+    await browser.getOnly(`${running.openid}/oauth2/authorize`);
+    expect(browser.status).toBe(400);
+    check();
+    await news.tokens({}, ADA, browser);
+    expect(await signedIn(news, browser)).toBe(true);
+    expect(seen.length).toBeGreaterThan(5);
+    for (const [was, is] of seen as [unknown, unknown][]) expect(is).toEqual(was);
+  });
+
+  it("may mount the service inside mounts, and inside another middleware", async () => {
+    await start({
+      deployments: (origin) => ({
+        oauth2: { url: `${origin}/accounts/v1` },
+        openid: { url: `${origin}/accounts/v1/connect` },
+      }),
+      mount: (application, routes) =>
+        void application.use(mount("/accounts", compose([mount("/v1", compose([routes]))]))),
+    });
+    expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+    const { headers } = await send(`${running.origin}/accounts/v1/nothing`);
+    expect(headers.get("x-host")).toBe("/accounts/v1/nothing");
+    expect((await send(`${running.origin}/oauth2/token`, { method: "POST" })).headers.has("x-host")).toBe(
+      true,
+    );
+  });
+
+  it("may be another program that takes the prefix off by itself, as Express does", async () => {
+    await start({
+      config: { stripPrefix: "/login" },
+      deployments: (origin) => ({
+        oauth2: { url: `${origin}/login` },
+        openid: { url: `${origin}/login/connect` },
+      }),
+      mount(application, routes) {
+        const callback = application.callback.bind(application);
+        // What the outer program hands in: a shorter URL, and the whole one beside it.
+        application.callback = () => {
+          const inner = callback();
+          return (req, res) => {
+            const url = req.url ?? "";
+            if (url.startsWith("/login/"))
+              Object.assign(req, { url: url.slice("/login".length), originalUrl: url });
+            return inner(req, res);
+          };
+        };
+        application.use(routes);
+      },
+    });
+    expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+  });
+});

@@ -1,0 +1,284 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import Koa from "koa";
+import mount from "koa-mount";
+import compose from "koa-compose";
+import { pino } from "pino";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { applySeed } from "../../lib/seed.ts";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { Browser, type Send } from "../flows/browser.ts";
+import { basic, relyingParty, send } from "../flows/relying-party.ts";
+import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { signedIn } from "./host.ts";
+
+type Child = ChildProcessByStdio<Writable, Readable, null>;
+
+let folder: string;
+const ends: (() => unknown)[] = [];
+const silent = pino({ level: "silent" });
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sign-in-hosting-"));
+});
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+  rmSync(folder, { recursive: true });
+});
+
+/** Serves a Koa application on a free port. */
+async function serve(application: (origin: string) => Promise<Koa>): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  ends.push(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => void server.close(resolve));
+  });
+  const answer = (await application(origin)).callback();
+  server.on("request", (request, response) => void answer(request, response));
+  return origin;
+}
+
+async function begin(config: SignInServiceConfig): Promise<SignInService> {
+  const service = await createSignInService({ logger: silent, ...config });
+  ends.push(() => service.close());
+  return service;
+}
+
+const ACCOUNT = { email: ADA.email, username: ADA.username, password: ADA.password };
+
+describe("two services in one process", () => {
+  let one: RunningService;
+  let other: SignInService;
+  let otherBase: string;
+
+  beforeEach(async () => {
+    // Both in one application on one host, so that nothing but the services keeps them apart.
+    one = await startService({
+      deployments: (origin) => ({
+        oauth2: { url: `${origin}/one` },
+        openid: { url: `${origin}/one/openid` },
+      }),
+      host: (application) =>
+        void application.use((ctx, next) =>
+          ctx.path.startsWith("/two") ? other.routes()(ctx, next) : next(),
+        ),
+    });
+    ends.push(() => one.close());
+    otherBase = `${one.origin}/two`;
+    other = await begin({
+      deployments: { oauth2: { url: otherBase }, openid: { url: `${otherBase}/openid` } },
+      storage: "sqlite::memory:",
+      lifetimes: { accessToken: 111 },
+      interactions: { theme: { name: "The other one" } },
+      rateLimits: { passwordGrant: { accountAndClient: { points: 1, seconds: 60 } } },
+    });
+    await applySeed(other, { services: { 1: { name: "News" } }, clients: [NEWS], accounts: [ACCOUNT] });
+  });
+
+  it("have accounts, clients, keys, tokens, cookies, lifetimes, looks and limits of their own", async () => {
+    const [first, second] = [
+      relyingParty(one, "openid", NEWS),
+      relyingParty({ ...one, openid: `${otherBase}/openid` }, "openid", NEWS),
+    ];
+    const browser = first.browser();
+    const mine = await first.tokens({ scope: "openid" }, ADA, browser);
+    expect(await signedIn(second, browser)).toBe(false);
+    expect(browser.html).toContain("The other one");
+    const theirs = await second.tokens({ scope: "openid" }, ADA, browser);
+    expect([await signedIn(first, browser), await signedIn(second, browser)]).toEqual([true, true]);
+    expect([mine.expires_in, theirs.expires_in]).toEqual([36_000, 111]);
+    expect([
+      (await first.userinfo(theirs.access_token)).status,
+      (await second.userinfo(mine.access_token)).status,
+    ]).toEqual([400, 400]);
+    expect((await second.refresh(mine.refresh_token)).body["error"]).toBe("invalid_grant");
+    const kids = await Promise.all(
+      [first, second].map(async ({ base }) => (await send(`${base}/oauth2/jwks`)).text),
+    );
+    expect(kids[0]).toContain('"kid"');
+    expect(kids[0]).not.toBe(kids[1]);
+    const wrong = { username: ADA.username, password: "not the password" };
+    await second.password(wrong);
+    expect((await second.password(ADA)).headers.has("retry-after")).toBe(true);
+    expect((await first.password(ADA)).status).toBe(200);
+    await one.service.clients.disable("news");
+    expect((await second.password(ADA)).body["error"]).toBe("invalid_grant");
+    expect((await second.refresh(theirs.refresh_token)).status).toBe(200);
+  });
+
+  it("don't end each other", async () => {
+    await other.close();
+    const news = relyingParty(one, "oauth2", NEWS);
+    expect((await news.userinfo((await news.tokens()).access_token)).status).toBe(200);
+    const closed = await send(`${otherBase}/oauth2/authorize?client_id=news&response_type=code`);
+    expect([closed.status, closed.body["error"]]).toEqual([503, "temporarily_unavailable"]);
+  });
+});
+
+/** A browser's way of sending, to one of the processes. */
+const to =
+  (port: number): Send =>
+  (url, init) =>
+    fetch(Object.assign(new URL(url), { hostname: "127.0.0.1", port: String(port) }), init);
+
+describe("several processes that start at once on one new database", () => {
+  const BASE = "http://localhost:4001";
+
+  it("agree on schema and keys, and serve each other's sign-ins", async () => {
+    const database = join(folder, "sign-in.db");
+    const children = Array.from({ length: 3 }, () => {
+      const child: Child = spawn(process.execPath, [join(import.meta.dirname, "child.ts"), database, BASE], {
+        stdio: ["pipe", "pipe", "inherit"],
+      });
+      ends.push(() => child.kill("SIGKILL"));
+      return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
+    });
+    for (const { lines } of children) expect((await lines.next()).value).toBe("ready");
+    for (const { child } of children) child.stdin.write("go\n");
+    const ports = await Promise.all(children.map(async ({ lines }) => Number((await lines.next()).value)));
+    const [a = 0, b = 0, c = 0] = ports;
+    const keys = await Promise.all(ports.map((port) => to(port)(new URL(`${BASE}/openid/oauth2/jwks`), {})));
+    const texts = await Promise.all(keys.map((answer) => answer.text()));
+    expect(texts[0]).toContain('"kid"');
+    expect(new Set(texts).size).toBe(1);
+    // A fourth one, here, registers what the others serve at once.
+    const service = await begin({
+      storage: `sqlite:${database}`,
+      deployments: { oauth2: { url: BASE }, openid: { url: `${BASE}/openid` } },
+    });
+    await applySeed(service, { services: { 1: { name: "News" } }, clients: [NEWS], accounts: [ACCOUNT] });
+    let port = a;
+    const stopAt = [...NEWS.redirect_uris];
+    const browser = new Browser({ stopAt, send: (url, init) => to(port)(url, init) });
+    const news = relyingParty({ oauth2: BASE, openid: `${BASE}/openid` } as RunningService, "openid", NEWS);
+    await browser.get(news.authorizeUrl({ scope: "openid" }));
+    port = b;
+    await browser.submit(browser.form("password"), ACCOUNT);
+    const code = browser.location?.searchParams.get("code") ?? "";
+    port = c;
+    expect(await signedIn(news, browser)).toBe(true);
+    const exchanged = await to(c)(new URL(`${BASE}/openid/oauth2/token`), {
+      method: "POST",
+      headers: { authorization: basic(NEWS) },
+      body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: news.redirectUri }),
+    });
+    const { access_token } = (await exchanged.json()) as { access_token: string };
+    const headers = { authorization: `Bearer ${access_token}` };
+    const userinfo = await to(a)(new URL(`${BASE}/resources/userinfo?client_id=news`), { headers });
+    expect(await userinfo.json()).toMatchObject({ email: ADA.email });
+    const exits = children.map(({ child }) => new Promise((resolve) => child.once("exit", resolve)));
+    for (const { child } of children) child.stdin.end();
+    expect(await Promise.all(exits)).toEqual([0, 0, 0]);
+  });
+});
+
+describe("two session cookies at once", () => {
+  it("are both left unused: one of them was put there by somebody else [D-DEPLOY-13]", async () => {
+    const running = await startService();
+    ends.push(() => running.close());
+    const news = relyingParty(running, "oauth2", NEWS);
+    const browser = news.browser();
+    expect(await signedIn(news, browser)).toBe(false);
+    await news.tokens({}, ADA, browser);
+    expect(await signedIn(news, browser)).toBe(true);
+    const isSession = /_session_[0-9a-f]{8}(?:\.sig)?=/;
+    const cookies = browser.jar.header(new URL(running.oauth2)).split("; ");
+    const own = cookies.filter((pair) => isSession.test(pair));
+    expect(own).toHaveLength(2);
+    const status = async (pairs: string[]): Promise<number> =>
+      (await send(news.authorizeUrl(), { headers: { cookie: pairs.join("; ") } })).status;
+    const planted = own.map((pair) => pair.replace(/=.*/, "=somebody-elses"));
+    expect(await status(own)).toBe(302);
+    expect(await status([...planted, ...own])).toBe(303);
+    expect(await status([...own, ...planted])).toBe(303);
+    expect(await status([...own, ...own])).toBe(303);
+    expect(await status([...own, planted[0] ?? ""])).toBe(303);
+    expect(await status([...own, planted[1] ?? ""])).toBe(303);
+    expect(await status([own.join(","), ...cookies])).toBe(303);
+  });
+});
+
+const SITE = "https://login.example.org";
+
+async function behindHttps(
+  config: Pick<SignInServiceConfig, "deployments" | "cookies">,
+): Promise<{ browser: Browser; url: (base: string) => string }> {
+  let client_id = "";
+  const origin = await serve(async () => {
+    const service = await begin({ ...config, storage: `sqlite:${join(folder, "sign-in.db")}` });
+    await service.directory.services.put("1", { name: "News" });
+    ({ client_id } = await service.clients.register({
+      name: "News",
+      service: "1",
+      redirect_uris: ["https://news.example.org/cb"],
+    }));
+    await service.accounts.create(ACCOUNT);
+    const application = new Koa();
+    application.use(mount("/", compose([service.routes()])));
+    return application;
+  });
+  const browser = new Browser({
+    stopAt: "https://news.example.org/cb",
+    send: (url, init) => fetch(new URL(url.pathname + url.search, origin), init),
+  });
+  return {
+    browser,
+    url: (base) =>
+      `${base}/oauth2/authorize?${new URLSearchParams({ client_id, response_type: "code", redirect_uri: "https://news.example.org/cb" })}`,
+  };
+}
+
+describe("behind a proxy that ends https", () => {
+  it("the cookies are Secure, the session's is bound to the host, and the pages say to stay on https [D-DEPLOY-13]", async () => {
+    const { browser, url } = await behindHttps({
+      deployments: { oauth2: { url: SITE }, openid: { url: `${SITE}/openid` } },
+    });
+    await browser.get(url(SITE));
+    expect(browser.headers.get("strict-transport-security")).toBe("max-age=31536000");
+    await browser.submit(browser.form("password"), ACCOUNT);
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+    const cookies = browser.jar.all();
+    expect(
+      cookies.filter(({ secure, httpOnly, sameSite }) => !secure || !httpOnly || sameSite !== "lax"),
+    ).toEqual([]);
+    const session = cookies.filter(({ name }) => name.includes("session"));
+    expect(
+      session.map(({ name, path, hostOnly }) => [name.replace(/[0-9a-f]{8}/, "N"), path, hostOnly]),
+    ).toEqual([
+      ["__Host-sis_session_N", "/", true],
+      ["__Host-sis_session_N.sig", "/", true],
+    ]);
+    await browser.get(url(`${SITE}/openid`));
+    expect(browser.location?.searchParams.get("iss")).toBe(`${SITE}/openid`);
+  });
+
+  it("two hosts share their sign-in when cookies.domain says so, and not without [D-DEPLOY-13]", async () => {
+    const deployments = { oauth2: { url: SITE }, openid: { url: "https://id.example.org/openid" } };
+    const { browser, url } = await behindHttps({ deployments, cookies: { domain: "example.org" } });
+    await browser.get(url(SITE));
+    await browser.submit(browser.form("password"), ACCOUNT);
+    await browser.get(url("https://id.example.org/openid"));
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+    const session = browser.jar.all().filter(({ name }) => name.includes("session"));
+    expect(session.map(({ name, domain }) => [name.slice(0, 9), domain])).toEqual([
+      ["__Secure-", "example.org"],
+      ["__Secure-", "example.org"],
+    ]);
+    for (const end of ends.splice(0).toReversed()) await end();
+    rmSync(join(folder, "sign-in.db"));
+    const apart = await behindHttps({ deployments });
+    await apart.browser.get(apart.url(SITE));
+    await apart.browser.submit(apart.browser.form("password"), ACCOUNT);
+    await apart.browser.get(apart.url("https://id.example.org/openid"));
+    expect([apart.browser.location, apart.browser.form("password").method]).toEqual([undefined, "POST"]);
+  });
+});
