@@ -1,6 +1,7 @@
 /** How a registered client looks to oidc-provider. */
 import type { AdapterPayload, Client } from "oidc-provider";
 import type { ClientRecord } from "../../adapters/directory.ts";
+import type { Configuration } from "../../config/configuration.ts";
 
 /** The record from which the library's client was built; as fresh as the request, for it is read on each. */
 export function clientRecord(client: Client): ClientRecord {
@@ -9,9 +10,13 @@ export function clientRecord(client: Client): ClientRecord {
 
 /**
  * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0, section 2).
- * @param signingAlgorithm `alg` of the key that signs ID tokens.
+ * @param options.signingAlgorithm `alg` of the key that signs ID tokens.
+ * @param options.profile with `strict` the library does not know the password grant, not even as a name.
  */
-export function clientMetadata(record: ClientRecord, signingAlgorithm: string): AdapterPayload {
+export function clientMetadata(
+  record: ClientRecord,
+  { signingAlgorithm, profile }: { signingAlgorithm: string; profile: Configuration["profile"] },
+): AdapterPayload {
   return {
     client_id: record.client_id,
     client_name: record.name,
@@ -21,7 +26,7 @@ export function clientMetadata(record: ClientRecord, signingAlgorithm: string): 
     token_endpoint_auth_method: "client_secret_basic",
     redirect_uris: [...record.redirect_uris],
     post_logout_redirect_uris: [...record.post_logout_redirect_uris],
-    grant_types: [...record.grant_types],
+    grant_types: record.grant_types.filter((type) => profile !== "strict" || type !== "password"),
     // With a response type the library adds the grant that belongs to it.
     response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
     id_token_signed_response_alg: signingAlgorithm,

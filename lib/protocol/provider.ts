@@ -61,7 +61,9 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
       clock: configuration.clock,
       async clientMetadata(clientId) {
         const record = await clients.record(clientId);
-        return record === undefined || record.disabled ? undefined : clientMetadata(record, algorithm);
+        return record === undefined || record.disabled
+          ? undefined
+          : clientMetadata(record, { signingAlgorithm: algorithm, profile: configuration.profile });
       },
     }),
     jwks: { keys: keys.signing.map((key) => ({ ...key })) },

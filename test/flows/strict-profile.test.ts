@@ -1,0 +1,96 @@
+/** `profile: strict`, production, and the documented values that are free. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
+import { createSignInService } from "../../lib/service.ts";
+import { basic, RelyingParty, send } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+describe("profile strict", () => {
+  let running: RunningService;
+  let news: RelyingParty;
+
+  beforeAll(async () => {
+    running = await startService({ config: { profile: "strict" } });
+    news = new RelyingParty(running.openid, "openid", NEWS);
+  });
+  afterAll(() => running.close());
+
+  it("says at start-up what it turns off [D-RUN-4]", () => {
+    expect(running.log.join("")).toMatch(/strict: password grant, GET revoke and codes without PKCE/);
+  });
+
+  it("refuses the password grant with a 4xx [D-RUN-4]", async () => {
+    const { username, password } = ADA;
+    const answer = await news.token({ grant_type: "password", username, password });
+    expect([answer.status, answer.body["error"]]).toEqual([400, "unsupported_grant_type"]);
+  });
+
+  it("refuses codes without PKCE, at both deployments and for pushed requests [D-RUN-4]", async () => {
+    for (const base of [running.oauth2, running.openid]) {
+      const asked = new RelyingParty(base, "openid", NEWS).authorizeUrl();
+      const answer = await send(asked);
+      expect([answer.status, answer.body["error"], answer.headers.get("location")]).toEqual([
+        400,
+        "invalid_request",
+        null,
+      ]);
+    }
+    const pushed = await send(`${running.openid}/oauth2/par`, {
+      method: "POST",
+      headers: { authorization: basic(NEWS) },
+      body: new URLSearchParams({ response_type: "code", redirect_uri: news.redirectUri }),
+    });
+    expect([pushed.status, pushed.body["error"]]).toEqual([400, "invalid_request"]);
+  });
+
+  it("takes codes with PKCE, and revokes by POST only [D-RUN-4]", async () => {
+    const code_verifier = randomPKCECodeVerifier();
+    const code_challenge = await calculatePKCECodeChallenge(code_verifier);
+    const code = await news.code({ code_challenge, code_challenge_method: "S256" });
+    const { body } = await news.token({
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: news.redirectUri,
+      code_verifier,
+    });
+    const headers = { authorization: `Bearer ${String(body["access_token"])}` };
+    const address = `${running.openid}/oauth2/revoke?client_id=${NEWS.client_id}`;
+    const byGet = await send(address, { headers });
+    expect([byGet.status, byGet.body["error"]]).toEqual([400, "invalid_request"]);
+    const byPost = await send(address, { method: "POST", headers });
+    expect([byPost.status, byPost.body]).toEqual([200, {}]);
+    expect((await send(address, { method: "POST", headers })).status).toBe(400);
+  });
+});
+
+describe("production", () => {
+  it("refuses the storage in memory at start-up [D-RUN-1]", async () => {
+    const deployments = { oauth2: { url: "https://login.example" } };
+    await expect(createSignInService({ deployments, storage: "sqlite::memory:" })).rejects.toMatchObject({
+      code: "configuration",
+      message: expect.stringMatching(/^config\.storage: /),
+    });
+  });
+});
+
+describe("gender", () => {
+  it("is free text in the storage, and null when there is none [D-TOKEN-17]", async () => {
+    const running = await startService();
+    try {
+      const news = new RelyingParty(running.oauth2, "oauth2", NEWS);
+      const { accounts } = running.service;
+      const sub = running.bob.sub;
+      for (const gender of ["non-binary, thank you", null]) {
+        await accounts.update(sub, { gender });
+        const { username, password } = BOB;
+        const { body } = await news.token({ grant_type: "password", username, password });
+        const profile = await send(`${running.oauth2}/external/profile?client_id=${NEWS.client_id}`, {
+          headers: { authorization: `Bearer ${String(body["access_token"])}` },
+        });
+        expect(profile.body["gender"]).toBe(gender);
+      }
+    } finally {
+      await running.close();
+    }
+  });
+});
