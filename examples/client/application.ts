@@ -43,7 +43,7 @@ export function createClient(settings: ClientSettings): Koa {
 
 function secure(ctx: Context): void {
   ctx.set({
-    "Content-Security-Policy": `default-src 'none'; style-src ${STYLE_SOURCE}; base-uri 'none'; frame-ancestors 'none'`,
+    "Content-Security-Policy": `default-src 'none'; img-src data:; style-src ${STYLE_SOURCE}; base-uri 'none'; frame-ancestors 'none'`,
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",

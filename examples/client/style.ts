@@ -8,11 +8,11 @@ body { margin: 0; background: var(--paper); color: var(--ink); font: 1rem/1.55 s
 header, main { max-width: 44rem; margin: 0 auto; padding: 1rem 1.25rem; }
 header a { font-weight: 700; color: inherit; text-decoration: none; }
 header span, .muted { color: var(--muted); font-size: .9rem; }
-main { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1.5rem; }
+main { width: calc(100% - 2rem); margin-bottom: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1.5rem; }
 h1 { margin: 0 0 .75rem; font-size: 1.6rem; line-height: 1.2; }
 table { width: 100%; border-collapse: collapse; margin: 1.25rem 0; }
 caption { text-align: left; font-weight: 600; padding-bottom: .35rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .5rem; border-top: 1px solid var(--line);
+th, td { text-align: left; vertical-align: top; padding: .4rem .5rem .4rem 0; border-top: 1px solid var(--line);
   overflow-wrap: anywhere; }
 th { width: 11rem; font-weight: 500; color: var(--muted); }
 .actions { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1.25rem 0; }

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../flows/browser.ts";
 import { readTags } from "../interactions/html.ts";
+import { textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 /** The rows of all tables: `name` → value. */
@@ -53,6 +54,11 @@ describe("npm start", () => {
     expect(demo.said()).toContain(`Open            ${client}`);
     expect(Number(new URL(client).port)).toBe(Number(new URL(server).port) + 1);
     expect(demo.said()).toMatch(/User +ada\n/);
+    const printed = demo
+      .said()
+      .replaceAll(new URL(server).port, "3000")
+      .replaceAll(new URL(client).port, "3001");
+    expect(textOf("README.md")).toContain(`\`\`\`\n${printed.trim()}\n\`\`\`\n`);
     const discovery = await fetch(`${server}/openid/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
   });
@@ -136,7 +142,9 @@ describe("npm start", () => {
   it("sets its own cookie only, and lets no script and nothing from elsewhere into its pages", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.get(client);
-    expect(browser.headers.get("content-security-policy")).toMatch(/^default-src 'none'; style-src 'sha256-/);
+    expect(browser.headers.get("content-security-policy")).toMatch(
+      /^default-src 'none'; img-src data:; style-src 'sha256-/,
+    );
     const own = browser.jar.all().filter(({ name }) => name.startsWith("demo_client"));
     expect(own).toEqual([expect.objectContaining({ httpOnly: true, sameSite: "lax", path: "/" })]);
   });

@@ -1,0 +1,172 @@
+/** What README and docs say is what the software does. */
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { endpointPaths } from "../../config/addresses.ts";
+import { checkConfigFile } from "../../examples/server/config-file.ts";
+import { Browser } from "../flows/browser.ts";
+import { type Block, blocks, documents, links, ROOT, tableAfter } from "./documents.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+/** Under the root, so that packages are found; `.gitignore` names it. */
+const FOLDER = ".cache/docs";
+const TYPESCRIPT = blocks().filter(({ info }) => /^ts\b/.test(info));
+
+/** `dist/lib/index.js` → `lib/index.ts`: the published names, before they are built. */
+function sources(): Map<string, string> {
+  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    exports: Record<string, { default: string }>;
+  };
+  return new Map(
+    Object.entries(exports).map(([name, { default: file }]) => [
+      `sign-in-service${name.slice(1)}`,
+      file.replace("./dist/", "../../").replace(/\.js$/, ".ts"),
+    ]),
+  );
+}
+
+function fileOf({ name }: Block): string {
+  return `${name.replaceAll(/\W+/g, "-")}.ts`;
+}
+
+/** Writes a block as a module of this repository. */
+function write(block: Block, change: (code: string) => string = (code) => code): string {
+  const own = sources();
+  const code = block.code.replaceAll(/from "(sign-in-service[^"]*)"/g, (_all, name: string) => {
+    const source = own.get(name);
+    if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
+    return `from "${source}"`;
+  });
+  // A block without an import or export would be a script to the compiler.
+  writeFileSync(join(ROOT, FOLDER, fileOf(block)), `${change(code)}\nexport {};\n`);
+  return `${FOLDER}/${fileOf(block)}`;
+}
+
+/** Starts a block on a free port. */
+async function run(name: RegExp, ready: RegExp): Promise<{ running: Running; origin: string }> {
+  const block = TYPESCRIPT.find((each) => name.test(each.name) && each.info === "ts runnable");
+  const port = await freePorts();
+  const running = start(write(block!, (code) => code.replaceAll("3000", String(port))));
+  await running.until(ready);
+  return { running, origin: `http://127.0.0.1:${port}` };
+}
+
+beforeAll(() => void mkdirSync(join(ROOT, FOLDER), { recursive: true }));
+afterAll(() => rmSync(join(ROOT, FOLDER), { recursive: true, force: true }));
+
+describe("the code in README and docs", () => {
+  it("is there, and has the types that it is said to have", () => {
+    expect(TYPESCRIPT.map(({ name }) => name)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^README/), expect.stringMatching(/clients\.md/)]),
+    );
+    for (const block of TYPESCRIPT) write(block);
+    const settings = {
+      extends: "../../tsconfig.json",
+      compilerOptions: { types: ["node"] },
+      include: ["*.ts"],
+    };
+    writeFileSync(join(ROOT, FOLDER, "tsconfig.json"), JSON.stringify(settings));
+    const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
+    // Faults of the sources themselves are the business of `npm run types`.
+    const ofBlocks = (said: string): string[] => said.split("\n").filter((line) => line.startsWith(FOLDER));
+    const compile = (): string[] => {
+      try {
+        return ofBlocks(
+          execFileSync(process.execPath, [compiler, "-p", FOLDER], { cwd: ROOT, encoding: "utf8" }),
+        );
+      } catch (error) {
+        return ofBlocks(String((error as { stdout?: unknown }).stdout));
+      }
+    };
+    expect(compile()).toEqual([]);
+    // The check can fail: a block that calls something by a wrong name is found.
+    const [readme] = TYPESCRIPT;
+    write(readme!, (code) => code.replace("service.routes()", "service.router()"));
+    expect(compile()).toEqual([expect.stringContaining("Property 'router' does not exist")]);
+  });
+
+  it("in the README starts, signs somebody in and answers with what it knows of them", async () => {
+    const { running, origin } = await run(/^README/, /client_secret: .*/);
+    try {
+      const [, client_id = ""] = await running.until(/client_id: ["'](\S+?)["']/);
+      const [, client_secret = ""] = await running.until(/client_secret: ["'](\S+?)["']/);
+      const redirect_uri = "http://127.0.0.1:3001/callback";
+      const browser = new Browser({ stopAt: redirect_uri });
+      await browser.get(`${origin}/oauth2/authorize?client_id=${client_id}&response_type=code&state=s`);
+      await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+      const code = browser.location?.searchParams.get("code") ?? "";
+      const answer = await fetch(`${origin}/oauth2/token`, {
+        method: "POST",
+        headers: { authorization: `Basic ${btoa(`${client_id}:${client_secret}`)}` },
+        body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri }),
+      });
+      const { access_token } = (await answer.json()) as { access_token: string };
+      const profile = await fetch(`${origin}/external/profile?client_id=${client_id}`, {
+        headers: { authorization: `Bearer ${access_token}` },
+      });
+      expect(await profile.json()).toMatchObject({ email: "ada@example.com", surname: null });
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it("about embedding starts beside routes and middleware of its own, and stops when it is told to", async () => {
+    const { running, origin } = await run(/embedding\.md/, /ready/);
+    const own = await fetch(`${origin}/`);
+    expect([await own.text(), own.headers.get("x-answered-by")]).toEqual(["my own page", "my application"]);
+    const ours = await fetch(`${origin}/auth/oauth2/authorize`);
+    expect([ours.status, await ours.json()]).toEqual([
+      400,
+      expect.objectContaining({ error: "invalid_request" }),
+    ]);
+    await expect(running.stop()).resolves.toBe(0);
+  });
+
+  it.each(blocks().filter(({ info }) => info === "json"))("$name is a configuration", async ({ code }) => {
+    const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
+    await expect(checkConfigFile({ deployments, ...JSON.parse(code) })).resolves.toBeDefined();
+  });
+});
+
+describe("the tables of the README", () => {
+  it("name every endpoint that there is for clients, with its methods and deployments", () => {
+    const steps = new Set(["resume", "interaction", "logoutConfirm", "logoutSuccess", "account"]);
+    const rows = (["oauth2", "openid"] as const).flatMap((kind) =>
+      endpointPaths[kind]
+        .filter(({ name }) => !steps.has(name))
+        .map(
+          ({ methods, path }) => `${kind} ${methods.filter((each) => each !== "OPTIONS").join(", ")} ${path}`,
+        ),
+    );
+    const said = tableAfter(
+      "README.md",
+      "<!-- endpoints: compared with config/addresses.ts by a test -->",
+    ).flatMap(([methods, path, oauth2, openid]) =>
+      Object.entries({ oauth2, openid }).flatMap(([kind, has]) =>
+        has === "yes" ? `${kind} ${methods} ${path}` : [],
+      ),
+    );
+    expect(said.toSorted()).toEqual(rows.toSorted());
+  });
+
+  it("name keys of the configuration with their defaults", () => {
+    const all = new Map(
+      tableAfter("docs/configuration.md", "<!-- all keys: written by npm run docs -->").map((cells) => [
+        cells[0],
+        (cells[2] ?? "").replaceAll('"', ""),
+      ]),
+    );
+    const said = tableAfter("README.md", "<!-- configuration: compared with the schema by a test -->");
+    expect(said.length).toBeGreaterThanOrEqual(10);
+    for (const [key = "", value = ""] of said)
+      expect([key, all.get(key)]).toEqual([key, expect.stringContaining(value)]);
+  });
+});
+
+describe("the links", () => {
+  it.each(documents())("of %s lead to something that is there", (document) => {
+    const missing = links(document).filter((target) => !existsSync(join(ROOT, dirname(document), target)));
+    expect(missing).toEqual([]);
+  });
+});
