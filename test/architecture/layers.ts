@@ -14,7 +14,7 @@ interface Room {
 const ROOMS: readonly Room[] = [
   { name: "examples", floor: 9, holds: /^examples\// },
   { name: "bench", floor: 9, holds: /^bench\// },
-  { name: "tests and tools", floor: 9, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
+  { name: "tests and tools", floor: 10, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
   { name: "entry points", floor: 8, holds: /^(?:lib\/(?:index|testing)|notifier\/main)\.ts$/ },
   {
     name: "composition root",
