@@ -45,7 +45,7 @@ export function basic({
 export async function send(address: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(address, { redirect: "manual", ...init });
   const text = await response.text();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
+  const isJson = /^application\/(?:jwk-set\+)?json/.test(response.headers.get("content-type") ?? "");
   const body = isJson && text !== "" ? (JSON.parse(text) as Record<string, unknown>) : {};
   return { status: response.status, headers: response.headers, body, text };
 }

@@ -1,0 +1,192 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
+import { type Answer, basic, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import {
+  ADA,
+  BOB,
+  type KnownClient,
+  NEWS,
+  PARTNER,
+  type RunningService,
+  startService,
+} from "./running-service.ts";
+import { expectRefusal, expectTokens } from "./token-answers.ts";
+
+let running: RunningService;
+let news: RelyingParty;
+
+beforeAll(async () => {
+  running = await startService();
+  news = relyingParty(running, "openid", NEWS);
+});
+afterAll(() => running.close());
+
+function introspect(token: string, party: KnownClient = NEWS): Promise<Answer> {
+  return send(`${running.openid}/oauth2/introspect`, {
+    method: "POST",
+    headers: { authorization: basic(party) },
+    body: new URLSearchParams({ token }),
+  });
+}
+
+describe("the discovery document", () => {
+  const path = "/.well-known/openid-configuration";
+
+  it("says what there is and nothing that is internal or not offered [D-DEPLOY-4, D-DEPLOY-5]", async () => {
+    const { body, status, headers } = await send(`${running.openid}${path}`, {
+      headers: { origin: "https://app.example" },
+    });
+    expect(status).toBe(200);
+    expect(headers.get("access-control-allow-origin")).not.toBeNull();
+    const at = (rest: string): string => `${running.openid}${rest}`;
+    expect(body).toMatchObject({
+      issuer: running.openid,
+      authorization_endpoint: at("/oauth2/authorize"),
+      token_endpoint: at("/oauth2/token"),
+      userinfo_endpoint: at("/oauth2/userinfo"),
+      jwks_uri: at("/oauth2/jwks"),
+      revocation_endpoint: at("/oauth2/revoke"),
+      introspection_endpoint: at("/oauth2/introspect"),
+      end_session_endpoint: at("/oauth2/logout"),
+      pushed_authorization_request_endpoint: at("/oauth2/par"),
+      scopes_supported: ["openid", "email", "profile"],
+      response_types_supported: ["code"],
+      response_modes_supported: ["query", "form_post"],
+      grant_types_supported: ["authorization_code", "refresh_token", "password"],
+      code_challenge_methods_supported: ["S256"],
+      token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
+      id_token_signing_alg_values_supported: ["RS256"],
+      authorization_response_iss_parameter_supported: true,
+      backchannel_logout_supported: true,
+      claims_parameter_supported: true,
+      request_uri_parameter_supported: false,
+    });
+    for (const absent of ["dpop_signing_alg_values_supported", "registration_endpoint"]) {
+      expect(body).not.toHaveProperty(absent);
+    }
+    const text = JSON.stringify(body);
+    for (const internal of ['"account"', "sent_state", '"none"', "client_secret_jwt", "HS256", "fragment"]) {
+      expect(text).not.toContain(internal);
+    }
+  });
+
+  it("and what belongs to it are on openid only; without openid nothing shows an issuer [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
+    const gone: [method: string, path: string][] = [
+      ["GET", path],
+      ["GET", "/oauth2/jwks"],
+      ["POST", "/oauth2/par"],
+      ["POST", "/oauth2/introspect"],
+      ["GET", "/oauth2/userinfo"],
+      ["GET", "/oauth2/logout"],
+    ];
+    const alone = await startService({ deployments: (origin) => ({ oauth2: { url: `${origin}/login` } }) });
+    try {
+      for (const base of [running.oauth2, alone.oauth2]) {
+        for (const [method, rest] of gone) {
+          expect((await send(`${base}${rest}`, { method })).status).toBe(404);
+        }
+      }
+      const party = relyingParty(alone, "oauth2", NEWS);
+      const location = await party.authorize(party.browser(), { scope: "openid", state: "s" });
+      expect([...location.searchParams.keys()]).toEqual(["code", "state"]);
+      expectTokens(await party.exchange(location.searchParams.get("code") ?? ""));
+    } finally {
+      await alone.close();
+    }
+  });
+
+  it("names keys that are public and sign the ID tokens; scripts may read both, and preflights are answered [D-DEPLOY-8]", async () => {
+    const jwks = await send(`${running.openid}/oauth2/jwks`, { headers: { origin: "https://app.example" } });
+    expect(jwks.headers.get("access-control-allow-origin")).not.toBeNull();
+    const keys = jwks.body["keys"] as Record<string, unknown>[];
+    for (const key of keys) for (const secret of ["d", "p", "q", "k"]) expect(key).not.toHaveProperty(secret);
+    const { id_token = "" } = await news.tokens({ scope: "openid" });
+    const keySet = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
+    const { protectedHeader } = await jwtVerify(id_token, keySet, {
+      issuer: running.openid,
+      audience: "news",
+    });
+    expect(protectedHeader).toMatchObject({ alg: "RS256", kid: keys[0]?.["kid"] });
+    for (const rest of [path, "/oauth2/jwks"]) {
+      const headers = { origin: "https://app.example", "access-control-request-method": "GET" };
+      const { status } = await send(`${running.openid}${rest}`, { method: "OPTIONS", headers });
+      expect(status).toBeLessThan(300);
+    }
+    const userinfo = await news.bearer("/oauth2/userinfo", "x", {
+      headers: { origin: "https://app.example" },
+    });
+    expect(userinfo.headers.get("access-control-allow-origin")).toBeNull();
+  });
+});
+
+describe("claims", () => {
+  it("of the ID token: what openid and the claims parameter open, and how the person signed in [D-DEPLOY-6, RES-ID-2]", async () => {
+    const plain = decodeJwt((await news.tokens({ scope: "openid" })).id_token ?? "");
+    const times = { iat: expect.any(Number), exp: expect.any(Number) };
+    expect(plain).toEqual({
+      iss: running.openid,
+      sub: running.ada.sub,
+      aud: NEWS.client_id,
+      email: ADA.email,
+      acr: expect.any(String),
+      amr: ["pwd"],
+      ...times,
+    });
+    const claims = JSON.stringify({
+      id_token: { birthdate: null, auth_time: { essential: true }, unknown: null, locale: null },
+      userinfo: { given_name: null },
+    });
+    const tokens = await news.tokens({ scope: "openid", claims });
+    expect(decodeJwt(tokens.id_token ?? "")).toEqual({
+      ...plain,
+      ...times,
+      birthdate: ADA.date_of_birth,
+      auth_time: expect.any(Number),
+    });
+    const { body } = await news.bearer("/oauth2/userinfo", tokens.access_token);
+    expect(body).toEqual({ sub: running.ada.sub, email: ADA.email, given_name: ADA.name });
+  });
+
+  it("without a value are left out of the standard answers [D-DEPLOY-6]", async () => {
+    const { access_token } = await news.tokens({ scope: "openid email profile" }, BOB);
+    const { body } = await news.bearer("/oauth2/userinfo", access_token);
+    expect(body).toEqual({
+      sub: running.bob.sub,
+      email: BOB.email,
+      email_verified: false,
+      preferred_username: BOB.username,
+      updated_at: expect.any(Number),
+    });
+  });
+
+  it("the password grant with scope openid brings an ID token, on openid only [D-TOKEN-15]", async () => {
+    const answer = await news.password(ADA, { scope: "openid" });
+    expectTokens(answer, ["id_token"]);
+    const { sub, email, amr } = decodeJwt(String(answer.body["id_token"]));
+    expect([sub, email, amr]).toEqual([running.ada.sub, ADA.email, ["pwd"]]);
+    expectTokens(await news.refresh(String(answer.body["refresh_token"])), ["id_token"]);
+    expectTokens(await news.password(ADA));
+    expectTokens(await relyingParty(running, "oauth2", NEWS).password(ADA, { scope: "openid" }));
+  });
+});
+
+describe("the standard userinfo and introspection", () => {
+  it("answer a bad token with 401, a foreign one as unknown [D-DEPLOY-4, D-DEPLOY-8]", async () => {
+    const userinfo = `${running.openid}/oauth2/userinfo`;
+    const { access_token, refresh_token } = await news.tokens({ scope: "openid" });
+    const authorization = `Bearer ${access_token}`;
+    for (const method of ["GET", "POST"]) {
+      const { status, body } = await send(userinfo, { method, headers: { authorization } });
+      expect([status, body["sub"]]).toEqual([200, running.ada.sub]);
+      const bad = await send(userinfo, { method, headers: { authorization: "Bearer unknown" } });
+      expectRefusal(bad, "invalid_token", 401);
+      expect(bad.headers.get("www-authenticate")).toContain('error="invalid_token"');
+    }
+    for (const token of [access_token, refresh_token]) {
+      expect((await introspect(token)).body["active"]).toBe(true);
+      expect((await introspect(token, PARTNER)).body).toEqual({ active: false });
+    }
+    expect((await introspect("unknown")).body).toEqual({ active: false });
+    expectRefusal(await introspect(access_token, { ...NEWS, client_secret: "wrong" }), "invalid_client");
+  });
+});
