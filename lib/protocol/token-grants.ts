@@ -45,9 +45,9 @@ export function codeGrant(original: GrantHandler, dependencies: ProtocolDependen
     const { code } = ctx.oidc.params;
     if (code !== undefined) {
       const key = artifactKey(code);
-      const exchange = exchanges.begin(key, ctx.res, unit.startedAt);
       const found = await unit.find("AuthorizationCode", key);
-      if (found?.consumedAt !== undefined && exchange.isTie(found.consumedAt)) {
+      const exchange = found && exchanges.begin(key, ctx.res, unit.startedAt);
+      if (found?.consumedAt !== undefined && exchange?.isTie(found.consumedAt)) {
         throw new errors.InvalidGrant("authorization code already consumed");
       }
     }
