@@ -1,0 +1,89 @@
+/** Load on a server: wrk where it is there for one request again and again, else our own generator. */
+import { spawn, spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { LOAD_CORE, pinned } from "./side.ts";
+
+/** One request. */
+export interface LoadRequest {
+  readonly method: "GET" | "POST";
+  /** Path and query. */
+  readonly target: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const CONNECTIONS = 32;
+
+/** Whether wrk is on this machine. */
+export function hasWrk(): boolean {
+  return spawnSync("wrk", ["--version"]).error === undefined;
+}
+
+async function run(command: readonly string[], input = ""): Promise<string> {
+  const [program = "", ...parameters] = pinned(LOAD_CORE, command);
+  const child = spawn(program, parameters, { stdio: ["pipe", "pipe", "inherit"] });
+  child.stdin.end(input);
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+  const output = await text(child.stdout);
+  if ((await ended) !== 0) throw new Error(`${program} failed`);
+  return output;
+}
+
+/** What came of a list of requests. */
+export interface ListResult {
+  readonly perSecond: number;
+  /** What the pattern found in each answer, in no order. */
+  readonly found: readonly string[];
+}
+
+interface Job {
+  readonly port: number;
+  readonly connections: number;
+  readonly requests: readonly LoadRequest[];
+  /** Left out: each request once. */
+  readonly seconds?: number;
+  readonly status: number;
+  readonly find?: string;
+}
+
+async function generate(job: Job): Promise<ListResult> {
+  const script = join(import.meta.dirname, "generator.ts");
+  return JSON.parse(await run([process.execPath, script], JSON.stringify(job))) as ListResult;
+}
+
+/** Sends one request again and again; answers a second. Throws when an answer has another status. */
+export async function again(
+  base: string,
+  request: LoadRequest,
+  { seconds, status = 200 }: { readonly seconds: number; readonly status?: number },
+): Promise<number> {
+  const port = Number(new URL(base).port);
+  if (!hasWrk() || request.method !== "GET" || status !== 200) {
+    return (await generate({ port, connections: CONNECTIONS, requests: [request], seconds, status }))
+      .perSecond;
+  }
+  const headers = Object.entries(request.headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
+  const url = `http://127.0.0.1:${port}${request.target}`;
+  const threads = ["-t", "1", "-c", String(CONNECTIONS), "-d", `${seconds}s`];
+  const said = await run(["wrk", ...threads, ...headers, url]);
+  const rate = /^Requests\/sec:\s+([\d.]+)/m.exec(said)?.[1];
+  if (rate === undefined || /Non-2xx|Socket errors/.test(said)) throw new Error(`wrk: ${said}`);
+  return Number(rate);
+}
+
+/** Sends each request once; answers a second, and what `find` captured in them. */
+export function once(
+  base: string,
+  requests: readonly LoadRequest[],
+  { status = 200, find }: { readonly status?: number; readonly find?: RegExp } = {},
+): Promise<ListResult> {
+  const port = Number(new URL(base).port);
+  return generate({
+    port,
+    connections: CONNECTIONS,
+    requests,
+    status,
+    ...(find === undefined ? {} : { find: find.source }),
+  });
+}

@@ -1,0 +1,82 @@
+/** `npm run bench`: what this service does in the time of others, measured side by side. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { hasWrk } from "./load.ts";
+import { authorize } from "./measurements/authorize.ts";
+import { exchange } from "./measurements/exchange.ts";
+import { refresh } from "./measurements/refresh.ts";
+import { signIns } from "./measurements/sign-in.ts";
+import { start } from "./measurements/start.ts";
+import { userinfo } from "./measurements/userinfo.ts";
+import { isReached, type Measurement, type Row } from "./result.ts";
+import { FULL, QUICK } from "./rounds.ts";
+import { canPin } from "./side.ts";
+
+const MEASUREMENTS: readonly Measurement[] = [userinfo, signIns, authorize, exchange, refresh, start];
+
+const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
+
+Measures the service and what it is compared with in turns, in one run, and prints ratios of medians.
+Figures of different machines or runs say nothing about each other; the ratios do.
+
+NAME     one of ${MEASUREMENTS.map(({ name }) => name).join(", ")}; without a name all of them
+--quick  a fraction of the rounds: enough to see that it works
+--json   the table as JSON
+--help   this text`;
+
+function shown({ value, unit }: Pick<Row, "value" | "unit">): string {
+  return unit === "×" ? `${value.toFixed(2)} ×` : `${Math.round(value)} ${unit}`;
+}
+
+function line(cells: readonly string[]): string {
+  const widths = [26, 36, 10, 12, 6];
+  return cells
+    .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+    .join("  ")
+    .trimEnd();
+}
+
+function table(rows: readonly Row[]): string {
+  const head = line(["work", "against", "is", "to reach", "", "medians"]);
+  const body = rows.map((row) => {
+    const target = `${row.unit === "×" ? "≥" : "≤"} ${shown({ ...row, value: row.target })}`;
+    return line([row.work, row.against, shown(row), target, isReached(row) ? "ok" : "short", row.raw]);
+  });
+  return [head, ...body].join("\n");
+}
+
+async function measure(names: readonly string[], quick: boolean): Promise<Row[]> {
+  const rows: Row[] = [];
+  for (const { name, run } of MEASUREMENTS) {
+    if (names.length > 0 && !names.includes(name)) continue;
+    console.error(`measuring ${name} …`);
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-bench-"));
+    try {
+      rows.push(...(await run(quick ? QUICK : FULL, folder)));
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+  return rows;
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { quick: { type: "boolean" }, json: { type: "boolean" }, help: { type: "boolean" } },
+  });
+  const unknown = positionals.filter((name) => !MEASUREMENTS.some((known) => known.name === name));
+  if (values.help === true || unknown.length > 0) {
+    console.log(USAGE);
+    process.exitCode = unknown.length > 0 ? 2 : 0;
+    return;
+  }
+  const pinning = canPin() ? "server and load on a core each" : "server and load not pinned";
+  console.error(`${availableParallelism()} cores, ${pinning}, ${hasWrk() ? "wrk" : "own generator"}`);
+  const rows = await measure(positionals, values.quick === true);
+  console.log(values.json === true ? JSON.stringify(rows, undefined, 2) : table(rows));
+}
+
+await main();

@@ -1,0 +1,60 @@
+/** From the start of the process to the first answer, and the memory of a service that has nothing to do. */
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Measurement, type Row } from "../result.ts";
+import { median } from "../rounds.ts";
+import { startSide } from "../side.ts";
+
+/** Milliseconds after which what the start needed is given back. */
+const IDLE = 2_000;
+
+interface Start {
+  readonly milliseconds: number;
+  readonly memory: number;
+}
+
+async function startOnce(file: string): Promise<Start> {
+  const began = performance.now();
+  const side = await startSide("service", { options: { file }, core: undefined });
+  try {
+    const response = await fetch(`${side.ready["base"] ?? ""}/openid/.well-known/openid-configuration`);
+    if (response.status !== 200) throw new Error(`the first answer is ${response.status}`);
+    await response.text();
+    const milliseconds = performance.now() - began;
+    await pause(IDLE);
+    return { milliseconds, memory: side.memory() };
+  } finally {
+    await side.stop();
+  }
+}
+
+export const start: Measurement = {
+  name: "start",
+  async run({ rounds }, folder) {
+    const fresh: Start[] = [];
+    const existing: Start[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const file = join(folder, `${round}.db`);
+      fresh.push(await startOnce(file));
+      existing.push(await startOnce(file));
+    }
+    const time = (starts: readonly Start[], against: string): Row => {
+      const all = starts.map(({ milliseconds }) => milliseconds);
+      const raw = `${all.map(Math.round).join(", ")} ms`;
+      return { work: "start to first answer", against, value: median(all), unit: "ms", target: 1_000, raw };
+    };
+    const sizes = existing.map(({ memory }) => memory);
+    return [
+      time(fresh, "a new database and new keys"),
+      time(existing, "a database that is there"),
+      {
+        work: "idle memory",
+        against: "resident",
+        value: median(sizes),
+        unit: "MB",
+        target: 120,
+        raw: `${sizes.map(Math.round).join(", ")} MB`,
+      },
+    ];
+  },
+};

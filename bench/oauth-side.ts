@@ -1,0 +1,111 @@
+/** The two servers that are compared at OAuth's endpoints: where these are, and the requests. */
+import { join } from "node:path";
+import { type LoadRequest, once } from "./load.ts";
+import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
+import { signIn } from "./session.ts";
+import { type Side, startSide } from "./side.ts";
+
+/** One of the two, with a person who is signed in. */
+export interface OauthSide {
+  readonly base: string;
+  /** Requests that give a code each. */
+  readonly authorize: LoadRequest;
+  /** Status of a redirect with a code. */
+  readonly redirectStatus: number;
+  exchange(code: string): LoadRequest;
+  refresh(token: string): LoadRequest;
+  userinfo(token: string): LoadRequest;
+  /** So many fresh codes. */
+  codes(count: number): Promise<readonly string[]>;
+  /** An access token that opens userinfo. */
+  accessToken(): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** The same scope of nothing in particular on both: no ID token is signed. */
+const SCOPES = { service: "", "oidc-provider": "account" } as const;
+const PATHS = {
+  service: { authorize: "/oauth2/authorize", token: "/oauth2/token", userinfo: "/resources/userinfo" },
+  "oidc-provider": { authorize: "/auth", token: "/token", userinfo: "/me" },
+} as const;
+
+const CODE = /[?&]code=([A-Za-z0-9_-]+)/;
+
+type Kind = keyof typeof PATHS;
+
+const FORM = { "content-type": "application/x-www-form-urlencoded" };
+
+function authorizePath(kind: Kind, scope: string): string {
+  const query = new URLSearchParams({
+    client_id: CLIENT.client_id,
+    response_type: "code",
+    redirect_uri: CALLBACK,
+  });
+  if (scope !== "") query.set("scope", scope);
+  return `${PATHS[kind].authorize}?${query.toString()}`;
+}
+
+function token(kind: Kind, fields: Readonly<Record<string, string>>): LoadRequest {
+  const headers = { ...FORM, authorization: basic() };
+  const body = new URLSearchParams(fields).toString();
+  return { method: "POST", target: PATHS[kind].token, headers, body };
+}
+
+function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
+  const base = side.ready["base"] ?? "";
+  const authorize: LoadRequest = {
+    method: "GET",
+    target: authorizePath(kind, SCOPES[kind]),
+    headers: { cookie },
+  };
+  const redirectStatus = kind === "service" ? 302 : 303;
+  const exchange = (code: string): LoadRequest =>
+    token(kind, { grant_type: "authorization_code", code, redirect_uri: CALLBACK });
+  return {
+    base,
+    authorize,
+    redirectStatus,
+    exchange,
+    refresh: (refresh_token) => token(kind, { grant_type: "refresh_token", refresh_token }),
+    userinfo: (access) => ({
+      method: "GET",
+      target: `${PATHS[kind].userinfo}?client_id=${CLIENT.client_id}`,
+      headers: { authorization: `Bearer ${access}` },
+    }),
+    async codes(count) {
+      const requests = Array.from({ length: count }, () => authorize);
+      return (await once(base, requests, { status: redirectStatus, find: CODE })).found;
+    },
+    async accessToken() {
+      const { code } = await signIn(base + authorizePath(kind, "openid"));
+      const { target, headers, body = "" } = exchange(code);
+      const response = await fetch(base + target, { method: "POST", headers, body });
+      return ((await response.json()) as { access_token: string }).access_token;
+    },
+    stop: () => side.stop(),
+  };
+}
+
+async function start(kind: Kind, folder: string): Promise<OauthSide> {
+  const side = await startSide(kind, { options: { file: join(folder, `${kind}.db`) } });
+  const { cookie } = await signIn(`${side.ready["base"] ?? ""}${authorizePath(kind, SCOPES[kind])}`);
+  return withSide(kind, side, cookie);
+}
+
+/** Both servers, each with a database of its own in the folder, for as long as the work lasts. */
+export async function withBoth<T>(
+  folder: string,
+  work: (service: OauthSide, oidc: OauthSide) => Promise<T>,
+): Promise<T> {
+  const service = await start("service", folder);
+  try {
+    const oidc = await start("oidc-provider", folder);
+    try {
+      return await work(service, oidc);
+    } finally {
+      await oidc.stop();
+    }
+  } finally {
+    await service.stop();
+  }
+}

@@ -1,0 +1,42 @@
+/** Sides measured in turns, so that whatever disturbs the machine disturbs all of them. */
+
+/** How thorough a run is. */
+export interface Effort {
+  readonly rounds: number;
+  /** Seconds of each round of a load that can go on for ever. */
+  readonly seconds: number;
+  /** Requests of each round of a load that uses something up. */
+  readonly requests: number;
+  /** Whole sign-ins of each round. */
+  readonly signIns: number;
+}
+
+export const FULL: Effort = { rounds: 7, seconds: 3, requests: 3_000, signIns: 250 };
+export const QUICK: Effort = { rounds: 3, seconds: 1, requests: 800, signIns: 60 };
+
+/** The middle one. */
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** Measures every side once in each round, after a round that does not count; the median of each. */
+export async function inTurns<Name extends string>(
+  { rounds }: Pick<Effort, "rounds">,
+  sides: Readonly<Record<Name, () => Promise<number>>>,
+): Promise<Record<Name, number>> {
+  const entries = Object.entries(sides) as [Name, () => Promise<number>][];
+  const seen = new Map<Name, number[]>(entries.map(([name]) => [name, []]));
+  for (let round = 0; round <= rounds; round += 1) {
+    for (const [name, measure] of entries) {
+      const value = await measure();
+      if (round > 0) seen.get(name)?.push(value);
+    }
+  }
+  return Object.fromEntries(entries.map(([name]) => [name, median(seen.get(name) ?? [])])) as Record<
+    Name,
+    number
+  >;
+}

@@ -1,0 +1,85 @@
+/** oidc-provider by itself, with the adapter that it documents: first-party sign-in, opaque tokens, long refresh tokens. */
+import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
+import { Provider, type Configuration, type JWK } from "oidc-provider";
+import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
+import { CALLBACK, CLIENT, PERSON } from "./people.ts";
+import { options, serve } from "./ready.ts";
+
+const { file } = options();
+const SUB = randomUUID();
+
+function signingKey(): JWK {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  return { ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" };
+}
+
+function configuration(storage: SqliteForOidc): Configuration {
+  const days = 86_400;
+  return {
+    adapter: storage.adapter,
+    clients: [
+      {
+        ...CLIENT,
+        redirect_uris: [CALLBACK],
+        response_types: ["code"],
+        grant_types: ["authorization_code", "refresh_token"],
+      },
+    ],
+    jwks: { keys: [signingKey()] },
+    cookies: { keys: [randomBytes(32).toString("base64")] },
+    scopes: ["openid", "account"],
+    claims: { openid: ["sub", "email"] },
+    ttl: {
+      AuthorizationCode: 60,
+      AccessToken: 36_000,
+      IdToken: 3_600,
+      RefreshToken: 30 * days,
+      Session: 14 * days,
+      Interaction: 3_600,
+      Grant: 31 * days,
+    },
+    async findAccount(_ctx, sub) {
+      const address = storage.email(sub);
+      return address === undefined
+        ? undefined
+        : { accountId: sub, claims: async () => ({ sub, email: address }) };
+    },
+    async loadExistingGrant({ oidc }) {
+      const { client, session, provider, account } = oidc;
+      const id = session?.grantIdFor(client?.clientId ?? "");
+      const known = id === undefined ? undefined : await provider.Grant.find(id);
+      if (known !== undefined || !client || !account) return known;
+      const grant = new provider.Grant({ accountId: account.accountId, clientId: client.clientId });
+      grant.addOIDCScope("openid account");
+      await grant.save();
+      return grant;
+    },
+    issueRefreshToken: async () => true,
+    rotateRefreshToken: false,
+    expiresWithSession: async () => false,
+    interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
+    features: {
+      devInteractions: { enabled: false },
+      dPoP: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      resourceIndicators: { enabled: false },
+      userinfo: { enabled: true },
+    },
+  };
+}
+
+await serve(async (base) => {
+  const storage = openForOidc(file);
+  storage.saveAccount(SUB, PERSON.email);
+  const provider = new Provider(base, configuration(storage));
+  const handle = provider.callback();
+  return {
+    handle(req, res) {
+      // Whoever comes here is signed in: what a form costs is not compared.
+      if (req.url?.startsWith("/interaction/")) {
+        const login = { login: { accountId: SUB } };
+        void provider.interactionFinished(req, res, login).catch(() => res.destroy());
+      } else void handle(req, res);
+    },
+  };
+});

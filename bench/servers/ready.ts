@@ -1,0 +1,35 @@
+/** What all servers of the benchmarks do alike: listen on a free port, say so, end when they are told to. */
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** The one argument. */
+export function options(): { readonly file: string; readonly parallel?: number } {
+  return { file: ":memory:", ...(JSON.parse(process.argv[2] ?? "{}") as object) };
+}
+
+/**
+ * Listens, builds the application for the address, and prints one line of JSON.
+ * @param build gets the base URL; what it says beside the handler is printed with it.
+ */
+export async function serve(
+  build: (base: string) => Promise<{
+    readonly handle: RequestListener;
+    readonly says?: Readonly<Record<string, string>>;
+    readonly close?: () => Promise<void>;
+  }>,
+): Promise<void> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { handle, says = {}, close } = await build(base);
+  server.on("request", handle);
+  const stop = (): void => {
+    server.close();
+    server.closeAllConnections();
+    void (close?.() ?? Promise.resolve()).then(() => process.exit(0));
+  };
+  process.once("SIGTERM", stop);
+  // The parent is gone: nobody is left to end this process.
+  process.stdin.resume().once("end", stop);
+  console.log(JSON.stringify({ base, ...says }));
+}

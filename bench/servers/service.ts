@@ -1,0 +1,41 @@
+/** This service, as a team embeds it. */
+import Koa from "koa";
+import { pino } from "pino";
+import { createSignInService } from "../../lib/index.ts";
+import { CALLBACK, CLIENT, PERSON } from "./people.ts";
+import { options, serve } from "./ready.ts";
+
+const { file, parallel } = options();
+
+/** The load comes from one address. */
+const ROOM = { points: 100_000_000, seconds: 900 };
+
+await serve(async (base) => {
+  const service = await createSignInService({
+    deployments: { oauth2: { url: base }, openid: { url: `${base}/openid` } },
+    storage: `sqlite:${file}`,
+    logger: pino({ level: "warn" }, pino.destination(2)),
+    rateLimits: {
+      interactions: ROOM,
+      signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
+      clientSecret: ROOM,
+    },
+    ...(parallel === undefined ? {} : { passwords: { parallel } }),
+  });
+  if ((await service.clients.find(CLIENT.client_id)) === undefined) {
+    await service.directory.services.put("1", { name: "Benchmarks" });
+    const redirect_uris = [CALLBACK];
+    await service.clients.register({
+      ...CLIENT,
+      name: "Benchmarks",
+      service: "1",
+      redirect_uris,
+      password_grant: true,
+    });
+    await service.accounts.create(PERSON);
+  }
+  const app = new Koa();
+  app.use(service.routes());
+  const handle = app.callback();
+  return { handle: (req, res) => void handle(req, res), close: () => service.close() };
+});

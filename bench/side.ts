@@ -1,0 +1,74 @@
+/** One side of a comparison: a server in a process of its own, on a core of its own where that is possible. */
+import { spawn, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+/** Where the servers run and where the load comes from; with one core they share it. */
+export const SERVER_CORE = 0;
+export const LOAD_CORE = 1;
+
+/** Whether processes can be pinned to a core here. */
+export function canPin(): boolean {
+  return availableParallelism() > 1 && spawnSync("taskset", ["--version"]).status === 0;
+}
+
+/** The command, pinned to a core. */
+export function pinned(core: number | undefined, command: readonly string[]): readonly string[] {
+  return core === undefined || !canPin() ? command : ["taskset", "-c", String(core), ...command];
+}
+
+/** A server that answers. */
+export interface Side {
+  readonly pid: number;
+  /** What the server said when it was ready. */
+  readonly ready: Readonly<Record<string, string>>;
+  /** Milliseconds from the start of the process until it was ready. */
+  readonly startTime: number;
+  /** Resident memory now, in MB. */
+  memory(): number;
+  /** Ends the process and waits for its end. */
+  stop(): Promise<void>;
+}
+
+export interface SideOptions {
+  /** What the server is told: one JSON argument. */
+  readonly options?: Readonly<Record<string, unknown>>;
+  /** Default: {@link SERVER_CORE}; `undefined`: all cores. */
+  readonly core?: number | undefined;
+}
+
+function memoryOf(pid: number): number {
+  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kilobytes) / 1024;
+}
+
+/** Starts `bench/servers/<name>.ts` and waits for its one line of JSON. */
+export async function startSide(
+  name: string,
+  { options = {}, core = SERVER_CORE }: SideOptions = {},
+): Promise<Side> {
+  const script = join(import.meta.dirname, "servers", `${name}.ts`);
+  const [command = "", ...parameters] = pinned(core, [process.execPath, script, JSON.stringify(options)]);
+  const began = performance.now();
+  const child = spawn(command, parameters, { stdio: ["pipe", "pipe", "inherit"] });
+  const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  const line = await new Promise<string>((resolve, reject) => {
+    createInterface({ input: child.stdout }).once("line", resolve);
+    void ended.then(() => reject(new Error(`the server ${name} ended before it was ready`)));
+  });
+  const pid = child.pid ?? 0;
+  return {
+    pid,
+    ready: JSON.parse(line) as Record<string, string>,
+    startTime: performance.now() - began,
+    memory: () => memoryOf(pid),
+    async stop() {
+      child.kill("SIGTERM");
+      const patience = setTimeout(() => child.kill("SIGKILL"), 5_000);
+      await ended;
+      clearTimeout(patience);
+    },
+  };
+}
