@@ -16,6 +16,8 @@ export interface Environment {
   readonly logLevel: LogLevel;
   /** `NODE_ENV` is `production`: views are kept in memory and not read again. */
   readonly production: boolean;
+  /** npm runs this process as one of its scripts (it sets `npm_lifecycle_event`). */
+  readonly byNpm?: true;
 }
 
 /**
@@ -44,5 +46,6 @@ export function readEnvironment(
     ...(host !== undefined && { host }),
     logLevel: logLevel ?? "info",
     production: env["NODE_ENV"] === "production",
+    ...(env["npm_lifecycle_event"] !== undefined && { byNpm: true as const }),
   });
 }

@@ -10,7 +10,7 @@ import { banner, DEMO_PORT, demoConfig, demoSeed } from "./demo.ts";
 import { refuseDemoAccounts, refuseDemoSecrets } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
 import { FAILED, StartFailure } from "./start-failure.ts";
-import { onStopSignal } from "./stop-signals.ts";
+import { endWithNpm, onStopSignal } from "./stop-signals.ts";
 
 /** Milliseconds that running requests have when the process is told to stop. */
 const PATIENCE = 30_000;
@@ -115,6 +115,7 @@ async function main(args: readonly string[]): Promise<void> {
       process.exit(0);
     }
     const environment = readEnvironment();
+    if (environment.byNpm) endWithNpm();
     if (config === undefined) await startDemo(opened, { environment, port, client });
     else await startConfigured(opened, config, { environment, port });
   } catch (error) {

@@ -6,6 +6,23 @@ const SAME = 500;
 /** Milliseconds after which a process that can't stop ends all the same. */
 const TOO_LONG = 35_000;
 
+/** How often a process that npm runs looks whether it still does, in milliseconds. */
+const LOOK = 250;
+
+/**
+ * Sends this process SIGTERM when npm is gone: npm passes a SIGTERM on to the shell between it and us, which ends
+ * without telling us.
+ */
+export function endWithNpm(): void {
+  const shell = process.ppid;
+  const look = setInterval(() => {
+    if (process.ppid === shell) return;
+    clearInterval(look);
+    process.kill(process.pid, "SIGTERM");
+  }, LOOK);
+  look.unref();
+}
+
 /** Runs `stop` at the first signal and exits with 0 after it; a second signal exits at once. */
 export function onStopSignal(stop: () => Promise<void>): void {
   let since: number | undefined;

@@ -65,6 +65,7 @@ describe("the environment of entry points", () => {
     expect(
       readEnvironment({ PORT: "8080", HOST: "::1", LOG_LEVEL: "DEBUG", NODE_ENV: "production", OTHER: "x" }),
     ).toEqual({ port: 8080, host: "::1", logLevel: "debug", production: true });
+    expect(readEnvironment({ npm_lifecycle_event: "start" })).toEqual({ ...nothing, byNpm: true });
     expect(Object.isFrozen(readEnvironment({}))).toBe(true);
     expect(readEnvironment()).toEqual(readEnvironment(process.env));
   });

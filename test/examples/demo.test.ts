@@ -1,8 +1,9 @@
 /** What somebody sees who runs `npm start` and opens the printed address. */
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../flows/browser.ts";
 import { readTags } from "../interactions/html.ts";
-import { textOf } from "./documents.ts";
+import { ROOT, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 /** The rows of all tables: `name` → value. */
@@ -147,6 +148,24 @@ describe("npm start", () => {
     );
     const own = browser.jar.all().filter(({ name }) => name.startsWith("demo_client"));
     expect(own).toEqual([expect.objectContaining({ httpOnly: true, sameSite: "lax", path: "/" })]);
+  });
+
+  it("ends when npm is told to end, although npm's shell does not pass that on", async () => {
+    const port = await freePorts(2);
+    const main = join(ROOT, "examples/server/main.ts");
+    // Stands for npm's shell: it runs the server, and a signal to it reaches nobody else.
+    const shell = start("test/examples/npm-shell.mjs", {
+      args: [main],
+      env: { PORT: `${port}`, npm_lifecycle_event: "start" },
+    });
+    await shell.until(/Ctrl\+C stops it/);
+    await shell.stop();
+    const isGone = async (): Promise<boolean> =>
+      fetch(`http://127.0.0.1:${port}/health`).then(
+        () => false,
+        () => true,
+      );
+    while (!(await isGone()));
   });
 
   it("says nothing beside what it printed, and ends with 0 when it is told to", async () => {
