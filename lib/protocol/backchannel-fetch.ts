@@ -24,8 +24,12 @@ export function backchannelFetch({ fetch: given, notifications }: Configuration)
   const send = given ?? globalThis.fetch;
   return async (target, init) => {
     const url = new URL(target instanceof Request ? target.url : target);
-    if (!isAllowedHost(url.hostname, notifications.allowedReceivers)) return send(target, init);
-    const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
-    return send(target, rest);
+    const { dispatcher: guard, ...rest } = (init ?? {}) as GuardedInit;
+    if (isAllowedHost(url.hostname, notifications.allowedReceivers)) return send(target, rest);
+    // Where the library could not set up its guard it would send without one.
+    if (guard === undefined || url.protocol !== "https:") {
+      throw new TypeError("this address is not allowed for back-channel logout");
+    }
+    return send(target, init);
   };
 }
