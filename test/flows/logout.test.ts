@@ -1,0 +1,221 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose";
+import * as client from "openid-client";
+import type { Browser } from "./browser.ts";
+import { type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
+import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+
+const GOODBYE = "http://127.0.0.1:4000/goodbye";
+
+/** What clients are told when sessions end: a server that takes logout tokens. */
+class LogoutReceiver {
+  readonly server: Server;
+  /** Path and logout token of each request. */
+  readonly requests: { path: string; token: string }[] = [];
+  /** Statuses of the next answers; 200 after them. */
+  readonly statuses: number[] = [];
+  #arrived: () => void = () => undefined;
+
+  constructor() {
+    this.server = createServer((request, response) => {
+      const chunks: Buffer[] = [];
+      request.on("data", (chunk: Buffer) => chunks.push(chunk));
+      request.on("end", () => {
+        const form = new URLSearchParams(Buffer.concat(chunks).toString());
+        this.requests.push({ path: request.url ?? "", token: form.get("logout_token") ?? "" });
+        response.writeHead(this.statuses.shift() ?? 200).end();
+        this.#arrived();
+      });
+    });
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => void this.server.listen(0, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  /** Resolves when so many requests have come in, and forgets them. */
+  async take(count: number): Promise<{ path: string; token: string }[]> {
+    while (this.requests.length < count) {
+      await new Promise<void>((resolve) => {
+        this.#arrived = resolve;
+      });
+    }
+    return this.requests.splice(0);
+  }
+}
+
+const receiver = new LogoutReceiver();
+let address: string;
+let running: RunningService;
+let news: RelyingParty;
+let shop: RelyingParty;
+
+/** The clients with addresses for both kinds of logout. */
+async function withLogout(service: RunningService): Promise<{ news: RelyingParty; shop: RelyingParty }> {
+  for (const { client_id } of [NEWS, SHOP]) {
+    await service.service.clients.update(client_id, {
+      post_logout_redirect_uris: [GOODBYE],
+      backchannel_logout_uri: `${address}/${client_id}`,
+    });
+  }
+  return { news: relyingParty(service, "openid", NEWS), shop: relyingParty(service, "openid", SHOP) };
+}
+
+beforeAll(async () => {
+  address = await receiver.listen();
+  running = await startService({ config: { notifications: { allowedReceivers: ["127.0.0.1"] } } });
+  ({ news, shop } = await withLogout(running));
+});
+afterAll(async () => {
+  await running.close();
+  receiver.server.closeAllConnections();
+  await new Promise((resolve) => void receiver.server.close(resolve));
+});
+
+/** A browser that is signed in at both clients, with the tokens of the first. */
+async function signedIn(): Promise<{ browser: Browser; tokens: Tokens }> {
+  const browser = news.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris, GOODBYE] });
+  const tokens = await news.tokens({ scope: "openid" }, undefined, browser);
+  await shop.tokens({ scope: "openid" }, undefined, browser);
+  return { browser, tokens };
+}
+
+async function isSignedIn(browser: Browser): Promise<boolean> {
+  await browser.get(news.authorizeUrl({ prompt: "none" }));
+  return browser.location?.searchParams.has("code") ?? false;
+}
+
+async function verified(token: string, audience: string): Promise<JWTPayload> {
+  const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
+  const { payload } = await jwtVerify(token, keys, {
+    issuer: running.openid,
+    audience,
+    typ: "logout+jwt",
+    requiredClaims: ["iat", "exp", "jti"],
+  });
+  return payload;
+}
+
+describe("RP-initiated logout", () => {
+  it("asks, ends the session and goes back with the state; the tokens live on [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
+    const { browser, tokens } = await signedIn();
+    const config = await client.discovery(new URL(running.openid), "news", NEWS.client_secret, undefined, {
+      execute: [client.allowInsecureRequests],
+    });
+    const parameters = { post_logout_redirect_uri: GOODBYE, id_token_hint: tokens.id_token ?? "" };
+    await browser.get(client.buildEndSessionUrl(config, { ...parameters, state: "a b" }));
+    expect([browser.status, browser.location]).toEqual([200, undefined]);
+    expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(await isSignedIn(browser)).toBe(true);
+    await browser.get(client.buildEndSessionUrl(config, { ...parameters, state: "a b" }));
+    await browser.submit(browser.form("logout"), { logout: "yes" });
+    expect(browser.location?.origin).toBe(new URL(GOODBYE).origin);
+    expect(browser.location?.searchParams.get("state")).toBe("a b");
+    expect(await isSignedIn(browser)).toBe(false);
+    expect((await news.userinfo(tokens.access_token)).status).toBe(200);
+    const told = await receiver.take(2);
+    expect(told.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
+  });
+
+  it("leaves a person who stays signed in [D-DEPLOY-4]", async () => {
+    const { browser } = await signedIn();
+    await browser.get(`${running.openid}/oauth2/logout`);
+    await browser.submit(browser.form("logout"));
+    expect(await isSignedIn(browser)).toBe(true);
+  });
+
+  it("goes to registered addresses only, and shows a page without one [D-DEPLOY-4, D-AUTHZ-14]", async () => {
+    const { browser } = await signedIn();
+    const evil = encodeURIComponent("https://evil.example/");
+    const bad = `${running.openid}/oauth2/logout?client_id=news&post_logout_redirect_uri=${evil}`;
+    expect((await send(bad)).body).toMatchObject({ error: "invalid_request" });
+    await browser.get(bad);
+    expect([browser.status, browser.location]).toEqual([400, undefined]);
+    await browser.get(`${running.openid}/oauth2/logout?post_logout_redirect_uri=${evil}`);
+    await browser.submit(browser.form("logout"), { logout: "yes" });
+    expect([browser.status, browser.location]).toEqual([200, undefined]);
+    expect(browser.url.pathname).toBe("/openid/oauth2/logout/success");
+    expect(await isSignedIn(browser)).toBe(false);
+    await receiver.take(2);
+  });
+
+  it("is not done by a form from elsewhere [D-DEPLOY-4]", async () => {
+    const { browser } = await signedIn();
+    const { status } = await send(`${running.openid}/oauth2/logout/confirm`, {
+      method: "POST",
+      headers: { cookie: browser.jar.header(new URL(running.openid)) },
+      body: new URLSearchParams({ logout: "yes", xsrf: "guessed" }),
+    });
+    expect(status).toBe(400);
+    expect(await isSignedIn(browser)).toBe(true);
+  });
+});
+
+describe("back-channel logout", () => {
+  it("tells each client of the session with a signed token of its own [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
+    const { browser, tokens } = await signedIn();
+    await browser.get(`${running.openid}/oauth2/logout`);
+    await browser.submit(browser.form("logout"), { logout: "yes" });
+    const told = await receiver.take(2);
+    const payloads = await Promise.all(told.map(({ path, token }) => verified(token, path.slice(1))));
+    for (const payload of payloads) {
+      expect(payload).toMatchObject({
+        sub: running.ada.sub,
+        sid: expect.any(String),
+        events: { "http://schemas.openid.net/event/backchannel-logout": {} },
+      });
+      expect(payload).not.toHaveProperty("nonce");
+    }
+    expect(new Set(payloads.map(({ jti }) => jti)).size).toBe(2);
+    const own = payloads.find(({ aud }) => aud === "news");
+    expect(own?.["sid"]).toBe(decodeJwt(tokens.id_token ?? "")["sid"]);
+  });
+
+  it("also when sessions are ended, the password changes or the account goes [D-ACCOUNT-16, D-ACCOUNT-6, D-ACCOUNT-7, D-ACCOUNT-8]", async () => {
+    const { accounts } = running.service;
+    const person = { username: "goes", password: "a password of somebody" };
+    const { sub } = await accounts.create({ email: "goes@example.com", ...person });
+    const changes = [
+      () => accounts.endSessions(sub),
+      () => accounts.setPassword(sub, person.password),
+      () => accounts.delete(sub),
+    ];
+    for (const change of changes) {
+      await news.tokens({ scope: "openid" }, person);
+      await shop.tokens({}, person);
+      await change();
+      const told = await receiver.take(2);
+      expect(told.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
+      for (const { path, token } of told) {
+        expect(await verified(token, path.slice(1))).toMatchObject({ sub });
+      }
+    }
+  });
+
+  it("makes three attempts, and none to an address that is not allowed [D-ACCOUNT-16]", async () => {
+    const guarded = await startService();
+    try {
+      const parties = await withLogout(guarded);
+      const undelivered = [guarded, running].map(
+        ({ service }) =>
+          new Promise<string>((resolve) => {
+            service.events.on("logout.undelivered", ({ client_id }) => resolve(client_id));
+          }),
+      );
+      await parties.news.tokens();
+      await guarded.service.accounts.endSessions(guarded.ada.sub);
+      await news.tokens({}, { username: "bob", password: "the password of bob" });
+      receiver.statuses.push(503, 400, 302);
+      await running.service.accounts.endSessions(running.bob.sub);
+      expect(await Promise.all(undelivered)).toEqual(["news", "news"]);
+      const told = await receiver.take(3);
+      expect(told.map(({ path }) => path)).toEqual(["/news", "/news", "/news"]);
+      for (const { token } of told) expect(decodeJwt(token).sub).toBe(running.bob.sub);
+    } finally {
+      await guarded.close();
+    }
+  });
+});
