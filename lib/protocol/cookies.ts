@@ -43,7 +43,12 @@ export function cookieSettings(
       interaction: cookieName(configuration, "interaction"),
       resume: cookieName(configuration, "resume"),
     },
-    long: { ...flags, path: "/" },
+    // A form that another site posts to the authorization endpoint brings no other kind of session cookie.
+    long: {
+      ...flags,
+      path: "/",
+      ...(configuration.deployments.openid?.post && { sameSite: "none" as const }),
+    },
     short: flags,
   };
 }
