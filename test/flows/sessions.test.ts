@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser, Send } from "./browser.ts";
-import { type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import { type Parameters, type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
 import {
   ADA,
   BOB,
@@ -215,6 +215,43 @@ describe("on https", () => {
       expect(name).toBe(`__Host-sis_session_${eight(urls.oauth2, urls.openid)}`);
       for (const cookie of browser.jar.all()) expect(cookie).toMatchObject({ secure: true, hostOnly: true });
       expect(browser.headers.get("location")).toContain(encodeURIComponent(urls.openid));
+    });
+  });
+
+  it("the authorization endpoint takes POST where the deployment says so, and on openid only [D-DEPLOY-7]", async () => {
+    const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid, post: true } };
+    await behindTls({ deployments: () => deployments }, async (service, send) => {
+      const parties = {
+        oauth2: relyingParty(service, "oauth2", NEWS),
+        openid: relyingParty(service, "openid", NEWS),
+      };
+      const browser = parties.openid.browser({ send });
+      const post = async (party: RelyingParty, parameters: Parameters = {}): Promise<Response> => {
+        const target = new URL(party.authorizeUrl({ scope: "openid", state: "a b", ...parameters }));
+        const body = target.searchParams.toString();
+        target.search = "";
+        const headers = {
+          "content-type": "application/x-www-form-urlencoded",
+          cookie: browser.jar.header(target),
+          origin: "https://client.example",
+        };
+        const response = await send(target, { method: "POST", body, headers, redirect: "manual" });
+        browser.jar.take(target, response.headers.getSetCookie());
+        return response;
+      };
+      const begun = await post(parties.openid);
+      expect(begun.status).toBe(303);
+      await browser.get(begun.headers.get("location") ?? "");
+      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      expect(browser.location?.searchParams.get("state")).toBe("a b");
+      const session = browser.jar.all().find(({ name }) => name === sessionCookie(browser).name);
+      expect(session).toMatchObject({ sameSite: "none", secure: true, httpOnly: true });
+      const direct = await post(parties.openid, { prompt: "none" });
+      const back = new URL(direct.headers.get("location") ?? "");
+      expect([direct.status, back.searchParams.get("state")]).toEqual([302, "a b"]);
+      expect([...back.searchParams.keys()].toSorted()).toEqual(["code", "iss", "state"]);
+      expect((await post(parties.openid, { redirect_uri: undefined })).status).toBe(400);
+      expect((await post(parties.oauth2)).status).toBe(405);
     });
   });
 
