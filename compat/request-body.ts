@@ -46,6 +46,8 @@ function fromHost({ body, rawBody }: ParsedByHost): Fields {
       entries.push([name, one]);
     }
   }
+  // The text is gone; decoded it was shorter at most.
+  if (Buffer.byteLength(entries.flat().join("")) > MOST_BYTES) throw refused("the body is too large");
   return new Fields(entries);
 }
 
