@@ -126,8 +126,12 @@ describe("the sign-in form", () => {
     await running.service.accounts.endSessions(running.bob.sub);
     expect(await submit(await atLogin({}, bobs), ADA)).toBe(429);
     const device = known.jar.all().find(({ name }) => name.includes("device"));
-    const forged = { cookie: `${device?.name}=${"A".repeat(22)}.${device?.value.split(".")[1]}` };
-    expect(await submit(await atLogin(forged), ADA)).toBe(429);
+    const forger = news.browser();
+    const signature = device?.value.split(".")[1];
+    forger.jar.take(new URL(news.base), [`${device?.name}=${"A".repeat(22)}.${signature}; Path=/`]);
+    await atLogin({}, forger);
+    expect(forger.jar.header(forger.url)).toContain("A".repeat(22));
+    expect(await submit(forger, ADA)).toBe(429);
     await atLogin({}, known);
     expect(await submitWrong(known, 9)).toEqual(times(9, 400));
     expect(await submit(known, ADA)).toBe(303);

@@ -65,6 +65,19 @@ describe("a body parser in front of the service", () => {
     expect((await news.exchange(code)).status).toBe(200);
   });
 
+  it.each([
+    ["the text and the members", textAndMembers],
+    ["the members only", membersOnly],
+    ["the text only", textOnly],
+  ])("does not let more than 64 KiB in: one that keeps %s [D-TOKEN-8]", async (_what, parser) => {
+    await start({ mount: before(parser) });
+    const news = relyingParty(running, "oauth2", NEWS);
+    const { refresh_token } = await news.tokens();
+    expect((await news.refresh(refresh_token, { x: "y".repeat(65_000) })).status).toBe(200);
+    const { status, body } = await news.refresh(refresh_token, { x: "y".repeat(65_600) });
+    expect([status, body["error_description"]]).toEqual([400, "the body is too large"]);
+  });
+
   it.each(["__proto__", "constructor", "code[]", "code[a]"])(
     "does not make %s to something else",
     async (name) => {
