@@ -1,9 +1,10 @@
-/** When the library must ask the person: its own rules, and three of ours. */
-import { interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
+/** When the library must ask the person: its own rules, and four of ours. */
+import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
 import type { OidcAccount } from "./account.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProtocolDependencies } from "./dependencies.ts";
 import { currentGenerations } from "./account.ts";
+import { KNOWN_ACRS } from "./sign-in-method.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
 
@@ -30,6 +31,23 @@ function isStale(ctx: KoaContextWithOIDC): boolean {
   return carried.generation !== (account as OidcAccount).record.sessions_generation;
 }
 
+const known: ReadonlySet<unknown> = new Set(KNOWN_ACRS);
+
+/**
+ * An essential `acr` that no sign-in here has would be asked for again and again; it is a failed attempt
+ * (OpenID Connect Core 1.0 section 5.5.1.1).
+ */
+function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
+  const acr = oidc.claims.id_token?.["acr"] as
+    | { readonly essential?: boolean; readonly value?: unknown; readonly values?: unknown }
+    | null
+    | undefined;
+  if (!acr?.essential) return false;
+  const wanted = Array.isArray(acr.values) ? (acr.values as unknown[]) : [acr.value ?? acr.values];
+  if (wanted.some((value) => value === undefined || known.has(value))) return false;
+  throw new errors.UnmetAuthenticationRequirements("no sign-in here has the acr that is asked for");
+}
+
 /**
  * The last step before a code is issued: the user becomes assigned to the client's service, and the grant
  * is written. It runs only when nobody has to be asked any more.
@@ -53,6 +71,17 @@ async function assign(ctx: KoaContextWithOIDC, { accounts }: ProtocolDependencie
 /** The policy to give to oidc-provider as `interactions.policy`. */
 export function signInPolicy(dependencies: ProtocolDependencies): interactionPolicy.DefaultPolicy {
   const policy = base();
+  policy
+    .get("login")
+    ?.checks.add(
+      new Check(
+        "known_acr",
+        "no sign-in has this acr",
+        "unmet_authentication_requirements",
+        refuseUnknownAcr,
+      ),
+      0,
+    );
   policy
     .get("login")
     ?.checks.add(
