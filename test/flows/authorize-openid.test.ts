@@ -180,11 +180,15 @@ describe("pushed authorization requests", () => {
     ["invalid_response_type", { response_type: "token" }],
     ["invalid_response_type", { response_type: undefined }],
     ["invalid_request_uri", { request_uri: "urn:ietf:params:oauth:request_uri:x" }],
-    ["invalid_request", { state: "x".repeat(4_097) }],
     ["invalid_request", { prompt: "dance" }],
   ])("are checked when they are pushed: %s for %j [D-AUTHZ-5]", async (error, parameters) => {
     const { status, body } = await push(parameters);
     expect([status, body["error"]]).toEqual([400, error]);
+  });
+
+  it("take a state of 4,096 bytes at most [D-AUTHZ-5, D-AUTHZ-10]", async () => {
+    expect((await push({ state: "x".repeat(4_096) })).status).toBe(201);
+    expect((await push({ state: "x".repeat(4_097) })).body["error"]).toBe("invalid_request");
   });
 
   it("need the client's secret [D-DEPLOY-4, D-DEPLOY-8]", async () => {
@@ -223,6 +227,25 @@ describe("prompt and max_age", () => {
     expect(codeOf(browser.location!)).not.toBe("");
     await browser.get(openid.authorizeUrl({ ...scope, max_age: "0", prompt: "none" }));
     expect(browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+
+  it("an essential acr that no sign-in has is told, and not asked for again and again [D-AUTHZ-8, D-DEPLOY-6]", async () => {
+    const { acr: known = "" } = decodeJwt<{ acr?: string }>(
+      (await openid.tokens({ scope: "openid" })).id_token ?? "",
+    );
+    const asking = (acr: object): string =>
+      openid.authorizeUrl({ scope: "openid", claims: JSON.stringify({ id_token: { acr } }) });
+    for (const browser of [signedIn, openid.browser()]) {
+      for (const acr of [{ value: "x" }, { values: ["x", "y"] }]) {
+        const location = await redirected(asking({ essential: true, ...acr }), browser);
+        expect(location.searchParams.get("error")).toBe("unmet_authentication_requirements");
+      }
+    }
+    for (const acr of [{ essential: true }, { essential: true, values: ["x", known] }, { values: ["x"] }]) {
+      expect(codeOf(await redirected(asking(acr)))).not.toBe("");
+    }
+    const odd = await redirected(asking({ essential: true, values: "x" }));
+    expect(odd.searchParams.has("error")).toBe(true);
   });
 
   it("login_hint fills in the form and signs nobody in [AUTHZ-9]", async () => {

@@ -63,20 +63,21 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(signedIn.headers.get("cache-control")).toBe("no-store");
   });
 
-  it.each([
-    "",
-    " ",
-    "a b",
-    "a+b",
-    "100%",
-    "%41",
-    `"double" & 'single'`,
-    "<a=b&c;d#e?/>",
-    "žluťoučký 🐎 日本",
-    "line\r\nbreak",
-    "x".repeat(4_096),
-    "é".repeat(2_048),
-  ])("echoes the state %j exactly [AUTHZ-5, D-AUTHZ-10]", async (state) => {
+  const states: [what: string, state: string][] = [
+    ["empty", ""],
+    ["one space", " "],
+    ["with a space", "a b"],
+    ["with a plus", "a+b"],
+    ["with a percent sign", "100%"],
+    ["that looks escaped", "%41"],
+    ["with quotes", `"double" & 'single'`],
+    ["with the signs of addresses", "<a=b&c;d#e?/>"],
+    ["that is not ASCII", "žluťoučký 🐎 日本"],
+    ["of two lines", "line\r\nbreak"],
+    ["of 4,096 bytes", "x".repeat(4_096)],
+    ["of 4,096 bytes in 2,048 characters", "é".repeat(2_048)],
+  ];
+  it.each(states)("echoes a state %s exactly [AUTHZ-5, D-AUTHZ-10]", async (_what, state) => {
     const location = await redirected(news[kind].authorizeUrl({ state }));
     expect(members(location)["state"]).toBe(state);
     expect(location).not.toContain("+");
