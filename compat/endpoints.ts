@@ -16,7 +16,14 @@ import {
 import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";
-import { checkPushed, plainDiscovery, standardUserinfo, withBody, withQuery } from "./openid-endpoints.ts";
+import {
+  checkPushed,
+  introspection,
+  plainDiscovery,
+  standardUserinfo,
+  withBody,
+  withQuery,
+} from "./openid-endpoints.ts";
 import { createProtocolStep } from "./protocol-step.ts";
 import { formBody } from "./request-body.ts";
 import { byMeaning, standardRevocation } from "./revoke.ts";
@@ -83,7 +90,7 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
     discovery: { "*": [plainDiscovery, withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
     par: { "*": [...authenticated, checkPushed(dependencies), atomic, withBody(protocol)] },
-    introspect: { "*": [...authenticated, atomic, withBody(protocol)] },
+    introspect: { "*": [...authenticated, atomic, introspection(protocol)] },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],

@@ -5,11 +5,19 @@ import { librarySees } from "./authorize.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
+import { TOKEN_PARAMETERS } from "./revoke.ts";
 import type { Protocol } from "./protocol-step.ts";
 
 const bad = (error: string, description: string): EndpointError => new EndpointError(400, error, description);
 
-/** The library with the form that came (RFC 7662). */
+/** Introspection (RFC 7662). */
+export const introspection =
+  (protocol: Protocol): Step =>
+  async (exchange) => {
+    await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
+  };
+
+/** The library with the form that came. */
 export const withBody =
   (protocol: Protocol): Step =>
   async (exchange) => {

@@ -89,7 +89,8 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,
     expiresWithSession: () => false,
-    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed("refresh_token"),
+    // The documented token response always has one; whether it may be used the client's grants say.
+    issueRefreshToken: () => true,
     rotateRefreshToken: (ctx) => refreshRules(ctx as never, dependencies).rotate,
     clientBasedCORS: () => false,
     features: features(dependencies),
