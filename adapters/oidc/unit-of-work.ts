@@ -43,6 +43,14 @@ const place = (model: string, key: string): string => `${model}:${key}`;
 /** Members to which requests at the same time each add their own entry: the clients that a session has been to. */
 const MERGED: Readonly<Record<string, string>> = { Session: "authorizations" };
 
+/** Whether the write puts or takes away what is kept in the place of this artifact. */
+function touches(write: ArtifactWrite, { model, key, grantKey }: Artifact): boolean {
+  if (write.kind === "revoke") return write.grantKey === grantKey;
+  if (write.kind === "consume" || write.kind === "require") return false;
+  const other = "artifact" in write ? write.artifact : write;
+  return other.model === model && other.key === key;
+}
+
 class PendingUnit implements Unit {
   readonly startedAt: number;
   readonly deadline: number;
@@ -94,7 +102,9 @@ class PendingUnit implements Unit {
   }
 
   save(artifact: Artifact): void {
-    if (!this.#read.has(place(artifact.model, artifact.key))) return this.write({ kind: "put", artifact });
+    const at = place(artifact.model, artifact.key);
+    const isRemoved = this.#overlay.has(at) && this.#overlay.get(at) === undefined;
+    if (isRemoved || !this.#read.has(at)) return this.write({ kind: "put", artifact });
     const merge = MERGED[artifact.model];
     return this.write({ kind: "update", artifact, ...(merge === undefined ? {} : { merge }) });
   }
@@ -127,14 +137,11 @@ class PendingUnit implements Unit {
   #writeArtifact(write: Extract<ArtifactWrite, { kind: "put" | "update" }>): void {
     const { model, key } = write.artifact;
     this.#overlay.set(place(model, key), write.artifact);
-    const earlier = this.#writes.findIndex(
-      (other) =>
-        (other.kind === "put" || other.kind === "update") &&
-        other.artifact.model === model &&
-        other.artifact.key === key,
-    );
-    if (earlier === -1) this.#writes.push(write);
-    else this.#writes[earlier] = { ...this.#writes[earlier]!, artifact: write.artifact } as typeof write;
+    const index = this.#writes.findLastIndex((other) => touches(other, write.artifact));
+    const earlier = this.#writes[index];
+    if (earlier?.kind === "put" || earlier?.kind === "update") {
+      this.#writes[index] = { ...earlier, artifact: write.artifact };
+    } else this.#writes.push(write);
   }
 
   attachReplay(model: string, replay: string, until: number): boolean {
