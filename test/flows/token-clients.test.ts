@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { basic, type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { basic, type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
 import {
   ADA,
   CALLBACK,
@@ -179,5 +179,25 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     await clients.register({ ...party.client, client_secret: third });
     expect(await errorWith(third)).toBe("invalid_grant");
     expect((await running.service.accounts.find(running.ada.sub))?.services).toHaveProperty(NEWS.service);
+  });
+  it("sends a refresh token always, also to a client that may not use it [D-TOKEN-12]", async () => {
+    const party = await registered(kind, { grant_types: ["authorization_code"], password_grant: false });
+    const answer = await party.exchange(await party.code());
+    const { refresh_token } = answer.body;
+    expectTokens(answer);
+    const refresh = await party.token({ grant_type: "refresh_token", refresh_token: String(refresh_token) });
+    expectRefusal(refresh, "unauthorized_client");
+  });
+
+  it("takes forms of up to 64 KiB where a token is presented [D-TOKEN-8]", async () => {
+    const token = "x".repeat(60_000);
+    const form = { method: "POST", headers: { authorization: basic(NEWS) } };
+    const revoke = (padding: string) =>
+      send(`${news[kind].base}/oauth2/revoke`, {
+        ...form,
+        body: new URLSearchParams({ token: "t", padding }),
+      });
+    expect((await revoke(token)).status).toBe(200);
+    expectRefusal(await revoke(`${token}${"x".repeat(6_000)}`), "invalid_request");
   });
 });
