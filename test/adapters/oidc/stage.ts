@@ -1,0 +1,49 @@
+/** The adapter over a storage in memory, with a clock that is moved by hand. */
+import type { Adapter } from "oidc-provider";
+import { artifactKey, createOidcAdapter } from "../../../adapters/oidc/adapter.ts";
+import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
+import type { Artifact } from "../../../adapters/artifacts.ts";
+import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import type { Storage } from "../../../adapters/storage.ts";
+import { ManualClock } from "../contract/stage.ts";
+
+/** Seconds. */
+export const HOUR = 3_600;
+
+export interface OidcStage {
+  readonly clock: ManualClock;
+  readonly storage: Storage;
+  readonly units: UnitsOfWork;
+  readonly adapter: (model: string) => Adapter;
+  /** A request: commits at its end. */
+  readonly request: <T>(work: (unit: Unit) => Promise<T>) => Promise<T>;
+  /** What is stored, past the adapter. */
+  readonly stored: (model: string, id: string) => Promise<Artifact | undefined>;
+}
+
+export async function openOidcStage(): Promise<OidcStage> {
+  const clock = new ManualClock();
+  const storage = await openSqlite({ path: ":memory:", clock });
+  const { artifacts } = storage;
+  const units = createUnitsOfWork(artifacts, clock);
+  return {
+    clock,
+    storage,
+    units,
+    adapter: createOidcAdapter({
+      artifacts,
+      units,
+      clock,
+      clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
+    }),
+    request(work) {
+      const startedAt = clock.now();
+      return units.run({ startedAt, deadline: startedAt + 4_500 }, async (unit) => {
+        const result = await work(unit);
+        await unit.commit();
+        return result;
+      });
+    },
+    stored: (model, id) => artifacts.find(model, artifactKey(id)),
+  };
+}

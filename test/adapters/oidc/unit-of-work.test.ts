@@ -1,0 +1,229 @@
+import type { Adapter, AdapterPayload } from "oidc-provider";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { artifactKey } from "../../../adapters/oidc/adapter.ts";
+import type { Unit, UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
+import type { Storage } from "../../../adapters/storage.ts";
+import type { ManualClock } from "../contract/stage.ts";
+import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";
+
+let clock: ManualClock;
+let storage: Storage;
+let units: UnitsOfWork;
+let adapter: (model: string) => Adapter;
+let request: OidcStage["request"];
+let stored: OidcStage["stored"];
+
+beforeEach(async () => {
+  ({ clock, storage, units, adapter, request, stored } = await openOidcStage());
+});
+
+afterEach(() => storage.close());
+
+/** A session that has been to these clients. */
+const session = (ids: readonly string[]): AdapterPayload => ({
+  uid: "u",
+  authorizations: Object.fromEntries(ids.map((id) => [id, { sid: id }])),
+});
+
+describe("one request", () => {
+  it("writes nothing before its commit, and sees what it has written", async () => {
+    await request(async () => {
+      await adapter("Session").upsert("id", { uid: "u" }, HOUR);
+      await expect(adapter("Session").find("id")).resolves.toMatchObject({ uid: "u" });
+      await expect(adapter("Session").findByUid("u")).resolves.toMatchObject({ uid: "u" });
+      await expect(stored("Session", "id")).resolves.toBeUndefined();
+      await adapter("Session").destroy("id");
+      await expect(adapter("Session").find("id")).resolves.toBeUndefined();
+      await adapter("Session").upsert("id", { uid: "v" }, HOUR);
+    });
+    await expect(stored("Session", "id")).resolves.toMatchObject({ uid: "v" });
+    // Also what was there before the request.
+    await request(async () => {
+      await adapter("Session").find("id");
+      await adapter("Session").destroy("id");
+      await adapter("Session").upsert("id", { uid: "w" }, HOUR);
+    });
+    await expect(stored("Session", "id")).resolves.toMatchObject({ uid: "w" });
+  });
+
+  it("that fails leaves nothing behind, and knows why", async () => {
+    await adapter("Grant").upsert("g", {}, HOUR);
+    await adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR);
+    const failed = request(async (unit) => {
+      await adapter("AuthorizationCode").find("code");
+      await adapter("AuthorizationCode").consume("code");
+      await storage.close();
+      await expect(adapter("AccessToken").find("any")).rejects.toMatchObject({ code: "storage_unavailable" });
+      expect(unit.failure).toMatchObject({ code: "storage_unavailable" });
+      throw unit.failure;
+    });
+    await expect(failed).rejects.toMatchObject({ code: "storage_unavailable" });
+  });
+
+  it("sees a consumed artifact as consumed, and commits the time of the commit", async () => {
+    await adapter("Grant").upsert("g", {}, HOUR);
+    await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
+    const read = clock.now();
+    await request(async () => {
+      await adapter("AuthorizationCode").find("code");
+      await adapter("AuthorizationCode").consume("code");
+      await expect(adapter("AuthorizationCode").find("code")).resolves.toMatchObject({
+        consumed: Math.floor(read / 1000),
+      });
+      clock.advance(700);
+    });
+    await expect(stored("AuthorizationCode", "code")).resolves.toMatchObject({ consumedAt: read + 700 });
+  });
+
+  it("consumes what another one has consumed in vain: nothing of it is written [D-TOKEN-13]", async () => {
+    await adapter("Grant").upsert("g", {}, HOUR);
+    await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
+    const late = request(async () => {
+      await adapter("AuthorizationCode").find("code");
+      await adapter("AuthorizationCode").consume("code");
+      await adapter("AccessToken").upsert("late", { grantId: "g" }, HOUR);
+      await units.run({ startedAt: clock.now(), deadline: clock.now() + 4_500 }, async (other) => {
+        await adapter("AuthorizationCode").consume("code");
+        await other.commit();
+      });
+    });
+    await expect(late).rejects.toMatchObject({ code: "condition_failed" });
+    await expect(stored("AccessToken", "late")).resolves.toBeUndefined();
+  });
+
+  it("gives no token for a grant that has ended meanwhile, unless it writes the grant itself [D-ACCOUNT-9]", async () => {
+    const token = request(async () => adapter("AccessToken").upsert("orphan", { grantId: "gone" }, HOUR));
+    await expect(token).rejects.toMatchObject({ code: "condition_failed" });
+    await request(async () => {
+      await adapter("AccessToken").upsert("child", { grantId: "own" }, HOUR);
+      await adapter("Grant").upsert("own", { generations: { tokens: 1 } }, HOUR);
+    });
+    await expect(stored("AccessToken", "child")).resolves.toBeDefined();
+  });
+
+  it("copies the generations of the grant to codes and tokens [D-ACCOUNT-9]", async () => {
+    const generations = { tokens: 3, service: 2, client: 1 };
+    await adapter("Grant").upsert("g", { generations }, HOUR);
+    await request(async () => {
+      await adapter("Grant").find("g");
+      await adapter("AccessToken").upsert("token", { grantId: "g" }, HOUR);
+    });
+    await expect(stored("AccessToken", "token")).resolves.toMatchObject({ payload: { generations } });
+  });
+
+  it.each(["Session", "Interaction"])(
+    "does not bring back a %s that ended while it was read",
+    async (model) => {
+      await adapter(model).upsert("id", { uid: "u" }, HOUR);
+      const late = request(async () => {
+        await adapter(model).find("id");
+        await adapter(model).upsert("id", { uid: "u", accountId: "a" }, HOUR);
+        await storage.artifacts.commit({
+          id: "elsewhere",
+          deadline: clock.now() + 1_000,
+          writes: [{ kind: "remove", model, key: artifactKey("id"), mustExist: true }],
+        });
+      });
+      await expect(late).rejects.toMatchObject({ code: "condition_failed" });
+      await expect(stored(model, "id")).resolves.toBeUndefined();
+    },
+  );
+
+  it("ends what it has read only once: of two that do, one fails", async () => {
+    await adapter("Interaction").upsert("id", {}, HOUR);
+    const end = async (unit: Unit, meanwhile: () => Promise<void>): Promise<void> => {
+      await adapter("Interaction").find("id");
+      await adapter("Interaction").destroy("id");
+      await meanwhile();
+      await unit.commit();
+    };
+    const times = { startedAt: clock.now(), deadline: clock.now() + 4_500 };
+    const outer = units.run(times, (unit) =>
+      end(unit, () => units.run(times, (other) => end(other, () => Promise.resolve()))),
+    );
+    await expect(outer).rejects.toMatchObject({ code: "condition_failed" });
+  });
+
+  it("revokes a family with its grant: every member goes", async () => {
+    await adapter("Grant").upsert("g", {}, HOUR);
+    await request(async () => {
+      await adapter("AccessToken").upsert("one", { grantId: "g" }, HOUR);
+      await adapter("RefreshToken").upsert("two", { grantId: "g" }, HOUR);
+    });
+    await request(async () => {
+      await adapter("AccessToken").revokeByGrantId("g");
+      await adapter("RefreshToken").revokeByGrantId("g");
+      await adapter("Grant").destroy("g");
+    });
+    const left = [stored("Grant", "g"), stored("AccessToken", "one"), stored("RefreshToken", "two")];
+    await expect(Promise.all(left)).resolves.toEqual([undefined, undefined, undefined]);
+  });
+
+  it("keeps the answer beside the token that it consumes, and says when it consumes none [D-TOKEN-12]", async () => {
+    await adapter("RefreshToken")
+      .upsert("token", {}, HOUR)
+      .catch(() => undefined);
+    await request(async (unit) => {
+      expect(unit.attachReplay("RefreshToken", "sealed", clock.now() + 10_000)).toBe(false);
+      await adapter("RefreshToken").find("token");
+      await adapter("RefreshToken").consume("token");
+      expect(unit.attachReplay("RefreshToken", "sealed", clock.now() + 10_000)).toBe(true);
+    });
+    await expect(stored("RefreshToken", "token")).resolves.toMatchObject({ replay: "sealed" });
+    clock.advance(10_001);
+    expect((await stored("RefreshToken", "token"))?.replay).toBeUndefined();
+  });
+
+  it("tells what happened after its commit, and never when that fails", async () => {
+    const told: string[] = [];
+    await request(async (unit) => {
+      unit.whenCommitted(() => told.push("read only"));
+    });
+    await request(async (unit) => {
+      unit.whenCommitted(() => told.push("written"));
+      await adapter("Session").upsert("id", {}, HOUR);
+      expect(told).toEqual(["read only"]);
+    });
+    const failing = request(async (unit) => {
+      unit.whenCommitted(() => told.push("never"));
+      await adapter("AccessToken").upsert("orphan", { grantId: "gone" }, HOUR);
+    });
+    await expect(failing).rejects.toMatchObject({ code: "condition_failed" });
+    expect(told).toEqual(["read only", "written"]);
+  });
+
+  it("whose deadline has passed commits nothing [D-TOKEN-5]", async () => {
+    const late = request(async () => {
+      await adapter("Session").upsert("id", {}, HOUR);
+      clock.advance(4_501);
+    });
+    await expect(late).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(stored("Session", "id")).resolves.toBeUndefined();
+  });
+
+  it("is not seen by another one that runs beside it", async () => {
+    await Promise.all([
+      request(async () => adapter("Session").upsert("mine", {}, HOUR)),
+      request(async (unit) => {
+        await expect(adapter("Session").find("mine")).resolves.toBeUndefined();
+        expect(units.current()).toBe(unit);
+      }),
+    ]);
+    expect(units.current()).toBeUndefined();
+  });
+
+  it("keeps the clients that parallel requests of one session have been to", async () => {
+    await adapter("Session").upsert("id", session(["a"]), HOUR);
+    const times = { startedAt: clock.now(), deadline: clock.now() + 4_500 };
+    await request(async () => {
+      await adapter("Session").find("id");
+      await units.run(times, async (other) => {
+        await adapter("Session").find("id");
+        await adapter("Session").upsert("id", session(["a", "b"]), HOUR);
+        await other.commit();
+      });
+      await adapter("Session").upsert("id", session(["a", "c"]), HOUR);
+    });
+    await expect(adapter("Session").find("id")).resolves.toMatchObject(session(["a", "b", "c"]));
+  });
+});

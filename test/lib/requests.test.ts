@@ -1,0 +1,148 @@
+/** What the service keeps of requests that run: connections, gate, exchanges of a code. */
+import { EventEmitter, once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import type { Context, Middleware } from "koa";
+import { watchConnections } from "../../lib/connections.ts";
+import { createCodeExchanges } from "../../lib/protocol/code-exchanges.ts";
+import { createRequestGate } from "../../lib/request-gate.ts";
+import { ManualClock } from "../adapters/contract/stage.ts";
+
+const nothing = (): Promise<void> => Promise.resolve();
+const context = {} as Context;
+
+/** A gate in front of requests that end when they are told to. */
+function held(): { gate: ReturnType<typeof createRequestGate>; ends: PromiseWithResolvers<void>[] } {
+  const ends: PromiseWithResolvers<void>[] = [];
+  const routes: Middleware = () => {
+    const end = Promise.withResolvers<void>();
+    ends.push(end);
+    return end.promise;
+  };
+  return { gate: createRequestGate(routes), ends };
+}
+
+describe("the request gate", () => {
+  beforeEach(() => {
+    jest.useFakeTimers();
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it("closes at once when nothing runs", async () => {
+    await held().gate.close();
+  });
+
+  it("waits until every running request has ended, also one that fails", async () => {
+    const { gate, ends } = held();
+    const running = [gate.middleware(context, nothing), gate.middleware(context, nothing)] as Promise<void>[];
+    let closed = false;
+    const closing = gate.close().finally(() => {
+      closed = true;
+    });
+    ends[0]?.reject(new TypeError("its own"));
+    await expect(running[0]).rejects.toThrow("its own");
+    expect(closed).toBe(false);
+    ends[1]?.resolve();
+    await closing;
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it("waits 30 seconds at most", async () => {
+    const { gate } = held();
+    void gate.middleware(context, nothing);
+    let closed = false;
+    const closing = gate.close().finally(() => {
+      closed = true;
+    });
+    await jest.advanceTimersByTimeAsync(29_999);
+    expect(closed).toBe(false);
+    await jest.advanceTimersByTimeAsync(1);
+    await closing;
+  });
+});
+
+describe("since when a request is under way", () => {
+  it("is when its connection was accepted, for the first one, at most a second earlier; else when it came", async () => {
+    const clock = new ManualClock();
+    const connections = watchConnections(clock);
+    const seen: number[] = [];
+    const server = createServer((req, res) => {
+      seen.push(clock.now() - connections.underWaySince(req, clock.now()));
+      res.end("ok");
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const answer = async (waits: readonly number[]): Promise<void> => {
+      const accepted = once(server, "connection");
+      const socket = connect(port, "127.0.0.1");
+      await accepted;
+      for (const wait of waits) {
+        clock.advance(wait);
+        socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        await once(socket, "data");
+      }
+      socket.destroy();
+    };
+    // A connection that was kept for long says nothing; neither does one that was used before.
+    await answer([40, 40]);
+    await answer([5_000]);
+    connections.close();
+    await answer([40]);
+    server.close();
+    expect(seen).toEqual([40, 0, 1_000, 0]);
+  });
+});
+
+const response = (): ServerResponse => new EventEmitter() as ServerResponse;
+
+describe("exchanges of one code", () => {
+  let clock: ManualClock;
+  let exchanges: ReturnType<typeof createCodeExchanges>;
+  beforeEach(() => {
+    clock = new ManualClock();
+    exchanges = createCodeExchanges(clock);
+  });
+
+  it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", () => {
+    const first = response();
+    expect(exchanges.begin("code", first, clock.now()).isTie(clock.now() - 1)).toBe(false);
+    const consumedAt = clock.now();
+    clock.advance(50);
+    const second = response();
+    expect(exchanges.begin("code", second, clock.now()).isTie(consumedAt)).toBe(true);
+    first.emit("close");
+    clock.advance(50);
+    expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).toBe(true);
+  });
+
+  it("are a tie when they were under way before the last one was answered [D-TOKEN-13]", () => {
+    const first = response();
+    exchanges.begin("code", first, clock.now());
+    const consumedAt = clock.now();
+    clock.advance(50);
+    first.emit("close");
+    const answered = clock.now();
+    clock.advance(50);
+    expect(exchanges.begin("code", response(), answered).isTie(consumedAt)).toBe(true);
+  });
+
+  it("are a replay after the answer, and other codes don't matter [D-TOKEN-13]", () => {
+    const first = response();
+    exchanges.begin("code", first, clock.now());
+    exchanges.begin("other", response(), clock.now());
+    const consumedAt = clock.now();
+    clock.advance(10);
+    first.emit("close");
+    clock.advance(1);
+    expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).toBe(false);
+  });
+
+  it("in another process are told apart by the time at which the code was consumed", () => {
+    const before = exchanges.begin("code", response(), clock.now());
+    expect(before.isTie(clock.now() + 5)).toBe(true);
+    expect(exchanges.begin("other", response(), clock.now()).isTie(clock.now() - 5)).toBe(false);
+  });
+});

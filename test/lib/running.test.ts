@@ -1,0 +1,175 @@
+/** What runs beside the requests: sweeper, health, and the keys that are made at the start. */
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { openStorage } from "../../adapters/open.ts";
+import type { Storage } from "../../adapters/storage.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+import { storageHealth } from "../../lib/health.ts";
+import { loadServiceKeys, type ServiceKeys } from "../../lib/service-keys.ts";
+import { startSweeper } from "../../lib/sweeper.ts";
+
+/** Milliseconds between two passes. */
+const INTERVAL = 30_000;
+
+/** A store with so many expired artifacts, as the sweeper sees it. */
+function expired(count: number) {
+  let left = count;
+  const passes: number[] = [];
+  return {
+    passes,
+    left: () => left,
+    async purgeExpired(limit: number) {
+      const purged = Math.min(limit, left);
+      left -= purged;
+      passes.push(purged);
+      return purged;
+    },
+  } as unknown as Storage["artifacts"] & { readonly passes: number[]; left(): number };
+}
+
+describe("the sweeper", () => {
+  beforeEach(() => {
+    jest.useFakeTimers();
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  it("deletes everything that has expired in one pass, a little at a time, and comes again", async () => {
+    const store = expired(1_200);
+    const sweeper = startSweeper(store, () => undefined);
+    expect(store.passes).toEqual([]);
+    await jest.advanceTimersByTimeAsync(INTERVAL);
+    expect(store.passes).toEqual([500, 500, 200]);
+    await jest.advanceTimersByTimeAsync(INTERVAL);
+    expect(store.passes.length).toBe(4);
+    await sweeper.stop();
+    await jest.advanceTimersByTimeAsync(10 * INTERVAL);
+    expect(store.passes.length).toBe(4);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it("tells of a failed pass and tries again at the next", async () => {
+    const told: unknown[] = [];
+    const store = expired(1);
+    const failing = { ...store, purgeExpired: () => Promise.reject(new Error("away")) };
+    const sweeper = startSweeper(failing, (error) => told.push(error));
+    await jest.advanceTimersByTimeAsync(2 * INTERVAL);
+    expect(told.length).toBe(2);
+    await sweeper.stop();
+  });
+
+  it("stops between two steps and waits for the one that runs", async () => {
+    const step = Promise.withResolvers<number>();
+    let steps = 0;
+    const slow = {
+      purgeExpired() {
+        steps += 1;
+        return step.promise;
+      },
+    };
+    const sweeper = startSweeper(slow as unknown as Storage["artifacts"], () => undefined);
+    await jest.advanceTimersByTimeAsync(INTERVAL);
+    let stopped = false;
+    const stopping = sweeper.stop().finally(() => {
+      stopped = true;
+    });
+    await jest.advanceTimersByTimeAsync(1);
+    expect(stopped).toBe(false);
+    step.resolve(500);
+    await stopping;
+    expect(steps).toBe(1);
+  });
+});
+
+const configurations = (folder: string, keys: SignInServiceConfig["keys"] = {}) =>
+  readConfiguration({
+    deployments: { oauth2: { url: "http://127.0.0.1:9" } },
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    keys,
+  });
+
+const shown = ({ cookies, signing, clientSecrets, forms }: ServiceKeys): unknown => ({
+  cookies,
+  signing,
+  clientSecrets: clientSecrets.toString("hex"),
+  forms: forms.toString("hex"),
+});
+
+describe("with a real storage", () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "sign-in-keys-"));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  /** Opens the storage and reads or makes its keys, as a start does. */
+  async function start(keys: SignInServiceConfig["keys"] = {}): Promise<ServiceKeys> {
+    const configuration = configurations(folder, keys);
+    const storage = await openStorage(configuration);
+    try {
+      return await loadServiceKeys(configuration, storage.directory);
+    } finally {
+      await storage.close();
+    }
+  }
+
+  it("health says that it answers, and that it does not when it is closed", async () => {
+    const storage = await openStorage(configurations(folder));
+    const clock = createSystemClock();
+    await expect(storageHealth(storage, clock)).resolves.toMatchObject({
+      ok: true,
+      parts: { storage: { ok: true, detail: "" } },
+    });
+    await storage.close();
+    await expect(storageHealth(storage, clock)).resolves.toMatchObject({
+      ok: false,
+      parts: { storage: { ok: false, detail: "unavailable" } },
+    });
+  });
+
+  it("health gives up a storage that never answers", async () => {
+    const silent = { ping: () => new Promise<never>(() => undefined) } as unknown as Storage;
+    await expect(storageHealth(silent, createSystemClock())).resolves.toMatchObject({
+      ok: false,
+      parts: { storage: { ok: false, detail: "does not answer" } },
+    });
+  });
+
+  it("keys are made at the first start, kept, and the same at every later one", async () => {
+    const first = await start();
+    expect(shown(await start())).toEqual(shown(first));
+    expect(first.signing).toEqual([expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig" })]);
+    expect((await stat(join(folder, "sign-in.db.keys"))).mode & 0o777).toBe(0o600);
+  });
+
+  it("keys of starts at the same time are the same", async () => {
+    const all = await Promise.all([start(), start(), start()]);
+    expect(new Set(all.map((keys) => JSON.stringify(shown(keys)))).size).toBe(1);
+  });
+
+  it("a wrong secret stops the start, and so does a lost key file", async () => {
+    const right = randomBytes(32).toString("base64");
+    await start({ secrets: [right] });
+    const fresh = randomBytes(32).toString("base64");
+    await expect(start({ secrets: [fresh] })).rejects.toMatchObject({ code: "keys" });
+    await expect(start()).rejects.toMatchObject({ code: expect.stringMatching(/keys|configuration/) });
+    await expect(start({ secrets: [fresh, right] })).resolves.toBeDefined();
+  });
+
+  it("keys of the configuration win, and a signing key says with which algorithm it signs", async () => {
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const curve = { ...privateKey.export({ format: "jwk" }), kty: "EC" as const, kid: "k" };
+    const { cookies, signing } = await start({
+      cookies: ["a cookie key of at least 32 characters"],
+      signing: [curve],
+    });
+    expect(cookies).toEqual(["a cookie key of at least 32 characters"]);
+    expect(signing).toEqual([expect.objectContaining({ kid: "k", alg: "ES256", use: "sig" })]);
+  });
+});
