@@ -15,6 +15,8 @@ export type SignInErrorCode =
   | "unknown_reference"
   | "still_referenced"
   | "invalid_password"
+  | "address_refused"
+  | "invalid_notification"
   | "keys";
 
 /** The base of all errors of this package. */

@@ -1,0 +1,153 @@
+/**
+ * Connections to receivers: every new one is checked against the address rules, and the address that was checked
+ * is the one connected to. A connection that is used again was checked when it was opened, for the same protocol
+ * and host, and its address can't change any more.
+ */
+import { lookup as systemLookup, type LookupAddress, type LookupOptions } from "node:dns";
+import { Agent as HttpAgent, type AgentOptions } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { isIP, type LookupFunction } from "node:net";
+import { callbackify } from "node:util";
+import { SignInError } from "./errors.ts";
+import type { AddressRules, Destination } from "./receiver-addresses.ts";
+
+/** All addresses of a host name; rejects with the `code` of Node's `dns.lookup`, such as `ENOTFOUND`. */
+export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
+
+/** A connection was not opened: its address is not allowed. The message says why, for an operator. */
+export class AddressRefused extends SignInError {
+  constructor(reason: string) {
+    super("address_refused", reason);
+  }
+}
+
+export interface GuardedAgentOptions {
+  readonly rules: AddressRules;
+  /** Connections kept open for the next request, for each host; 0: every request has its own. */
+  readonly keep: number;
+  /** Connections at once to each host; more requests wait for one. Default: no limit. */
+  readonly most?: number | undefined;
+  /** Default: the system's resolver, with its hosts file. */
+  readonly resolve?: Resolve | undefined;
+  /** Certificates (PEM) that are trusted in place of the system's. TLS is always checked. */
+  readonly ca?: string | undefined;
+}
+
+/** The agents for `http.request` and `https.request`. */
+export interface GuardedAgents {
+  agentFor(protocol: string): HttpAgent | HttpsAgent;
+  /** Closes all connections. */
+  close(): void;
+}
+
+/** Milliseconds that an idle connection is kept: less than the five seconds after which many servers close it. */
+const IDLE = 4_000;
+
+/** The system's resolver, as the processes beside this one see names. */
+export function systemResolve(host: string): Promise<LookupAddress[]> {
+  return new Promise((resolve, reject) => {
+    systemLookup(host, { all: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
+  });
+}
+
+/** One look-up of a name at a time: a name server that hangs holds one thread of the process, not all. */
+function coalesced(resolve: Resolve): Resolve {
+  const running = new Map<string, Promise<readonly LookupAddress[]>>();
+  return (host) => {
+    const known = running.get(host);
+    if (known !== undefined) return known;
+    const started = resolve(host).finally(() => running.delete(host));
+    running.set(host, started);
+    return started;
+  };
+}
+
+function notFound(host: string): Error {
+  return Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
+}
+
+/** Throws when one address of the destination is not allowed: the others may be there to hide it. */
+function check(rules: AddressRules, destination: Destination, addresses: readonly string[]): void {
+  for (const address of addresses) {
+    const reason = rules.refusal(destination, address);
+    if (reason !== undefined) throw new AddressRefused(reason);
+  }
+}
+
+function guardedLookup(
+  rules: AddressRules,
+  protocol: Destination["protocol"],
+  resolve: Resolve,
+): LookupFunction {
+  const find = async (host: string): Promise<LookupAddress[]> => {
+    const addresses = [...(await resolve(host))];
+    check(
+      rules,
+      { protocol, host },
+      addresses.map(({ address }) => address),
+    );
+    return addresses;
+  };
+  const findAll = callbackify(find);
+  return (host, { all }: LookupOptions, callback) => {
+    findAll(host, (error, addresses) => {
+      if (error !== null) return callback(error, "");
+      const [first] = addresses;
+      if (first === undefined) callback(notFound(host), "");
+      else if (all === true) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+/** Hosts that are addresses themselves are not looked up: they are checked here. */
+function guard<A extends HttpAgent>(agent: A, rules: AddressRules, protocol: Destination["protocol"]): A {
+  const connect = agent.createConnection.bind(agent);
+  return Object.assign(agent, {
+    createConnection: ((options, callback) => {
+      const host = options.host ?? "";
+      if (isIP(host) !== 0) {
+        const reason = rules.refusal({ protocol, host }, host);
+        if (reason !== undefined) {
+          callback?.(new AddressRefused(reason), undefined as never);
+          return undefined;
+        }
+      }
+      return connect(options, callback);
+    }) satisfies A["createConnection"],
+  });
+}
+
+/** The pool of one owner; nothing is opened before the first request. */
+export function createGuardedAgents({
+  rules,
+  keep,
+  most = Infinity,
+  resolve = systemResolve,
+  ca,
+}: GuardedAgentOptions): GuardedAgents {
+  const find = coalesced(resolve);
+  const settings = (protocol: Destination["protocol"]): AgentOptions => ({
+    maxSockets: most,
+    ...(keep > 0 ? { keepAlive: true, maxFreeSockets: keep, timeout: IDLE } : { keepAlive: false }),
+    lookup: guardedLookup(rules, protocol, find),
+  });
+  const http = guard(new HttpAgent(settings("http:")), rules, "http:");
+  const https = guard(
+    new HttpsAgent({
+      ...settings("https:"),
+      // Said outright, so that no environment variable turns it off.
+      rejectUnauthorized: true,
+      ...(ca === undefined ? {} : { ca }),
+    }),
+    rules,
+    "https:",
+  );
+  return {
+    agentFor: (protocol) => (protocol === "https:" ? https : http),
+    close() {
+      http.destroy();
+      https.destroy();
+    },
+  };
+}

@@ -1,0 +1,147 @@
+/** One POST on one connection, with everything that the other side may do in answer. */
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
+import type { TLSSocket } from "node:tls";
+import type { GuardedAgents } from "../lib/guarded-agents.ts";
+import { AddressRefused } from "../lib/guarded-agents.ts";
+import { type AnswerBody, readAnswerBody } from "./answer-body.ts";
+
+export interface Post {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string | number>>;
+  readonly body: string;
+  readonly agents: GuardedAgents;
+  /** Milliseconds until a new connection must be usable, its TLS included. */
+  readonly connect: number;
+  /** Milliseconds for everything. */
+  readonly total: number;
+  readonly signal: AbortSignal;
+}
+
+/** What came of it. */
+export type PostOutcome =
+  | {
+      readonly kind: "answered";
+      readonly status: number;
+      readonly retryAfter: string | undefined;
+      readonly answer: string;
+    }
+  | { readonly kind: "failed"; readonly code: string; readonly stale: boolean }
+  | { readonly kind: "refused"; readonly reason: string };
+
+/** Interim answers (100 to 199) before the real one; what sends more is not going to answer. */
+const MOST_INTERIM = 16;
+
+/**
+ * The short code of an error of Node: it names the kind of fault, and never holds what was sent.
+ */
+function codeOf(error: unknown): string {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && /^[A-Z][A-Z0-9_]{1,60}$/.test(code) ? code : "unknown";
+}
+
+/** The other side closed a connection that it had kept open, and said nothing to this request. */
+function isStale(request: ClientRequest, code: string): boolean {
+  return request.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
+}
+
+/** A running POST: the first thing that happens settles it, and whatever comes after is ignored. */
+class Exchange {
+  readonly #settle: (outcome: PostOutcome) => void;
+  readonly #post: Post;
+  readonly #request: ClientRequest;
+  readonly #total: NodeJS.Timeout;
+  #connect: NodeJS.Timeout | undefined;
+  #response: { readonly message: IncomingMessage; readonly body: AnswerBody } | undefined;
+  #interim = 0;
+  #done = false;
+
+  constructor(details: Post, settle: (outcome: PostOutcome) => void) {
+    const { url, headers, agents, total } = details;
+    this.#post = details;
+    this.#settle = settle;
+    const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+    this.#request = send(url, { method: "POST", headers, agent: agents.agentFor(url.protocol) });
+    this.#total = setTimeout(() => this.#give("timeout_total"), total);
+  }
+
+  start(): void {
+    this.#post.signal.addEventListener("abort", this.#abort);
+    this.#listen();
+    this.#request.end(this.#post.body);
+  }
+
+  #listen(): void {
+    const request = this.#request;
+    request.on("socket", (socket) => {
+      if (request.reusedSocket || this.#done) return;
+      this.#connect = setTimeout(() => this.#give("timeout_connect"), this.#post.connect);
+      const usable = (socket as Partial<TLSSocket>).encrypted === true ? "secureConnect" : "connect";
+      socket.once(usable, () => clearTimeout(this.#connect));
+    });
+    request.on("information", () => {
+      this.#interim += 1;
+      if (this.#interim > MOST_INTERIM) this.#give("too_many_interim_answers");
+    });
+    request.on("response", (message) => this.#answered(message));
+    // 101: another protocol was not asked for, so this is an answer like any other, without a body.
+    request.on("upgrade", (message, socket) => {
+      socket.destroy();
+      this.#answered(message);
+      this.#end();
+    });
+    request.on("error", (error) => this.#failed(error));
+    request.on("close", () => this.#give("ECONNRESET"));
+  }
+
+  #answered(message: IncomingMessage): void {
+    const { statusCode = 0 } = message;
+    if (statusCode < 100 || statusCode > 599) return this.#give("invalid_status");
+    this.#response = { message, body: readAnswerBody(message, this.#end) };
+  }
+
+  readonly #end = (): void => {
+    const { message, body } = this.#response!;
+    const retryAfter = message.headers["retry-after"];
+    this.#finish({ kind: "answered", status: message.statusCode ?? 0, retryAfter, answer: body.text() });
+  };
+
+  readonly #abort = (): void => this.#give("aborted");
+
+  #failed(error: Error): void {
+    if (this.#response !== undefined) return this.#end();
+    if (error instanceof AddressRefused) return this.#finish({ kind: "refused", reason: error.message });
+    const code = codeOf(error);
+    this.#finish({ kind: "failed", code, stale: isStale(this.#request, code) });
+  }
+
+  /** Stops. With a status the answer has been given, however little of its body has come. */
+  #give(code: string): void {
+    if (this.#done) return;
+    if (this.#response === undefined) this.#finish({ kind: "failed", code, stale: false });
+    else this.#end();
+    this.#request.destroy();
+  }
+
+  #finish(outcome: PostOutcome): void {
+    if (this.#done) return;
+    this.#done = true;
+    clearTimeout(this.#total);
+    clearTimeout(this.#connect);
+    this.#post.signal.removeEventListener("abort", this.#abort);
+    this.#settle(outcome);
+  }
+}
+
+/** Never rejects. Nothing is sent when the signal has ended before. */
+export function post(details: Post): Promise<PostOutcome> {
+  if (details.signal.aborted) return Promise.resolve({ kind: "failed", code: "aborted", stale: false });
+  return new Promise((resolve) => {
+    try {
+      new Exchange(details, resolve).start();
+    } catch (error) {
+      // Such as a header that can't be sent.
+      resolve({ kind: "failed", code: codeOf(error), stale: false });
+    }
+  });
+}

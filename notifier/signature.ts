@@ -1,0 +1,61 @@
+/** Signatures as in Standard Webhooks 1.0, symmetric: `v1,` and the Base64 of an HMAC-SHA-256. */
+import { createHmac, timingSafeEqual } from "node:crypto";
+
+const PREFIX = "whsec_";
+const VERSION = "v1,";
+/** More signatures than any rotation has: a header is not a way to make a receiver work. */
+const MAX_SIGNATURES = 16;
+
+/** What is signed. */
+export interface Signed {
+  /** `webhook-id`: no dot. */
+  readonly id: string;
+  /** `webhook-timestamp`: seconds since the epoch. */
+  readonly timestamp: number;
+  /** The body, byte for byte. */
+  readonly body: string | Uint8Array;
+}
+
+/** @throws TypeError for a secret that is not `whsec_` and Base64; it does not repeat the secret. */
+function keyOf(secret: string): Buffer {
+  const encoded = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "";
+  const key = Buffer.from(encoded, "base64");
+  if (key.length === 0 || key.toString("base64") !== encoded) {
+    throw new TypeError("secrets: each must be whsec_ and Base64");
+  }
+  return key;
+}
+
+function sign(secret: string, { id, timestamp, body }: Signed): string {
+  return createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64");
+}
+
+/**
+ * The value of `webhook-signature`: one signature for each secret, so that during a rotation the receiver may
+ * know either.
+ * @param secrets `whsec_` and Base64 each.
+ * @throws TypeError for a secret of another form.
+ */
+export function signatureHeader(secrets: readonly string[], signed: Signed): string {
+  return secrets.map((secret) => VERSION + sign(secret, signed)).join(" ");
+}
+
+/**
+ * Whether one of the signatures in the header was made with one of the secrets. All are compared, each in
+ * constant time.
+ * @throws TypeError for a secret of another form.
+ */
+export function isSigned(header: string, secrets: readonly string[], signed: Signed): boolean {
+  const presented = header
+    .split(" ", MAX_SIGNATURES)
+    .filter((each) => each.startsWith(VERSION))
+    .map((each) => Buffer.from(each.slice(VERSION.length)));
+  let matches = 0;
+  for (const secret of secrets) {
+    const expected = Buffer.from(sign(secret, signed));
+    for (const each of presented) {
+      matches |= Number(each.length === expected.length && timingSafeEqual(each, expected));
+    }
+  }
+  return matches === 1;
+}
