@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { build } from "./build.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
 import { exchange } from "./measurements/exchange.ts";
@@ -75,6 +76,7 @@ async function main(): Promise<void> {
   }
   const pinning = canPin() ? "server and load on a core each" : "server and load not pinned";
   console.error(`${availableParallelism()} cores, ${pinning}, ${hasWrk() ? "wrk" : "own generator"}`);
+  build();
   const rows = await measure(positionals, values.quick === true);
   console.log(values.json === true ? JSON.stringify(rows, undefined, 2) : table(rows));
 }

@@ -2,8 +2,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { builtServer } from "./build.ts";
 
 /** Where the servers run and where the load comes from; with one core they share it. */
 export const SERVER_CORE = 0;
@@ -44,13 +44,13 @@ function memoryOf(pid: number): number {
   return Number(kilobytes) / 1024;
 }
 
-/** Starts `bench/servers/<name>.ts` and waits for its one line of JSON. */
+/** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
 export async function startSide(
   name: string,
   { options = {}, core = SERVER_CORE }: SideOptions = {},
 ): Promise<Side> {
-  const script = join(import.meta.dirname, "servers", `${name}.ts`);
-  const [command = "", ...parameters] = pinned(core, [process.execPath, script, JSON.stringify(options)]);
+  const script = [process.execPath, builtServer(name), JSON.stringify(options)];
+  const [command = "", ...parameters] = pinned(core, script);
   const began = performance.now();
   const child = spawn(command, parameters, { stdio: ["pipe", "pipe", "inherit"] });
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
