@@ -202,6 +202,6 @@ export interface SignInServiceConfig {
   readonly clock?: Clock;
   /** What sends messages, in place of `mail`. */
   readonly mailer?: Mailer;
-  /** Used for back-channel logout and the like in place of the global `fetch`. */
+  /** Used for back-channel logout and the like. Default: the service's own, under the rules of `allowedReceivers`. */
   readonly fetch?: typeof globalThis.fetch;
 }

@@ -163,7 +163,8 @@ const shape = {
     {
       form: "a function like the global `fetch`",
       description: "Makes the HTTP requests other than notifications, such as back-channel logout",
-      otherwise: "the global `fetch`",
+      otherwise:
+        "the service's own, to public addresses and those that `notifications.allowedReceivers` names",
     },
   ),
 };

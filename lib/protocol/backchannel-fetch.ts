@@ -1,35 +1,73 @@
-/** How back-channel logout tokens are sent: public addresses only, unless the configuration allows the host. */
-import ipaddr from "ipaddr.js";
+/**
+ * How the protocol library asks other servers, such as to tell clients that a session ended: under the address
+ * rules that hold for notifications too.
+ */
+import { type IncomingMessage, request as httpRequest } from "node:http";
+import { request as httpsRequest } from "node:https";
 import type { Configuration } from "../../config/configuration.ts";
+import { createGuardedAgents, type GuardedAgents } from "../guarded-agents.ts";
+import { type AddressRules, createAddressRules } from "../receiver-addresses.ts";
 
-/** Whether `allowedReceivers` names this host, as a name, an address or by a range. */
-export function isAllowedHost(hostname: string, allowed: readonly string[]): boolean {
-  const host = hostname.replace(/^\[|\]$/g, "").toLowerCase();
-  const address = ipaddr.isValid(host) ? ipaddr.process(host) : undefined;
-  return allowed.some((entry) => {
-    if (entry.toLowerCase() === host) return true;
-    if (address === undefined) return false;
-    if (ipaddr.isValid(entry)) return ipaddr.process(entry).toString() === address.toString();
-    if (!ipaddr.isValidCIDR(entry)) return false;
-    const [range, bits] = ipaddr.parseCIDR(entry);
-    return range.kind() === address.kind() && address.match(range, bits);
-  });
-}
+/** Bytes of an answer that are read. */
+const MOST_READ = 64 * 1024;
+/** Statuses whose answers have no body; `Response` refuses one. */
+const BODILESS: ReadonlySet<number> = new Set([204, 205, 304]);
 
 /** The library's guard against special-use addresses sits in the `dispatcher` that it passes along. */
 type GuardedInit = RequestInit & { dispatcher?: unknown };
 
+/** The answer with the beginning of its body; rejects when the connection breaks. */
+async function toResponse(message: IncomingMessage): Promise<Response> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of message as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > MOST_READ) break;
+  }
+  const { statusCode: status = 0 } = message;
+  const body = BODILESS.has(status) ? null : Buffer.concat(chunks);
+  const type = message.headers["content-type"];
+  return new Response(body, { status, ...(type === undefined ? {} : { headers: { "content-type": type } }) });
+}
+
+/** Redirects are not followed, nothing is unpacked, no connection is kept. */
+async function guardedFetch(agents: GuardedAgents, given: Request): Promise<Response> {
+  const url = new URL(given.url);
+  const body = Buffer.from(await given.arrayBuffer());
+  const message = await new Promise<IncomingMessage>((resolve, reject) => {
+    const send = url.protocol === "https:" ? httpsRequest : httpRequest;
+    const request = send(url, {
+      method: given.method,
+      headers: Object.fromEntries(given.headers),
+      agent: agents.agentFor(url.protocol),
+      signal: given.signal,
+    });
+    request.on("response", resolve);
+    request.on("error", reject);
+    request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    request.end(body);
+  });
+  return toResponse(message);
+}
+
+/** A `fetch` that the host has brought connects by itself: it gets the library's guard, or leave to go without. */
+function hostFetch(send: typeof globalThis.fetch, rules: AddressRules): typeof globalThis.fetch {
+  return (target, init) => {
+    const url = new URL(target instanceof Request ? target.url : target);
+    if (!rules.names(url.hostname.replace(/^\[|\]$/g, ""))) return send(target, init);
+    const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
+    return send(target, rest);
+  };
+}
+
 /** `fetch` of oidc-provider. */
 export function backchannelFetch({ fetch: given, notifications }: Configuration): typeof globalThis.fetch {
-  const send = given ?? globalThis.fetch;
-  return async (target, init) => {
-    const url = new URL(target instanceof Request ? target.url : target);
-    const { dispatcher: guard, ...rest } = (init ?? {}) as GuardedInit;
-    if (isAllowedHost(url.hostname, notifications.allowedReceivers)) return send(target, rest);
-    // Where the library could not set up its guard it would send without one.
-    if (guard === undefined || url.protocol !== "https:") {
-      throw new TypeError("this address is not allowed for back-channel logout");
-    }
-    return send(target, init);
+  const rules = createAddressRules(notifications.allowedReceivers);
+  if (given !== undefined) return hostFetch(given, rules);
+  const agents = createGuardedAgents({ rules, keep: 0 });
+  return (target, init) => {
+    const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
+    return guardedFetch(agents, new Request(target, rest));
   };
 }
