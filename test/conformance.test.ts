@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { findHeld, later, missing, renderConformance, sentences, unknown } from "../build/conformance.ts";
+import { drifted } from "../build/docs.ts";
 import { readTree } from "../build/tree.ts";
 
 const all = sentences();
@@ -55,5 +56,15 @@ describe("the conformance table", () => {
 
   it("has tags in the tests that all name a sentence", () => {
     expect(unknown(all, findHeld(readTree()), notYet)).toEqual([]);
+  });
+
+  it("has a test for every sentence that is built", () => {
+    expect(missing(all, findHeld(readTree()), notYet).map(({ id }) => id)).toEqual([]);
+  });
+});
+
+describe("the generated pages", () => {
+  it("say what the code says now: npm run docs writes them", async () => {
+    expect(await drifted(false)).toEqual([]);
   });
 });
