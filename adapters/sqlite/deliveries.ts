@@ -1,36 +1,36 @@
-/** Deliveries: stored with the change that causes them, each at the end of its lane. */
+/** Deliveries: stored with the change that causes them, each at the end of its lane; and how they are read. */
 import { AlreadyExists } from "../../lib/errors.ts";
-import type { Delivery, DeliveryStore, NewDelivery } from "../deliveries.ts";
-import type { Connection } from "./connection.ts";
+import type {
+  DeliveryFilter,
+  DeliveryPage,
+  DeliveryStore,
+  NewDelivery,
+  ReceiverCounts,
+} from "../deliveries.ts";
+import type { Connection, Parameter } from "./connection.ts";
+import { createClaims } from "./delivery-claims.ts";
+import { createLanes } from "./delivery-lanes.ts";
+import { createReceivers } from "./delivery-receivers.ts";
+import { ATTEMPT_COLUMNS, DELIVERY_COLUMNS, toAttempt, toDelivery } from "./delivery-rows.ts";
+import { createUpkeep } from "./delivery-upkeep.ts";
 import { numberAt, rowLimit, type Row, stringAt } from "./rows.ts";
 import { toText } from "./text.ts";
-
-const SELECT = "SELECT id, receiver, sub, type, payload, at, sequence FROM deliveries";
-
-function toDelivery(row: Row): Delivery {
-  return {
-    id: stringAt(row, 0),
-    receiver: stringAt(row, 1),
-    sub: stringAt(row, 2),
-    type: stringAt(row, 3),
-    payload: stringAt(row, 4),
-    at: numberAt(row, 5),
-    sequence: numberAt(row, 6),
-  };
-}
 
 /** Turns deliveries into parameters at once; what it returns stores them, inside the caller's transaction. */
 export type DeliveryPlanner = (deliveries: readonly NewDelivery[]) => () => void;
 
 /** The part that the account store uses. A repeated `id` is `AlreadyExists`. */
 export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
+  // A lane that has a head already keeps its time; one that is leased without a head waits for the lease.
   const nextSequence = connection.first(`
-    INSERT INTO lanes (receiver, sub, last_sequence) VALUES (?, ?, 1)
-    ON CONFLICT (receiver, sub) DO UPDATE SET last_sequence = last_sequence + 1
+    INSERT INTO lanes (receiver, sub, last_sequence, due_at) VALUES (?1, ?2, 1, ?3)
+    ON CONFLICT (receiver, sub) DO UPDATE SET
+      last_sequence = last_sequence + 1, due_at = coalesce(due_at, max(?3, coalesce(lease_end, 0)))
     RETURNING last_sequence`);
   const insert = connection.change(`
-    INSERT INTO deliveries (id, receiver, sub, type, payload, at, sequence)
-    VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`);
+    INSERT INTO deliveries
+      (id, receiver, sub, type, payload, at, sequence, stored_at, next_attempt_at, state, attempts, failures)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, 'waiting', 0, 0) ON CONFLICT (id) DO NOTHING`);
 
   return function plan(deliveries) {
     const rows = deliveries.map(
@@ -38,35 +38,90 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
         [toText(id), toText(receiver), toText(sub), toText(type), toText(payload), at] as const,
     );
     return () => {
+      const now = connection.clock.now();
       for (const row of rows) {
-        const lane = nextSequence(row[1], row[2]) ?? {};
-        if (insert(...row, numberAt(lane, 0)) === 0) throw new AlreadyExists("a delivery with this id");
+        const sequence = numberAt(nextSequence(row[1], row[2], now) ?? {}, 0);
+        if (insert(...row, sequence, now) === 0) throw new AlreadyExists("a delivery with this id");
       }
     };
   };
 }
 
-/** The deliveries part of the storage. */
-export function createDeliveryStore(connection: Connection): DeliveryStore {
-  const byId = connection.first(`${SELECT} WHERE id = ?`);
-  // Without `after` the page begins at the first; after an unknown delivery there is nothing.
-  const after = "position > iif(?1 IS NULL, 0, (SELECT position FROM deliveries WHERE id = ?1))";
-  const page = connection.all(`${SELECT} WHERE ${after} ORDER BY position LIMIT ?2`);
-  const pageOfSub = connection.all(`${SELECT} WHERE sub = ?3 AND ${after} ORDER BY position LIMIT ?2`);
+const FILTERS = ["receiver", "sub", "type", "state"] as const satisfies readonly (keyof DeliveryFilter)[];
 
+/** Pages by any filter: each combination has a statement of its own, so that each finds its index. */
+function createPages(connection: Connection): (page: DeliveryPage) => Row[] {
+  const statements = new Map<string, (...parameters: Parameter[]) => Row[]>();
+  const statement = (where: readonly string[], order: string): ((...parameters: Parameter[]) => Row[]) => {
+    const sql = `SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE ${where.join(" AND ")} ORDER BY position ${order} LIMIT ?`;
+    const known = statements.get(sql) ?? connection.all(sql);
+    statements.set(sql, known);
+    return known;
+  };
+  return ({ first = "oldest", after, limit, ...filter }) => {
+    const used = FILTERS.filter((name) => filter[name] !== undefined);
+    // The state is written out, for only so a partial index is found.
+    const where = used.map((name) =>
+      name === "state" ? `state = '${String(filter.state)}'` : `${name} = ?`,
+    );
+    const values = used.filter((name) => name !== "state").map((name) => toText(String(filter[name])));
+    const newest = first === "newest";
+    if (after !== undefined) {
+      where.push(`position ${newest ? "<" : ">"} (SELECT position FROM deliveries WHERE id = ?)`);
+      values.push(toText(after));
+    }
+    const all = where.length === 0 ? ["position > 0"] : where;
+    return statement(all, newest ? "DESC" : "ASC")(...values, rowLimit(limit));
+  };
+}
+
+function createReading(connection: Connection): Pick<DeliveryStore, "find" | "list" | "attempts" | "counts"> {
+  const byId = connection.first(`SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE id = ?`);
+  const pages = createPages(connection);
+  const attempts = connection.all(
+    `SELECT ${ATTEMPT_COLUMNS} FROM attempts
+     WHERE delivery = (SELECT position FROM deliveries WHERE id = ?) ORDER BY number`,
+  );
+  const waiting = connection.all(`
+    SELECT receiver, n, (SELECT stored_at FROM deliveries WHERE position = oldest)
+    FROM (SELECT receiver, count(*) AS n, min(position) AS oldest FROM deliveries
+      WHERE state = 'waiting' GROUP BY receiver)`);
+  const parked = connection.all(
+    "SELECT receiver, count(*) FROM deliveries WHERE state = 'parked' GROUP BY receiver",
+  );
   return {
     find: (id) =>
       connection.read(() => {
         const row = byId(toText(id));
         return row && toDelivery(row);
       }),
-    list: (wanted) =>
+    list: (page) => connection.read(() => pages(page).map(toDelivery)),
+    attempts: (id) => connection.read(() => attempts(toText(id)).map(toAttempt)),
+    counts: () =>
       connection.read(() => {
-        const start = wanted.after === undefined ? null : toText(wanted.after);
-        const limit = rowLimit(wanted.limit);
-        const rows =
-          wanted.sub === undefined ? page(start, limit) : pageOfSub(start, limit, toText(wanted.sub));
-        return rows.map(toDelivery);
+        const found = new Map<string, ReceiverCounts>();
+        for (const row of waiting()) {
+          const receiver = stringAt(row, 0);
+          found.set(receiver, { receiver, waiting: numberAt(row, 1), parked: 0, oldest: numberAt(row, 2) });
+        }
+        for (const row of parked()) {
+          const receiver = stringAt(row, 0);
+          const before = found.get(receiver) ?? { receiver, waiting: 0, parked: 0, oldest: null };
+          found.set(receiver, { ...before, parked: numberAt(row, 1) });
+        }
+        return [...found.values()].toSorted((a, b) => (a.receiver < b.receiver ? -1 : 1));
       }),
+  };
+}
+
+/** The deliveries part of the storage. */
+export function createDeliveryStore(connection: Connection): DeliveryStore {
+  const lanes = createLanes(connection);
+  const receivers = createReceivers(connection, lanes);
+  return {
+    ...createReading(connection),
+    ...createClaims(connection, lanes, receivers),
+    ...receivers.calls,
+    ...createUpkeep(connection, lanes),
   };
 }

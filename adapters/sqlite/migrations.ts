@@ -68,17 +68,60 @@ CREATE TABLE deliveries (
   receiver TEXT NOT NULL,
   sub TEXT NOT NULL,
   type TEXT NOT NULL,
-  payload TEXT NOT NULL,
+  payload TEXT,
   at REAL NOT NULL,
   sequence INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  stored_at REAL NOT NULL,
+  next_attempt_at REAL,
+  failed_at REAL,
+  finished_at REAL,
+  reason TEXT,
   UNIQUE (receiver, sub, sequence)
 ) STRICT;
 CREATE INDEX deliveries_sub ON deliveries (sub);
+CREATE INDEX deliveries_receiver ON deliveries (receiver);
+CREATE INDEX deliveries_state ON deliveries (state);
+CREATE INDEX deliveries_waiting ON deliveries (receiver, sub, sequence) WHERE state = 'waiting';
+CREATE INDEX deliveries_parked ON deliveries (receiver) WHERE state = 'parked';
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX deliveries_payload ON deliveries (finished_at)
+  WHERE payload IS NOT NULL AND state IN ('delivered', 'discarded');
+CREATE TABLE attempts (
+  delivery INTEGER,
+  number INTEGER,
+  started_at REAL NOT NULL,
+  duration REAL NOT NULL,
+  status INTEGER,
+  error TEXT,
+  answer TEXT,
+  PRIMARY KEY (delivery, number)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE lanes (
   receiver TEXT,
   sub TEXT,
   last_sequence INTEGER NOT NULL,
+  last_delivered INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0,
+  owner TEXT,
+  lease_end REAL,
+  claimed TEXT,
+  due_at REAL,
+  failed_at REAL,
   PRIMARY KEY (receiver, sub)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX lanes_due ON lanes (receiver, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX lanes_failed ON lanes (receiver, failed_at) WHERE failed_at IS NOT NULL;
+CREATE TABLE receivers (
+  receiver TEXT PRIMARY KEY,
+  paused INTEGER NOT NULL,
+  reason TEXT,
+  failures INTEGER NOT NULL,
+  held_until REAL,
+  hold_span REAL NOT NULL,
+  release_until REAL
 ) STRICT, WITHOUT ROWID;
 `;
 

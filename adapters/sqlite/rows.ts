@@ -28,3 +28,13 @@ export function numberAt(row: Row, column: number): number {
 export function rowLimit(limit: number): number {
   return Math.max(0, Math.trunc(limit));
 }
+
+/** A column that holds a string of ours or nothing. */
+export function optionalStringAt(row: Row, column: number): string | null {
+  return row[column] === null ? null : stringAt(row, column);
+}
+
+/** A column that holds a number or nothing. */
+export function optionalNumberAt(row: Row, column: number): number | null {
+  return row[column] === null ? null : numberAt(row, column);
+}

@@ -85,9 +85,13 @@ describe("a path that can't be opened", () => {
       writes: keys.map((key) => ({ kind: "put", artifact: artifact(new ManualClock(4e12), "Session", key) })),
     });
     await storage.close();
+    const database = new DatabaseSync(files.path);
+    const roots = Number(database.prepare("SELECT max(rootpage) AS last FROM sqlite_schema").get()?.["last"]);
+    database.close();
     const handle = await open(files.path, "r+");
     const { size } = await handle.stat();
-    const first = 4096 * 24;
+    // The schema and the first page of each table and index stay as they are, so that it can be opened.
+    const first = 4096 * roots;
     await handle.write(Buffer.alloc(size - first, 0xa5), 0, size - first, first);
     await handle.close();
     const damaged = await attempt(files.path);

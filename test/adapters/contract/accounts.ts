@@ -11,6 +11,7 @@ import {
   hostileKeys,
   outcomes,
   type Stage,
+  stored,
 } from "./stage.ts";
 
 const count = (codes: readonly unknown[], code: unknown): number =>
@@ -158,8 +159,8 @@ export function describeAccounts(stage: Stage): void {
     await expect(directory.findAccountByName("free")).resolves.toBeUndefined();
     await expect(directory.findAccount(ada.sub)).resolves.toEqual(ada);
     await expect(deliveries.list({ limit: 10 })).resolves.toEqual([
-      { ...delivery("d1", ada.sub), sequence: 1 },
-      { ...delivery("d2", ada.sub, "portal:main"), sequence: 1 },
+      stored(delivery("d1", ada.sub), 1),
+      stored(delivery("d2", ada.sub, "portal:main"), 1),
     ]);
   });
 

@@ -6,10 +6,13 @@ import type { AccountChange, AccountRecord, ClientRecord, EntryRecord } from "..
 import type { Storage } from "../../../adapters/storage.ts";
 import type { Clock } from "../../../lib/clock.ts";
 
+/** When the clock of every case begins. */
+export const START = 1_800_000_000_000;
+
 /** A clock that stands still until it is moved. */
 export class ManualClock implements Clock {
   #now: number;
-  constructor(now = 1_800_000_000_000) {
+  constructor(now: number = START) {
     this.#now = now;
   }
   now(): number {
@@ -166,9 +169,25 @@ export function delivery(
   return { id, receiver, sub, type: "PROFILE_CHANGED", payload, at: 1_800_000_000, ...parts };
 }
 
-/** The delivery as it is found. */
-export function stored(wanted: NewDelivery, sequence: number): Delivery {
-  return { ...wanted, sequence };
+/** Stores deliveries with the creation of an account that is not theirs. */
+export async function store({ storage }: Stage, ...deliveries: NewDelivery[]): Promise<void> {
+  const number = await storage.directory.nextUserId();
+  await storage.directory.commitAccount(creation(account(number, { sub: `of-${number}` }), { deliveries }));
+}
+
+/** The delivery as it is found before anything was tried. */
+export function stored(wanted: NewDelivery, sequence: number, storedAt: number = START): Delivery {
+  return {
+    ...wanted,
+    sequence,
+    state: "waiting",
+    attempts: 0,
+    failures: 0,
+    storedAt,
+    nextAttemptAt: storedAt,
+    finishedAt: null,
+    reason: null,
+  };
 }
 
 export function client(id: string, parts: Partial<ClientRecord> = {}): ClientRecord {

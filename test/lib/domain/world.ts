@@ -123,7 +123,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
       const deliveries = await storage.deliveries.list({ limit: 1000 });
       return deliveries.map(({ id, receiver, payload }) => ({
         receiver,
-        body: JSON.parse(sealer.open(`delivery ${id}`, payload)) as NotificationBody,
+        body: JSON.parse(sealer.open(`delivery ${id}`, payload ?? "")) as NotificationBody,
       }));
     },
   };
