@@ -90,6 +90,8 @@ export interface Claim {
   readonly fence: number;
   /** After this another worker may claim the lane. */
   readonly leaseEnd: number;
+  /** The receiver is held back, and this one is to show how it is. */
+  readonly probe: boolean;
 }
 
 /** What becomes of a claimed delivery. */

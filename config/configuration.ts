@@ -97,6 +97,22 @@ export interface NotificationSettings {
   readonly timeouts: { readonly connect: number; readonly total: number };
   readonly concurrency: { readonly total: number; readonly perReceiver: number };
   readonly allowedReceivers: readonly string[];
+  readonly breaker: {
+    /** Failed attempts in a row after which a receiver is held back and probed. */
+    readonly failures: number;
+    /** Seconds from there to the first probe; doubled after each that fails. */
+    readonly probe: number;
+    /** Seconds between two probes at most. */
+    readonly longestProbe: number;
+  };
+  readonly retention: {
+    /** Seconds after success for which payloads are kept. */
+    readonly payloads: number;
+    /** Seconds after the end for which records are kept, and parked deliveries with their payloads. */
+    readonly records: number;
+  };
+  /** Seconds between two looks at the storage. */
+  readonly poll: number;
   readonly worker: boolean;
 }
 

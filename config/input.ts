@@ -151,6 +151,24 @@ export interface NotificationsInput {
   };
   /** Receivers outside the public Internet: addresses, networks (CIDR) or host names. Default none. */
   readonly allowedReceivers?: readonly string[];
+  /** When a receiver that fails is held back, and how often one delivery is tried there then. */
+  readonly breaker?: {
+    /** Failed attempts in a row. Default 5. */
+    readonly failures?: number;
+    /** Seconds to the first probe; doubled after each that fails. Default 30. */
+    readonly probe?: number;
+    /** Seconds between two probes at most. Default 300. */
+    readonly longestProbe?: number;
+  };
+  /** How long deliveries are kept that are not waiting any more. */
+  readonly retention?: {
+    /** Seconds after success for the payload. Default seven days. */
+    readonly payloads?: number;
+    /** Seconds for the record, and for parked deliveries with their payloads. Default 90 days. */
+    readonly records?: number;
+  };
+  /** Seconds between two looks at the storage for what other processes stored. Default 1. */
+  readonly poll?: number;
   /** Deliver in this process. Default `true`. */
   readonly worker?: boolean;
 }

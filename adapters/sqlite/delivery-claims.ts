@@ -48,7 +48,7 @@ function createFinish(connection: Connection, lanes: Lanes, receivers: Receivers
   function next(lane: LaneText, terms: LeaseTerms): Claim | undefined {
     if (receivers.isStopped(lane[0])) return undefined;
     const head = lanes.dueHead(lane, connection.clock.now());
-    return head && lanes.claim(lane, head, terms);
+    return head && { ...lanes.claim(lane, head, terms), probe: false };
   }
 
   return (claim, outcome, { attempt, lease } = {}) => {
@@ -101,7 +101,9 @@ export function createClaims(connection: Connection, lanes: Lanes, receivers: Re
   ): Claim[] {
     const { allowed, probe } = receivers.allows(receiver, limit);
     if (allowed === 0) return [];
-    const claims = choose(allowed).map((head) => lanes.claim(laneOf(head), head, terms));
+    const claims = choose(allowed).map((head) =>
+      Object.assign(lanes.claim(laneOf(head), head, terms), { probe }),
+    );
     if (probe && claims.length > 0) receivers.holdAgain(receiver, terms.holdAgain);
     return claims;
   }

@@ -20,7 +20,7 @@ export interface Lanes {
   /** The head of the lane if it may be claimed now. */
   dueHead(lane: LaneText, now: number): Row | undefined;
   /** Claims the lane for its head. */
-  claim(lane: LaneText, head: Row, terms: LeaseTerms): Claim;
+  claim(lane: LaneText, head: Row, terms: LeaseTerms): Omit<Claim, "probe">;
   /** Whether the claim is the last one of its lane and has not ended. */
   isHeld(lane: LaneText, claim: Claim): boolean;
   /** The highest sequence that was delivered; 0 when there is none. */

@@ -7,6 +7,7 @@ import { isHostName, isNetwork } from "../networks.ts";
 import { isSender, isSmtpAddress } from "../value-forms.ts";
 import {
   described,
+  duration,
   flag,
   list,
   optional,
@@ -78,6 +79,42 @@ export const notificationsSchema: z.ZodType<
         form: `a list of different entries, each ${receiverForm}`,
         description: "Receivers that may live outside the public Internet or speak plain http",
       },
+    ),
+    breaker: section(
+      z
+        .strictObject({
+          failures: whole(
+            [1, 1000],
+            notifications.breaker.failures,
+            "Failed attempts in a row after which a receiver is held back and probed",
+          ),
+          probe: seconds(
+            notifications.breaker.probe,
+            "Seconds to the first probe; doubled after each that fails",
+          ),
+          longestProbe: seconds(notifications.breaker.longestProbe, "Seconds between two probes at most"),
+        })
+        .prefault({}),
+      "When a receiver that fails is held back",
+    ),
+    retention: section(
+      z
+        .strictObject({
+          payloads: duration(
+            notifications.retention.payloads,
+            "Seconds for which the payload is kept after success",
+          ),
+          records: duration(
+            notifications.retention.records,
+            "Seconds for which records are kept after the end, and parked deliveries with their payloads",
+          ),
+        })
+        .prefault({}),
+      "How long deliveries are kept that are not waiting any more",
+    ),
+    poll: seconds(
+      notifications.poll,
+      "Seconds between two looks at the storage for what other processes stored",
     ),
     worker: flag(notifications.worker, "Deliver in this process"),
   }),

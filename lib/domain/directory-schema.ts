@@ -4,7 +4,7 @@ import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { receiverAddressProblem } from "./addresses.ts";
 import { exactly, ruled } from "./arguments.ts";
 import type { EntrySettings, ServiceSettings } from "./directory-entry.ts";
-import type { ReceiverSettings } from "./receivers.ts";
+import { type ReceiverSettings, signingSecrets } from "./receivers.ts";
 import { keyProblem, textProblem } from "./text-rules.ts";
 
 const types = z
@@ -24,11 +24,17 @@ const receiver: z.ZodType<ReceiverSettings> = exactly({
   signing_secret: ruled(signingSecretProblem).optional(),
 });
 
-function signingSecretProblem(text: string): string | undefined {
+function isSigningSecret(text: string): boolean {
   const encoded = /^whsec_([A-Za-z0-9+/]+={0,2})$/u.exec(text)?.[1] ?? "";
   const bytes = Buffer.from(encoded, "base64");
-  const valid = bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
-  return valid ? undefined : "must be whsec_ and the Base64 of 24 to 64 bytes";
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString("base64") === encoded;
+}
+
+function signingSecretProblem(text: string): string | undefined {
+  const secrets = signingSecrets(text);
+  return secrets.length <= 2 && secrets.every(isSigningSecret)
+    ? undefined
+    : "must be whsec_ and the Base64 of 24 to 64 bytes, or two of that with a space between them";
 }
 
 /** Key of a service, group or portal. */

@@ -13,7 +13,10 @@ export interface ReceiverSettings {
   readonly client_secret: string;
   /** The notifications that it gets. */
   readonly types: readonly NotificationType[];
-  /** `whsec_` and the Base64 of 24 to 64 bytes. Without one notifications carry no signature. */
+  /**
+   * `whsec_` and the Base64 of 24 to 64 bytes. During a rotation two of them, the new one first, with a space
+   * between them. Without one notifications carry no signature.
+   */
   readonly signing_secret?: string | undefined;
 }
 
@@ -40,6 +43,11 @@ export function parseReceiverName(
 
 function context(kind: EntryKind, key: string): string {
   return `receiver ${receiverName(kind, key)}`;
+}
+
+/** The secrets with which a receiver's notifications are signed; none without a setting. */
+export function signingSecrets(setting: string | undefined): string[] {
+  return setting === undefined ? [] : setting.split(" ");
 }
 
 /** The receiver with its credentials sealed. */

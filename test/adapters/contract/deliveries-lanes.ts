@@ -42,7 +42,9 @@ export function describeLanes(stage: Stage): void {
       ),
     );
     const won = claims.filter((claim) => claim !== undefined);
-    expect(won).toEqual([{ delivery: stored(delivery("d", "a"), 1), fence: 1, leaseEnd: START + SPAN }]);
+    expect(won).toEqual([
+      { delivery: stored(delivery("d", "a"), 1), fence: 1, leaseEnd: START + SPAN, probe: false },
+    ]);
   });
 
   it("lets a lane go when its lease ends, and takes no result of the claim that was before", async () => {

@@ -87,7 +87,7 @@ export function describeReceivers(stage: Stage): void {
     ]);
     expect([first.length + second.length, ...first, ...second]).toMatchObject([
       1,
-      { delivery: { sequence: 1 } },
+      { probe: true, delivery: { sequence: 1 } },
     ]);
     await expect(deliveries.receiver("service:1")).resolves.toMatchObject({
       heldUntil: stage.clock.now() + 60_000,
