@@ -1,5 +1,12 @@
 /** Sealing: what must be readable again is kept encrypted with AES-256-GCM, never as it is. */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from "node:crypto";
 import { SignInError } from "./errors.ts";
 
 const IV_BYTES = 12;
@@ -33,8 +40,11 @@ export function deriveKey(secret: string | Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, 32));
 }
 
+/** A key of digests. One that is used at every request is better a `KeyObject`: Node takes a Buffer apart each time. */
+export type DigestKey = Buffer | KeyObject;
+
 /** A keyed digest, Base64url. */
-export function hmac(key: Buffer, text: string): string {
+export function hmac(key: DigestKey, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 

@@ -1,5 +1,5 @@
 /** The keys of one service: from the configuration, or made at the first start and kept in the storage. */
-import { generateKeyPair, randomBytes } from "node:crypto";
+import { createSecretKey, generateKeyPair, type KeyObject, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
 import type { DirectoryStore } from "../adapters/directory.ts";
@@ -17,9 +17,9 @@ export interface ServiceKeys {
   /** The first signs ID tokens, all are published. */
   readonly signing: readonly JWK[];
   /** Client secrets are kept as HMACs under this key. */
-  readonly clientSecrets: Buffer;
+  readonly clientSecrets: KeyObject;
   /** Makes the hidden field of the forms and signs device cookies. */
-  readonly forms: Buffer;
+  readonly forms: KeyObject;
 }
 
 /** What is sealed as the check value: a storage and the keys that open it belong together. */
@@ -102,7 +102,7 @@ export async function loadServiceKeys(
     sealer,
     cookies,
     signing: signing.map(withAlgorithm),
-    clientSecrets: Buffer.from(clientSecrets, "base64"),
-    forms: deriveKey(cookies[0] ?? "", "sign-in-service forms"),
+    clientSecrets: createSecretKey(clientSecrets, "base64"),
+    forms: createSecretKey(deriveKey(cookies[0] ?? "", "sign-in-service forms")),
   };
 }

@@ -97,8 +97,8 @@ const configurations = (folder: string, keys: SignInServiceConfig["keys"] = {}) 
 const shown = ({ cookies, signing, clientSecrets, forms }: ServiceKeys): unknown => ({
   cookies,
   signing,
-  clientSecrets: clientSecrets.toString("hex"),
-  forms: forms.toString("hex"),
+  clientSecrets: clientSecrets.export().toString("hex"),
+  forms: forms.export().toString("hex"),
 });
 
 describe("with a real storage", () => {
