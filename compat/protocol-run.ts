@@ -3,10 +3,10 @@
  * are not touched, and a request can be run again when somebody else was first.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Readable } from "node:stream";
 import compose from "koa-compose";
 import type { Context } from "koa";
 import type { KoaContextWithOIDC, Provider } from "oidc-provider";
+import { withoutDoubleCookie } from "../lib/protocol/cookies.ts";
 import type { ProtocolState } from "../lib/protocol/dependencies.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
@@ -43,9 +43,9 @@ function requestLike(
     headers: { value: headers },
   };
   if (body !== undefined) {
-    const stream = Readable.from([Buffer.from(body)], { objectMode: false });
     own["readable"] = { value: true };
-    own["iterator"] = { value: () => stream[Symbol.asyncIterator]() };
+    // All that the library does with a stream is to iterate over it.
+    own["iterator"] = { value: () => [Buffer.from(body)] };
   }
   return Object.create(req, own) as IncomingMessage;
 }
@@ -74,15 +74,6 @@ function headersFor(exchange: Exchange, body: string | undefined): IncomingMessa
     "content-type": "application/x-www-form-urlencoded",
     "content-length": String(Buffer.byteLength(body)),
   };
-}
-
-/** Two session cookies at once: neither is used, for one of them was put there by somebody else. */
-function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
-  if (header === undefined) return undefined;
-  const pairs = header.split(/; */);
-  const named = (wanted: string): string[] => pairs.filter((pair) => pair.startsWith(`${wanted}=`));
-  if (named(name).length < 2 && named(`${name}.sig`).length < 2) return header;
-  return pairs.filter((pair) => !pair.startsWith(`${name}=`) && !pair.startsWith(`${name}.sig=`)).join("; ");
 }
 
 /** @param sessionCookie name of the cookie that holds the session. */

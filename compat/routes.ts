@@ -2,12 +2,13 @@
 import type { Context, Middleware } from "koa";
 import { endpointsOf, type EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
+import { accountSteps } from "./account.ts";
 import { answerError, takeBack } from "./answers.ts";
 import { callerAddress, requestedHost } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import { compose, endpointTable } from "./endpoints.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
-import { withinTime } from "./within-time.ts";
+import { createWithinTime, type WithinTime } from "./within-time.ts";
 
 /** Milliseconds after which a request has failed: below the 5 s that are promised. */
 const DEADLINE = 4_500;
@@ -27,22 +28,30 @@ interface Routes {
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
 
+function composed(rows: Readonly<Record<string, readonly Step[]>>): ReadonlyMap<string, Step> {
+  return new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
+}
+
 function buildRoutes(dependencies: CompatDependencies): Routes {
   const exact = new Map<string, Route[]>();
   const withUid = new Map<string, Route[]>();
   const table = endpointTable(dependencies);
   const { oauth2, openid } = dependencies.configuration.deployments;
+  function add(path: string, route: Route): void {
+    const isDynamic = path.endsWith("/:uid");
+    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
+    const map = isDynamic ? withUid : exact;
+    map.set(full, [...(map.get(full) ?? []), route]);
+  }
   for (const deployment of [oauth2, openid]) {
     if (deployment === undefined) continue;
     for (const { name, methods, path } of endpointsOf(deployment)) {
       const rows = table[name];
-      if (rows === undefined) continue;
-      const steps = new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
-      const route = { deployment, endpoint: name, methods, steps };
-      const isDynamic = path.endsWith("/:uid");
-      const full = deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
-      const map = isDynamic ? withUid : exact;
-      map.set(full, [...(map.get(full) ?? []), route]);
+      if (rows !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(rows) });
+    }
+    for (const page of dependencies.accountPages) {
+      const rows = accountSteps(page);
+      add(page.path, { deployment, endpoint: "account", methods: Object.keys(rows), steps: composed(rows) });
     }
   }
   return { exact, withUid };
@@ -85,6 +94,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
   const { configuration, connections } = dependencies;
   const { stripPrefix, proxy, clock } = configuration;
   const routes = buildRoutes(dependencies);
+  const withinTime = createWithinTime();
 
   function locate(ctx: Context): (Place & { readonly route: Route }) | undefined {
     const startedAt = clock.now();
@@ -122,20 +132,22 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
       const { route, ...rest } = place;
       const underWaySince = connections.underWaySince(ctx.req, place.startedAt);
       const address = callerAddress(ctx.req, proxy);
-      await serve({ ...rest, ctx, underWaySince, address, outcome: [] }, route, dependencies);
+      await serve({ ...rest, ctx, underWaySince, address, outcome: [] }, route, { dependencies, withinTime });
     },
   };
 }
 
-async function serve(exchange: Exchange, route: Route, dependencies: CompatDependencies): Promise<void> {
+async function serve(
+  exchange: Exchange,
+  route: Route,
+  { dependencies, withinTime }: { dependencies: CompatDependencies; withinTime: WithinTime },
+): Promise<void> {
   const { ctx } = exchange;
   const before = ctx.res.getHeaders();
-  const hostState = { ...ctx.state };
-  Object.assign(ctx.state, {
-    deployment: exchange.deployment,
-    interactionUid: exchange.uid,
-    address: exchange.address,
-  });
+  const { deployment, uid: interactionUid, address } = exchange;
+  // The host application's state stays its own.
+  const hostState = ctx.state;
+  ctx.state = { deployment, interactionUid, address };
   try {
     const step = route.methods.includes(ctx.method)
       ? (route.steps.get(ctx.method) ?? route.steps.get("*"))
@@ -153,11 +165,7 @@ async function serve(exchange: Exchange, route: Route, dependencies: CompatDepen
     await answerError(exchange, error, dependencies);
     return;
   } finally {
-    // The host application's state is its own again.
-    for (const name of ["deployment", "interactionUid", "address"]) {
-      if (name in hostState) ctx.state[name] = hostState[name];
-      else delete ctx.state[name];
-    }
+    ctx.state = hostState;
   }
   for (const tell of exchange.outcome) tell();
 }

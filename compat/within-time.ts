@@ -7,18 +7,40 @@ import { StorageUnavailable } from "../lib/errors.ts";
  */
 const PATIENCE = 4_800;
 
-/**
- * Waits for the work, or gives it up: then it goes on unheard, and its commit is refused.
- * @throws StorageUnavailable when it takes too long.
- */
-export async function withinTime(work: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<never>();
-  const patience = setTimeout(() => {
-    late.reject(new StorageUnavailable("the request was not done in time"));
-  }, PATIENCE);
-  try {
-    await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(patience);
+/** Waits for the work, or gives it up: then it goes on unheard, and its commit is refused. */
+export type WithinTime = (work: Promise<void>) => Promise<void>;
+
+interface Waiting {
+  /** On the clock of `performance`. */
+  readonly until: number;
+  readonly giveUp: (reason: StorageUnavailable) => void;
+}
+
+/** One timer for all requests of a service: they all have the same time, so the first one to end is the oldest. */
+export function createWithinTime(): WithinTime {
+  const waiting = new Set<Waiting>();
+  let isWatching = false;
+
+  function watch(milliseconds: number): void {
+    isWatching = true;
+    setTimeout(giveUpLate, milliseconds).unref();
   }
+
+  function giveUpLate(): void {
+    isWatching = false;
+    const now = performance.now();
+    for (const one of waiting) {
+      if (one.until > now) return watch(one.until - now);
+      waiting.delete(one);
+      one.giveUp(new StorageUnavailable("the request was not done in time"));
+    }
+  }
+
+  return (work) =>
+    new Promise((resolve, reject) => {
+      const one = { until: performance.now() + PATIENCE, giveUp: reject };
+      waiting.add(one);
+      if (!isWatching) watch(PATIENCE);
+      work.then(resolve, reject).finally(() => waiting.delete(one));
+    });
 }

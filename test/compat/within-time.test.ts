@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { withinTime } from "../../compat/within-time.ts";
+import { createWithinTime } from "../../compat/within-time.ts";
 
 beforeEach(() => {
   jest.useFakeTimers();
@@ -15,6 +15,11 @@ const PROMISED = 5_000;
 const DEADLINE = 4_500;
 
 describe("the time that a request has", () => {
+  let withinTime: ReturnType<typeof createWithinTime>;
+  beforeEach(() => {
+    withinTime = createWithinTime();
+  });
+
   it("ends after the last commit may have begun and before 5 s are over, as a fault [D-TOKEN-5]", async () => {
     const work = Promise.withResolvers<void>();
     let outcome: unknown;
@@ -31,9 +36,26 @@ describe("the time that a request has", () => {
     await jest.runAllTimersAsync();
   });
 
-  it("leaves no timer behind when the work is done or fails", async () => {
+  it("is each request's own", async () => {
+    const never = new Promise<void>(() => undefined);
+    const given: string[] = [];
+    const wait = async (name: string): Promise<void> => {
+      await withinTime(never).catch(() => given.push(name));
+    };
+    const first = wait("first");
+    await jest.advanceTimersByTimeAsync(2_000);
+    const second = wait("second");
+    await jest.advanceTimersByTimeAsync(PROMISED - 2_000);
+    expect(given).toEqual(["first"]);
+    await jest.advanceTimersByTimeAsync(2_000);
+    expect(given).toEqual(["first", "second"]);
+    await Promise.all([first, second]);
+  });
+
+  it("is not watched when the work is done or has failed", async () => {
     await withinTime(Promise.resolve());
     await expect(withinTime(Promise.reject(new TypeError("its own")))).rejects.toThrow("its own");
+    await jest.advanceTimersByTimeAsync(2 * PROMISED);
     expect(jest.getTimerCount()).toBe(0);
   });
 });
