@@ -26,7 +26,12 @@ export type PostOutcome =
       readonly retryAfter: string | undefined;
       readonly answer: string;
     }
-  | { readonly kind: "failed"; readonly code: string; readonly stale: boolean }
+  | {
+      readonly kind: "failed";
+      readonly code: string;
+      /** The other side closed a connection that it had kept open, and said nothing to this request. */
+      readonly stale: boolean;
+    }
   | { readonly kind: "refused"; readonly reason: string };
 
 /** Interim answers (100 to 199) before the real one; what sends more is not going to answer. */
@@ -40,11 +45,6 @@ function codeOf(error: unknown): string {
   return typeof code === "string" && /^[A-Z][A-Z0-9_]{1,60}$/.test(code) ? code : "unknown";
 }
 
-/** The other side closed a connection that it had kept open, and said nothing to this request. */
-function isStale(request: ClientRequest, code: string): boolean {
-  return request.reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
-}
-
 /** A running POST: the first thing that happens settles it, and whatever comes after is ignored. */
 class Exchange {
   readonly #settle: (outcome: PostOutcome) => void;
@@ -53,6 +53,8 @@ class Exchange {
   readonly #total: NodeJS.Timeout;
   #connect: NodeJS.Timeout | undefined;
   #response: { readonly message: IncomingMessage; readonly body: AnswerBody } | undefined;
+  /** The connection was there before this request: kept open, or waited for. */
+  #kept = false;
   #interim = 0;
   #done = false;
 
@@ -74,7 +76,8 @@ class Exchange {
   #listen(): void {
     const request = this.#request;
     request.on("socket", (socket) => {
-      if (request.reusedSocket || this.#done) return;
+      this.#kept = !socket.connecting;
+      if (this.#kept || this.#done) return;
       this.#connect = setTimeout(() => this.#give("timeout_connect"), this.#post.connect);
       const usable = (socket as Partial<TLSSocket>).encrypted === true ? "secureConnect" : "connect";
       socket.once(usable, () => clearTimeout(this.#connect));
@@ -112,7 +115,8 @@ class Exchange {
     if (this.#response !== undefined) return this.#end();
     if (error instanceof AddressRefused) return this.#finish({ kind: "refused", reason: error.message });
     const code = codeOf(error);
-    this.#finish({ kind: "failed", code, stale: isStale(this.#request, code) });
+    const stale = this.#kept && (code === "ECONNRESET" || code === "EPIPE");
+    this.#finish({ kind: "failed", code, stale });
   }
 
   /** Stops. With a status the answer has been given, however little of its body has come. */
