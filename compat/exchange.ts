@@ -36,6 +36,23 @@ export interface InteractionSteps {
   submit(ctx: Context): Promise<void>;
 }
 
+/** What was asked of a page of the account. */
+export interface AccountRequest {
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The segment at the end of the path, where the page has one; empty else. */
+  readonly id: string;
+  /** The query, each parameter once. */
+  readonly query: ReadonlyMap<string, string>;
+}
+
+/** A page under `{base}/account`: its path below the base URL, and what answers each method. */
+export interface AccountPage {
+  /** `:uid` at the end stands for one segment. */
+  readonly path: string;
+  readonly methods: Readonly<Record<string, (ctx: Context, request: AccountRequest) => Promise<void>>>;
+}
+
 /** What the steps work with; the same for every request of one service. */
 export interface CompatDependencies {
   readonly configuration: Configuration;
@@ -48,6 +65,8 @@ export interface CompatDependencies {
   readonly events: ServiceEmitter;
   readonly pages: AnswerPages;
   readonly interactions: InteractionSteps;
+  /** Those that there are: other paths under `{base}/account` go on to the host application. */
+  readonly accountPages: readonly AccountPage[];
   readonly sessionCookie: string;
   readonly connections: Connections;
   /** Told about errors that nobody expected; no request data goes there. */

@@ -66,6 +66,16 @@ export function sendPage(
   if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
 }
 
+/** 303: the browser goes on with GET, and sends along neither the form nor where it came from. */
+export function seeOther(
+  ctx: Pick<AnswerContext, "status" | "set" | "state"> & { redirect(url: string): void },
+  location: string,
+): void {
+  ctx.redirect(location);
+  ctx.status = 303;
+  securityHeaders(ctx, { secure: ctx.state.deployment.secure });
+}
+
 /** The answers made of these pages, in the language of each browser. */
 export function createAnswers(pages: Pages): Answers {
   return {

@@ -22,6 +22,8 @@ export interface RunningInteraction {
     readonly client_id: string;
     /** What people call the client. */
     readonly name: string;
+    /** True for the internal client of the account pages; not there else. */
+    readonly own?: true;
   };
   /** `login_hint` of the request: fills in the first field. */
   readonly loginHint?: string;

@@ -1,7 +1,6 @@
 /** GET and POST of `{base}/interaction/<id>`: one address for the login form and the consent form. */
 import { ConditionFailed } from "../lib/errors.ts";
-import { securityHeaders } from "../lib/security-headers.ts";
-import { createAnswers, sendPage } from "./answers.ts";
+import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction } from "./flow.ts";
 import { isFromHere, isSameToken } from "./forgery.ts";
 import type { LoginField, LoginProblem } from "./page-locals.ts";
@@ -78,7 +77,7 @@ function loginStep({ flow, pages }: InteractionParts): Step {
       return showLogin(pages, ctx, running, { status: 400, username, problem: { kind: "missing", fields } });
     }
     const outcome = await flow.signIn(ctx, running, { username, password });
-    if (outcome.kind === "done") return goOn(ctx, outcome.location);
+    if (outcome.kind === "done") return seeOther(ctx, outcome.location);
     const status = outcome.kind === "limited" ? 429 : 400;
     return showLogin(pages, ctx, running, { status, username, problem: outcome });
   };
@@ -87,17 +86,10 @@ function loginStep({ flow, pages }: InteractionParts): Step {
 function consentStep({ flow, pages }: InteractionParts): Step {
   return async (ctx, running, form) => {
     const decision = form.get("decision");
-    if (decision === "allow") return goOn(ctx, await flow.allow(ctx, running));
-    if (decision === "deny") return goOn(ctx, await flow.deny(ctx, running));
+    if (decision === "allow") return seeOther(ctx, await flow.allow(ctx, running));
+    if (decision === "deny") return seeOther(ctx, await flow.deny(ctx, running));
     return unusable(pages, ctx, running);
   };
-}
-
-/** 303: the browser goes on with GET and never sends the password along. */
-function goOn(ctx: InteractionContext, location: string): void {
-  ctx.redirect(location);
-  ctx.status = 303;
-  securityHeaders(ctx, { secure: ctx.state.deployment.secure });
 }
 
 async function showLogin(
@@ -110,7 +102,8 @@ async function showLogin(
   }: { readonly status: number; readonly username: string; readonly problem?: LoginProblem },
 ): Promise<void> {
   const locale = pages.localeOf(ctx, uiLocales);
-  const html = await pages.login({ locale, client: client.name, action, csrf, ...shown });
+  const { name, own = false } = client;
+  const html = await pages.login({ locale, client: name, own, action, csrf, ...shown });
   const { problem } = shown;
   sendPage(ctx, pages, {
     status,

@@ -13,6 +13,7 @@ export type {
 export { createInteractionHandlers } from "./handlers.ts";
 export type { Form, InteractionHandlers, InteractionParts } from "./handlers.ts";
 export type {
+  AccountLocals,
   ConsentLocals,
   ErrorLocals,
   LoggedOutLocals,

@@ -19,12 +19,24 @@ export type LoginField = "username" | "password";
 export interface LoginLocals extends PageLocals {
   /** What people call the client. */
   readonly client: string;
+  /** The sign-in is to the account pages themselves: the client is not named. Default `false`. */
+  readonly own?: boolean;
   /** Path that the form is sent to. */
   readonly action: string;
   readonly csrf: string;
   /** Fills in the first field: what was typed before, or the request's `login_hint`. */
   readonly username: string;
   readonly problem?: LoginProblem;
+}
+
+/** `account`: who is signed in, and where to go from there. */
+export interface AccountLocals extends PageLocals {
+  /** What the person is called. */
+  readonly account: string;
+  /** Path of the delivery console, for operators. */
+  readonly deliveries?: string;
+  /** Path that signs out, where there is one. */
+  readonly signOut?: string;
 }
 
 /** `consent`: one form with the hidden `csrf` and two buttons, `decision` = `allow` or `deny`. */

@@ -4,6 +4,7 @@ import type { InteractionSettings } from "../config/configuration.ts";
 import { ConfigurationError } from "../lib/errors.ts";
 import { chooseLocale, type LanguageWishes } from "./choose-locale.ts";
 import type {
+  AccountLocals,
   ConsentLocals,
   ErrorLocals,
   LoggedOutLocals,
@@ -29,6 +30,8 @@ export interface Pages {
   localeOf(ctx: LanguageWishes, uiLocales?: string): string;
   login(locals: LoginLocals): Promise<string>;
   consent(locals: ConsentLocals): Promise<string>;
+  /** The way in to the account pages. */
+  account(locals: AccountLocals): Promise<string>;
   /** Asks whether to sign out. */
   logout(locals: LogoutLocals): Promise<string>;
   /** After signing out, when there is no address to go back to. */
@@ -77,6 +80,8 @@ export function createPages(settings: PageSettings): Pages {
     localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
     login: (locals) => page("login", locals.locale, (t) => loginLocals(t, locals)),
     consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
+    account: ({ locale, account, deliveries = "", signOut = "" }) =>
+      page("account", locale, (t) => ({ heading: t("account.title"), account, deliveries, signOut })),
     logout: ({ locale, action, xsrf }) =>
       page("logout", locale, (t) => ({ heading: t("logout.title"), action, xsrf })),
     loggedOut: ({ locale, stayed = false }) =>
@@ -92,11 +97,15 @@ export function createPages(settings: PageSettings): Pages {
   };
 }
 
-function loginLocals(t: Translator, { client, action, csrf, username, problem }: LoginLocals): Locals {
+function loginLocals(
+  t: Translator,
+  { client, own = false, action, csrf, username, problem }: LoginLocals,
+): Locals {
   const problems = problem === undefined ? [] : loginProblems(t, problem);
   const problemsOf = (field: LoginField): string =>
     problems.flatMap(({ fields }, i) => (fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
-  return { heading: t("login.title", { client }), client, action, csrf, username, problems, problemsOf };
+  const heading = own ? t("login.title.account") : t("login.title", { client });
+  return { heading, client, action, csrf, username, problems, problemsOf };
 }
 
 function loginProblems(t: Translator, problem: LoginProblem): Problem[] {

@@ -70,7 +70,11 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
     return {
       uid,
       prompt: prompt.name,
-      client: { client_id: client.client_id, name: client.name },
+      client: {
+        client_id: client.client_id,
+        name: client.name,
+        ...(client.service === null && { own: true }),
+      },
       csrf: hmac(csrfKey, `interaction ${uid}`),
       action: `${ctx.state.deployment.path}/interaction/${uid}`,
       fields: prompt.name === "consent" ? consentFields(scopes, claims) : [],

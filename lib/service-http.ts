@@ -9,6 +9,9 @@ import type { AnswerPages } from "../compat/exchange.ts";
 import { readForm } from "../compat/request-body.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
+import { createAccountGate } from "../interactions/account-gate.ts";
+import { type AccountPage, createAccountPages, type OperatorPage } from "../interactions/account-pages.ts";
+import { createReturnPaths } from "../interactions/account-return.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import {
   createAnswers,
@@ -24,12 +27,15 @@ import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-endings.ts";
 import type { AccountInternals, Accounts } from "./domain/accounts.ts";
 import type { ClientInternals, Clients } from "./domain/clients.ts";
+import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannel } from "./protocol/backchannel.ts";
 import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
 import type { ProtocolDependencies } from "./protocol/dependencies.ts";
 import { createAttemptLimits } from "./protocol/limits.ts";
 import { createProvider } from "./protocol/provider.ts";
+import { createSignedIn } from "./protocol/signed-in.ts";
+import { deriveKey, hmac } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { ServiceKeys } from "./service-keys.ts";
 
@@ -74,6 +80,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     connections,
     pages: answerPages(pages),
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
+    accountPages: accountPages(shared, { provider, keys, pages }),
     sessionCookie: sessionCookieName(configuration),
   });
   return {
@@ -108,6 +115,29 @@ function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys):
     csrfKey: forms,
     addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
   });
+}
+
+/** The pages behind the gate, with the gate in front of them. */
+function accountPages(
+  { configuration, accounts }: Shared,
+  {
+    provider,
+    keys,
+    pages,
+  }: { readonly provider: Provider; readonly keys: ServiceKeys; readonly pages: Pages },
+): readonly AccountPage[] {
+  const gate = createAccountGate({
+    clientId: ACCOUNT_CLIENT,
+    answers: createAnswers(pages),
+    findSignedIn: createSignedIn({ provider, accounts, sessionCookie: sessionCookieName(configuration) }),
+    returns: createReturnPaths({
+      key: deriveKey(hmac(keys.forms, "account return"), "sign-in-service account return"),
+      cookie: cookieName(configuration, "return"),
+      clock: configuration.clock,
+    }),
+  });
+  const operatorPages: readonly OperatorPage[] = [];
+  return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
 }
 
 /** The form as the handlers read it; what is malformed or repeated carries the status 400. */

@@ -6,11 +6,13 @@ import type { Storage } from "../adapters/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
+import { CALLBACK_PATH } from "../interactions/account-gate.ts";
 import type { Interactions } from "../interactions/index.ts";
 import type { SessionsEnded } from "./domain/account-endings.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
+import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { createPasswords } from "./domain/passwords.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
@@ -72,7 +74,7 @@ export async function createSignInServiceOver(
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
     }
-    return build({ configuration, storage, keys, onDefect });
+    return await build({ configuration, storage, keys, onDefect });
   } catch (error) {
     await storage.close();
     throw error;
@@ -114,15 +116,29 @@ function createDomain(
   return { accounts, clients, directory: createDirectory({ directory, sealer }) };
 }
 
-function build(parts: Parts): SignInService {
+async function build(parts: Parts): Promise<SignInService> {
   const { configuration, storage, keys, onDefect } = parts;
   const events = createEvents(onDefect);
   // Accounts tell the HTTP side what ended; it is made after them.
   const late: { http?: ServiceHttp } = {};
   const domain = createDomain(parts, events, async (ended) => late.http?.sessionsEnded(ended));
+  await keepAccountClient(configuration, domain.clients);
   const http = createServiceHttp({ configuration, storage, keys, onDefect, events, ...domain });
   late.http = http;
   return serviceObject(parts, domain, { events, http });
+}
+
+/** The account pages sign in through a client of their own, one for both deployments. */
+async function keepAccountClient(
+  { deployments, interactions }: Configuration,
+  clients: ClientInternals,
+): Promise<void> {
+  const { oauth2, openid } = deployments;
+  await clients.keepInternal({
+    client_id: ACCOUNT_CLIENT,
+    name: interactions.theme.name ?? "Account",
+    redirect_uris: [oauth2, openid].flatMap((each) => (each === undefined ? [] : each.url + CALLBACK_PATH)),
+  });
 }
 
 function serviceObject(

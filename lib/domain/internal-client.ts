@@ -3,6 +3,9 @@ import type { ClientRecord } from "../../adapters/directory.ts";
 import { seconds } from "../clock.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 
+/** Its `client_id`: no other client can have it. */
+export const ACCOUNT_CLIENT = "account";
+
 /** What the internal client is made of; it has no secret, for nobody outside speaks in its name. */
 export interface InternalClient {
   readonly client_id: string;

@@ -52,3 +52,12 @@ export function cookieSettings(
     short: flags,
   };
 }
+
+/** Two session cookies at once: neither is used, for one of them was put there by somebody else. */
+export function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined;
+  const pairs = header.split(/; */);
+  const named = (wanted: string): string[] => pairs.filter((pair) => pair.startsWith(`${wanted}=`));
+  if (named(name).length < 2 && named(`${name}.sig`).length < 2) return header;
+  return pairs.filter((pair) => !pair.startsWith(`${name}=`) && !pair.startsWith(`${name}.sig=`)).join("; ");
+}
