@@ -17,6 +17,11 @@ export interface Storage {
   readonly directory: DirectoryStore;
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
+  /**
+   * A request has arrived. A store inside the process may let the reads of this turn of the event loop share one
+   * look; others have nothing to do here.
+   */
+  arrived(): void;
   /** One cheap round trip to each server behind this storage. Rejects when one does not answer. */
   ping(): Promise<void>;
   /** Finishes what was begun and lets go of files and connections. Safe to call twice. */

@@ -2,6 +2,7 @@
 import type { Context, Middleware } from "koa";
 import { endpointsOf, type EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
+import { accountSteps } from "./account.ts";
 import { answerError, takeBack } from "./answers.ts";
 import { callerAddress, requestedHost } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
@@ -27,22 +28,30 @@ interface Routes {
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
 
+function composed(rows: Readonly<Record<string, readonly Step[]>>): ReadonlyMap<string, Step> {
+  return new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
+}
+
 function buildRoutes(dependencies: CompatDependencies): Routes {
   const exact = new Map<string, Route[]>();
   const withUid = new Map<string, Route[]>();
   const table = endpointTable(dependencies);
   const { oauth2, openid } = dependencies.configuration.deployments;
+  function add(path: string, route: Route): void {
+    const isDynamic = path.endsWith("/:uid");
+    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
+    const map = isDynamic ? withUid : exact;
+    map.set(full, [...(map.get(full) ?? []), route]);
+  }
   for (const deployment of [oauth2, openid]) {
     if (deployment === undefined) continue;
     for (const { name, methods, path } of endpointsOf(deployment)) {
       const rows = table[name];
-      if (rows === undefined) continue;
-      const steps = new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
-      const route = { deployment, endpoint: name, methods, steps };
-      const isDynamic = path.endsWith("/:uid");
-      const full = deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
-      const map = isDynamic ? withUid : exact;
-      map.set(full, [...(map.get(full) ?? []), route]);
+      if (rows !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(rows) });
+    }
+    for (const page of dependencies.accountPages) {
+      const rows = accountSteps(page);
+      add(page.path, { deployment, endpoint: "account", methods: Object.keys(rows), steps: composed(rows) });
     }
   }
   return { exact, withUid };
@@ -120,6 +129,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         await next();
         return;
       }
+      dependencies.arrived();
       const { route, ...rest } = place;
       const underWaySince = connections.underWaySince(ctx.req, place.startedAt);
       const address = callerAddress(ctx.req, proxy);

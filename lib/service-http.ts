@@ -82,6 +82,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
     accountPages: accountPages(shared, { provider, keys, pages }),
     sessionCookie: sessionCookieName(configuration),
+    arrived: () => storage.arrived(),
   });
   return {
     provider,

@@ -8,6 +8,7 @@ import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./fau
 import { GroupCommit } from "./group-commit.ts";
 import { migrate } from "./migrations.ts";
 import { numberAt, type Row } from "./rows.ts";
+import { createSnapshot, type Snapshot } from "./snapshot.ts";
 import { createTransaction } from "./transaction.ts";
 
 /** The path that means a database in memory, gone when it is closed. */
@@ -37,6 +38,8 @@ export interface Connection {
   change(sql: string): (...parameters: Parameter[]) => number;
   /** A number that changes when another connection has written to the file. To be used within `read`. */
   foreignVersion(): number;
+  /** A request has arrived: the reads of this turn of the event loop may share one look. */
+  arrived(): void;
   /** Runs `work` now, and again later while it meets a lock. It must not write. */
   read<T>(work: () => T): Promise<T>;
   /**
@@ -111,16 +114,17 @@ function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | 
  * Asks at most once in one turn of the event loop and its microtasks: whatever is answered in this turn was
  * asked for before it, so an answer as of its first look is not out of date.
  */
-function createVersionCheck({ first }: Pick<Connection, "first">): () => number {
+function createVersionCheck({ first }: Pick<Connection, "first">, snapshot: Snapshot): () => number {
   const select = first("PRAGMA data_version");
   let version: number | undefined;
   const forget = (): void => {
     version = undefined;
   };
+  snapshot.onEnd(forget);
   return () => {
     if (version === undefined) {
       version = numberAt(select() ?? {}, 0);
-      process.nextTick(forget);
+      if (!snapshot.isOpen()) process.nextTick(forget);
     }
     return version;
   };
@@ -133,24 +137,29 @@ function createVersionCheck({ first }: Pick<Connection, "first">): () => number 
  */
 export async function connect(path: string, clock: Clock): Promise<Connection> {
   const database = await openDatabase(path);
-  const group = new GroupCommit(createTransaction(database));
+  const snapshot = createSnapshot(database);
+  const group = new GroupCommit(createTransaction(database, () => snapshot.leave()));
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
 
   async function finish(): Promise<void> {
     await group.idle();
+    snapshot.leave();
     database.close();
   }
 
   return {
     clock,
     ...prepared,
-    foreignVersion: createVersionCheck(prepared),
+    foreignVersion: createVersionCheck(prepared, snapshot),
+    arrived: () => snapshot.allow(),
     read(work) {
       if (closing !== undefined) return Promise.reject(closedFault());
       try {
+        snapshot.enter();
         return Promise.resolve(work());
       } catch (error) {
+        snapshot.leave();
         return isLocked(error) ? whileLocked(work) : Promise.reject(asFault(error));
       }
     },

@@ -37,6 +37,7 @@ export async function openSqlite({ path, clock }: SqliteOptions): Promise<Storag
       },
       artifacts: createArtifactStore(connection),
       deliveries: createDeliveryStore(connection),
+      arrived: () => connection.arrived(),
       async ping() {
         await connection.read(() => anything());
       },

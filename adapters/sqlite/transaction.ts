@@ -19,8 +19,11 @@ export interface Transaction {
   finish(writes: readonly Write[]): void;
 }
 
-/** The transactions of one connection, one after the other. */
-export function createTransaction(database: DatabaseSync): Transaction {
+/**
+ * The transactions of one connection, one after the other.
+ * @param beforeBegin ends what reads have open.
+ */
+export function createTransaction(database: DatabaseSync, beforeBegin: () => void = () => {}): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
@@ -57,7 +60,10 @@ export function createTransaction(database: DatabaseSync): Transaction {
   }
 
   return {
-    begin: () => void begin.run(),
+    begin() {
+      beforeBegin();
+      begin.run();
+    },
     finish(writes) {
       for (const settle of commitTogether(writes)) settle();
     },

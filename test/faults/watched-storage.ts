@@ -41,7 +41,8 @@ export class WatchedStorage {
       directory: this.#watch("directory", real.directory),
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
-      ping: () => real.ping(),
+      arrived: () => storage.arrived(),
+    ping: () => real.ping(),
       close: () => real.close(),
     };
   }
