@@ -41,8 +41,8 @@ export class WatchedStorage {
       directory: this.#watch("directory", real.directory),
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
-      arrived: () => storage.arrived(),
-    ping: () => real.ping(),
+      arrived: () => real.arrived(),
+      ping: () => real.ping(),
       close: () => real.close(),
     };
   }
