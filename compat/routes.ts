@@ -129,6 +129,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         await next();
         return;
       }
+      dependencies.arrived();
       const { route, ...rest } = place;
       const underWaySince = connections.underWaySince(ctx.req, place.startedAt);
       const address = callerAddress(ctx.req, proxy);
