@@ -1,3 +1,10 @@
+export { createDeliverer, type Deliverer, type DelivererOptions } from "./deliver.ts";
+export type { ExplainedAction, Explanation } from "./explain.ts";
+export type { DeliveryPageInput } from "./notifications-schema.ts";
+export type { Acknowledgement, Notifications } from "./notifications.ts";
+export type { ReceiverReport } from "./receiver-reports.ts";
+export type { ShownAttempt, ShownDelivery } from "./shown-delivery.ts";
+export type { TestResult } from "./test-notification.ts";
 export {
   causedBy,
   explainDeliveries,
@@ -14,3 +21,15 @@ export {
   type PlanReason,
   PROFILE_FIELDS,
 } from "./plan.ts";
+export {
+  notificationReceiver,
+  type NotificationReceiverOptions,
+  type ReceiverCredentials,
+} from "./receiving/notification-receiver.ts";
+export {
+  InvalidNotification,
+  type ReceivedNotification,
+  type RequestHeaders,
+} from "./receiving/read-notification.ts";
+export { rememberInMemory, type SeenNotifications } from "./receiving/seen.ts";
+export { verifyNotification, type VerifyOptions } from "./receiving/verify-notification.ts";

@@ -26,6 +26,11 @@ function keyOf(secret: string): Buffer {
   return key;
 }
 
+/** @throws TypeError unless each is `whsec_` and Base64. */
+export function checkSecrets(secrets: readonly string[]): void {
+  for (const secret of secrets) keyOf(secret);
+}
+
 function sign(secret: string, { id, timestamp, body }: Signed): string {
   return createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64");
 }
