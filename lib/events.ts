@@ -1,6 +1,17 @@
 /** What the service tells its host: for logs, audit and metrics. No event holds a secret or personal data beside identifiers. */
 import { EventEmitter } from "node:events";
 
+/** What every event about a delivery names. */
+export interface DeliveryEvent {
+  /** Its `webhook-id`. */
+  readonly id: string;
+  readonly receiver: string;
+  readonly sub: string;
+  readonly type: string;
+  /** How many attempts there were. */
+  readonly attempts: number;
+}
+
 /** Every event and its argument. */
 export interface ServiceEvents {
   "sign_in.success": { readonly sub: string; readonly client_id: string; readonly deployment: string };
@@ -16,6 +27,26 @@ export interface ServiceEvents {
   "logout.undelivered": { readonly client_id: string };
   "account.changed": { readonly sub: string; readonly action: string; readonly deliveries: number };
   "client.changed": { readonly client_id: string; readonly action: string };
+  "delivery.succeeded": DeliveryEvent & { readonly status: number };
+  /** An attempt failed. `retryAt`: milliseconds since the epoch; `null` when it was the last one. */
+  "delivery.failed": DeliveryEvent & {
+    readonly status: number | null;
+    readonly error: string | null;
+    readonly retryAt: number | null;
+  };
+  /** It is not tried any more and waits for somebody to redrive it. */
+  "delivery.parked": DeliveryEvent & { readonly reason: string };
+  "delivery.redriven": { readonly id: string };
+  "delivery.discarded": { readonly id: string };
+  /** Nothing is sent to it until it is resumed. */
+  "receiver.paused": { readonly receiver: string; readonly reason: string };
+  "receiver.resumed": { readonly receiver: string };
+  /** It fails, and one delivery at a time is tried. `until`: the next one, in milliseconds since the epoch. */
+  "receiver.held": { readonly receiver: string; readonly until: number };
+  /** A delivery succeeded there: everything that was held back is due. */
+  "receiver.recovered": { readonly receiver: string };
+  /** It is not in the directory any more: what waited for it is parked. */
+  "receiver.removed": { readonly receiver: string; readonly parked: number };
   fault: { readonly where: string; readonly code: string };
 }
 

@@ -6,7 +6,7 @@ export interface PartHealth {
   readonly ok: boolean;
   /** Milliseconds. */
   readonly latency: number;
-  /** What is wrong; empty when nothing is. */
+  /** What is wrong, or how it is doing; may be empty. */
   readonly detail: string;
 }
 
@@ -19,20 +19,37 @@ export interface Health {
 /** Milliseconds after which a part that does not answer counts as down. */
 const PATIENCE = 2_000;
 
-/** Asks the storage; never rejects. */
-export async function storageHealth(storage: Storage, clock: Clock): Promise<Health> {
+/** What a part says of itself. */
+export interface PartAnswer {
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+/**
+ * Asks the storage and whatever else there is; never rejects.
+ * @param others name → what asks that part.
+ */
+export async function storageHealth(
+  storage: Pick<Storage, "ping">,
+  clock: Clock,
+  others: Readonly<Record<string, () => Promise<PartAnswer>>> = {},
+): Promise<Health> {
+  const all = { storage: () => storage.ping().then(() => ({ ok: true, detail: "" })), ...others };
+  const parts = await Promise.all(
+    Object.entries(all).map(async ([name, ask]) => [name, await answerOf(ask, clock)] as const),
+  );
+  return { ok: parts.every(([, { ok }]) => ok), parts: Object.fromEntries(parts) };
+}
+
+async function answerOf(ask: () => Promise<PartAnswer>, clock: Clock): Promise<PartHealth> {
   const startedAt = clock.now();
   const patience = AbortSignal.timeout(PATIENCE);
-  const tooSlow = new Promise<string>((resolve) => {
-    patience.addEventListener("abort", () => resolve("does not answer"), { once: true });
+  const tooSlow = new Promise<PartAnswer>((resolve) => {
+    patience.addEventListener("abort", () => resolve({ ok: false, detail: "does not answer" }), {
+      once: true,
+    });
   });
-  const detail = await Promise.race([
-    storage.ping().then(
-      () => "",
-      () => "unavailable",
-    ),
-    tooSlow,
-  ]);
-  const part = { ok: detail === "", latency: Math.round(clock.now() - startedAt), detail };
-  return { ok: part.ok, parts: { storage: part } };
+  const asked = ask().catch(() => ({ ok: false, detail: "unavailable" }));
+  const { ok, detail } = await Promise.race([asked, tooSlow]);
+  return { ok, latency: Math.round(clock.now() - startedAt), detail };
 }

@@ -7,5 +7,7 @@ export type { Account, AccountChanges, ImportedAccount, NewAccount } from "./dom
 export type { Accounts } from "./domain/accounts.ts";
 export type { Clients } from "./domain/clients.ts";
 export type { Directory } from "./domain/directory.ts";
+export { createNotificationWorker, type NotificationWorker } from "../notifier/main.ts";
+export type { Notifications } from "../notifier/notifications.ts";
 export type { Health } from "./health.ts";
 export type { ServiceEmitter, ServiceEvent, ServiceEvents } from "./events.ts";

@@ -1,5 +1,5 @@
 /** Counters for Prometheus, fed by the events. */
-import { collectDefaultMetrics, Counter, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Registry } from "prom-client";
 import type { ServiceEmitter } from "./events.ts";
 
 export interface Metrics {
@@ -7,9 +7,58 @@ export interface Metrics {
   text(): Promise<string>;
 }
 
-/** Each service has a registry of its own: two in one process don't meet. */
-export function createMetrics(events: ServiceEmitter): Metrics {
+/** What one receiver has. */
+export interface Backlog {
+  readonly receiver: string;
+  readonly waiting: number;
+  readonly parked: number;
+}
+
+/** Asked for at each reading: it is in the storage, not in this process. */
+type BacklogSource = () => Promise<readonly Backlog[]>;
+
+function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: BacklogSource): void {
+  const registers = [registry];
+  const attempts = new Counter({
+    name: "sign_in_delivery_attempts_total",
+    help: "Attempts to deliver a notification by receiver and result",
+    labelNames: ["receiver", "result"],
+    registers,
+  });
+  const parked = new Counter({
+    name: "sign_in_deliveries_parked_total",
+    help: "Notifications that were parked by receiver and reason",
+    labelNames: ["receiver", "reason"],
+    registers,
+  });
+  events.on("delivery.succeeded", ({ receiver }) => attempts.inc({ receiver, result: "success" }));
+  events.on("delivery.failed", ({ receiver }) => attempts.inc({ receiver, result: "failure" }));
+  events.on("delivery.parked", ({ receiver, reason }) => parked.inc({ receiver, reason }));
+  registry.registerMetric(
+    new Gauge({
+      name: "sign_in_deliveries",
+      help: "Notifications that wait or are parked now, by receiver",
+      labelNames: ["receiver", "state"],
+      registers: [],
+      async collect() {
+        const all = await backlog();
+        this.reset();
+        for (const { receiver, waiting, parked: given } of all) {
+          this.set({ receiver, state: "waiting" }, waiting);
+          this.set({ receiver, state: "parked" }, given);
+        }
+      },
+    }),
+  );
+}
+
+/**
+ * Each service has a registry of its own: two in one process don't meet.
+ * @param backlog what waits and is parked.
+ */
+export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): Metrics {
   const registry = new Registry();
+  countDeliveries(registry, events, backlog);
   collectDefaultMetrics({ register: registry });
   const counter = (name: string, help: string, labelNames: string[]): Counter =>
     new Counter({ name: `sign_in_${name}`, help, labelNames, registers: [registry] });

@@ -8,7 +8,9 @@ import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { CALLBACK_PATH } from "../interactions/account-gate.ts";
 import type { Interactions } from "../interactions/index.ts";
-import type { SessionsEnded } from "./domain/account-endings.ts";
+import type { Notifications } from "../notifier/notifications.ts";
+import { createNotifier, type Notifier } from "../notifier/notifier.ts";
+import type { AccountDeps } from "./domain/account-change.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
@@ -30,9 +32,11 @@ export interface SignInService {
   readonly accounts: Accounts;
   readonly clients: Clients;
   readonly directory: Directory;
+  /** What was sent, what waits, and what to do about it. */
+  readonly notifications: Notifications;
   /** The running sign-ins, for pages of your own. */
   readonly interactions: Interactions;
-  /** Sign-ins, failures, grants, revocations: for logs, audit and metrics. */
+  /** Sign-ins, failures, grants, revocations, deliveries: for logs, audit and metrics. */
   readonly events: ServiceEmitter;
   /** Each part with `ok`, latency in milliseconds and detail. */
   health(): Promise<Health>;
@@ -42,7 +46,7 @@ export interface SignInService {
   readonly provider: Provider;
   /** The configuration with every default filled in. */
   readonly configuration: Configuration;
-  /** Finishes the running requests (30 s at most) and lets go of the storage. Safe to call twice. */
+  /** Finishes the running requests and deliveries (30 s at most) and lets go of the storage. Safe to call twice. */
   close(): Promise<void>;
 }
 
@@ -81,6 +85,9 @@ export async function createSignInServiceOver(
   }
 }
 
+/** Milliseconds for the deliveries that are in flight when the service is closed. */
+const GRACE = 30_000;
+
 interface Parts {
   readonly configuration: Configuration;
   readonly storage: Storage;
@@ -97,13 +104,13 @@ type DomainCalls = {
 function createDomain(
   { configuration, storage, keys }: Parts,
   events: ServiceEmitter,
-  onEnded: (ended: SessionsEnded) => Promise<void>,
+  told: Required<Pick<AccountDeps, "onEnded" | "notify">>,
 ): DomainCalls {
   const { clock } = configuration;
   const { directory, artifacts } = storage;
   const { sealer } = keys;
   const passwords = createPasswords(configuration.passwords);
-  const accounts = createAccounts({ directory, artifacts, passwords, clock, events, sealer, onEnded });
+  const accounts = createAccounts({ directory, artifacts, passwords, clock, events, sealer, ...told });
   const clients = createClients({
     directory,
     artifacts,
@@ -121,11 +128,22 @@ async function build(parts: Parts): Promise<SignInService> {
   const events = createEvents(onDefect);
   // Accounts tell the HTTP side what ended; it is made after them.
   const late: { http?: ServiceHttp } = {};
-  const domain = createDomain(parts, events, async (ended) => late.http?.sessionsEnded(ended));
+  const notifier = createNotifier({
+    configuration,
+    storage,
+    sealer: keys.sealer,
+    events,
+    onFault: onDefect,
+  });
+  const domain = createDomain(parts, events, {
+    onEnded: async (ended) => late.http?.sessionsEnded(ended),
+    notify: () => notifier.wake(),
+  });
   await keepAccountClient(configuration, domain.clients);
   const http = createServiceHttp({ configuration, storage, keys, onDefect, events, ...domain });
   late.http = http;
-  return serviceObject(parts, domain, { events, http });
+  notifier.start();
+  return serviceObject(parts, domain, { events, http, notifier });
 }
 
 /** The account pages sign in through a client of their own, one for both deployments. */
@@ -144,14 +162,14 @@ async function keepAccountClient(
 function serviceObject(
   { configuration, storage, onDefect }: Parts,
   { accounts, clients, directory }: DomainCalls,
-  { events, http }: { events: ServiceEmitter; http: ServiceHttp },
+  { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
 ): SignInService {
   const sweeper = startSweeper(storage.artifacts, onDefect);
-  const metrics = createMetrics(events);
+  const metrics = createMetrics(events, () => storage.deliveries.counts());
   const gate = createRequestGate(http.routes);
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
-    await gate.close();
+    await Promise.all([gate.close(), notifier.stop(GRACE)]);
     await http.close();
     await sweeper.stop();
     await accounts.settled();
@@ -162,11 +180,12 @@ function serviceObject(
     accounts,
     clients,
     directory,
+    notifications: notifier.notifications,
     events,
     interactions: http.interactions,
     provider: http.provider,
     configuration,
-    health: () => storageHealth(storage, configuration.clock),
+    health: () => storageHealth(storage, configuration.clock, { notifications: () => notifier.health() }),
     metrics: () => metrics.text(),
     close: () => (closing ??= close()),
   };

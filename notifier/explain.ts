@@ -1,0 +1,74 @@
+/** A dry run of the plan: which receiver would be told what, and why. */
+import type { DeliveryStore } from "../adapters/deliveries.ts";
+import type { DirectoryStore } from "../adapters/directory.ts";
+import { type Clock, seconds } from "../lib/clock.ts";
+import { readPlannedDirectory } from "../lib/domain/account-plan.ts";
+import {
+  explainDeliveries,
+  type NotificationBody,
+  type NotificationType,
+  type PlanDecision,
+  type PlannedAccount,
+  type PlanReason,
+} from "./plan.ts";
+
+/** What might happen to an account. */
+export interface ExplainedAction {
+  readonly sub: string;
+  readonly type: NotificationType;
+  /** `UNASSINGED_FROM_SERVICE` only: the services that would be taken away; left out, all. */
+  readonly services?: readonly string[];
+}
+
+/** What one receiver would get, or why nothing. */
+export interface Explanation {
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  /** `told`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
+  readonly reason: PlanReason;
+  /** The keys of the services concerned, sorted. */
+  readonly services: readonly string[];
+  /** What would be sent, with the time of now. */
+  readonly body?: NotificationBody;
+  /** It would wait until the receiver is resumed. */
+  readonly paused: boolean;
+}
+
+export interface ExplainDeps {
+  readonly directory: Pick<DirectoryStore, "findAccount" | "findEntry">;
+  readonly deliveries: Pick<DeliveryStore, "receiver">;
+  readonly clock: Clock;
+}
+
+function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedAccount | undefined {
+  if (action.type === "DELETE_ACCOUNT") return undefined;
+  if (action.type === "PROFILE_CHANGED") return before;
+  const gone = new Set(action.services ?? Object.keys(before.services));
+  const kept = Object.entries(before.services).filter(([key]) => !gone.has(key));
+  return { ...before, services: Object.fromEntries(kept) };
+}
+
+/** @returns `undefined` when there is no such account. */
+export async function explain(
+  deps: ExplainDeps,
+  action: ExplainedAction,
+): Promise<Explanation[] | undefined> {
+  const before = await deps.directory.findAccount(action.sub);
+  if (before === undefined) return undefined;
+  const after = accountAfter(before, action);
+  const unassigned = Object.keys(before.services).length - Object.keys(after?.services ?? {}).length;
+  if (action.type === "UNASSINGED_FROM_SERVICE" && unassigned === 0) return [];
+  const directory = await readPlannedDirectory(deps.directory, [before]);
+  const planned = { type: action.type, at: seconds(deps.clock) };
+  return Promise.all(
+    explainDeliveries(planned, before, after, directory).map((decision) => explained(deps, decision)),
+  );
+}
+
+async function explained(
+  { deliveries }: ExplainDeps,
+  { receiver, reason, services, delivery }: PlanDecision,
+): Promise<Explanation> {
+  const { paused } = await deliveries.receiver(receiver);
+  return { receiver, reason, services, ...(delivery && { body: delivery.body }), paused };
+}

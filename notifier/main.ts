@@ -1,0 +1,71 @@
+/** The worker as a process of its own: it delivers what app processes on the same storage stored. */
+import { openStorage } from "../adapters/open.ts";
+import type { SignInServiceConfig } from "../config/input.ts";
+import { readConfiguration } from "../config/read.ts";
+import { ConfigurationError } from "../lib/errors.ts";
+import { createEvents, type ServiceEmitter } from "../lib/events.ts";
+import { type Health, storageHealth } from "../lib/health.ts";
+import { createLogger, describeDefect } from "../lib/logger.ts";
+import { createMetrics } from "../lib/metrics.ts";
+import { loadServiceKeys } from "../lib/service-keys.ts";
+import type { Notifications } from "./notifications.ts";
+import { createNotifier } from "./notifier.ts";
+
+/** A running worker; see `createNotificationWorker`. */
+export interface NotificationWorker {
+  readonly notifications: Notifications;
+  /** Deliveries and receivers: for logs and metrics. */
+  readonly events: ServiceEmitter;
+  /** Each part with `ok`, latency in milliseconds and detail. */
+  health(): Promise<Health>;
+  /** Prometheus text. */
+  metrics(): Promise<string>;
+  /** Finishes what is in flight (30 s at most) or hands it back, and lets go of the storage. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds for what is in flight when the worker is closed. */
+const GRACE = 30_000;
+
+/**
+ * Starts to deliver, whatever `notifications.worker` says. The configuration is the app's: the same storage and keys.
+ * @throws ConfigurationError with all problems at once; for a storage in memory, which no other process sees.
+ * @throws SignInError `keys` when the keys don't belong to the storage.
+ * @throws StorageUnavailable when the storage can't be opened.
+ */
+export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
+  const configuration = readConfiguration(config);
+  if (configuration.storage === "sqlite::memory:") {
+    throw new ConfigurationError([
+      "config.storage: a worker of its own needs a storage that other processes see, not one in memory",
+    ]);
+  }
+  const logger = configuration.logger ?? createLogger();
+  const onDefect = (error: unknown): void =>
+    logger.error({ defect: describeDefect(error) }, "unexpected error");
+  const storage = await openStorage(configuration);
+  try {
+    const { sealer } = await loadServiceKeys(configuration, storage.directory);
+    const events = createEvents(onDefect);
+    const settings = { ...configuration.notifications, worker: true };
+    const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };
+    const notifier = createNotifier({ ...parts, keepAlive: true, onFault: onDefect });
+    const metrics = createMetrics(events, () => storage.deliveries.counts());
+    notifier.start();
+    let closing: Promise<void> | undefined;
+    async function close(): Promise<void> {
+      await notifier.stop(GRACE);
+      await storage.close();
+    }
+    return {
+      notifications: notifier.notifications,
+      events,
+      health: () => storageHealth(storage, configuration.clock, { notifications: () => notifier.health() }),
+      metrics: () => metrics.text(),
+      close: () => (closing ??= close()),
+    };
+  } catch (error) {
+    await storage.close();
+    throw error;
+  }
+}

@@ -1,0 +1,61 @@
+/** What the calls about notifications accept. */
+import { z } from "zod";
+import type { DeliveryFilter, DeliveryState } from "../adapters/deliveries.ts";
+import { exactly, flag, integer } from "../lib/domain/arguments.ts";
+import type { ExplainedAction } from "./explain.ts";
+import { NOTIFICATION_TYPES } from "./plan.ts";
+
+/** Which deliveries, and how many of them. */
+export interface DeliveryPageInput extends DeliveryFilter {
+  /** Those after this delivery, by its id. */
+  readonly after?: string;
+  /** 1 to 500, default 100. */
+  readonly limit?: number;
+  /** Default `oldest`. */
+  readonly first?: "oldest" | "newest";
+}
+
+/** A name or id in a question: any string, for an unknown one is no error. */
+export const anyText: z.ZodType<string> = z.string({ error: "must be a string" });
+
+const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
+const FIRST = ["oldest", "newest"] as const;
+
+const filter = {
+  receiver: anyText.exactOptional(),
+  sub: anyText.exactOptional(),
+  type: anyText.exactOptional(),
+};
+
+/** Argument of `redriveAll`. */
+export const deliveryFilter: z.ZodType<Omit<DeliveryFilter, "state">> = exactly(filter);
+
+/** Argument of `list`. */
+export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
+  ...filter,
+  state: z.enum(STATES, { error: `must be one of ${STATES.join(", ")}` }).exactOptional(),
+  after: anyText.exactOptional(),
+  limit: integer(1, 500).exactOptional(),
+  first: z.enum(FIRST, { error: `must be one of ${FIRST.join(", ")}` }).exactOptional(),
+});
+
+/** Second argument of `redrive` and `redriveAll`. */
+export const flagOptions: z.ZodType<{ readonly force?: boolean }> = exactly({
+  force: flag().exactOptional(),
+});
+
+/** Second argument of `pause`. */
+export const pauseOptions: z.ZodType<{ readonly reason?: string }> = exactly({
+  reason: z
+    .string({ error: "must be a string" })
+    .min(1, { error: "must not be empty" })
+    .max(200, { error: "must have at most 200 characters" })
+    .exactOptional(),
+});
+
+/** Argument of `explain`. */
+export const explainedAction: z.ZodType<ExplainedAction> = exactly({
+  sub: anyText,
+  type: z.enum(NOTIFICATION_TYPES, { error: `must be one of ${NOTIFICATION_TYPES.join(", ")}` }),
+  services: z.array(anyText, { error: "must be a list of service keys" }).exactOptional(),
+});

@@ -1,0 +1,190 @@
+/** The public calls about notifications: what operators see and do. */
+import type {
+  DeliveryAttempt,
+  DeliveryFilter,
+  DeliveryStore,
+  RedriveResult,
+} from "../adapters/deliveries.ts";
+import type { DirectoryStore } from "../adapters/directory.ts";
+import type { Clock } from "../lib/clock.ts";
+import { checked } from "../lib/domain/arguments.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import type { Sealer } from "../lib/sealing.ts";
+import type { Attempt } from "./attempt.ts";
+import { afterResume } from "./breaker.ts";
+import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
+import { answerContext } from "./lane-run.ts";
+import {
+  anyText,
+  deliveryFilter,
+  deliveryPage,
+  explainedAction,
+  flagOptions,
+  pauseOptions,
+} from "./notifications-schema.ts";
+import type { DeliveryPageInput } from "./notifications-schema.ts";
+import type { NotificationType } from "./plan.ts";
+import { createReceiverWatch, type ReceiverWatchDeps, releaseAll } from "./receiver-watch.ts";
+import { type ReceiverReport, reportReceivers } from "./receiver-reports.ts";
+import { redriveMatching, SUPERSEDABLE } from "./redrive.ts";
+import { type ShownAttempt, type ShownDelivery, shownAttempt, shownDelivery } from "./shown-delivery.ts";
+import { sendTest, type TestResult } from "./test-notification.ts";
+
+/** A delivery about an account: whether and when its receiver took it. */
+export interface Acknowledgement {
+  /** Its `webhook-id`. */
+  readonly id: string;
+  readonly receiver: string;
+  readonly type: string;
+  /** Seconds since the epoch: when the action happened. */
+  readonly at: number;
+  readonly state: ShownDelivery["state"];
+  /** When the receiver answered with 2xx, in milliseconds since the epoch; `null` while it has not. */
+  readonly acknowledgedAt: number | null;
+}
+
+/** Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`. */
+export interface Notifications {
+  /** Everything, or what fits the filter, by pages of at most 500 (default 100), oldest first unless asked. */
+  list(filter?: DeliveryPageInput): Promise<ShownDelivery[]>;
+  /** A delivery by its `webhook-id`, with its attempts. */
+  find(id: string): Promise<(ShownDelivery & { readonly history: readonly ShownAttempt[] }) | undefined>;
+  /**
+   * Sends again, with all attempts before it: at once, as the head of its lane. `superseded` is a
+   * `PROFILE_CHANGED` from before what its lane has delivered since: only `force` sends it.
+   */
+  redrive(id: string, options?: { readonly force?: boolean }): Promise<RedriveResult>;
+  /** The same for everything that is parked and fits the filter, in order. @returns how many came to what. */
+  redriveAll(
+    filter?: Omit<DeliveryFilter, "state">,
+    options?: { readonly force?: boolean },
+  ): Promise<Readonly<Record<RedriveResult, number>>>;
+  /** Gives up a delivery that waits or is parked; `false` when there is none such. */
+  discard(id: string): Promise<boolean>;
+  /** Begins nothing more for this receiver; `false` when it was paused already. */
+  pause(receiver: string, options?: { readonly reason?: string }): Promise<boolean>;
+  /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
+  resume(receiver: string): Promise<boolean>;
+  /**
+   * Sends one notification about nobody, now and without a retry: a documented body with the nil UUID and the
+   * `user_id` 0. `undefined` when no such receiver is configured.
+   */
+  test(receiver: string): Promise<TestResult | undefined>;
+  /** Which receivers such an action would tell what, and why not: nothing is sent. `undefined` without the account. */
+  explain(action: ExplainedAction): Promise<Explanation[] | undefined>;
+  /** Who was told about an account, oldest first: as long as the records are kept. */
+  acknowledgements(sub: string): Promise<Acknowledgement[]>;
+  /** All receivers that are configured or for which something is kept, ordered by name. */
+  receivers(): Promise<ReceiverReport[]>;
+}
+
+export interface NotificationsDeps extends ReceiverWatchDeps {
+  readonly deliveries: DeliveryStore;
+  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount">;
+  readonly sealer: Sealer;
+  readonly events: ServiceEmitter;
+  readonly clock: Clock;
+  readonly attempt: Attempt;
+  /** Told when there may be more to send than before. */
+  readonly wake: () => void;
+}
+
+const PAGE = 500;
+const BY_HAND = "by_hand";
+
+/** The calls over one storage. They work whether or not a worker runs in this process. */
+export function createNotifications(deps: NotificationsDeps): Notifications {
+  const { deliveries } = deps;
+  return {
+    async list(filter = {}) {
+      const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
+      return (await deliveries.list({ ...page, limit })).map((each) => shownDelivery(each));
+    },
+    async find(id) {
+      const delivery = await deliveries.find(checked("id", anyText, id));
+      if (delivery === undefined) return undefined;
+      const history = await deliveries.attempts(id);
+      const shown = history.map((attempt) => shownAttempt(attempt, openAnswer(deps, id, attempt)));
+      return { ...shownDelivery(delivery), history: shown };
+    },
+    explain: (action) => explain(deps, checked("action", explainedAction, action)),
+    acknowledgements: (sub) => acknowledgements(deliveries, checked("sub", anyText, sub)),
+    receivers: () => reportReceivers(deps),
+    test: (receiver) => sendTest(deps, checked("receiver", anyText, receiver)),
+    ...redriving(deps),
+    ...holding(deps),
+  };
+}
+
+function passable(force: boolean | undefined): readonly NotificationType[] {
+  return force === true ? [] : SUPERSEDABLE;
+}
+
+function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "redriveAll" | "discard"> {
+  const { deliveries, events, wake } = deps;
+  return {
+    async redrive(id, options = {}) {
+      const { force } = checked("options", flagOptions, options);
+      const key = checked("id", anyText, id);
+      const results = await deliveries.redrive([key], { passable: passable(force) });
+      const result = results.get(key) ?? "unknown";
+      if (result === "redriven") events.emit("delivery.redriven", { id: key });
+      wake();
+      return result;
+    },
+    async redriveAll(filter = {}, options = {}) {
+      const { force } = checked("options", flagOptions, options);
+      const wanted = checked("filter", deliveryFilter, filter);
+      return redriveMatching(deps, wanted, passable(force));
+    },
+    async discard(id) {
+      const discarded = await deliveries.discard(checked("id", anyText, id), BY_HAND);
+      if (discarded) events.emit("delivery.discarded", { id });
+      wake();
+      return discarded;
+    },
+  };
+}
+
+function holding(deps: NotificationsDeps): Pick<Notifications, "pause" | "resume"> {
+  const { deliveries, events, clock, wake } = deps;
+  const watch = createReceiverWatch(deps);
+  return {
+    async pause(receiver, options = {}) {
+      const { reason = "by hand" } = checked("options", pauseOptions, options);
+      return watch.paused(checked("receiver", anyText, receiver), reason);
+    },
+    async resume(receiver) {
+      const name = checked("receiver", anyText, receiver);
+      const { before } = await deliveries.changeReceiver(name, () => afterResume(clock.now()));
+      await releaseAll(deliveries, name);
+      wake();
+      const stopped = before.paused || before.heldUntil !== null;
+      if (stopped) events.emit("receiver.resumed", { receiver: name });
+      return stopped;
+    },
+  };
+}
+
+function openAnswer({ sealer }: NotificationsDeps, id: string, { answer }: DeliveryAttempt): string | null {
+  if (answer === null) return null;
+  try {
+    return sealer.open(answerContext(id), answer);
+  } catch {
+    // Its key is gone: that must not hide the rest.
+    return null;
+  }
+}
+
+async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise<Acknowledgement[]> {
+  const all: Acknowledgement[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await deliveries.list({ sub, limit: PAGE, ...(after !== undefined && { after }) });
+    for (const { id, receiver, type, at, state, finishedAt } of page) {
+      const acknowledgedAt = state === "delivered" ? finishedAt : null;
+      all.push({ id, receiver, type, at, state, acknowledgedAt });
+    }
+    after = page.at(-1)?.id;
+    if (page.length < PAGE || after === undefined) return all;
+  }
+}

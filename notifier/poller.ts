@@ -1,0 +1,142 @@
+/**
+ * The embedded scheduler: looks at what is due, claims it and has it sent. It looks after a commit of its own process
+ * (`wake`), when a place is free again, when the next delivery is due, and every now and then for what other
+ * processes stored.
+ */
+import type { Claim, DeliveryStore } from "../adapters/deliveries.ts";
+import type { NotificationSettings } from "../config/configuration.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { LaneRunner } from "./lane-run.ts";
+import { shareOut } from "./shares.ts";
+
+export interface PollerDeps {
+  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue">;
+  readonly runner: Pick<LaneRunner, "run" | "terms">;
+  readonly clock: Clock;
+  readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
+  /** Whether waiting for the next look keeps the process alive. */
+  readonly keepAlive: boolean;
+  /** Told when a look at the storage fails; the next one tries again. */
+  readonly onFault: (error: unknown) => void;
+}
+
+export interface Poller {
+  /** Something may be due. */
+  wake(): void;
+  /** Looks once and begins what is due. @returns milliseconds until something else is, as far as is known. */
+  pass(): Promise<number>;
+  start(): void;
+  /** Begins nothing more. What runs goes on: that is the runner's. */
+  stop(): Promise<void>;
+  /** Whether the last look at the storage succeeded. */
+  readonly ok: boolean;
+}
+
+/** A span in which a timer is still exact. */
+const SHORTEST_SLEEP = 1;
+
+class EmbeddedPoller implements Poller {
+  ok = true;
+  readonly #deps: PollerDeps;
+  readonly #running = new Map<string, number>();
+  /** When each receiver was served last; only of those that have something waiting. */
+  #served = new Map<string, number>();
+  #passes = 0;
+  #total = 0;
+  #awake = false;
+  #stopped = false;
+  #interrupt: (() => void) | undefined;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(deps: PollerDeps) {
+    this.#deps = deps;
+  }
+
+  wake(): void {
+    this.#awake = true;
+    this.#interrupt?.();
+  }
+
+  start(): void {
+    this.#loop = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.wake();
+    await this.#loop;
+  }
+
+  async pass(): Promise<number> {
+    const { deliveries, clock, settings, runner } = this.#deps;
+    const due = await deliveries.dueReceivers();
+    const now = clock.now();
+    const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
+    this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
+    this.#passes += 1;
+    const { total, perReceiver } = settings.concurrency;
+    const asking = ready.map((receiver) => ({
+      receiver,
+      running: this.#running.get(receiver) ?? 0,
+      served: this.#served.get(receiver) ?? 0,
+    }));
+    await Promise.all(
+      [...shareOut(asking, total - this.#total, perReceiver)].map(async ([receiver, places]) => {
+        this.#served.set(receiver, this.#passes);
+        for (const claim of await deliveries.claimDue(receiver, places, runner.terms))
+          void this.#begin(claim);
+      }),
+    );
+    const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);
+    return Math.min(...later) - now;
+  }
+
+  async #begin(claim: Claim): Promise<void> {
+    const { receiver } = claim.delivery;
+    this.#count(receiver, 1);
+    await this.#deps.runner.run(claim);
+    this.#count(receiver, -1);
+    this.wake();
+  }
+
+  #count(receiver: string, change: 1 | -1): void {
+    const places = (this.#running.get(receiver) ?? 0) + change;
+    if (places === 0) this.#running.delete(receiver);
+    else this.#running.set(receiver, places);
+    this.#total += change;
+  }
+
+  async #run(): Promise<void> {
+    const interval = this.#deps.settings.poll * 1000;
+    while (!this.#stopped) {
+      this.#awake = false;
+      let sleep = interval;
+      try {
+        sleep = Math.min(interval, await this.pass());
+        this.ok = true;
+      } catch (error) {
+        this.ok = false;
+        this.#deps.onFault(error);
+        await this.#sleep(interval);
+        continue;
+      }
+      if (!this.#awake) await this.#sleep(Math.max(sleep, SHORTEST_SLEEP));
+    }
+  }
+
+  #sleep(milliseconds: number): Promise<void> {
+    if (this.#stopped) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      if (!this.#deps.keepAlive) timer.unref();
+      this.#interrupt = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+}
+
+export function createPoller(deps: PollerDeps): Poller {
+  return new EmbeddedPoller(deps);
+}
