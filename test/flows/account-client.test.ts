@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { atCallback, signIn } from "./account-visitor.ts";
+import { Browser } from "./browser.ts";
+import { send } from "./relying-party.ts";
+import { type RunningService, startService } from "./running-service.ts";
+
+let running: RunningService;
+
+beforeAll(async () => {
+  running = await startService();
+});
+afterAll(() => running.close());
+
+describe("the way back from the sign-in", () => {
+  it("leads nowhere with a state that is not this browser's, and shows no code", async () => {
+    const base = running.oauth2;
+    const { browser, location } = await atCallback(base);
+    const code = location.searchParams.get("code") ?? "";
+    const state = location.searchParams.get("state") ?? "";
+    const foreign = (await atCallback(base)).location.searchParams.get("state") ?? "";
+    for (const wrong of [
+      { code, state: foreign },
+      { code, state: "" },
+      { code, state: "/account" },
+      { code, state: "https://evil.example/" },
+      { code, state: `${state}A` },
+      { code },
+      { state },
+      { state, error: "access_denied" },
+    ]) {
+      const query = new URLSearchParams(Object.entries(wrong));
+      await browser.getOnly(`${base}/account/callback?${query}`);
+      expect([browser.status, browser.location?.href]).toEqual([303, `${base}/account/callback`]);
+    }
+    await new Browser().get(`${base}/account/callback?${new URLSearchParams({ code, state })}`);
+    const lost = await new Browser().get(location);
+    expect([lost.status, lost.url.href, lost.title]).toEqual([
+      400,
+      `${base}/account/callback`,
+      "Please start again",
+    ]);
+    await lost.click("Show the sign-in again");
+    expect(lost.title).toBe("Sign in to your account");
+    await browser.get(location);
+    expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);
+  });
+
+  it("takes no other address of the internal client than its own", async () => {
+    for (const redirect_uri of ["https://evil.example/", `${running.oauth2}/account`, "/account/callback"]) {
+      const query = new URLSearchParams({ client_id: "account", response_type: "code", redirect_uri });
+      const { status, headers } = await send(`${running.openid}/oauth2/authorize?${query}`);
+      expect([status, headers.get("location")]).toEqual([400, null]);
+    }
+  });
+});
+
+describe("the internal client", () => {
+  it("exchanges nothing, with whatever secret, and speaks at no other endpoint [D-DEPLOY-14]", async () => {
+    const { location } = await atCallback(running.openid);
+    const code = location.searchParams.get("code") ?? "";
+    const verifier = "v".repeat(43);
+    const redirect_uri = `${running.openid}/account/callback`;
+    for (const secret of ["", "x", "account", "kept-as-a-keyed-digest", "undefined", "null"]) {
+      const form = { grant_type: "authorization_code", code, redirect_uri, code_verifier: verifier };
+      for (const path of ["/oauth2/token", "/oauth2/introspect", "/oauth2/par", "/oauth2/revoke"]) {
+        const body = (more: Record<string, string>): string =>
+          new URLSearchParams({ ...form, token: "x", response_type: "code", ...more }).toString();
+        const type = { "content-type": "application/x-www-form-urlencoded" };
+        const basic = { authorization: `Basic ${Buffer.from(`account:${secret}`).toString("base64")}` };
+        for (const init of [
+          { body: body({}), headers: { ...type, ...basic } },
+          { body: body({ client_id: "account", client_secret: secret }), headers: type },
+          { body: body({ client_id: "account" }), headers: type },
+        ]) {
+          const answer = await send(running.openid + path, { method: "POST", ...init });
+          expect([path, answer.status, answer.body["error"]]).toEqual([path, 400, "invalid_client"]);
+        }
+      }
+    }
+  });
+
+  it("is not listed, not found and not to be changed, and nobody can register it", async () => {
+    const { clients } = running.service;
+    expect((await clients.list()).map(({ client_id }) => client_id)).toEqual(["news", "partner", "shop"]);
+    await expect(clients.find("account")).resolves.toBeUndefined();
+    await expect(
+      clients.register({
+        client_id: "account",
+        name: "Mine",
+        service: "1",
+        redirect_uris: ["https://evil.example/"],
+      }),
+    ).rejects.toMatchObject({ code: "already_exists" });
+    await expect(clients.rotateSecret("account")).rejects.toMatchObject({ code: "not_found" });
+    await expect(clients.update("account", { name: "Mine" })).rejects.toMatchObject({ code: "not_found" });
+    await expect(clients.remove("account")).resolves.toBe(false);
+    await expect(clients.disable("account")).resolves.toBe(false);
+  });
+
+  it("assigns nobody to anything", async () => {
+    const person = { username: "frank", password: "the password of frank" };
+    const { sub } = await running.service.accounts.create({ email: "frank@example.com", ...person });
+    const browser = await new Browser().get(`${running.openid}/account`);
+    await signIn(browser, person);
+    expect(browser.title).toBe("Your account");
+    await expect(running.service.accounts.find(sub)).resolves.toMatchObject({ services: {} });
+  });
+});

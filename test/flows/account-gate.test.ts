@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { openStorage } from "../../adapters/open.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { createSignInServiceOver } from "../../lib/service.ts";
+import { WatchedStorage } from "../faults/watched-storage.ts";
+import { signedIn, signIn } from "./account-visitor.ts";
+import { Browser } from "./browser.ts";
+import { relyingParty, send } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+
+let running: RunningService;
+
+beforeAll(async () => {
+  running = await startService({
+    host(application) {
+      application.use(async (ctx, next) => {
+        await next();
+        if (ctx.status === 404 && !ctx.body) ctx.body = "the host's own page";
+      });
+    },
+  });
+});
+afterAll(() => running.close());
+
+const session = (name: string): boolean => /_session_[0-9a-f]{8}$/.test(name);
+const signature = (name: string): boolean => /_session_[0-9a-f]{8}\.sig$/.test(name);
+
+/** The cookies of a browser with one of them changed. */
+function cookies(browser: Browser, change: (name: string, value: string) => string | undefined): string {
+  const all = browser.jar.all().map(({ name, value }) => change(name, value) ?? `${name}=${value}`);
+  return all.join("; ");
+}
+
+describe.each(KINDS)("the account page of %s", (kind) => {
+  it("sends who is not signed in to sign in, and back to where the way led [D-DEPLOY-14]", async () => {
+    const base = running[kind];
+    const browser = await new Browser().get(`${base}/account?tab=1`);
+    const [first, ...others] = browser.visits;
+    expect([first?.status, first?.headers.get("cache-control")]).toEqual([303, "no-store"]);
+    const asked = new URL(first?.headers.get("location") ?? "");
+    expect(asked.origin + asked.pathname).toBe(`${base}/oauth2/authorize`);
+    expect([...asked.searchParams.keys()]).toEqual([
+      "client_id",
+      "response_type",
+      "redirect_uri",
+      "state",
+      "code_challenge",
+      "code_challenge_method",
+    ]);
+    expect(asked.searchParams.get("redirect_uri")).toBe(`${base}/account/callback`);
+    expect(others.at(-1)?.url.pathname).toContain("/interaction/");
+    expect(browser.title).toBe("Sign in to your account");
+    await signIn(browser);
+    expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);
+    expect(browser.title).toBe("Your account");
+    expect(browser.html).toContain(ADA.email);
+    const callback = browser.visits.find(({ url }) => url.pathname.endsWith("/account/callback"));
+    expect(callback?.url.searchParams.get("code")).toMatch(/^[\w-]{43}$/);
+    expect([callback?.status, callback?.headers.get("location")]).toEqual([303, `${base}/account?tab=1`]);
+    expect(callback?.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(callback?.headers.get("cache-control")).toBe("no-store");
+  });
+
+  it("knows who signed in to a client, and asks nobody twice", async () => {
+    const news = relyingParty(running, kind, NEWS);
+    const browser = news.browser();
+    await news.code({}, BOB, browser);
+    await browser.get(`${running[kind]}/account`);
+    expect(browser.visits.map(({ status }) => status)).toEqual([200]);
+    expect(browser.html).toContain(BOB.email);
+    expect(browser.html).not.toContain("/account/deliveries");
+    expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
+  });
+
+  it("goes on with a browser that is signed in elsewhere without a form", async () => {
+    const browser = await signedIn(running[kind]);
+    const other = kind === "oauth2" ? "openid" : "oauth2";
+    await browser.get(`${running[other]}/account`);
+    expect([browser.status, browser.visits.length, browser.title]).toEqual([200, 1, "Your account"]);
+  });
+
+  it("takes no other method than GET, and leaves what it does not know to the host", async () => {
+    for (const [path, allow] of [
+      ["/account", "GET"],
+      ["/account/callback", "GET"],
+    ]) {
+      for (const method of ["HEAD", "POST", "PUT", "DELETE", "OPTIONS"]) {
+        const { status, headers } = await send(running[kind] + path, { method });
+        expect([method, path, status, headers.get("allow")]).toEqual([method, path, 405, allow]);
+      }
+    }
+    // Nobody is an operator here: there is no console.
+    for (const path of ["/account/", "/account/x", "/accounts", "/Account", "/account/deliveries"]) {
+      for (const method of ["GET", "POST"]) {
+        await expect(send(running[kind] + path, { method })).resolves.toMatchObject({
+          text: "the host's own page",
+        });
+      }
+    }
+  });
+
+  it("refuses what is malformed or repeated in its query", async () => {
+    for (const query of ["a=%", "a=%zz", "a=%C3", "a=%00", "a=1&a=2"]) {
+      for (const path of ["/account", "/account/callback"]) {
+        const { status, headers } = await send(`${running[kind]}${path}?${query}`);
+        expect([query, path, status, headers.get("location")]).toEqual([query, path, 400, null]);
+      }
+    }
+  });
+});
+
+describe("the session", () => {
+  it.each([
+    ["sessions are ended", (sub: string) => running.service.accounts.endSessions(sub)],
+    [
+      "the password changes",
+      (sub: string) => running.service.accounts.setPassword(sub, "a new password here"),
+    ],
+    ["the account is deleted", (sub: string) => running.service.accounts.delete(sub)],
+  ])("of somebody whose %s opens nothing any more", async (_what, end) => {
+    const person = { username: `eve-${Math.random()}`, password: "the password of eve" };
+    const { sub } = await running.service.accounts.create({
+      email: `${person.username}@example.com`,
+      ...person,
+    });
+    const browser = await new Browser().get(`${running.oauth2}/account`);
+    await signIn(browser, person);
+    expect(browser.title).toBe("Your account");
+    await end(sub);
+    await browser.get(`${running.oauth2}/account`);
+    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
+  });
+
+  it("of somebody who signed out opens nothing any more", async () => {
+    const browser = await signedIn(running.openid);
+    await browser.click("Sign out");
+    await browser.submit(browser.form("logout"), { logout: "yes" });
+    await browser.get(`${running.openid}/account`);
+    expect(browser.title).toBe("Sign in to your account");
+  });
+
+  it("does not count without its signature, with another one, or beside a second one", async () => {
+    const browser = await signedIn(running.oauth2);
+    const other = await signedIn(running.oauth2, BOB);
+    const theirs = other.jar.all().find(({ name }) => session(name));
+    const status = async (cookie: string): Promise<number> =>
+      (await send(`${running.oauth2}/account`, { headers: { cookie } })).status;
+    await expect(status(cookies(browser, () => undefined))).resolves.toBe(200);
+    for (const change of [
+      (name: string) => (signature(name) ? "x=1" : undefined),
+      (name: string) => (signature(name) ? `${name}=${"A".repeat(27)}` : undefined),
+      (name: string) => (session(name) ? `${name}=${theirs?.value}` : undefined),
+      (name: string, value: string) =>
+        session(name) ? `${name}=${value}; ${name}=${theirs?.value}` : undefined,
+      (name: string, value: string) =>
+        signature(name) ? `${name}=${value}; ${name}=${"A".repeat(27)}` : undefined,
+    ]) {
+      await expect(status(cookies(browser, change))).resolves.toBe(303);
+    }
+  });
+});
+
+it("is 503 while the storage is out of reach, without a redirect or a cookie, and works again after", async () => {
+  const watched: WatchedStorage[] = [];
+  const faulty = await startService({
+    start: (config) =>
+      createSignInServiceOver(config, async (configuration) => {
+        const one = new WatchedStorage(await openStorage(configuration));
+        watched.push(one);
+        return one.storage;
+      }),
+  });
+  const [storage] = watched;
+  if (storage === undefined) throw new Error("no storage was opened");
+  try {
+    const browser = await signedIn(faulty.oauth2);
+    for (const broken of ["artifacts.find", "directory.findAccount"]) {
+      storage.fail = ({ name }) => {
+        if (name === broken) throw new StorageUnavailable("out of reach");
+      };
+      await browser.getOnly(`${faulty.oauth2}/account`);
+      expect([broken, browser.status, browser.location]).toEqual([broken, 503, undefined]);
+      expect(browser.headers.getSetCookie()).toEqual([]);
+      expect(browser.headers.get("retry-after")).toBe("5");
+      expect(browser.title).toBe("Not available at the moment");
+    }
+    storage.fail = () => undefined;
+    await browser.getOnly(`${faulty.oauth2}/account`);
+    expect([browser.status, browser.title]).toEqual([200, "Your account"]);
+  } finally {
+    await faulty.close();
+  }
+});
+
+it("works under the strict profile, at one deployment alone, and behind a prefix that a proxy takes off", async () => {
+  const strict = await startService({
+    config: { profile: "strict", stripPrefix: "/login" },
+    deployments: (origin) => ({ openid: { url: `${origin}/login` } }),
+  });
+  try {
+    // The proxy's part: the browser asks with the prefix, the service sees the path without it.
+    const behind = new Browser({
+      send(url, init) {
+        const inner = new URL(url);
+        inner.pathname = inner.pathname.replace(/^\/login/, "");
+        return fetch(inner, init);
+      },
+    });
+    await signIn(await behind.get(`${strict.openid}/account`));
+    expect([behind.status, behind.url.href, behind.title]).toEqual([
+      200,
+      `${strict.openid}/account`,
+      "Your account",
+    ]);
+  } finally {
+    await strict.close();
+  }
+});

@@ -1,0 +1,169 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { createReturnPaths, isAccountPath } from "../../interactions/account-return.ts";
+import { encrypt } from "../../lib/sealing.ts";
+
+const COOKIE = "sis_return_0a1b2c3d";
+const ROOT = { url: "https://login.example", path: "", secure: true };
+const BELOW = { url: "https://login.example/openid", path: "/openid", secure: true };
+
+type Place = typeof ROOT;
+
+/** A request of one browser, and the cookies that the answer sets. */
+function request(deployment: Place = ROOT, cookie?: string) {
+  const set: string[] = [];
+  return {
+    set,
+    req: { headers: { cookie } },
+    state: { deployment },
+    append: (_field: string, value: string) => void set.push(value),
+  };
+}
+
+function paths(now: () => number = Date.now, key: Buffer = randomBytes(32)) {
+  return createReturnPaths({ key, cookie: COOKIE, clock: { now } });
+}
+
+/** Seals for a new browser: its state, and its cookie. */
+function sealed(returns: ReturnType<typeof paths>, path: string, deployment: Place = ROOT) {
+  const ctx = request(deployment);
+  const state = returns.seal(ctx, path);
+  return { state, cookie: ctx.set[0]?.split(";")[0] ?? "", header: ctx.set[0] ?? "" };
+}
+
+/** None of them is a page of the account, whatever they look like. */
+const ELSEWHERE = [
+  "",
+  "/",
+  "//evil",
+  "//evil/account",
+  "///evil",
+  "/\\evil/account",
+  "/account\\..\\evil",
+  "https://evil.example/account",
+  "https:/account",
+  "javascript:alert(1)//account",
+  "account",
+  "/accounts",
+  "/account-evil",
+  "/Account",
+  "/account/../oauth2/logout",
+  "/account/..//evil",
+  "/account/%2e%2e/oauth2/logout",
+  "/account/.",
+  "/account#x",
+  "/account\r\nLocation: https://evil.example",
+  "/account\nx",
+  "/account\tx",
+  "/account\0",
+  "/account x",
+  "/account/é",
+  '/account?"',
+  "/openid/account",
+  `/account?${"x".repeat(2_000)}`,
+  "@evil/account",
+  "/@evil/../account",
+];
+
+describe("a return path", () => {
+  it.each([
+    "/account",
+    "/account/deliveries",
+    "/account?a=b%20c&d=%0D%0A",
+    "/account/deliveries/msg_1?x=//y",
+  ])("%s is one", (path) => {
+    expect(isAccountPath(path, ROOT)).toBe(true);
+    const returns = paths();
+    const { state, cookie } = sealed(returns, path);
+    expect(returns.open(request(ROOT, `other=1; ${cookie}`), state)).toBe(path);
+    expect(isAccountPath(`/openid${path}`, BELOW)).toBe(true);
+    expect(isAccountPath(path, BELOW)).toBe(false);
+  });
+
+  it.each(ELSEWHERE)("%j is none, also when it was sealed with our key", (path) => {
+    expect(isAccountPath(path, ROOT)).toBe(false);
+    const key = randomBytes(32);
+    const browser = randomBytes(16).toString("base64url");
+    const text = JSON.stringify([path, Date.now() + 60_000]);
+    const state = encrypt(key, `account return ${browser}`, text);
+    const returns = paths(Date.now, key);
+    expect(returns.open(request(ROOT, `${COOKIE}=${browser}`), state)).toBeUndefined();
+    // What would seal it seals the account page instead.
+    const instead = sealed(returns, path);
+    expect(returns.open(request(ROOT, instead.cookie), instead.state)).toBe("/account");
+  });
+
+  it("leads a browser nowhere but to the account pages of the same origin, whatever it is", () => {
+    const piece = fc.constantFrom(
+      ..."/|//|\\|account|.|..|%2e|%2F|@|:|evil.example|https|?|#|&|=|\t|\r\n|é".split("|"),
+    );
+    const path = fc.array(piece, { maxLength: 8 }).map((parts) => `/account${parts.join("")}`);
+    fc.assert(
+      fc.property(fc.oneof(path, fc.string({ unit: "binary" })), (text) => {
+        if (!isAccountPath(text, ROOT)) return;
+        const { origin, pathname } = new URL(text, "https://login.example/somewhere");
+        expect(origin).toBe("https://login.example");
+        expect(`${pathname}/`).toMatch(/^\/account\//);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe("a sealed return path", () => {
+  it("comes with a cookie that only the account pages of this browser see, for ten minutes", () => {
+    expect(sealed(paths(), "/openid/account", BELOW).header).toMatch(
+      new RegExp(`^${COOKIE}=[\\w-]{22}; Path=/openid/account; Max-Age=600; HttpOnly; SameSite=Lax; Secure$`),
+    );
+    expect(sealed(paths(), "/account", { ...ROOT, secure: false }).header).toMatch(/SameSite=Lax$/);
+  });
+
+  it("does not show where it leads", () => {
+    const { state } = sealed(paths(), "/account/deliveries?sub=5f0c");
+    expect(Buffer.from(state, "base64url").toString("latin1")).not.toMatch(/account|sub|5f0c/);
+  });
+
+  it("is good for ten minutes", () => {
+    let now = 1_000_000;
+    const returns = paths(() => now);
+    const { state, cookie } = sealed(returns, "/account/deliveries");
+    now += 599_999;
+    expect(returns.open(request(ROOT, cookie), state)).toBe("/account/deliveries");
+    now += 1;
+    expect(returns.open(request(ROOT, cookie), state)).toBeUndefined();
+  });
+
+  it("opens in another tab of the same browser, and in no other browser", () => {
+    const returns = paths();
+    const one = sealed(returns, "/account/deliveries");
+    const tab = request(ROOT, one.cookie);
+    const second = returns.seal(tab, "/account");
+    expect(tab.set[0]?.split(";")[0]).toBe(one.cookie);
+    expect(returns.open(request(ROOT, one.cookie), one.state)).toBe("/account/deliveries");
+    expect(returns.open(request(ROOT, one.cookie), second)).toBe("/account");
+    const other = sealed(returns, "/account");
+    expect(returns.open(request(ROOT, other.cookie), one.state)).toBeUndefined();
+    expect(returns.open(request(ROOT), one.state)).toBeUndefined();
+    // Two at once: one of them was put there by somebody else.
+    expect(returns.open(request(ROOT, `${one.cookie}; ${other.cookie}`), one.state)).toBeUndefined();
+  });
+
+  it.each(["", "x", "AAAA", "%", "a.b.c", "\0", "é"])("that is %j is none", (state) => {
+    const returns = paths();
+    const { cookie } = sealed(returns, "/account");
+    expect(returns.open(request(ROOT, cookie), state)).toBeUndefined();
+  });
+
+  it("opens with no other key, on no other deployment, and with no bit changed", () => {
+    const returns = paths();
+    const { state, cookie } = sealed(returns, "/account");
+    expect(paths().open(request(ROOT, cookie), state)).toBeUndefined();
+    expect(returns.open(request(BELOW, cookie), state)).toBeUndefined();
+    for (const at of [0, 12, 27, 30]) {
+      const bytes = Buffer.from(state, "base64url");
+      bytes[at] = (bytes[at] ?? 0) ^ 1;
+      expect(returns.open(request(ROOT, cookie), bytes.toString("base64url"))).toBeUndefined();
+    }
+  });
+});
