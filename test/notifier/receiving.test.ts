@@ -1,0 +1,256 @@
+import { createServer, request as httpRequest, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import Koa from "koa";
+import { koaBody } from "koa-body";
+import {
+  notificationReceiver,
+  type NotificationReceiverOptions,
+  type ReceivedNotification,
+  rememberInMemory,
+} from "../../notifier/index.ts";
+import { signatureHeader } from "../../notifier/signature.ts";
+import { afterwards, BODY, deliverer, OLD_SECRET, options, SECRET, target } from "./attempts.ts";
+
+const CREDENTIALS = { client_id: "news", client_secret: "a secret" };
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+/** A receiver that remembers what it was told; the errors of its application beside it. */
+async function receiver(settings: Partial<NotificationReceiverOptions> = {}, before?: Koa.Middleware) {
+  const told: ReceivedNotification[] = [];
+  const errors: unknown[] = [];
+  const app = new Koa();
+  app.on("error", (error: unknown) => errors.push(error));
+  if (before !== undefined) app.use(before);
+  app.use(
+    notificationReceiver({
+      credentials: CREDENTIALS,
+      secrets: [SECRET],
+      onNotification: (notification) => void told.push(notification),
+      ...settings,
+    }),
+  );
+  const handle = app.callback();
+  const server = createServer((request, response) => void handle(request, response));
+  servers.push(server);
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/notify`, told, errors };
+}
+
+const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
+
+/** The headers of a notification that is right in everything. */
+function headersOf(
+  body: string,
+  id = "msg_1",
+  timestamp = Math.floor(Date.now() / 1000),
+): Record<string, string> {
+  return {
+    authorization: basic("news:a secret"),
+    "content-type": "application/json",
+    "webhook-id": id,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": signatureHeader([SECRET], { id, timestamp, body }),
+  };
+}
+
+async function post(
+  url: string,
+  headers: Record<string, string> = {},
+  body = BODY,
+): Promise<[number, unknown]> {
+  const response = await fetch(url, { method: "POST", headers: { ...headersOf(body), ...headers }, body });
+  return [response.status, await response.json()];
+}
+
+const away = (): never => {
+  throw new Error("away");
+};
+
+/** A body parser that keeps the text. */
+const keeping: Koa.Middleware = async (ctx, next) => {
+  let text = "";
+  for await (const chunk of ctx.req.setEncoding("utf8") as AsyncIterable<string>) text += chunk;
+  Object.assign(ctx.request, { rawBody: text });
+  await next();
+};
+
+describe("notificationReceiver", () => {
+  it("takes what the service sends, and answers 200 to repeats without handling them again [NOTIFY-4, NOTIFY-6, EVENT-8]", async () => {
+    const { url, told } = await receiver();
+    const { attempt } = deliverer();
+    for (const id of ["one", "one", "two", "one"]) {
+      expect(await attempt(target(url), BODY, options(id))).toMatchObject({ status: 200, answer: "{}" });
+    }
+    expect(told.map(({ id }) => id)).toEqual(["one", "two"]);
+    expect(told[0]).toEqual({ id: "one", ...(JSON.parse(BODY) as object) });
+  });
+
+  it("refuses other credentials, wherever they differ [NOTIFY-5]", async () => {
+    const { url, told } = await receiver();
+    const wrong = ["news:", ":a secret", "news:a secreT", "news:a secret ", "news", "", "shop:a secret", ":"];
+    for (const authorization of [
+      ...wrong.map(basic),
+      "Bearer x",
+      "Basic",
+      "Basic %%%",
+      basic("news:a secret") + "!",
+    ]) {
+      expect(await post(url, { authorization })).toEqual([401, { error: expect.any(String) }]);
+    }
+    const response = await fetch(url, { method: "POST", body: BODY });
+    expect([response.status, response.headers.get("www-authenticate")]).toEqual([
+      401,
+      'Basic realm="notifications", charset="UTF-8"',
+    ]);
+    expect(told).toEqual([]);
+  });
+
+  it("takes either of two credentials and secrets while they are being replaced [NOTIFY-5]", async () => {
+    const next = { client_id: "news", client_secret: "zażółć:gęślą" };
+    const { url, told } = await receiver({ credentials: [CREDENTIALS, next], secrets: [OLD_SECRET, SECRET] });
+    expect(await post(url, { "webhook-id": "msg_1" })).toEqual([200, {}]);
+    const { attempt } = deliverer();
+    expect(await attempt(target(url, next), BODY, options("msg_2"))).toMatchObject({ status: 200 });
+    expect(told).toHaveLength(2);
+  });
+
+  it("refuses a wrong signature and an old one with 401, and what is malformed with 400", async () => {
+    const { url, told } = await receiver();
+    expect(await post(url, { "webhook-signature": "v1,abc" })).toMatchObject([401, {}]);
+    expect(await post(url, headersOf(BODY, "msg_1", Math.floor(Date.now() / 1000) - 400))).toMatchObject([
+      401,
+      {},
+    ]);
+    expect(await post(url, {}, "{}")).toMatchObject([
+      400,
+      { error: expect.stringContaining("notification_type") },
+    ]);
+    expect(await post(url, { "webhook-id": "" })).toMatchObject([400, {}]);
+    expect(told).toEqual([]);
+  });
+
+  it("checks no signature without a secret, and all else", async () => {
+    const { url, told } = await receiver({ secrets: [] });
+    expect(await post(url, { "webhook-signature": "", "webhook-timestamp": "" })).toEqual([200, {}]);
+    expect(await post(url, { authorization: basic("news:") })).toMatchObject([401, {}]);
+    expect(await post(url, {}, "{}")).toMatchObject([400, {}]);
+    expect(told).toHaveLength(1);
+  });
+
+  it("reads at most 64 KiB, said or not", async () => {
+    const { url, told } = await receiver();
+    expect(await post(url, {}, `${BODY}${" ".repeat(65_536)}`)).toMatchObject([
+      400,
+      { error: expect.any(String) },
+    ]);
+    const status = await new Promise((resolve, reject) => {
+      const request = httpRequest(url, {
+        method: "POST",
+        headers: { ...headersOf(BODY), "transfer-encoding": "chunked" },
+      });
+      request.on("response", (response) => resolve(response.resume().statusCode));
+      request.on("error", reject);
+      // Goes on for ever unless it is stopped.
+      const more = (): void => {
+        while (!request.destroyed && request.write(" ".repeat(8_192)));
+      };
+      request.on("drain", more);
+      afterwards(() => request.destroy());
+      more();
+    });
+    expect(status).toBe(400);
+    expect(told).toEqual([]);
+  });
+
+  it("answers 503 when it fails, and handles it when it comes again", async () => {
+    const handled: string[] = [];
+    let broken = true;
+    const { url, errors } = await receiver({
+      async onNotification({ id }) {
+        if (broken) throw new Error("the database is away");
+        handled.push(id);
+      },
+    });
+    expect(await post(url)).toMatchObject([503, {}]);
+    broken = false;
+    expect(await post(url)).toEqual([200, {}]);
+    expect(await post(url)).toEqual([200, {}]);
+    expect([handled, errors.length]).toEqual([["msg_1"], 1]);
+  });
+
+  it("answers 503 when it can't remember, and when it can't look up", async () => {
+    const seen = rememberInMemory();
+    for (const part of ["has", "add"] as const) {
+      const { url } = await receiver({ seen: { ...seen, [part]: away } });
+      expect(await post(url)).toMatchObject([503, {}]);
+    }
+  });
+
+  it("handles once what comes again while it is being handled, and all get its answer", async () => {
+    let finish: (() => void) | undefined;
+    let fail: (() => void) | undefined;
+    let calls = 0;
+    // The time of each request is asked for when its body is there, right before it is handled.
+    const arrived: unknown[] = [];
+    const { url } = await receiver({
+      now: () => {
+        arrived.push("one");
+        return Date.now();
+      },
+      onNotification: () => {
+        calls += 1;
+        return new Promise<void>((resolve, reject) => {
+          finish = resolve;
+          fail = () => reject(new Error("no"));
+        });
+      },
+    });
+    const all = async (end: () => void): Promise<unknown[]> => {
+      const answers = [post(url), post(url), post(url)];
+      while (arrived.length < 3) await new Promise((resolve) => void setImmediate(resolve));
+      arrived.length = 0;
+      end();
+      return (await Promise.all(answers)).map(([status]) => status);
+    };
+    expect(await all(() => fail?.())).toEqual([503, 503, 503]);
+    expect(await all(() => finish?.())).toEqual([200, 200, 200]);
+    expect(calls).toBe(2);
+  });
+
+  it("answers its own path and POST only", async () => {
+    const { url } = await receiver({ path: "/notify" }, async (ctx, next) => {
+      await next();
+      if (ctx.status === 404) ctx.body = { mine: true };
+    });
+    const get = await fetch(url);
+    expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
+    expect((await post(`${url}/`))[1]).toEqual({ mine: true });
+    expect(await post(url)).toEqual([200, {}]);
+  });
+
+  it("reads after a body parser what that has kept, and says so when it has kept nothing", async () => {
+    const kept = await receiver({}, keeping);
+    expect(await post(kept.url)).toEqual([200, {}]);
+    const parsed = await receiver({}, koaBody());
+    const response = await fetch(parsed.url, { method: "POST", headers: headersOf(BODY), body: BODY });
+    expect(response.status).toBe(500);
+    expect(String(parsed.errors[0])).toContain("must come before a body parser");
+  });
+
+  it.each([
+    [{ credentials: [] }, "credentials"],
+    [{ credentials: { client_id: "a", client_secret: "" } }, "credentials"],
+    [{ credentials: { client_id: "", client_secret: "a" } }, "credentials"],
+    [{ secrets: ["secret"] }, "secrets"],
+  ])("refuses the options %j", (settings, name) => {
+    const complete = { credentials: CREDENTIALS, onNotification: () => undefined, ...settings };
+    expect(() => notificationReceiver(complete)).toThrow(new RegExp(`^${name}: `));
+  });
+});
