@@ -1,0 +1,120 @@
+/** The example receiver, and the one in the documentation, as a person starts them. */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "@jest/globals";
+import { BODY, deliverer, options, SECRET, target } from "../notifier/attempts.ts";
+import { blocks, ROOT } from "./documents.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+/** Under the root, so that packages are found; `.gitignore` names it. */
+const FOLDER = ".cache/receiving";
+const EXPECTED = { client_id: "receiver", client_secret: "receiver-secret" };
+
+afterAll(() => rmSync(join(ROOT, FOLDER), { recursive: true, force: true }));
+
+async function received(
+  args: readonly string[],
+  test: (url: string, running: Running) => Promise<void>,
+): Promise<void> {
+  const running = start("examples/receiver/main.ts", { args: ["--port", "0", ...args] });
+  try {
+    const [, url = ""] = await running.until(/receiving notifications at (\S+)/);
+    await test(url, running);
+    expect(await running.stop()).toBe(0);
+  } finally {
+    await running.stop("SIGKILL");
+  }
+}
+
+describe("the example receiver", () => {
+  it("prints what arrives, once, and refuses what it does not expect [NOTIFY-1, NOTIFY-5]", async () => {
+    await received(["--signing-secret", SECRET], async (url, running) => {
+      const { attempt } = deliverer();
+      for (const id of ["one", "one"]) {
+        expect(await attempt(target(`${url}any`, EXPECTED), BODY, options(id))).toMatchObject({
+          status: 200,
+        });
+      }
+      expect(await attempt(target(url), BODY, options("two"))).toMatchObject({ status: 401 });
+      await running.until(/401 .*credentials/);
+      expect(running.said().match(/PROFILE_CHANGED one \{.*łucja@example\.com/g)).toHaveLength(1);
+      expect(running.said()).not.toContain("PROFILE_CHANGED two");
+    });
+  });
+
+  it("fails as often as it is told to, and then takes it", async () => {
+    await received(["--fail", "2", "--status", "500"], async (url) => {
+      const { attempt } = deliverer();
+      const statuses: unknown[] = [];
+      for (let i = 0; i < 3; i += 1) {
+        statuses.push(await attempt(target(url, EXPECTED), BODY, options("one")));
+      }
+      expect(statuses).toMatchObject([{ status: 500 }, { status: 500 }, { status: 200 }]);
+    });
+  });
+
+  it("closes connections, and is slow, each time without --fail", async () => {
+    await received(["--close"], async (url) => {
+      const { attempt } = deliverer();
+      for (let i = 0; i < 2; i += 1) {
+        expect(await attempt(target(url, EXPECTED), BODY, options())).toMatchObject({ code: "ECONNRESET" });
+      }
+    });
+    await received(["--slow", "20"], async (url, running) => {
+      const { attempt } = deliverer({ timeouts: { connect: 5, total: 0.2 } });
+      expect(await attempt(target(url, EXPECTED), BODY, options())).toMatchObject({ code: "timeout_total" });
+      await running.until(/request 1, msg_1: waiting 20 s/);
+    });
+  });
+
+  it("explains itself, and what is wrong with its arguments", async () => {
+    const help = start("examples/receiver/main.ts", { args: ["--help"] });
+    expect(await help.ended).toBe(0);
+    for (const option of ["--fail", "--status", "--slow", "--close", "--port"]) {
+      expect(help.said()).toContain(option);
+    }
+    for (const args of [
+      ["--fail", "x"],
+      ["--status", "99"],
+      ["--slow", "-1"],
+      ["--port", "65536"],
+      ["--what"],
+      ["x"],
+    ]) {
+      const wrong = start("examples/receiver/main.ts", { args });
+      expect([args, await wrong.ended]).toEqual([args, 2]);
+      expect(wrong.said()).toContain("See --help.");
+    }
+  });
+});
+
+describe("the receiver in docs/receiving-notifications.md", () => {
+  it("starts, and takes what this service sends", async () => {
+    const block = blocks().find(({ name, info }) => /receiving/.test(name) && info === "ts runnable");
+    const port = await freePorts();
+    const [, secret = ""] = /"(whsec_[^"]*)"/.exec(block!.code) ?? [];
+    const code = block!.code
+      .replace('"sign-in-service/notifier"', '"../../notifier/index.ts"')
+      .replaceAll("3000", String(port));
+    mkdirSync(join(ROOT, FOLDER), { recursive: true });
+    writeFileSync(join(ROOT, FOLDER, "receiver.ts"), code);
+    const running = start(`${FOLDER}/receiver.ts`);
+    try {
+      await running.until(/ready/);
+      const shop = {
+        client_id: "shop",
+        client_secret: "the secret prepared for the shop",
+        signing_secrets: [secret],
+      };
+      const there = target(`http://127.0.0.1:${port}/notify`, shop);
+      const { attempt } = deliverer();
+      expect(await attempt(there, BODY, options("one"))).toMatchObject({ status: 200 });
+      await running.until(/told of PROFILE_CHANGED b5c6ab5e\S* one/);
+      expect(await attempt({ ...there, client_secret: "another" }, BODY, options("two"))).toMatchObject({
+        status: 401,
+      });
+    } finally {
+      await running.stop();
+    }
+  });
+});
