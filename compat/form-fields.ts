@@ -60,12 +60,14 @@ const MOST_FIELDS = 100;
 const malformed = (): EndpointError => new EndpointError(400, "invalid_request", "the request is malformed");
 
 /** One name or value: percent escapes must be whole, the bytes UTF-8, and NUL is no text. */
-function decode(text: string, decoder: TextDecoder): string {
+function decode(text: string): string {
   // Raw non-ASCII text comes from a body that was decoded already; U+FFFD there stands for invalid bytes.
   if (text.includes("\0") || text.includes("\uFFFD")) throw malformed();
   const spaced = text.includes("+") ? text.replaceAll("+", " ") : text;
   if (!spaced.includes("%")) return spaced;
   if (/%(?![0-9A-Fa-f]{2})/.test(spaced)) throw malformed();
+  // Made only where it is needed: a query without escapes is read in less time than it takes.
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   const bytes = spaced.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => {
     try {
       return decoder.decode(Buffer.from(run.replaceAll("%", ""), "hex"));
@@ -85,13 +87,12 @@ export function parseFields(text: string): Fields {
   if (text === "") return new Fields();
   const pairs = text.split("&", MOST_FIELDS + 1).filter((pair) => pair !== "");
   if (pairs.length > MOST_FIELDS) throw malformed();
-  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   return new Fields(
     pairs.map((pair) => {
       const equals = pair.indexOf("=");
       const name = equals === -1 ? pair : pair.slice(0, equals);
       const value = equals === -1 ? "" : pair.slice(equals + 1);
-      return [decode(name, decoder), decode(value, decoder)] as const;
+      return [decode(name), decode(value)] as const;
     }),
   );
 }

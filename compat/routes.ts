@@ -96,8 +96,10 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
   const routes = buildRoutes(dependencies);
   const withinTime = createWithinTime();
 
-  function locate(ctx: Context): (Place & { readonly route: Route }) | undefined {
-    const startedAt = clock.now();
+  /** The route and the path below its base URL. */
+  function find(
+    ctx: Context,
+  ): { readonly route: Route; readonly path: string; readonly uid: string | undefined } | undefined {
     const url = ctx.originalUrl;
     const question = url.indexOf("?");
     const path = stripPrefix + (question === -1 ? url : url.slice(0, question));
@@ -108,32 +110,40 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
     const route =
       others.length === 0 ? first : found.candidates.find(({ deployment }) => deployment.host === host);
     if (route === undefined) return undefined;
-    const { deployment, endpoint } = route;
-    const below = path.slice(deployment.path.length);
-    return {
-      route,
-      deployment,
-      endpoint,
-      path: below,
-      uid: found.uid,
-      startedAt,
-      deadline: startedAt + DEADLINE,
-    };
+    return { route, path: path.slice(route.deployment.path.length), uid: found.uid };
   }
 
   return {
-    locate,
+    locate(ctx) {
+      const startedAt = clock.now();
+      const found = find(ctx);
+      if (found === undefined) return undefined;
+      const { deployment, endpoint } = found.route;
+      const { path, uid } = found;
+      return { deployment, endpoint, path, uid, startedAt, deadline: startedAt + DEADLINE };
+    },
     async middleware(ctx, next) {
-      const place = locate(ctx);
-      if (place === undefined) {
+      const startedAt = clock.now();
+      const found = find(ctx);
+      if (found === undefined) {
         await next();
         return;
       }
       dependencies.arrived();
-      const { route, ...rest } = place;
-      const underWaySince = connections.underWaySince(ctx.req, place.startedAt);
-      const address = callerAddress(ctx.req, proxy);
-      await serve({ ...rest, ctx, underWaySince, address, outcome: [] }, route, { dependencies, withinTime });
+      const { route, path, uid } = found;
+      const exchange: Exchange = {
+        ctx,
+        deployment: route.deployment,
+        endpoint: route.endpoint,
+        path,
+        uid,
+        startedAt,
+        underWaySince: connections.underWaySince(ctx.req, startedAt),
+        deadline: startedAt + DEADLINE,
+        address: callerAddress(ctx.req, proxy),
+        outcome: [],
+      };
+      await serve(exchange, route, { dependencies, withinTime });
     },
   };
 }
