@@ -2,6 +2,7 @@
 import { hash } from "node:crypto";
 import type { Configuration as ProviderConfiguration } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
+import { createCookieSignatures } from "./cookie-signatures.ts";
 
 /** What a cookie's name starts with, so that two services on one host don't meet. */
 export function cookieName(configuration: Configuration, purpose: string): string {
@@ -37,7 +38,7 @@ export function cookieSettings(
     ...(domain === undefined ? {} : { domain }),
   };
   return {
-    keys: [...keys],
+    keys: createCookieSignatures(keys),
     names: {
       session: sessionCookieName(configuration),
       interaction: cookieName(configuration, "interaction"),
