@@ -1,0 +1,196 @@
+import { describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { type ReceiverState, untouchedReceiver } from "../../adapters/deliveries.ts";
+import { defaults } from "../../config/defaults.ts";
+import type { AttemptResult } from "../../notifier/attempt.ts";
+import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/breaker.ts";
+import { nextDelay } from "../../notifier/retry-schedule.ts";
+import { shareOut } from "../../notifier/shares.ts";
+import { verdictOf } from "../../notifier/verdict.ts";
+
+const { retryDelays, breaker } = defaults.notifications;
+const middle = (): number => 0.5;
+
+const at = (random: number): number | undefined =>
+  nextDelay([100], { failures: 1, retryAfter: undefined }, () => random);
+
+/** A receiver after so many failures. */
+const failing = (times: number, from: ReceiverState = untouchedReceiver, now = 0, probe = false) => {
+  let state = from;
+  for (let time = 0; time < times; time += 1) state = afterFailure(state, breaker, { now, probe });
+  return state;
+};
+
+const answered = (status: number, more: object = {}) => ({ kind: "answered", status, answer: "", ...more });
+
+describe("the retry schedule", () => {
+  it("is 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h: ten attempts over 75.6 hours", () => {
+    const delays = Array.from({ length: 10 }, (_, index) =>
+      nextDelay(retryDelays, { failures: index + 1, retryAfter: undefined }, middle),
+    );
+    const [second, minute, hour] = [1000, 60_000, 3_600_000];
+    expect(delays).toEqual([
+      5 * second,
+      5 * minute,
+      30 * minute,
+      2 * hour,
+      5 * hour,
+      10 * hour,
+      14 * hour,
+      20 * hour,
+      24 * hour,
+      undefined,
+    ]);
+    const sum = delays.reduce<number>((all, delay) => all + (delay ?? 0), 0);
+    expect((sum / hour).toFixed(1)).toBe("75.6");
+  });
+
+  it("moves each delay by up to 20 %, either way", () => {
+    expect([at(0), at(0.25), at(1)]).toEqual([80_000, 90_000, 120_000]);
+  });
+
+  it("takes Retry-After from the planned delay to the larger of twice the delay and one hour", () => {
+    const cases: [delay: number, retryAfter: number, expected: number][] = [
+      [5, 0, 5],
+      [5, 4, 5],
+      [5, 60, 60],
+      [5, 3600, 3600],
+      [5, 3601, 3600],
+      [5, 1e9, 3600],
+      [7200, 60, 7200],
+      [7200, 14_400, 14_400],
+      [7200, 14_401, 14_400],
+    ];
+    for (const [delay, retryAfter, expected] of cases) {
+      expect(nextDelay([delay], { failures: 1, retryAfter }, middle)).toBe(expected * 1000);
+    }
+  });
+
+  it("is never sooner than planned and never later than allowed, whatever a receiver asks for", () => {
+    const numbers = fc.double({ min: 0, max: 1e7, noNaN: true });
+    const asked = fc.option(numbers, { nil: undefined });
+    const random = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(numbers, asked, random, (delay, retryAfter, number) => {
+        const planned = delay * (0.8 + 0.4 * number);
+        const next = (nextDelay([delay], { failures: 1, retryAfter }, () => number) ?? Number.NaN) / 1000;
+        expect(next).toBeGreaterThanOrEqual(planned * 0.999_999);
+        expect(next).toBeLessThanOrEqual(Math.max(2 * delay, 3600, planned) * 1.000_001);
+      }),
+    );
+  });
+});
+
+describe("a receiver that fails", () => {
+  it("is held back after 5 failures in a row, for 30 s and rising to 5 min", () => {
+    expect(failing(4)).toEqual({ ...untouchedReceiver, failures: 4 });
+    let state = failing(5, untouchedReceiver, 1000);
+    expect(state).toMatchObject({ failures: 5, heldUntil: 31_000 });
+    const holds: number[] = [];
+    for (let probe = 1; probe <= 6; probe += 1) {
+      const now = state.heldUntil ?? 0;
+      state = failing(1, state, now, true);
+      holds.push(((state.heldUntil ?? 0) - now) / 1000);
+    }
+    expect(holds).toEqual([60, 120, 240, 300, 300, 300]);
+  });
+
+  it("is not held longer for what was in flight when the hold began", () => {
+    const held = failing(5);
+    expect(failing(20, held, 29_000)).toEqual({ ...held, failures: 25 });
+  });
+
+  it("counts from the beginning after a success, and one success makes everything due that had failed", () => {
+    expect(afterSuccess(untouchedReceiver, 5)).toBeUndefined();
+    expect(afterSuccess(failing(4), 5)).toEqual(untouchedReceiver);
+    expect(afterSuccess(failing(5), 5)).toEqual({ ...untouchedReceiver, releaseUntil: 5 });
+    expect(afterSuccess({ ...failing(1), releaseUntil: 3 }, 5)).toMatchObject({ releaseUntil: 3 });
+  });
+
+  it("stays paused whatever attempts that were in flight come to, until it is resumed", () => {
+    const paused = afterPause(failing(5), "410") as ReceiverState;
+    expect(paused).toMatchObject({ paused: true, reason: "410", failures: 5 });
+    expect(afterPause(paused, "again")).toBeUndefined();
+    expect(failing(1, paused)).toMatchObject({ paused: true, reason: "410" });
+    expect(afterSuccess(paused, 5)).toMatchObject({ paused: true, reason: "410" });
+    expect(afterResume(7)).toEqual({ ...untouchedReceiver, releaseUntil: 7 });
+  });
+});
+
+describe("the result of an attempt", () => {
+  const timing = { startedAt: 0, duration: 1 };
+  const schedule = { delays: [5, 300], random: middle, signal: new AbortController().signal };
+  const verdict = (result: object, failures = 0, signal = schedule.signal) =>
+    verdictOf({ ...timing, ...result } as AttemptResult, { failures }, { ...schedule, signal });
+
+  it("is a success for any 2xx, and a failure for everything else but 410", () => {
+    for (let status = 100; status < 600; status += 1) {
+      const { outcome, receiver } = verdict(answered(status));
+      const expected = status >= 200 && status < 300 ? "delivered" : status === 410 ? "kept" : "retry";
+      expect([status, outcome.kind]).toEqual([status, expected]);
+      const said = { delivered: "well", retry: "failing", kept: { paused: "it answered 410 Gone" } };
+      expect(receiver).toEqual(said[expected]);
+    }
+  });
+
+  it("of which there was no answer is a failure; after the last one the delivery is parked", () => {
+    const failed = { kind: "failed", code: "ECONNREFUSED" };
+    expect(verdict(failed, 0).outcome).toEqual({ kind: "retry", after: 5000 });
+    expect(verdict(failed, 1).outcome).toEqual({ kind: "retry", after: 300_000 });
+    expect(verdict(failed, 2).outcome).toEqual({ kind: "parked", reason: "attempts_used_up" });
+    expect(verdict(answered(503, { retryAfter: 60 })).outcome).toEqual({ kind: "retry", after: 60_000 });
+  });
+
+  it("that was refused pauses the receiver and keeps the delivery", () => {
+    expect(verdict({ kind: "refused", reason: "10.0.0.1 is private" }, 9)).toEqual({
+      outcome: { kind: "kept" },
+      kept: true,
+      receiver: { paused: "10.0.0.1 is private" },
+    });
+  });
+
+  it("that we broke off ourselves is none", () => {
+    const signal = AbortSignal.abort();
+    const none = { outcome: { kind: "kept" }, kept: false, receiver: "nothing" };
+    expect(verdict({ kind: "failed", code: "aborted" }, 9, signal)).toEqual(none);
+    expect(verdict({ kind: "failed", code: "ECONNRESET" }, 0, signal).outcome.kind).toBe("retry");
+    expect(verdict({ kind: "failed", code: "aborted" }, 0).outcome.kind).toBe("retry");
+    expect(verdict(answered(200), 0, signal).outcome.kind).toBe("delivered");
+  });
+});
+
+describe("free places", () => {
+  const asker = fc.record({ running: fc.nat(12), served: fc.nat(5) });
+  const askers = fc
+    .array(asker, { maxLength: 12 })
+    .map((all) => all.map((each, index) => Object.assign(each, { receiver: `r${index}` })));
+
+  it("are all given, to nobody more than its share, and to nobody before one that has less", () => {
+    fc.assert(
+      fc.property(askers, fc.nat(60), fc.integer({ min: 1, max: 10 }), (all, free, most) => {
+        const shares = shareOut(all, free, most);
+        const given = [...shares.values()].reduce((sum, each) => sum + each, 0);
+        const wanted = all.reduce((sum, { running }) => sum + Math.max(0, most - running), 0);
+        expect(given).toBe(Math.min(free, wanted));
+        const after = all.map(({ receiver, running }) => running + (shares.get(receiver) ?? 0));
+        for (const [index, { receiver, running }] of all.entries()) {
+          if (!shares.has(receiver)) continue;
+          expect(after[index]).toBeLessThanOrEqual(most);
+          expect(shares.get(receiver)).toBeGreaterThan(0);
+          // Whoever got a place does not end up more than one above anybody who could have had it.
+          for (const [other, level] of after.entries()) {
+            if (level < most && (all[other]?.running ?? 0) < most) {
+              expect(after[index]).toBeLessThanOrEqual(Math.max(level + 1, running + 1));
+            }
+          }
+        }
+      }),
+    );
+  });
+
+  it("go to the one that has waited longest when there is one", () => {
+    const asking = [3, 1, 2].map((served) => ({ receiver: `r${served}`, running: 0, served }));
+    expect([...shareOut(asking, 1, 10)]).toEqual([["r1", 1]]);
+    expect([...shareOut(asking, 2, 10).keys()]).toEqual(["r1", "r2"]);
+  });
+});

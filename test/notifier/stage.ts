@@ -1,0 +1,217 @@
+/** The worker over a real storage in memory, with a clock that is moved by hand and attempts that the test answers. */
+import type { NewDelivery } from "../../adapters/deliveries.ts";
+import type { ReceiverRecord } from "../../adapters/directory.ts";
+import { openStorage } from "../../adapters/open.ts";
+import type { Storage } from "../../adapters/storage.ts";
+import type { NotificationSettings } from "../../config/configuration.ts";
+import { defaults } from "../../config/defaults.ts";
+import { createDirectory, type Directory } from "../../lib/domain/directory.ts";
+import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
+import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../lib/events.ts";
+import { createSealer, type Sealer } from "../../lib/sealing.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/attempt.ts";
+import { createLaneRunner, type LaneRunner } from "../../notifier/lane-run.ts";
+import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
+import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { createPoller, type Poller } from "../../notifier/poller.ts";
+import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
+import { ManualClock, store } from "../adapters/contract/stage.ts";
+
+export const SECOND = 1000;
+export const MINUTE: number = 60 * SECOND;
+export const HOUR: number = 60 * MINUTE;
+
+/** A POST as it was made. */
+export interface Posted {
+  readonly target: AttemptTarget;
+  readonly id: string;
+  readonly body: string;
+  /** Milliseconds since the stage was opened. */
+  readonly at: number;
+}
+
+export type Answer = (posted: Posted, signal: AbortSignal) => number | object | Promise<number | object>;
+
+const EVENTS = [
+  "delivery.succeeded",
+  "delivery.failed",
+  "delivery.parked",
+  "delivery.redriven",
+  "delivery.discarded",
+  "receiver.paused",
+  "receiver.resumed",
+  "receiver.held",
+  "receiver.recovered",
+  "receiver.removed",
+  "fault",
+] as const satisfies readonly (keyof ServiceEvents)[];
+
+/** A worker as one process has it. */
+export interface Worker {
+  readonly runner: LaneRunner;
+  readonly poller: Poller;
+  readonly upkeep: Upkeep;
+  /** Sends what is due now, until nothing is. */
+  settle(): Promise<void>;
+  /** Lets so much time go by, in steps to whatever is due next. */
+  live(milliseconds: number): Promise<void>;
+}
+
+export interface World {
+  readonly storage: Storage;
+  readonly clock: ManualClock;
+  readonly directory: Directory;
+  readonly sealer: Sealer;
+  readonly notifications: Notifications;
+  readonly settings: NotificationSettings;
+  readonly posted: Posted[];
+  /** What was told: name and argument. */
+  readonly told: (readonly [name: string, argument: object])[];
+  /** How receivers answer: a status, or a part of a result. Default 200. */
+  answer: Answer;
+  /** Milliseconds since the stage was opened. */
+  readonly now: () => number;
+  /** @param change what is different in the storage that this worker sees. */
+  worker(change?: (storage: Storage) => Storage): Worker;
+  /** Configures a receiver of a service. */
+  receiver(service: string, settings?: Partial<ReceiverSettings>): Promise<void>;
+  /** Stores deliveries `ID@RECEIVER/SUB`, in this order. */
+  add(...deliveries: string[]): Promise<void>;
+  /** The ids in the order in which they were posted. */
+  ids(): string[];
+}
+
+export function receiverSettings(service: string): ReceiverSettings {
+  return {
+    url: `https://service-${service}.example/notify`,
+    client_id: `service ${service}`,
+    client_secret: "a secret of the receiver",
+    types: NOTIFICATION_TYPES,
+  };
+}
+
+function toResult(answer: number | object, startedAt: number): AttemptResult {
+  const timing = { startedAt, duration: 1 };
+  const given = typeof answer === "number" ? { kind: "answered", status: answer, answer: "" } : answer;
+  return { ...timing, ...given } as AttemptResult;
+}
+
+export async function openWorld(
+  changes: Partial<NotificationSettings> = {},
+  path = "sqlite::memory:",
+): Promise<World> {
+  const clock = new ManualClock();
+  const start = clock.now();
+  const storage = await openStorage({ storage: path, artifacts: path, clock });
+  const settings = { ...defaults.notifications, ...changes };
+  const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const events = createEvents((error) => {
+    throw error;
+  });
+  const posted: Posted[] = [];
+  const world = { answer: () => 200 } as { answer: Answer };
+  const attempt: Attempt = async (target, body, { id, signal }) => {
+    const startedAt = clock.now();
+    const post = { target, id, body, at: startedAt - start };
+    posted.push(post);
+    return toResult(await world.answer(post, signal), startedAt);
+  };
+  const common = { sealer, events, clock, settings, attempt };
+  const directory = createDirectory({ directory: storage.directory, sealer });
+  return Object.assign(world, {
+    storage,
+    clock,
+    directory,
+    sealer,
+    settings,
+    posted,
+    told: listen(events),
+    notifications: createNotifications({
+      ...common,
+      directory: storage.directory,
+      deliveries: storage.deliveries,
+      wake: () => undefined,
+    }),
+    now: () => clock.now() - start,
+    worker: (change: (storage: Storage) => Storage = (same) => same) =>
+      createWorker({ ...common, ...change(storage) }),
+    async receiver(service: string, more: Partial<ReceiverSettings> = {}) {
+      const receiver = { ...receiverSettings(service), ...more };
+      await directory.services.put(service, { name: service, receiver });
+    },
+    add: (...deliveries: string[]) =>
+      store({ storage, clock }, ...deliveries.map((text) => newDelivery(text, sealer))),
+    ids: () => posted.map(({ id }) => id),
+  });
+}
+
+function newDelivery(text: string, sealer: Sealer): NewDelivery {
+  const [, id = "", receiver = "", sub = ""] = /^(.*)@(.*)\/(.*)$/.exec(text) ?? [];
+  const payload = sealer.seal(`delivery ${id}`, JSON.stringify({ secret: `payload of ${id}` }));
+  return { id, receiver: `service:${receiver}`, sub, type: "PROFILE_CHANGED", payload, at: 1_800_000_000 };
+}
+
+function listen(events: ServiceEmitter): (readonly [name: string, argument: object])[] {
+  const told: (readonly [string, object])[] = [];
+  for (const name of EVENTS) events.on(name, (argument: object) => void told.push([name, argument]));
+  return told;
+}
+
+type WorkerParts = Parameters<typeof createLaneRunner>[0] &
+  Parameters<typeof createUpkeep>[0] &
+  Parameters<typeof createPoller>[0];
+
+function onFault(error: unknown): never {
+  throw error;
+}
+
+function createWorker(
+  parts: Omit<WorkerParts, "owner" | "onFault" | "wake" | "runner" | "keepAlive" | "clock"> & {
+    readonly clock: ManualClock;
+  },
+): Worker {
+  const { clock } = parts;
+  const runner = createLaneRunner({ ...parts, owner: "worker", random: () => 0.5 });
+  const running = new Set<Promise<void>>();
+  const watched = {
+    terms: runner.terms,
+    run(claim: Parameters<LaneRunner["run"]>[0]) {
+      const run = runner.run(claim);
+      running.add(run);
+      return run.finally(() => running.delete(run));
+    },
+  };
+  const poller = createPoller({ ...parts, runner: watched, keepAlive: false, onFault });
+  const upkeep = createUpkeep({ ...parts, wake: () => undefined, onFault });
+  async function settle(): Promise<number> {
+    for (;;) {
+      const next = await poller.pass();
+      if (running.size === 0) return next;
+      await Promise.all(running);
+      // The poller counts its places a moment after the run has ended.
+      await new Promise(setImmediate);
+    }
+  }
+  return {
+    runner,
+    poller,
+    upkeep,
+    async settle() {
+      await settle();
+    },
+    async live(milliseconds) {
+      const end = clock.now() + milliseconds;
+      for (;;) {
+        const next = await settle();
+        const left = end - clock.now();
+        if (left <= 0) return;
+        clock.advance(Math.min(left, Math.max(next, 1)));
+      }
+    },
+  };
+}
+
+/** A receiver whose credentials no key opens. */
+export function unreadable(record: ReceiverRecord): ReceiverRecord {
+  return { ...record, sealed: "AAAA" };
+}

@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Storage } from "../../adapters/storage.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { HOUR, MINUTE, openWorld, SECOND, type World } from "./stage.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+  for (const service of ["1", "2"]) await world.receiver(service);
+});
+afterEach(() => world.storage.close());
+
+const state = async (id: string) => (await world.notifications.find(id))?.state;
+const told = (name: string) => world.told.filter(([each]) => each === name).map(([, argument]) => argument);
+
+/** The storage, of which one call fails so many times. */
+function failing(call: "finish" | "receiver" | "changeReceiver", times: number) {
+  let left = times;
+  return (storage: Storage): Storage => {
+    const method = storage.deliveries[call] as (...parameters: unknown[]) => Promise<unknown>;
+    const broken = (...parameters: unknown[]) => {
+      left -= 1;
+      return left >= 0 ? Promise.reject(new StorageUnavailable("planted")) : method(...parameters);
+    };
+    return { ...storage, deliveries: { ...storage.deliveries, [call]: broken } };
+  };
+}
+
+describe("a worker that ends", () => {
+  it("finishes what is in flight, begins nothing more, and leaves the rest due", async () => {
+    await world.add("d1@1/a", "d2@1/a");
+    const answered = Promise.withResolvers<number>();
+    world.answer = () => answered.promise;
+    const worker = world.worker();
+    await worker.poller.pass();
+    const stopped = worker.runner.stop(60_000);
+    answered.resolve(200);
+    await stopped;
+    await expect(state("d1")).resolves.toBe("delivered");
+    expect(world.ids()).toEqual(["d1"]);
+    await world.worker().settle();
+    expect(world.ids()).toEqual(["d1", "d2"]);
+  });
+
+  it("hands back what does not end in time: it goes again at once, with the same id, and nothing is used up", async () => {
+    await world.add("d1@1/a");
+    world.answer = (_, signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener("abort", () => resolve({ kind: "failed", code: "aborted" }), { once: true });
+      });
+    const worker = world.worker();
+    await worker.poller.pass();
+    await worker.runner.stop(0);
+    await expect(world.notifications.find("d1")).resolves.toMatchObject({
+      state: "waiting",
+      attempts: 0,
+      failures: 0,
+    });
+    world.answer = () => 200;
+    await world.worker().settle();
+    expect(world.ids()).toEqual(["d1", "d1"]);
+  });
+
+  it("without a word loses its lease, and another one sends again", async () => {
+    await world.add("d1@1/a", "d2@1/a");
+    const sending = Promise.withResolvers<void>();
+    world.answer = () => {
+      sending.resolve();
+      return new Promise(() => {});
+    };
+    await world.worker().poller.pass();
+    await sending.promise;
+    world.answer = () => 200;
+    const second = world.worker();
+    await second.live(30 * SECOND - 1);
+    expect(world.ids()).toEqual(["d1"]);
+    await second.live(1);
+    expect(world.ids()).toEqual(["d1", "d1", "d2"]);
+  });
+});
+
+describe("a storage that fails", () => {
+  it("is given a result again, so that the receiver need not get it twice", async () => {
+    await world.add("d1@1/a");
+    await world.worker(failing("finish", 2)).settle();
+    await expect(world.notifications.find("d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
+    expect(world.ids()).toEqual(["d1"]);
+  });
+
+  it("while it is asked about the receiver stops nothing, and is told as a fault", async () => {
+    await world.add("d1@1/a", "d2@1/a");
+    await world.worker(failing("receiver", 1)).settle();
+    expect(told("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
+    await world.worker().live(MINUTE);
+    expect(world.ids()).toEqual(["d1", "d2"]);
+  });
+});
+
+describe("upkeep", () => {
+  it("parks what waits for a receiver that is gone, paused or not, and forgets how it was", async () => {
+    await world.add("d1@1/a", "d2@1/b", "e1@2/a");
+    await world.notifications.pause("service:1");
+    await world.directory.services.put("1", { name: "1" });
+    const worker = world.worker();
+    await worker.upkeep.pass();
+    expect(told("receiver.removed")).toEqual([{ receiver: "service:1", parked: 2 }]);
+    await expect(state("d2")).resolves.toBe("parked");
+    await expect(state("e1")).resolves.toBe("waiting");
+    await expect(world.storage.deliveries.receivers()).resolves.toHaveProperty("size", 0);
+  });
+
+  it("purges payloads after seven days and records after 90, as configured", async () => {
+    await world.add("d1@1/a", "d2@2/b");
+    world.answer = ({ id }) => (id === "d1" ? 200 : 500);
+    const worker = world.worker();
+    await worker.live(80 * HOUR);
+    await expect(state("d2")).resolves.toBe("parked");
+    const payload = async (id: string) => (await world.storage.deliveries.find(id))?.payload;
+    world.clock.advance(7 * 24 * HOUR);
+    await worker.upkeep.pass();
+    await expect(payload("d1")).resolves.toBeNull();
+    await expect(payload("d2")).resolves.toEqual(expect.any(String));
+    world.clock.advance(80 * 24 * HOUR);
+    await worker.upkeep.pass();
+    await expect(payload("d2")).resolves.toEqual(expect.any(String));
+    world.clock.advance(4 * 24 * HOUR);
+    await worker.upkeep.pass();
+    await expect(world.notifications.list()).resolves.toEqual([]);
+  });
+
+  it("goes on with what a worker began to make due that died over it", async () => {
+    await world.add("d1@1/a");
+    world.answer = () => 500;
+    const worker = world.worker();
+    await worker.settle();
+    const releaseUntil = world.clock.now();
+    await world.storage.deliveries.changeReceiver("service:1", (each) => ({ ...each, releaseUntil }));
+    world.answer = () => 200;
+    await worker.settle();
+    expect(world.ids()).toEqual(["d1"]);
+    await worker.upkeep.pass();
+    await worker.settle();
+    expect(world.ids()).toEqual(["d1", "d1"]);
+  });
+});
