@@ -5,9 +5,7 @@ import type { InteractionContext, InteractionFlow, RunningInteraction } from "./
 import { isFromHere, isSameToken } from "./forgery.ts";
 import type { LoginField, LoginProblem } from "./page-locals.ts";
 import type { Pages } from "./pages.ts";
-
-/** A submitted form: each name once. */
-export type Form = ReadonlyMap<string, string>;
+import { type Form, readable } from "./readable-form.ts";
 
 /** What the handlers work with. */
 export interface InteractionParts {
@@ -52,7 +50,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
       const { action, uiLocales } = running;
       const notOurs = { status: 403, action, ...(uiLocales !== undefined && { uiLocales }) } as const;
       if (!isFromHere(ctx)) return answers.startAgain(ctx, notOurs);
-      const form = await readable(parts, ctx);
+      const form = await readable(() => parts.readForm(ctx));
       if (form === undefined) return unusable(pages, ctx, running);
       if (!isSameToken(running.csrf, form.get("csrf") ?? "")) return answers.startAgain(ctx, notOurs);
       try {
@@ -130,18 +128,4 @@ function unusable(pages: Pages, ctx: InteractionContext, { uiLocales }: RunningI
     description: "the form was incomplete, repeated a field or was too large",
     ...(uiLocales !== undefined && { uiLocales }),
   });
-}
-
-/** The form, or `undefined` when the fault is in what was sent. */
-async function readable({ readForm }: InteractionParts, ctx: InteractionContext): Promise<Form | undefined> {
-  try {
-    return await readForm(ctx);
-  } catch (error) {
-    if (isClientFault(error)) return undefined;
-    throw error;
-  }
-}
-
-function isClientFault(error: unknown): boolean {
-  return typeof error === "object" && error !== null && "status" in error && error.status === 400;
 }

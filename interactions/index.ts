@@ -11,7 +11,8 @@ export type {
   SignInOutcome,
 } from "./flow.ts";
 export { createInteractionHandlers } from "./handlers.ts";
-export type { Form, InteractionHandlers, InteractionParts } from "./handlers.ts";
+export type { InteractionHandlers, InteractionParts } from "./handlers.ts";
+export type { Form } from "./readable-form.ts";
 export type {
   AccountLocals,
   ConsentLocals,

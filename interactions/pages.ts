@@ -3,6 +3,8 @@ import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { ConfigurationError } from "../lib/errors.ts";
 import { chooseLocale, type LanguageWishes } from "./choose-locale.ts";
+import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-locals.ts";
+import { deliveriesView, deliveryView, receiversView } from "./console-views.ts";
 import type {
   AccountLocals,
   ConsentLocals,
@@ -32,6 +34,12 @@ export interface Pages {
   consent(locals: ConsentLocals): Promise<string>;
   /** The way in to the account pages. */
   account(locals: AccountLocals): Promise<string>;
+  /** The delivery console: the list. */
+  deliveries(locals: DeliveriesLocals): Promise<string>;
+  /** The delivery console: one delivery. */
+  delivery(locals: DeliveryLocals): Promise<string>;
+  /** The delivery console: the receivers. */
+  receivers(locals: ReceiversLocals): Promise<string>;
   /** Asks whether to sign out. */
   logout(locals: LogoutLocals): Promise<string>;
   /** After signing out, when there is no address to go back to. */
@@ -72,7 +80,7 @@ export function createPages(settings: PageSettings): Pages {
     if (t === undefined)
       throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
     const service = look.name ?? t("service.name");
-    const common = { t, locale, service, problems: [] };
+    const common = { t, locale, service, problems: [], wide: false };
     return views.render(view, { ...common, ...build(t, service) });
   };
   return {
@@ -82,6 +90,9 @@ export function createPages(settings: PageSettings): Pages {
     consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
     account: ({ locale, account, deliveries = "", signOut = "" }) =>
       page("account", locale, (t) => ({ heading: t("account.title"), account, deliveries, signOut })),
+    deliveries: (locals) => page("deliveries", locals.locale, (t) => deliveriesView(t, locals)),
+    delivery: (locals) => page("delivery", locals.locale, (t) => deliveryView(t, locals)),
+    receivers: (locals) => page("receivers", locals.locale, (t) => receiversView(t, locals)),
     logout: ({ locale, action, xsrf }) =>
       page("logout", locale, (t) => ({ heading: t("logout.title"), action, xsrf })),
     loggedOut: ({ locale, stayed = false }) =>

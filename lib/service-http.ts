@@ -9,9 +9,6 @@ import type { AnswerPages } from "../compat/exchange.ts";
 import { readForm } from "../compat/request-body.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import { createAccountGate } from "../interactions/account-gate.ts";
-import { type AccountPage, createAccountPages, type OperatorPage } from "../interactions/account-pages.ts";
-import { createReturnPaths } from "../interactions/account-return.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import {
   createAnswers,
@@ -23,20 +20,19 @@ import {
 } from "../interactions/index.ts";
 import { createInteractions } from "../interactions/own-pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
+import type { Notifications } from "../notifier/notifications.ts";
 import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-endings.ts";
 import type { AccountInternals, Accounts } from "./domain/accounts.ts";
 import type { ClientInternals, Clients } from "./domain/clients.ts";
-import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannel } from "./protocol/backchannel.ts";
 import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
 import type { ProtocolDependencies } from "./protocol/dependencies.ts";
 import { createAttemptLimits } from "./protocol/limits.ts";
 import { createProvider } from "./protocol/provider.ts";
-import { createSignedIn } from "./protocol/signed-in.ts";
-import { deriveKey, hmac } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
+import { createServiceAccount } from "./service-account.ts";
 import type { ServiceKeys } from "./service-keys.ts";
 
 /** What the HTTP side is made of. */
@@ -47,6 +43,8 @@ export interface ServiceHttpParts {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly events: ServiceEmitter;
+  /** What the delivery console shows. */
+  readonly notifications: Notifications;
   /** Told about errors that nobody expected. */
   readonly onDefect: (error: unknown) => void;
 }
@@ -80,7 +78,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     connections,
     pages: answerPages(pages),
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
-    accountPages: accountPages(shared, { provider, keys, pages }),
+    accountPages: createServiceAccount({ ...parts, provider, pages, readForm: formMap }),
     sessionCookie: sessionCookieName(configuration),
     arrived: () => storage.arrived(),
   });
@@ -116,29 +114,6 @@ function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys):
     csrfKey: forms,
     addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
   });
-}
-
-/** The pages behind the gate, with the gate in front of them. */
-function accountPages(
-  { configuration, accounts }: Shared,
-  {
-    provider,
-    keys,
-    pages,
-  }: { readonly provider: Provider; readonly keys: ServiceKeys; readonly pages: Pages },
-): readonly AccountPage[] {
-  const gate = createAccountGate({
-    clientId: ACCOUNT_CLIENT,
-    answers: createAnswers(pages),
-    findSignedIn: createSignedIn({ provider, accounts, sessionCookie: sessionCookieName(configuration) }),
-    returns: createReturnPaths({
-      key: deriveKey(hmac(keys.forms, "account return"), "sign-in-service account return"),
-      cookie: cookieName(configuration, "return"),
-      clock: configuration.clock,
-    }),
-  });
-  const operatorPages: readonly OperatorPage[] = [];
-  return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
 }
 
 /** The form as the handlers read it; what is malformed or repeated carries the status 400. */

@@ -140,7 +140,8 @@ async function build(parts: Parts): Promise<SignInService> {
     notify: () => notifier.wake(),
   });
   await keepAccountClient(configuration, domain.clients);
-  const http = createServiceHttp({ configuration, storage, keys, onDefect, events, ...domain });
+  const { notifications } = notifier;
+  const http = createServiceHttp({ ...parts, events, notifications, ...domain });
   late.http = http;
   notifier.start();
   return serviceObject(parts, domain, { events, http, notifier });

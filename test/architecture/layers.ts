@@ -19,7 +19,7 @@ const ROOMS: readonly Room[] = [
   {
     name: "composition root",
     floor: 7,
-    holds: /^lib\/(?:health|provider|seed|service|service-http|service-keys|sweeper)\.ts$/,
+    holds: /^lib\/(?:health|provider|seed|service|service-account|service-http|service-keys|sweeper)\.ts$/,
   },
   { name: "plan", floor: 3, holds: /^notifier\/plan\.ts$/ },
   { name: "compat", floor: 6, holds: /^compat\// },

@@ -1,6 +1,7 @@
 /** What the tests of the pages begin with. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { consolePages } from "./every-console-page.ts";
 import { createPages, type Pages, type PageSettings } from "../../interactions/index.ts";
 
 /** The folder of the pages. */
@@ -30,6 +31,7 @@ export function allPages(pages: Pages, locale: string, text: string): Record<str
     consent: pages.consent({ ...form, account: text, fields: ["email", text] }),
     logout: pages.logout({ locale, action: text, xsrf: text }),
     loggedOut: pages.loggedOut({ locale }),
+    ...consolePages(pages, locale, text),
     error: pages.error({ locale, error: text, description: text }),
     "error, known": pages.error({ locale, error: "invalid_client" }),
     "error, limited": pages.error({ locale, error: "rate_limited", retryAfter: 30 }),

@@ -40,9 +40,10 @@ describe("the texts", () => {
     const files = [
       ...readdirSync(join(SOURCES, "views")).map((file) => join(SOURCES, "views", file)),
       join(SOURCES, "pages.ts"),
+      join(SOURCES, "console-views.ts"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
-    const chosenByName = /^(?:field|error|login\.problem)\./;
+    const chosenByName = /^(?:field|error|login\.problem|console\.(?:state|action|result))\./;
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );
@@ -133,7 +134,7 @@ describe("the built-in views", () => {
     "%s print with <%%= only, and <%%- stands before the include of a layout partial only",
     (file) => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
-      const partials = ["layout-head", "layout-foot", "brand", "problems", "style"];
+      const partials = ["layout-head", "layout-foot", "brand", "problems", "console-nav", "style"];
       for (const [, code = ""] of source.matchAll(/<%-([\s\S]*?)-?%>/g)) {
         expect(partials.map((name) => `include("${name}")`)).toContain(code.trim());
       }

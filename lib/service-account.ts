@@ -1,0 +1,91 @@
+/** The pages under `{base}/account`: the gate, the account page and the delivery console, put together. */
+import type { Context } from "koa";
+import type { Provider } from "oidc-provider";
+import type { Configuration } from "../config/configuration.ts";
+import { createAccountGate } from "../interactions/account-gate.ts";
+import { type AccountPage, createAccountPages } from "../interactions/account-pages.ts";
+import { createReturnPaths } from "../interactions/account-return.ts";
+import { createConsolePages } from "../interactions/console-pages.ts";
+import { createConsoleSeals } from "../interactions/console-seals.ts";
+import type { DeliveryConsole, UnderWay } from "../interactions/delivery-console.ts";
+import { createAnswers, type Form, type Pages } from "../interactions/index.ts";
+import type { Notifications } from "../notifier/notifications.ts";
+import type { AccountInternals } from "./domain/accounts.ts";
+import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
+import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
+import { createSignedIn } from "./protocol/signed-in.ts";
+import { deriveKey, hmac } from "./sealing.ts";
+import type { ServiceKeys } from "./service-keys.ts";
+
+/** What the pages are made of. */
+export interface ServiceAccountParts {
+  readonly configuration: Configuration;
+  readonly provider: Provider;
+  readonly accounts: Pick<AccountInternals, "record">;
+  readonly keys: Pick<ServiceKeys, "forms">;
+  readonly pages: Pages;
+  readonly notifications: Notifications;
+  readonly readForm: (ctx: Context) => Promise<Form>;
+  /** Told about errors that nobody waits for any more. */
+  readonly onDefect: (error: unknown) => void;
+}
+
+/** Every page that there is; without operators there is no console. */
+export function createServiceAccount(parts: ServiceAccountParts): readonly AccountPage[] {
+  const { configuration, provider, accounts, keys, pages, notifications, readForm, onDefect } = parts;
+  const gate = createAccountGate({
+    clientId: ACCOUNT_CLIENT,
+    answers: createAnswers(pages),
+    findSignedIn: createSignedIn({ provider, accounts, sessionCookie: sessionCookieName(configuration) }),
+    returns: createReturnPaths({
+      key: deriveKey(hmac(keys.forms, "account return"), "sign-in-service account return"),
+      cookie: cookieName(configuration, "return"),
+      clock: configuration.clock,
+    }),
+  });
+  const operatorPages = createConsolePages({
+    pages,
+    readForm,
+    console: createDeliveryConsole(notifications, onDefect),
+    seals: createConsoleSeals(keys.forms),
+  });
+  return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
+}
+
+/** Milliseconds for which a page waits for what may take long: less than a request may take. */
+const PATIENCE = 3_000;
+
+/**
+ * The calls as the console's pages need them.
+ * @param patience milliseconds for which what may take long is waited for.
+ */
+export function createDeliveryConsole(
+  notifications: Notifications,
+  onDefect: (error: unknown) => void,
+  patience: number = PATIENCE,
+): DeliveryConsole {
+  /** What takes longer goes on; nobody waits for what it comes to. */
+  async function patiently<T>(work: Promise<T>): Promise<T | UnderWay> {
+    const late = Promise.withResolvers<UnderWay>();
+    const timer = setTimeout(() => {
+      work.catch(onDefect);
+      late.resolve("under way");
+    }, patience);
+    try {
+      return await Promise.race([work, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+  return {
+    list: (page) => notifications.list({ ...page, first: "newest" }),
+    find: (id) => notifications.find(id),
+    receivers: () => notifications.receivers(),
+    redrive: (id, options) => notifications.redrive(id, options),
+    redriveAll: (filter) => patiently(notifications.redriveAll(filter)),
+    discard: (id) => notifications.discard(id),
+    pause: (receiver) => notifications.pause(receiver),
+    resume: (receiver) => notifications.resume(receiver),
+    test: (receiver) => patiently(notifications.test(receiver)),
+  };
+}
