@@ -1,0 +1,215 @@
+/** What may happen to lanes: each command does it to the real store and to the model, and compares. */
+import { expect } from "@jest/globals";
+import * as fc from "fast-check";
+import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../adapters/deliveries.ts";
+import { delivery, type Stage, store } from "../adapters/contract/stage.ts";
+import type { LaneModel } from "./lane-model.ts";
+
+export const SPAN = 30_000;
+export const lease = (owner: string): LeaseTerms => ({ owner, span: SPAN, holdAgain: SPAN });
+export const attempt: AttemptRecord = { startedAt: 0, duration: 1, status: 500, error: null, answer: null };
+
+/** The lanes of the model: two users at one receiver, one at another. */
+export const LANES: readonly [string, string, string] = ["r1/a", "r1/b", "r2/a"];
+export const keyOf = (lane: string): { receiver: string; sub: string } => ({
+  receiver: lane.split("/")[0] ?? "",
+  sub: lane.split("/")[1] ?? "",
+});
+
+export interface Model {
+  readonly lanes: Readonly<Record<string, LaneModel>>;
+  readonly paused: Set<string>;
+  now: number;
+  stored: number;
+}
+
+export interface Real extends Stage {
+  /** Claims that their workers have not finished: those of killed ones stay here and are used late. */
+  readonly claims: { readonly lane: string; readonly claim: Claim }[];
+}
+
+type Command = fc.AsyncCommand<Model, Real>;
+
+class Add implements Command {
+  readonly lane: string;
+  constructor(lane: string) {
+    this.lane = lane;
+  }
+  check = () => true;
+  async run(model: Model, real: Real): Promise<void> {
+    model.stored += 1;
+    const id = `d${model.stored}`;
+    const { receiver, sub } = keyOf(this.lane);
+    await store(real, delivery(id, sub, receiver));
+    model.lanes[this.lane]?.add(id, model.now);
+  }
+  toString = () => `add to ${this.lane}`;
+}
+
+/** Two workers ask at once: each lane is given to one of them at most, and only its head. */
+class ClaimAll implements Command {
+  readonly receiver: string;
+  constructor(receiver: string) {
+    this.receiver = receiver;
+  }
+  check = () => true;
+  async run(model: Model, real: Real): Promise<void> {
+    const { deliveries } = real.storage;
+    const asked = await Promise.all(
+      ["one", "two"].map((name) => deliveries.claimDue(this.receiver, 9, lease(name))),
+    );
+    const given = asked.flat();
+    const expected = LANES.filter(
+      (lane) =>
+        keyOf(lane).receiver === this.receiver &&
+        !model.paused.has(this.receiver) &&
+        model.lanes[lane]?.claimable(model.now) !== undefined,
+    );
+    expect(given.map(({ delivery: { receiver, sub } }) => `${receiver}/${sub}`).toSorted()).toEqual([
+      ...expected,
+    ]);
+    for (const claim of given) {
+      const lane = `${this.receiver}/${claim.delivery.sub}`;
+      const wanted = model.lanes[lane]?.claim(model.now, SPAN);
+      expect({ id: claim.delivery.id, fence: claim.fence, end: claim.leaseEnd }).toEqual(wanted);
+      real.claims.push({ lane, claim });
+    }
+  }
+  toString = () => `claim all of ${this.receiver}`;
+}
+
+/** A worker asks for one lane. */
+class ClaimLane implements Command {
+  readonly lane: string;
+  constructor(lane: string) {
+    this.lane = lane;
+  }
+  check = () => true;
+  async run(model: Model, real: Real): Promise<void> {
+    const key = keyOf(this.lane);
+    const lane = model.lanes[this.lane];
+    const wanted = model.paused.has(key.receiver) ? undefined : lane?.claimable(model.now);
+    const claim = await real.storage.deliveries.claimLane(key, lease("one"));
+    expect(claim?.delivery.id).toBe(wanted?.id);
+    if (claim === undefined) return;
+    lane?.claim(model.now, SPAN);
+    real.claims.push({ lane: this.lane, claim });
+  }
+  toString = () => `claim ${this.lane}`;
+}
+
+/** A worker says what became of its claim, in time or late, and may go on with the next. */
+class Finish implements Command {
+  readonly which: number;
+  readonly kind: Outcome["kind"];
+  readonly goOn: boolean;
+  constructor(which: number, kind: Outcome["kind"], goOn: boolean) {
+    this.which = which;
+    this.kind = kind;
+    this.goOn = goOn;
+  }
+  check = (_model: Readonly<Model>) => true;
+  async run(model: Model, real: Real): Promise<void> {
+    const held = real.claims.splice(this.which % Math.max(1, real.claims.length), 1)[0];
+    if (held === undefined) return;
+    const lane = model.lanes[held.lane];
+    if (lane === undefined) throw new Error("no lane");
+    const holds = lane.holds(held.claim.fence);
+    const outcome: Outcome =
+      this.kind === "retry"
+        ? { kind: "retry", after: 7000 }
+        : this.kind === "parked"
+          ? { kind: "parked", reason: "x" }
+          : { kind: this.kind };
+    const result = await real.storage.deliveries.finish(held.claim, outcome, {
+      attempt,
+      ...(this.goOn && { lease: lease("one") }),
+    });
+    expect(result.recorded).toBe(holds);
+    if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
+    const next =
+      holds && this.goOn && !model.paused.has(keyOf(held.lane).receiver)
+        ? lane.claimable(model.now)
+        : undefined;
+    expect(result.next?.delivery.id).toBe(next?.id);
+    if (result.next === undefined) return;
+    lane.claim(model.now, SPAN);
+    real.claims.push({ lane: held.lane, claim: result.next });
+  }
+  toString = () => `finish ${this.which} as ${this.kind}${this.goOn ? " and go on" : ""}`;
+}
+
+class Wait implements Command {
+  readonly span: number;
+  constructor(span: number) {
+    this.span = span;
+  }
+  check = () => true;
+  async run(model: Model, real: Real): Promise<void> {
+    real.clock.advance(this.span);
+    model.now += this.span;
+  }
+  toString = () => `wait ${this.span}`;
+}
+
+class Pause implements Command {
+  readonly paused: boolean;
+  constructor(paused: boolean) {
+    this.paused = paused;
+  }
+  check = () => true;
+  async run(model: Model, real: Real): Promise<void> {
+    const { paused } = this;
+    await real.storage.deliveries.changeReceiver("r1", (state) => ({ ...state, paused }));
+    if (paused) model.paused.add("r1");
+    else model.paused.delete("r1");
+  }
+  toString = () => (this.paused ? "pause" : "resume");
+}
+
+class ByHand implements Command {
+  readonly which: number;
+  readonly action: "redrive" | "force" | "discard";
+  constructor(which: number, action: "redrive" | "force" | "discard") {
+    this.which = which;
+    this.action = action;
+  }
+  check = (model: Readonly<Model>) => model.stored > 0;
+  async run(model: Model, real: Real): Promise<void> {
+    const id = `d${(this.which % model.stored) + 1}`;
+    const lane = Object.values(model.lanes).find((each) => each.entries.some((entry) => entry.id === id));
+    const entry = lane?.entries.find((each) => each.id === id);
+    if (lane === undefined || entry === undefined) throw new Error("no delivery");
+    const { deliveries } = real.storage;
+    if (this.action === "discard") {
+      const open = entry.state === "waiting" || entry.state === "parked";
+      expect(await deliveries.discard(id, "by_hand")).toBe(open);
+      if (open) entry.state = "discarded";
+      return;
+    }
+    const passable = this.action === "force" ? [] : ["PROFILE_CHANGED"];
+    const result = (await deliveries.redrive([id], { passable })).get(id);
+    const passed = this.action === "redrive" && lane.isPassed(entry);
+    expect(result).toBe(entry.state === "waiting" ? "waiting" : passed ? "superseded" : "redriven");
+    if (result !== "redriven") return;
+    entry.state = "waiting";
+    entry.dueAt = 0;
+  }
+  toString = () => `${this.action} ${this.which}`;
+}
+
+const kinds = fc.constantFrom<Outcome["kind"]>("delivered", "retry", "parked", "kept");
+export const laneCommands: fc.Arbitrary<Iterable<Command>> = fc.commands(
+  [
+    fc.constantFrom(...LANES).map((lane) => new Add(lane)),
+    fc.constantFrom(...LANES).map((lane) => new ClaimLane(lane)),
+    fc.constantFrom("r1", "r2").map((receiver) => new ClaimAll(receiver)),
+    fc.tuple(fc.nat(5), kinds, fc.boolean()).map((all) => new Finish(...all)),
+    fc.constantFrom(1, 6999, 7000, SPAN - 1, SPAN).map((span) => new Wait(span)),
+    fc.boolean().map((paused) => new Pause(paused)),
+    fc
+      .tuple(fc.nat(20), fc.constantFrom<"redrive" | "force" | "discard">("redrive", "force", "discard"))
+      .map((all) => new ByHand(...all)),
+  ],
+  { maxCommands: 60, size: "max" },
+);

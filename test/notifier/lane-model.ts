@@ -1,0 +1,59 @@
+/** What lanes are supposed to do, said a second time and as simply as can be: the oracle of the model test. */
+
+interface Entry {
+  readonly id: string;
+  readonly sequence: number;
+  state: "waiting" | "delivered" | "parked" | "discarded";
+  dueAt: number;
+}
+
+/** One lane: its deliveries in order, and who has it. */
+export class LaneModel {
+  readonly entries: Entry[] = [];
+  claimed: { id: string; fence: number; end: number } | undefined;
+  /** Claims so far. */
+  fence = 0;
+
+  add(id: string, now: number): void {
+    this.entries.push({ id, sequence: this.entries.length + 1, state: "waiting", dueAt: now });
+  }
+
+  get head(): Entry | undefined {
+    return this.entries.find(({ state }) => state === "waiting");
+  }
+
+  /** The delivery that a worker is given now. */
+  claimable(now: number): Entry | undefined {
+    if (this.claimed !== undefined && this.claimed.end > now) return undefined;
+    const { head } = this;
+    return head !== undefined && head.dueAt <= now ? head : undefined;
+  }
+
+  claim(now: number, span: number): { id: string; fence: number; end: number } {
+    const entry = this.claimable(now);
+    if (entry === undefined) throw new Error("nothing may be claimed");
+    this.fence += 1;
+    this.claimed = { id: entry.id, fence: this.fence, end: now + span };
+    return this.claimed;
+  }
+
+  /** Whether this claim may still say what became of it. */
+  holds(fence: number): boolean {
+    return this.claimed?.fence === fence;
+  }
+
+  finish(outcome: "delivered" | "parked" | "kept" | { readonly dueAt: number }): void {
+    const entry = this.entries.find(({ id }) => id === this.claimed?.id);
+    this.claimed = undefined;
+    if (entry === undefined || outcome === "kept") return;
+    if (outcome === "delivered") entry.state = "delivered";
+    else if (entry.state !== "waiting") return;
+    else if (outcome === "parked") entry.state = "parked";
+    else entry.dueAt = outcome.dueAt;
+  }
+
+  /** Whether redriving it would bring old data back. */
+  isPassed(entry: Entry): boolean {
+    return this.entries.some(({ state, sequence }) => state === "delivered" && sequence > entry.sequence);
+  }
+}
