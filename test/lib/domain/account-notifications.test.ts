@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { StatementSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { StorageUnavailable } from "../../../lib/errors.ts";
 import {
   CLIENTS,
@@ -22,6 +23,28 @@ afterEach(() => world.storage.close());
 
 function failing(): never {
   throw new StorageUnavailable("planted");
+}
+
+/** Makes the database refuse the statement after so many others, whatever it is. */
+function refuseStatement(after: number): { restore(): void; readonly refused: boolean } {
+  let left = after;
+  const spies = (["run", "get", "all"] as const).map((name) => {
+    const real = Reflect.get(StatementSync.prototype, name) as (...parameters: unknown[]) => unknown;
+    return jest.spyOn(StatementSync.prototype, name).mockImplementation(function refuse(
+      this: StatementSync,
+      ...parameters: unknown[]
+    ) {
+      left -= 1;
+      if (left !== -1) return Reflect.apply(real, this, parameters) as never;
+      throw Object.assign(new Error("planted"), { code: "ERR_SQLITE_ERROR", errcode: 10, errstr: "I/O" });
+    });
+  });
+  return {
+    restore: () => spies.forEach((spy) => spy.mockRestore()),
+    get refused() {
+      return left < 0;
+    },
+  };
 }
 
 describe("notifications of a change", () => {
@@ -70,6 +93,44 @@ describe("notifications of a change", () => {
     expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(["session", ...CLIENTS]);
     expect((await world.accounts.find(sub))?.name).toBeNull();
   });
+
+  const changes: [name: string, change: () => Promise<unknown>][] = [
+    ["update", () => world.accounts.update(sub, { name: "Ada" })],
+    ["unassignment", () => world.accounts.unassign(sub, ["1", "2"])],
+    ["deletion", () => world.accounts.delete(sub)],
+  ];
+  it.each(changes)(
+    "leave nothing behind wherever the %s fails in the database [D-NOTIFY-10]",
+    async (_, change) => {
+      const before = await world.accounts.find(sub);
+      let steps = 0;
+      for (; ; steps += 1) {
+        const statements = refuseStatement(steps);
+        const code = await change().then(
+          () => undefined,
+          (error: unknown) => Reflect.get(Object(error), "code"),
+        );
+        statements.restore();
+        if (!statements.refused) {
+          expect(code).toBeUndefined();
+          break;
+        }
+        // What comes after the commit does not make the change fail.
+        if (code === undefined) continue;
+        expect(code).toBe("storage_unavailable");
+        expect(world.notified).toEqual([]);
+        await expect(world.bodies()).resolves.toEqual([]);
+        await expect(world.storage.deliveries.dueReceivers()).resolves.toEqual([]);
+        await expect(world.accounts.find(sub)).resolves.toEqual(before);
+      }
+      expect(steps).toBeGreaterThan(12);
+      const stored = await world.storage.deliveries.list({ limit: 9 });
+      expect(stored.map(({ receiver, sequence }) => [receiver, sequence])).toEqual([
+        ["service:1", 1],
+        ["service:2", 1],
+      ]);
+    },
+  );
 
   it("are one for all keys of an unassignment, and none for what is not assigned [D-ACCOUNT-5]", async () => {
     await world.directory.groups.put("g", { name: "G", receiver: RECEIVER });
