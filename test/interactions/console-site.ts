@@ -1,0 +1,186 @@
+/** The console's pages in a bare Koa application, over deliveries in memory. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import type { AccountRecord } from "../../adapters/directory.ts";
+import type { Deployment } from "../../config/configuration.ts";
+import type { AccountGate } from "../../interactions/account-gate.ts";
+import { createAccountPages } from "../../interactions/account-pages.ts";
+import { createConsolePages } from "../../interactions/console-pages.ts";
+import { createConsoleSeals } from "../../interactions/console-seals.ts";
+import type {
+  ConsoleDeliveryDetail,
+  ConsoleReceiver,
+  DeliveryConsole,
+} from "../../interactions/delivery-console.ts";
+import type { SignedIn } from "../../lib/protocol/signed-in.ts";
+import { readForm } from "../../compat/request-body.ts";
+import { deliveryWith, receiverWith } from "./every-console-page.ts";
+import { pagesWith } from "./every-page.ts";
+
+export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
+
+/** A person as the session says; only what the pages look at. */
+export function person(changes: { sub?: string; session?: string; generation?: number } = {}): SignedIn {
+  const { sub = OPERATOR, session = "session-1", generation = 1 } = changes;
+  const account = { sub, email: "op@example.com", sessions_generation: generation } as AccountRecord;
+  return { account, session };
+}
+
+/** One call of the console that changes something. */
+export type Done = readonly [call: string, ...parameters: unknown[]];
+
+/** What the stand-in answers with. */
+export interface Answers {
+  redrive: Awaited<ReturnType<DeliveryConsole["redrive"]>>;
+  redriveAll: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>;
+  discard: boolean;
+  hold: boolean;
+  test: Awaited<ReturnType<DeliveryConsole["test"]>>;
+}
+
+/** Stands for the notifications: deliveries in memory. The real ones are in test/flows/console.test.ts. */
+export class MemoryConsole implements DeliveryConsole {
+  readonly deliveries: ConsoleDeliveryDetail[] = [];
+  known: ConsoleReceiver[] = [];
+  readonly done: Done[] = [];
+  readonly asked: unknown[] = [];
+  answers: Answers = {
+    redrive: "redriven",
+    redriveAll: { redriven: 2, superseded: 1, waiting: 0, purged: 3, unknown: 0 },
+    discard: true,
+    hold: true,
+    test: { ok: true, status: 200, error: null, duration: 7 },
+  };
+
+  async list(page: Parameters<DeliveryConsole["list"]>[0]): Promise<readonly ConsoleDeliveryDetail[]> {
+    const { after, limit, ...filter } = page;
+    this.asked.push(page);
+    const fits = this.deliveries.filter((each) =>
+      Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
+    );
+    const from = after === undefined ? 0 : fits.findIndex(({ id }) => id === after) + 1;
+    return fits.slice(from, from + limit);
+  }
+  async find(id: string): Promise<ConsoleDeliveryDetail | undefined> {
+    return this.deliveries.find((each) => each.id === id);
+  }
+  async receivers(): Promise<readonly ConsoleReceiver[]> {
+    return this.known;
+  }
+  async redrive(id: string, options: { readonly force: boolean }): Promise<Answers["redrive"]> {
+    this.done.push(["redrive", id, options.force]);
+    return options.force ? "redriven" : this.answers.redrive;
+  }
+  async redriveAll(filter: object): Promise<Answers["redriveAll"]> {
+    this.done.push(["redriveAll", filter]);
+    return this.answers.redriveAll;
+  }
+  async discard(id: string): Promise<boolean> {
+    this.done.push(["discard", id]);
+    return this.answers.discard;
+  }
+  async pause(receiver: string): Promise<boolean> {
+    this.done.push(["pause", receiver]);
+    return this.answers.hold;
+  }
+  async resume(receiver: string): Promise<boolean> {
+    this.done.push(["resume", receiver]);
+    return this.answers.hold;
+  }
+  async test(receiver: string): Promise<Answers["test"]> {
+    this.done.push(["test", receiver]);
+    return this.answers.test;
+  }
+}
+
+/** The account that the deliveries are about. */
+export const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
+
+/** As at the beginning of each test: four deliveries, two receivers, an operator. */
+export function refill(site: ConsoleSite): void {
+  const { console } = site;
+  site.visitor = person();
+  console.deliveries.length = 0;
+  console.done.length = 0;
+  console.asked.length = 0;
+  const common = { receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED" };
+  console.deliveries.push(
+    deliveryWith("msg_1", { ...common, reason: "attempts", history: [] }),
+    deliveryWith("msg_2", { ...common, state: "waiting", reason: null, history: [] }),
+    deliveryWith("msg_3", { ...common, state: "delivered", receiver: "group:media", history: [] }),
+    deliveryWith("msg_4", { ...common, state: "discarded", type: "DELETE_ACCOUNT", history: [] }),
+  );
+  console.known = [
+    receiverWith("service:1", { url: "https://news.example/notify" }),
+    receiverWith("group:media", { paused: true, reason: "by hand", waiting: 4, parked: 1 }),
+  ];
+}
+
+/** The site, with whoever is signed in. */
+export interface ConsoleSite {
+  readonly base: string;
+  readonly console: MemoryConsole;
+  /** Who every request comes from; `undefined`: nobody is signed in. */
+  visitor: SignedIn | undefined;
+  close(): Promise<void>;
+}
+
+async function formMap(ctx: Koa.Context): Promise<ReadonlyMap<string, string>> {
+  const fields = await readForm(ctx);
+  if (fields.repeated().length > 0) throw Object.assign(new Error("repeated"), { status: 400 });
+  return new Map(fields.entries());
+}
+
+/** Listens on a free port; the caller closes it. */
+export async function consoleSite(): Promise<ConsoleSite> {
+  const console = new MemoryConsole();
+  const pages = pagesWith();
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const base = `http://${host}/prefix`;
+  const site: ConsoleSite = {
+    base,
+    console,
+    visitor: person(),
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => void server.close(resolve));
+    },
+  };
+  const gate: AccountGate = {
+    async enter(ctx) {
+      if (site.visitor === undefined) ctx.status = 303;
+      return site.visitor;
+    },
+    async callback() {},
+  };
+  const seals = createConsoleSeals(Buffer.alloc(32, 7));
+  const operatorPages = createConsolePages({ pages, console, seals, readForm: formMap });
+  const all = createAccountPages({ pages, gate, operators: [OPERATOR], operatorPages });
+  const deployment: Deployment = {
+    kind: "oauth2",
+    url: base,
+    path: "/prefix",
+    host,
+    secure: false,
+    post: false,
+  };
+  const application = new Koa();
+  application.silent = true;
+  application.use(async (ctx) => {
+    const path = ctx.path.slice("/prefix".length);
+    const id = path.slice(path.lastIndexOf("/") + 1);
+    const found =
+      all.find((page) => page.path === path) ??
+      all.find((page) => page.path === path.replace(/[^/]*$/, ":uid"));
+    const answer = found?.methods[ctx.method];
+    if (answer === undefined) return;
+    const query = new Map(new URLSearchParams(ctx.querystring));
+    await answer(Object.assign(ctx, { state: { deployment } }), { path, id, query });
+  });
+  const callback = application.callback();
+  server.on("request", (request, response) => void callback(request, response));
+  return site;
+}

@@ -1,0 +1,40 @@
+/** A person at the pages of the console. */
+import { expect } from "@jest/globals";
+import { Browser } from "../flows/browser.ts";
+import type { Form } from "../flows/forms.ts";
+import { tagsNamed } from "./html.ts";
+
+/** Links of the table. */
+export function listed(browser: Browser): string[] {
+  return tagsNamed(browser.html, "a")
+    .map(({ attributes }) => attributes.get("href") ?? "")
+    .flatMap((href) => /\/(msg_\w+)$/.exec(href)?.[1] ?? []);
+}
+
+/** The result that a page tells. */
+export function told(browser: Browser): string | undefined {
+  return tagsNamed(browser.html, "p").find(({ attributes }) => attributes.get("role") === "status")?.text;
+}
+
+/** The form of an action, of one receiver where there are several. */
+export function formOf(browser: Browser, action: string, receiver?: string): Form {
+  const found = browser.forms().find(({ fields }) => {
+    const values = new Map(fields);
+    return values.get("action") === action && (receiver === undefined || values.get("receiver") === receiver);
+  });
+  if (found === undefined) throw new Error(`no form ${action}`);
+  return found;
+}
+
+/** A new browser at this address. */
+export function open(address: string): Promise<Browser> {
+  return new Browser().get(address);
+}
+
+/** Presses a button of a page and says what the next page told. */
+export async function press(address: string, action: string, receiver?: string): Promise<Browser> {
+  const browser = await open(address);
+  await browser.submit(formOf(browser, action, receiver));
+  expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
+  return browser;
+}

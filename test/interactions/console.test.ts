@@ -1,0 +1,238 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
+import { formOf, listed, open, press, told } from "./console-visitor.ts";
+import { deliveryWith, receiverWith } from "./every-console-page.ts";
+import { localeFile } from "./every-page.ts";
+import { tagsNamed } from "./html.ts";
+
+const TEXTS = localeFile("en");
+
+let site: ConsoleSite;
+let list: string;
+
+beforeAll(async () => {
+  site = await consoleSite();
+  list = `${site.base}/account/deliveries`;
+});
+afterAll(() => site.close());
+beforeEach(() => refill(site));
+
+describe("the list", () => {
+  it("shows all deliveries, with the headers of a page and no word of what they say", async () => {
+    const browser = await open(list);
+    expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
+    expect(browser.headers.get("content-security-policy")).toContain("script-src 'none'");
+    expect(browser.headers.get("cache-control")).toBe("no-store");
+    expect(browser.headers.get("referrer-policy")).toBe("no-referrer");
+  });
+
+  it("filters by state, receiver, type and account, and keeps the filter in the form", async () => {
+    const browser = await open(list);
+    const filter = browser.form("state");
+    expect(filter.method).toBe("GET");
+    await browser.submit(filter, { state: "parked" });
+    expect(listed(browser)).toEqual(["msg_1"]);
+    await browser.submit(browser.form("type"), { state: "", type: "DELETE_ACCOUNT" });
+    expect(listed(browser)).toEqual(["msg_4"]);
+    await browser.submit(browser.form("type"), { type: "", receiver: "group:media" });
+    expect(listed(browser)).toEqual(["msg_3"]);
+    await browser.submit(browser.form("type"), { receiver: "", sub: ` ${SUB.toUpperCase()} ` });
+    expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
+    expect(new Map(browser.form("type").fields)).toEqual(
+      new Map([
+        ["state", ""],
+        ["receiver", ""],
+        ["type", ""],
+        ["sub", SUB],
+      ]),
+    );
+    expect(site.console.asked.at(-1)).toEqual({ sub: SUB, limit: 51 });
+  });
+
+  it("goes page by page, with the filter, and back to the first one", async () => {
+    site.console.deliveries.length = 0;
+    for (let i = 0; i < 120; i += 1) {
+      site.console.deliveries.push(
+        deliveryWith(`msg_${i}`, { state: i % 2 === 0 ? "waiting" : "delivered" }),
+      );
+    }
+    const browser = await open(`${list}?state=waiting`);
+    expect([listed(browser).length, listed(browser)[49]]).toEqual([50, "msg_98"]);
+    await browser.click(TEXTS["console.next"] ?? "");
+    expect(listed(browser)).toEqual(Array.from({ length: 10 }, (_, i) => `msg_${100 + i * 2}`));
+    expect(browser.html).not.toContain(TEXTS["console.next"]);
+    await browser.click(TEXTS["console.first"] ?? "");
+    expect(listed(browser)[0]).toBe("msg_0");
+    expect((await open(`${list}?after=msg_119`)).html).toContain(TEXTS["console.none"]);
+  });
+
+  it("says what is wrong with an account that is none, and asks for nothing", async () => {
+    for (const sub of ["ada@example.com", "x", "' OR 1=1 --", "<script>", "\r\nSet-Cookie: a=b"]) {
+      const browser = await open(`${list}?${new URLSearchParams({ sub, state: "parked" })}`);
+      expect([browser.status, listed(browser)]).toEqual([400, []]);
+      expect(browser.html).toContain(TEXTS["console.problem.sub"]);
+      expect(new Map(browser.form("type").fields).get("sub")).toBe(sub);
+    }
+    expect(site.console.asked).toEqual([]);
+  });
+
+  it.each([
+    "state=lost",
+    "state=__proto__",
+    "type=delete_account",
+    "type=constructor",
+    "receiver=media",
+    "receiver=service:..%2F1",
+    "receiver=service:1%0D%0Ax:y",
+    `receiver=service:${"x".repeat(65)}`,
+    "after=..%2F..",
+    "after=%3Cscript%3E",
+    `after=${"x".repeat(256)}`,
+  ])("refuses what no page asks: %s", async (query) => {
+    const browser = await open(`${list}?${query}`);
+    expect([browser.status, browser.title]).toEqual([400, TEXTS["error.title"]]);
+    expect(site.console.asked).toEqual([]);
+  });
+
+  it("sends again all that is parked and fits, and nothing else", async () => {
+    expect((await open(list)).html).not.toContain("redriveAll");
+    expect((await open(`${list}?state=parked&receiver=group:media`)).html).not.toContain("redriveAll");
+    const browser = await press(`${list}?state=parked&receiver=service:1&sub=${SUB}`, "redriveAll");
+    expect(site.console.done).toEqual([["redriveAll", { receiver: "service:1", sub: SUB }]]);
+    expect(told(browser)).toMatch(/Sent again: 2\..*: 1\..*: 3\./);
+    expect(browser.url.searchParams.get("state")).toBe("parked");
+    expect(browser.url.searchParams.get("receiver")).toBe("service:1");
+    site.console.answers.redriveAll = "under way";
+    expect(told(await press(`${list}?state=parked`, "redriveAll"))).toBe(
+      TEXTS["console.result.redriveUnderWay"],
+    );
+    // The token is good for the filter that was shown.
+    const other = await open(`${list}?state=parked&receiver=service:1`);
+    await other.submit(formOf(other, "redriveAll"), { receiver: "" });
+    expect(other.status).toBe(403);
+    await other.submit(formOf(await open(`${list}?state=parked`), "redriveAll"), { state: "delivered" });
+    expect(other.status).toBe(400);
+    expect(site.console.done).toHaveLength(2);
+  });
+});
+
+describe("one delivery", () => {
+  it("is shown with every attempt: when, what came, how long, and the answer as text", async () => {
+    const answer = `<script>alert(1)</script>\0\u202E\u001B[31m\n${"x".repeat(5_000)}`;
+    site.console.deliveries.push(deliveryWith("msg_5", { history: deliveryWith(answer).history }));
+    const browser = await open(`${list}/msg_5`);
+    expect(tagsNamed(browser.html, "script")).toEqual([]);
+    const shown = tagsNamed(browser.html, "pre").map(({ text }) => text);
+    expect(shown).toHaveLength(1);
+    expect(shown[0]?.trim()).toBe(
+      `<script>alert(1)</script>\uFFFD\uFFFD\uFFFD[31m\n${"x".repeat(4_096 - 25 - 3 - 5)}`,
+    );
+    const times = tagsNamed(browser.html, "time").map(({ attributes }) => attributes.get("datetime"));
+    expect(times).toContain("2026-09-21T14:13:20.000Z");
+    expect(browser.html).toContain("500");
+    expect(browser.html).toContain("12 ms");
+  });
+
+  it.each([
+    ["msg_1", ["redrive", "discard"]],
+    ["msg_2", ["discard"]],
+    ["msg_3", ["redrive"]],
+    ["msg_4", ["redrive"]],
+  ])("offers what can be done with it: %s", async (id, actions) => {
+    const browser = await open(`${list}/${id}`);
+    const offered = browser.forms().map(({ fields }) => new Map(fields).get("action"));
+    expect(offered).toEqual(actions);
+  });
+
+  it("is sent again, and all the same after it was said that it is superseded", async () => {
+    expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS["console.result.redriven"]);
+    site.console.answers.redrive = "superseded";
+    const browser = await press(`${list}/msg_1`, "redrive");
+    expect(told(browser)).toBe(TEXTS["console.result.superseded"]);
+    expect(browser.forms().map(({ fields }) => new Map(fields).get("action"))).toEqual(["force", "discard"]);
+    await browser.submit(formOf(browser, "force"));
+    expect(told(browser)).toBe(TEXTS["console.result.redriven"]);
+    expect(site.console.done).toEqual([
+      ["redrive", "msg_1", false],
+      ["redrive", "msg_1", false],
+      ["redrive", "msg_1", true],
+    ]);
+    site.console.answers.redrive = "redriven";
+  });
+
+  it.each(["waiting", "purged", "unknown"] as const)("says when it can't be: %s", async (result) => {
+    site.console.answers.redrive = result;
+    expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS[`console.result.${result}`]);
+    site.console.answers.redrive = "redriven";
+  });
+
+  it("is given up", async () => {
+    expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.discarded"]);
+    site.console.answers.discard = false;
+    expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.notDiscarded"]);
+    site.console.answers.discard = true;
+  });
+
+  it("that there is not is 404", async () => {
+    for (const id of ["msg_0", "__proto__", "x".repeat(255)]) {
+      const browser = await open(`${list}/${id}`);
+      expect([browser.status, browser.html]).toEqual([404, expect.stringContaining("no such delivery")]);
+    }
+  });
+});
+
+describe("the receivers", () => {
+  it("are shown with their state, and what can be done with each", async () => {
+    const removed = receiverWith("portal:old", { url: null, parked: 3 });
+    const held = receiverWith("service:2", { failures: 7, heldUntil: 1_790_000_000_000 });
+    site.console.known.push(removed, held);
+    const { html } = await open(`${list}/receivers`);
+    const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {
+      const values = new Map(fields);
+      return `${values.get("receiver")} ${values.get("action")}`;
+    });
+    expect(offered).toEqual([
+      "service:1 pause",
+      "service:1 test",
+      "group:media resume",
+      "group:media test",
+      "group:media redriveAll",
+      "portal:old pause",
+      "portal:old redriveAll",
+      "service:2 pause",
+      "service:2 resume",
+      "service:2 test",
+    ]);
+    for (const words of ["https://news.example/notify", "by hand", "Paused.", "Failed 7 times"]) {
+      expect(html).toContain(words);
+    }
+  });
+
+  it.each([
+    ["pause", "service:1", "paused", "pausedBefore"],
+    ["resume", "group:media", "resumed", "notHeld"],
+  ])("take %s", async (action, receiver, yes, no) => {
+    const text = (code: string) => TEXTS[`console.result.${code}`]?.replaceAll("{receiver}", receiver);
+    site.console.answers.hold = true;
+    expect(told(await press(`${list}/receivers`, action, receiver))).toBe(text(yes));
+    site.console.answers.hold = false;
+    expect(told(await press(`${list}/receivers`, action, receiver))).toBe(text(no));
+    expect(site.console.done).toEqual([
+      [action, receiver],
+      [action, receiver],
+    ]);
+  });
+
+  it("are tested, and what came of it is said", async () => {
+    for (const [answer, words] of [
+      [{ ok: true, status: 204, error: null, duration: 7 }, "service:1 took the test: 204, after 7 ms."],
+      [{ ok: false, status: 500, error: null, duration: 7 }, "did not take the test: 500"],
+      [{ ok: false, status: null, error: "ECONNREFUSED", duration: 7 }, "test: ECONNREFUSED"],
+      [undefined, "service:1 is not configured."],
+      ["under way", "has not answered yet"],
+    ] as const) {
+      site.console.answers.test = answer;
+      expect(told(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
+    }
+  });
+});
