@@ -100,6 +100,8 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       storage: `sqlite:${file}`,
       logger: pino({ level: "trace" }, { write: (line) => void log.push(line) }),
       rateLimits: plenty(),
+      // Its calls of the store would come between those that are counted.
+      notifications: { worker: false },
       ...config,
     },
     async (configuration) => {
