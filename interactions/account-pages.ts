@@ -61,6 +61,7 @@ function home({ pages, gate, operators, operatorPages: [first] }: AccountPagesPa
     const html = await pages.account({
       locale: pages.localeOf(ctx),
       account: email,
+      sub,
       ...(first !== undefined && operators.includes(sub) && { deliveries: path + first.path }),
       ...(kind === "openid" && { signOut: `${path}/oauth2/logout` }),
     });

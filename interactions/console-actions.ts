@@ -125,5 +125,9 @@ function tested(receiver: string, test: ConsoleTest | undefined | UnderWay): Con
   if (test === undefined) return say("testUnknown", { receiver });
   if (test === "under way") return say("testUnderWay", { receiver });
   const { ok, status, error, duration } = test;
-  return say(ok ? "testTaken" : "testFailed", { receiver, what: status ?? error ?? "", duration });
+  return say(ok ? "testTaken" : "testFailed", {
+    receiver,
+    what: status ?? error ?? "",
+    duration: Math.ceil(duration),
+  });
 }

@@ -113,7 +113,8 @@ export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
 function shownAttempt(attempt: ConsoleAttempt, moment: (at: number) => Moment): Locals {
   // What no text holds would be shown as nothing, or change what stands around it.
   const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
-  return { ...attempt, when: moment(attempt.startedAt), answer, hasAnswer: answer !== "" };
+  const duration = Math.ceil(attempt.duration);
+  return { ...attempt, duration, when: moment(attempt.startedAt), answer, hasAnswer: answer !== "" };
 }
 
 /** `receivers.ejs` */

@@ -33,6 +33,8 @@ export interface LoginLocals extends PageLocals {
 export interface AccountLocals extends PageLocals {
   /** What the person is called. */
   readonly account: string;
+  /** The identifier of the account. */
+  readonly sub: string;
   /** Path of the delivery console, for operators. */
   readonly deliveries?: string;
   /** Path that signs out, where there is one. */

@@ -88,8 +88,8 @@ export function createPages(settings: PageSettings): Pages {
     localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
     login: (locals) => page("login", locals.locale, (t) => loginLocals(t, locals)),
     consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
-    account: ({ locale, account, deliveries = "", signOut = "" }) =>
-      page("account", locale, (t) => ({ heading: t("account.title"), account, deliveries, signOut })),
+    account: ({ locale, account, sub, deliveries = "", signOut = "" }) =>
+      page("account", locale, (t) => ({ heading: t("account.title"), account, sub, deliveries, signOut })),
     deliveries: (locals) => page("deliveries", locals.locale, (t) => deliveriesView(t, locals)),
     delivery: (locals) => page("delivery", locals.locale, (t) => deliveryView(t, locals)),
     receivers: (locals) => page("receivers", locals.locale, (t) => receiversView(t, locals)),

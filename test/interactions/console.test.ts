@@ -227,7 +227,7 @@ describe("the receivers", () => {
     for (const [answer, words] of [
       [{ ok: true, status: 204, error: null, duration: 7 }, "service:1 took the test: 204, after 7 ms."],
       [{ ok: false, status: 500, error: null, duration: 7 }, "did not take the test: 500"],
-      [{ ok: false, status: null, error: "ECONNREFUSED", duration: 7 }, "test: ECONNREFUSED"],
+      [{ ok: false, status: null, error: "ECONNREFUSED", duration: 6.2 }, "test: ECONNREFUSED, after 7 ms"],
       [undefined, "service:1 is not configured."],
       ["under way", "has not answered yet"],
     ] as const) {

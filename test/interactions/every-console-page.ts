@@ -14,7 +14,7 @@ export function deliveryWith(
   const attempt: ConsoleAttempt = {
     number: 1,
     startedAt: 1_790_000_000_000,
-    duration: 12,
+    duration: 11.2,
     status: 500,
     error: null,
     answer: text,

@@ -1,0 +1,226 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Account } from "../../lib/domain/account.ts";
+import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
+import { formOf, listed, told } from "../interactions/console-visitor.ts";
+import { signedIn, signIn } from "./account-visitor.ts";
+import type { Browser } from "./browser.ts";
+import { send } from "./relying-party.ts";
+import { ADA, type RunningService, startService } from "./running-service.ts";
+
+const OPERATOR = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+const FORGED = { origin: "https://evil.example", "content-type": "application/x-www-form-urlencoded" };
+
+let receiver: Server;
+/** What the receiver answers with. */
+let status = 200;
+let answer = "";
+/** The `webhook-id` of everything that arrived. */
+let arrived: string[] = [];
+let running: RunningService;
+let account: Account;
+let browser: Browser;
+let list: string;
+
+beforeAll(async () => {
+  receiver = createServer((request, response) => {
+    request.resume().on("end", () => {
+      arrived.push(String(request.headers["webhook-id"]));
+      response.writeHead(status).end(answer);
+    });
+  });
+  await new Promise<void>((resolve) => void receiver.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/notify`;
+  running = await startService({
+    config: {
+      operators: [OPERATOR.sub],
+      // One attempt: what fails is parked at once.
+      notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
+    },
+  });
+  const { accounts, directory } = running.service;
+  await accounts.import(OPERATOR);
+  await directory.services.put("9", {
+    name: "Told",
+    receiver: { url, client_id: "r", client_secret: "the secret of it", types: ["PROFILE_CHANGED"] },
+  });
+  account = await accounts.create({ email: "grace@example.com", name: "Grace", surname: "Hopper" });
+  await accounts.assign(account.sub, "9");
+  browser = await signedIn(running.openid, OPERATOR);
+  list = `${running.openid}/account/deliveries`;
+});
+afterAll(async () => {
+  await running.close();
+  receiver.closeAllConnections();
+  await new Promise((resolve) => void receiver.close(resolve));
+});
+beforeEach(() => {
+  status = 200;
+  answer = "";
+  arrived = [];
+});
+
+/** The next event of this name. */
+function next<E extends ServiceEvent>(name: E): Promise<ServiceEvents[E]> {
+  return new Promise((resolve) => void running.service.events.once(name, resolve));
+}
+
+/** Changes the account, and waits for what became of the notification. */
+async function change(name: string, outcome: "delivery.parked" | "delivery.succeeded"): Promise<string> {
+  const done = next(outcome);
+  await running.service.accounts.update(account.sub, { name });
+  return (await done).id;
+}
+
+/** Presses a button of the page that is open. */
+async function press(action: string, name?: string): Promise<void> {
+  await browser.submit(formOf(browser, action, name));
+  expect(browser.status).toBe(200);
+}
+
+describe("an operator", () => {
+  it("finds the console from the account page", async () => {
+    await browser.get(`${running.openid}/account`);
+    await browser.click("Delivery of notifications");
+    expect([browser.status, browser.url.href, browser.title]).toEqual([200, list, "Deliveries"]);
+  });
+
+  it("sees what failed and how, and sends it again", async () => {
+    [status, answer] = [500, "<b>broken</b>"];
+    const id = await change("Grace B.", "delivery.parked");
+    await browser.get(`${list}?state=parked&receiver=service:9&sub=${account.sub}`);
+    expect(listed(browser)).toEqual([id]);
+    await browser.get(`${list}/${id}`);
+    expect(browser.html).toContain("&lt;b&gt;broken&lt;/b&gt;");
+    expect(browser.html).toContain("<strong>500</strong>");
+    expect(browser.html).toMatch(/>\d+ ms</);
+    // The notification itself, with the data of the person, is nowhere on the page.
+    expect(browser.html).not.toMatch(/grace|hopper|user_email/i);
+    [status, answer] = [200, "ok"];
+    const done = next("delivery.succeeded");
+    await press("redrive");
+    expect(told(browser)).toBe("It is sent again now.");
+    expect((await done).id).toBe(id);
+    expect(arrived).toEqual([id, id]);
+    await browser.get(`${list}/${id}`);
+    expect(browser.html).toContain("Delivered");
+    expect(browser.html).toContain("Answer to attempt 2");
+  });
+
+  it("is told what would bring old data back, and may send it all the same", async () => {
+    status = 500;
+    const old = await change("Grace C.", "delivery.parked");
+    status = 200;
+    const newer = await change("Grace D.", "delivery.succeeded");
+    await browser.get(`${list}/${old}`);
+    await press("redrive");
+    expect(told(browser)).toContain("would bring old data back");
+    const done = next("delivery.succeeded");
+    await press("force");
+    await done;
+    expect(arrived).toEqual([old, newer, old]);
+  });
+
+  it("pauses a receiver, gives one delivery up, and resumes", async () => {
+    const names = `${list}/receivers`;
+    await browser.get(names);
+    await press("pause", "service:9");
+    expect(told(browser)).toBe("service:9 is paused.");
+    await running.service.accounts.update(account.sub, { name: "Grace E." });
+    await running.service.accounts.update(account.sub, { name: "Grace F." });
+    await browser.get(`${list}?state=waiting`);
+    const [kept = "", given = ""] = listed(browser);
+    await browser.get(`${list}/${given}`);
+    await press("discard");
+    expect(told(browser)).toBe("It was given up.");
+    expect(arrived).toEqual([]);
+    const done = next("delivery.succeeded");
+    await browser.get(names);
+    await press("resume", "service:9");
+    expect((await done).id).toBe(kept);
+    expect(arrived).toEqual([kept]);
+    await browser.get(`${list}?state=discarded`);
+    expect(listed(browser)).toEqual([given]);
+  });
+
+  it("sends a test, and everything that is parked", async () => {
+    await browser.get(`${list}/receivers`);
+    await press("test", "service:9");
+    expect(told(browser)).toMatch(/^service:9 took the test: 200, after \d+ ms\.$/);
+    expect(arrived).toEqual([expect.stringMatching(/^test_/)]);
+    status = 503;
+    const id = await change("Grace G.", "delivery.parked");
+    await browser.get(`${list}/receivers`);
+    await press("test", "service:9");
+    expect(told(browser)).toContain("did not take the test: 503");
+    status = 200;
+    const done = next("delivery.succeeded");
+    await press("redriveAll", "service:9");
+    expect(told(browser)).toContain("Sent again: 1.");
+    expect((await done).id).toBe(id);
+  });
+
+  it("who was signed out meanwhile signs in again and is back on the page; the form is lost", async () => {
+    status = 500;
+    const id = await change("Grace H.", "delivery.parked");
+    const tab = await signedIn(running.openid, OPERATOR);
+    await tab.get(`${list}/${id}`);
+    await running.service.accounts.endSessions(OPERATOR.sub);
+    await tab.submit(formOf(tab, "redrive"));
+    expect([tab.visits[0]?.status, tab.title]).toEqual([303, "Sign in to your account"]);
+    await signIn(tab, OPERATOR);
+    expect([tab.status, tab.url.href, tab.title]).toEqual([200, `${list}/${id}`, "Delivery"]);
+    expect(tab.html).toContain("Parked");
+    browser = tab;
+  });
+});
+
+describe("everybody else", () => {
+  it("sees nothing and does nothing, by sub and not by e-mail address [D-RUN-3]", async () => {
+    const ada = await signedIn(running.openid, ADA);
+    expect(ada.html).not.toContain("/account/deliveries");
+    for (const path of ["", "/receivers", "/msg_1", "?state=parked"]) {
+      await ada.get(list + path);
+      expect([path, ada.status, ada.title]).toEqual([path, 403, "This did not work"]);
+      expect(ada.html).not.toContain("service:9");
+    }
+    const cookie = ada.jar.header(new URL(list));
+    const post = { method: "POST", body: "action=redriveAll", headers: { ...FORGED, cookie } };
+    await expect(send(list, post)).resolves.toMatchObject({ status: 403 });
+    const { status: unknown } = await send(list);
+    expect(unknown).toBe(303);
+  });
+
+  it("can't send an operator's forms from another site", async () => {
+    await browser.get(`${list}/receivers`);
+    const { fields } = formOf(browser, "pause", "service:9");
+    const body = new URLSearchParams(fields as [string, string][]).toString();
+    const cookie = browser.jar.header(new URL(list));
+    const { status: refused } = await send(`${list}/receivers`, {
+      method: "POST",
+      body,
+      headers: { ...FORGED, cookie },
+    });
+    expect(refused).toBe(403);
+    const found = await running.service.notifications.receivers();
+    expect(found.find((each) => each.receiver === "service:9")).toMatchObject({ paused: false });
+  });
+});
+
+it("takes GET and POST and nothing else, and leaves what it does not know to the host", async () => {
+  for (const path of ["", "/receivers", "/msg_1"]) {
+    for (const method of ["HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
+      const { status: wrong, headers } = await send(list + path, { method });
+      expect([method, path, wrong, headers.get("allow")]).toEqual([method, path, 405, "GET, POST"]);
+    }
+  }
+  for (const path of ["/", "/a/b", "/a.b", "/%2e%2e", "/a%00", "/receivers/", `/${"x".repeat(256)}`]) {
+    await expect(send(list + path)).resolves.toMatchObject({ status: 404 });
+  }
+});
