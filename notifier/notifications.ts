@@ -107,10 +107,16 @@ export function createNotifications(deps: NotificationsDeps): Notifications {
       const shown = history.map((attempt) => shownAttempt(attempt, openAnswer(deps, id, attempt)));
       return { ...shownDelivery(delivery), history: shown };
     },
-    explain: (action) => explain(deps, checked("action", explainedAction, action)),
-    acknowledgements: (sub) => acknowledgements(deliveries, checked("sub", anyText, sub)),
+    async explain(action) {
+      return explain(deps, checked("action", explainedAction, action));
+    },
+    async acknowledgements(sub) {
+      return acknowledgements(deliveries, checked("sub", anyText, sub));
+    },
     receivers: () => reportReceivers(deps),
-    test: (receiver) => sendTest(deps, checked("receiver", anyText, receiver)),
+    async test(receiver) {
+      return sendTest(deps, checked("receiver", anyText, receiver));
+    },
     ...redriving(deps),
     ...holding(deps),
   };

@@ -1,0 +1,209 @@
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { NotificationsInput } from "../../config/input.ts";
+import type { SignInService } from "../../lib/service.ts";
+import type { Inbox } from "./inbox.ts";
+import { type Notified, startNotified } from "./notified.ts";
+
+const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
+
+let stage: Notified;
+let inbox: Inbox;
+let service: SignInService;
+
+async function start(notifications: NotificationsInput = {}): Promise<void> {
+  stage = await startNotified(notifications);
+  ({ inbox, service } = stage);
+}
+beforeEach(() => start());
+afterEach(() => stage.close());
+
+describe("service.notifications", () => {
+  it("sends again what was parked: one as the head of its lane, or all in order [D-NOTIFY-17]", async () => {
+    const sub = await stage.one("/a");
+    inbox.react = () => 500;
+    for (const name of ["one", "two", "three"]) await service.accounts.update(sub, { name });
+    await stage.nothingWaits();
+    const ids = (await service.notifications.list({ state: "parked" })).map(({ id }) => id);
+    expect(ids).toHaveLength(3);
+    inbox.arrived.length = 0;
+    inbox.react = () => 200;
+    const [first = "", second = "", third = ""] = ids;
+    await expect(service.notifications.redrive(second)).resolves.toBe("redriven");
+    await stage.nothingWaits();
+    await expect(service.notifications.redrive(first)).resolves.toBe("superseded");
+    await expect(service.notifications.redriveAll({})).resolves.toMatchObject({ redriven: 1, superseded: 1 });
+    await stage.nothingWaits();
+    await expect(
+      service.notifications.redriveAll({ receiver: "service:1" }, { force: true }),
+    ).resolves.toMatchObject({
+      redriven: 1,
+    });
+    await stage.nothingWaits();
+    expect(inbox.arrived.map(({ id }) => id)).toEqual([second, third, first]);
+    await expect(service.notifications.redrive("none")).resolves.toBe("unknown");
+  });
+
+  it("redrives many lanes, each in its order", async () => {
+    await stage.one("/a");
+    inbox.react = () => 500;
+    const subs: string[] = [];
+    for (let number = 0; number < 60; number += 1) {
+      const { sub } = await service.accounts.import({
+        email: `n${number}@example.com`,
+        services: { "1": number },
+      });
+      subs.push(sub);
+    }
+    for (const name of ["one", "two", "three"]) {
+      await Promise.all(subs.map((sub) => service.accounts.update(sub, { name })));
+    }
+    // The receiver is held back after five failures: what was not tried waits.
+    await service.notifications.pause("service:1");
+    for (const { id } of await service.notifications.list({ state: "waiting", limit: 500 })) {
+      await service.notifications.discard(id);
+    }
+    const discarded = await service.notifications.list({ state: "discarded", limit: 500 });
+    const parked = await service.notifications.list({ state: "parked", limit: 500 });
+    expect(discarded.length + parked.length).toBe(180);
+    for (const { id } of discarded) await service.notifications.redrive(id);
+    await service.notifications.redriveAll();
+    inbox.react = () => 200;
+    await service.notifications.resume("service:1");
+    await stage.nothingWaits();
+    for (const sub of subs) {
+      const own = inbox.arrived.filter(({ body }) => body.includes(sub)).map(({ id }) => id);
+      const stored = (await service.notifications.list({ sub })).map(({ id }) => id);
+      expect([...new Set(own)]).toEqual(stored);
+      expect(own.slice(-3)).toEqual(stored);
+    }
+  });
+
+  it("pauses and resumes a receiver, and says so [D-NOTIFY-5]", async () => {
+    const sub = await stage.one("/a");
+    const told: unknown[] = [];
+    service.events.on("receiver.paused", (argument) => void told.push(argument));
+    service.events.on("receiver.resumed", (argument) => void told.push(argument));
+    await expect(service.notifications.pause("service:1", { reason: "moving house" })).resolves.toBe(true);
+    await expect(service.notifications.pause("service:1")).resolves.toBe(false);
+    await service.accounts.update(sub, { name: "Bob" });
+    await expect(service.notifications.receivers()).resolves.toMatchObject([
+      { receiver: "service:1", paused: true, reason: "moving house", waiting: 1, url: inbox.url("/a") },
+    ]);
+    await expect(service.health()).resolves.toMatchObject({
+      ok: true,
+      parts: { notifications: { ok: true, detail: "1 waiting, 0 parked; paused: service:1" } },
+    });
+    expect(await service.metrics()).toContain('sign_in_deliveries{receiver="service:1",state="waiting"} 1');
+    expect(inbox.arrived).toEqual([]);
+    await expect(service.notifications.resume("service:1")).resolves.toBe(true);
+    await stage.nothingWaits();
+    expect(inbox.arrived).toHaveLength(1);
+    expect(told).toEqual([{ receiver: "service:1", reason: "moving house" }, { receiver: "service:1" }]);
+    expect(await service.metrics()).toContain(
+      'sign_in_delivery_attempts_total{receiver="service:1",result="success"} 1',
+    );
+  });
+
+  it("keeps the delivery of a receiver that may not be reached, and says why it is paused [D-NOTIFY-18]", async () => {
+    await stage.close();
+    await start({ allowedReceivers: [] });
+    const sub = await stage.one("/a");
+    const paused = new Promise((resolve) => service.events.once("receiver.paused", resolve));
+    await service.accounts.delete(sub);
+    await expect(paused).resolves.toMatchObject({ receiver: "service:1", reason: expect.any(String) });
+    await expect(service.notifications.list()).resolves.toMatchObject([{ state: "waiting", failures: 0 }]);
+    expect(inbox.arrived).toEqual([]);
+  });
+
+  it("tests a receiver with a notification about nobody, which is no delivery", async () => {
+    await stage.one("/a", { signing_secret: SECRET });
+    inbox.react = () => (response) => response.writeHead(202).end("<b>noted</b>");
+    const result = await service.notifications.test("service:1");
+    expect(result).toMatchObject({
+      ok: true,
+      status: 202,
+      error: null,
+      answer: "<b>noted</b>",
+      type: "PROFILE_CHANGED",
+    });
+    const [post] = inbox.arrived;
+    expect(post?.id).toBe(result?.id);
+    expect(JSON.parse(post?.body ?? "")).toEqual({
+      notification_type: "PROFILE_CHANGED",
+      data: {
+        user_id: 0,
+        user_uuid: "00000000-0000-0000-0000-000000000000",
+        user_email: "nobody@invalid",
+        timestamp: expect.any(Number),
+        services: {},
+      },
+    });
+    inbox.react = () => 500;
+    await expect(service.notifications.test("service:1")).resolves.toMatchObject({ ok: false, status: 500 });
+    await expect(service.notifications.test("service:9")).resolves.toBeUndefined();
+    await expect(service.notifications.list()).resolves.toEqual([]);
+  });
+
+  it("explains who would be told what, and why not, and sends nothing", async () => {
+    const sub = await stage.everything();
+    await service.directory.services.put("4", { name: "Silent" });
+    await service.accounts.assign(sub, "4", 9);
+    await service.notifications.pause("group:media");
+    const data = { user_id: 1, user_uuid: sub, user_email: "ada@example.com", timestamp: expect.any(Number) };
+    const services = { "1": 1_102_020_202, "2": null };
+    await expect(service.notifications.explain({ sub, type: "PROFILE_CHANGED" })).resolves.toEqual([
+      {
+        receiver: "group:media",
+        reason: "told",
+        services: ["1", "2"],
+        paused: true,
+        body: { notification_type: "PROFILE_CHANGED", data: { ...data, services } },
+      },
+      expect.objectContaining({ receiver: "service:3", reason: "told", services: ["3"], paused: false }),
+      { receiver: "service:4", reason: "no_receiver", services: ["4"], paused: false },
+      { receiver: "portal:main", reason: "type_not_taken", services: ["1", "2", "3", "4"], paused: false },
+    ]);
+    const unassign = { sub, type: "UNASSINGED_FROM_SERVICE", services: ["2", "9"] } as const;
+    await expect(service.notifications.explain(unassign)).resolves.toMatchObject([
+      { receiver: "group:media", body: { data: { services: { "2": null } } } },
+      { receiver: "portal:main", reason: "type_not_taken" },
+    ]);
+    await expect(service.notifications.explain({ ...unassign, services: ["9"] })).resolves.toEqual([]);
+    await expect(
+      service.notifications.explain({ sub: "none", type: "DELETE_ACCOUNT" }),
+    ).resolves.toBeUndefined();
+    expect(inbox.arrived).toEqual([]);
+  });
+
+  it("tells who has acknowledged what about an account that is gone", async () => {
+    const sub = await stage.everything();
+    inbox.react = ({ path }) => (path === "/portal" ? 500 : 200);
+    await service.accounts.delete(sub);
+    await stage.nothingWaits();
+    await expect(service.notifications.acknowledgements(sub)).resolves.toMatchObject([
+      {
+        receiver: "group:media",
+        type: "DELETE_ACCOUNT",
+        state: "delivered",
+        acknowledgedAt: expect.any(Number),
+      },
+      { receiver: "portal:main", type: "DELETE_ACCOUNT", state: "parked", acknowledgedAt: null },
+    ]);
+    await expect(service.notifications.acknowledgements("none")).resolves.toEqual([]);
+  });
+
+  it("refuses arguments that are none, naming the option", async () => {
+    const { notifications } = service;
+    const wrong: [() => Promise<unknown>, string][] = [
+      [() => notifications.list({ limit: 501 }), "filter.limit"],
+      [() => notifications.list({ state: "gone" as never }), "filter.state"],
+      [() => notifications.list({ reciever: "x" } as never), "did you mean receiver?"],
+      [() => notifications.find(1 as never), "id"],
+      [() => notifications.redrive("x", { force: 1 as never }), "options.force"],
+      [() => notifications.pause("x", { reason: "" }), "options.reason"],
+      [() => notifications.explain({ sub: "x", type: "UNASSIGNED" as never }), "action.type"],
+      [() => notifications.redriveAll({ state: "waiting" } as never), "state"],
+    ];
+    for (const [call, text] of wrong) await expect(call()).rejects.toThrow(text);
+  });
+});

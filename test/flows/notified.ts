@@ -1,0 +1,82 @@
+/** A service with receivers that are really there, for the flows of notifications. */
+import { pino } from "pino";
+import type { NotificationsInput } from "../../config/input.ts";
+import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { type NotificationType, NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { type Inbox, openInbox } from "./inbox.ts";
+
+/** A service, what it logs, and where its receivers are. */
+export interface Notified {
+  readonly service: SignInService;
+  readonly inbox: Inbox;
+  readonly log: readonly string[];
+  /** A receiver at a path of the inbox. */
+  receiver(path: string, types?: readonly NotificationType[]): ReceiverSettings;
+  /** What arrived at a path, parsed. */
+  bodies(
+    path: string,
+  ): readonly { readonly notification_type: string; readonly data: { readonly services: object } }[];
+  /** Two services of a group, one of its own, a portal; an account that has them all. */
+  everything(): Promise<string>;
+  /** The service "1" with a receiver at this path, and an account of it. */
+  one(path: string, more?: Partial<ReceiverSettings>): Promise<string>;
+  /** Resolves when no delivery waits any more. */
+  nothingWaits(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Times are short, so that what fails is over soon. */
+const SHORT: NotificationsInput = {
+  allowedReceivers: ["127.0.0.1"],
+  retryDelays: [0.01, 0.01],
+  breaker: { probe: 0.01, longestProbe: 0.05 },
+  poll: 0.05,
+};
+
+export async function startNotified(notifications: NotificationsInput = {}): Promise<Notified> {
+  const inbox = await openInbox();
+  const log: string[] = [];
+  const service = await createSignInService({
+    deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
+    storage: "sqlite::memory:",
+    logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
+    notifications: { ...SHORT, ...notifications },
+  });
+  const { portals, groups, services } = service.directory;
+  const receiver: Notified["receiver"] = (path, types = NOTIFICATION_TYPES) => ({
+    url: inbox.url(path),
+    client_id: `client ${path}`,
+    client_secret: "of the receiver: %+ä",
+    types,
+  });
+  return {
+    service,
+    inbox,
+    log,
+    receiver,
+    bodies: (path) => inbox.arrived.filter((post) => post.path === path).map(({ body }) => JSON.parse(body)),
+    async everything() {
+      await portals.put("main", { name: "Main", receiver: receiver("/portal", ["DELETE_ACCOUNT"]) });
+      await groups.put("media", { name: "Media", receiver: receiver("/group") });
+      for (const key of ["1", "2"]) await services.put(key, { name: key, group: "media" });
+      await services.put("3", { name: "Shop", receiver: receiver("/shop", ["PROFILE_CHANGED"]) });
+      const assigned = { "1": 1_102_020_202, "2": null, "3": 7 };
+      const account = { email: "ada@example.com", portal: "main", services: assigned };
+      return (await service.accounts.import(account)).sub;
+    },
+    async one(path, more = {}) {
+      await services.put("1", { name: "1", receiver: { ...receiver(path), ...more } });
+      return (await service.accounts.import({ email: "bob@example.com", services: { "1": 5 } })).sub;
+    },
+    async nothingWaits() {
+      while ((await service.notifications.list({ state: "waiting" })).length > 0) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    },
+    async close() {
+      await service.close();
+      await inbox.close();
+    },
+  };
+}
