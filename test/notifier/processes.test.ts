@@ -1,0 +1,128 @@
+import { rmSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
+import type { SignInService } from "../../lib/service.ts";
+import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { newFolder, type Running, start } from "../examples/processes.ts";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
+
+let folder: string;
+let config: SignInServiceConfig;
+let service: SignInService;
+let inbox: Inbox;
+let sub: string;
+const running: Running[] = [];
+
+beforeEach(async () => {
+  folder = newFolder();
+  inbox = await openInbox();
+  config = {
+    deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    notifications: {
+      allowedReceivers: ["127.0.0.1"],
+      // A lease is the time of an attempt and 15 seconds: the shortest that a killed worker can be waited for.
+      timeouts: { total: 5 },
+      retryDelays: [0.1],
+      poll: 0.05,
+      worker: false,
+    },
+  };
+  // The app does not deliver: that is the worker's.
+  service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+  const receiver = { url: inbox.url("/a"), client_id: "c", client_secret: "s", types: NOTIFICATION_TYPES };
+  await service.directory.services.put("1", { name: "1", receiver });
+  ({ sub } = await service.accounts.import({ email: "ada@example.com", services: { "1": 5 } }));
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
+  await inbox.close();
+  await service.close();
+  rmSync(folder, { recursive: true });
+});
+
+async function startWorker(): Promise<Running> {
+  const worker = start("test/notifier/worker-process.ts", { args: [JSON.stringify(config)], cwd: folder });
+  running.push(worker);
+  await worker.until(/ready/);
+  return worker;
+}
+
+const states = async (): Promise<string[]> => (await service.notifications.list()).map(({ state }) => state);
+
+describe("a worker as a process of its own", () => {
+  it("delivers what the app stores in the same file, and ends with 0 when it is told to", async () => {
+    await service.accounts.update(sub, { name: "Ada" });
+    expect(inbox.arrived).toEqual([]);
+    const worker = await startWorker();
+    await worker.until(/succeeded/);
+    await service.accounts.update(sub, { name: "Augusta" });
+    await worker.until(/succeeded[^]*succeeded/);
+    await expect(states()).resolves.toEqual(["delivered", "delivered"]);
+    await expect(worker.stop()).resolves.toBe(0);
+  });
+
+  it("finishes the delivery that is in flight when it is told to end", async () => {
+    let answer: ServerResponse | undefined;
+    inbox.react = () => (response) => {
+      answer = response;
+    };
+    await service.accounts.update(sub, { name: "Ada" });
+    await service.accounts.update(sub, { name: "Augusta" });
+    const worker = await startWorker();
+    await inbox.until((arrived) => arrived.length === 1);
+    const ended = worker.stop("SIGTERM");
+    answer?.writeHead(200).end();
+    await expect(ended).resolves.toBe(0);
+    expect(worker.said()).toContain("closed");
+    await expect(states()).resolves.toEqual(["delivered", "waiting"]);
+    expect(inbox.arrived).toHaveLength(1);
+  });
+
+  it("that is killed in the middle of a delivery loses nothing: it goes again with the same id, and the next after it", async () => {
+    inbox.react = () => () => {};
+    await service.accounts.update(sub, { name: "Ada" });
+    await service.accounts.delete(sub);
+    const first = await startWorker();
+    await inbox.until((arrived) => arrived.length === 1);
+    await expect(first.stop("SIGKILL")).resolves.toBe("SIGKILL");
+    inbox.react = () => 200;
+    const second = await startWorker();
+    await second.until(/succeeded[^]*succeeded/);
+    const [id, next] = (await service.notifications.list()).map((each) => each.id);
+    expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
+    expect(inbox.arrived[1]?.body).toBe(inbox.arrived[0]?.body);
+    await expect(states()).resolves.toEqual(["delivered", "delivered"]);
+  });
+
+  it("shares the work with another one: each delivery arrives once, each lane in order", async () => {
+    const subs = await Promise.all(
+      Array.from({ length: 40 }, async (_, index) => {
+        const account = { email: `n${index}@example.com`, services: { "1": index } };
+        return (await service.accounts.import(account)).sub;
+      }),
+    );
+    const workers = [await startWorker(), await startWorker()];
+    for (const name of ["one", "two", "three"]) {
+      await Promise.all(subs.map((each) => service.accounts.update(each, { name })));
+    }
+    await inbox.until((arrived) => arrived.length === 120);
+    for (const each of subs) {
+      const own = inbox.arrived.filter(({ body }) => body.includes(each)).map(({ id }) => id);
+      expect(own).toEqual((await service.notifications.list({ sub: each })).map(({ id }) => id));
+    }
+    for (const worker of workers) await expect(worker.stop()).resolves.toBe(0);
+    expect(inbox.arrived).toHaveLength(120);
+  });
+
+  it("is refused for a storage that no other process sees", async () => {
+    await expect(createNotificationWorker({ ...config, storage: "sqlite::memory:" })).rejects.toMatchObject({
+      code: "configuration",
+      problems: [expect.stringContaining("config.storage")],
+    });
+  });
+});
