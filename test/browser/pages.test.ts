@@ -1,33 +1,17 @@
 /** The pages in a real browser, with and without JavaScript, and what axe says of them. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { AxeBuilder } from "@axe-core/playwright";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { signIn, TestBrowser, violations } from "./chromium.ts";
 import { ADA, BOB, type RunningService, startService } from "../flows/running-service.ts";
 
-/** Where test/machine.mjs puts it. */
-const CHROMIUM = "/usr/bin/chromium";
-
-const ARGUMENTS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
-let browser: Browser;
+let browser: TestBrowser;
 let running: RunningService;
 let client: Server;
 let callback: string;
-const contexts: BrowserContext[] = [];
-const problems: string[] = [];
 
 beforeAll(async () => {
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS });
+  browser = await TestBrowser.launch();
   client = createServer((request, response) => {
     let body = "";
     request.on("data", (chunk) => (body += String(chunk)));
@@ -47,8 +31,7 @@ beforeAll(async () => {
 });
 
 afterEach(async () => {
-  for (const context of contexts.splice(0)) await context.close();
-  expect(problems.splice(0)).toEqual([]);
+  expect(await browser.settle()).toEqual([]);
 });
 
 afterAll(async () => {
@@ -57,18 +40,6 @@ afterAll(async () => {
   client?.closeAllConnections();
   await running?.close();
 });
-
-/** A page of a fresh browser; what its console complains of fails the test. */
-async function newPage(options: { readonly javaScriptEnabled?: boolean } = {}): Promise<Page> {
-  const context = await browser.newContext({ locale: "en-GB", ...options });
-  contexts.push(context);
-  const page = await context.newPage();
-  page.on("console", (message) => {
-    if (/Content.Security.Policy|Refused/i.test(message.text())) problems.push(message.text());
-  });
-  page.on("pageerror", (error) => problems.push(error.message));
-  return page;
-}
 
 function authorize(base: string, parameters: Record<string, string> = {}): string {
   const query = {
@@ -81,23 +52,12 @@ function authorize(base: string, parameters: Record<string, string> = {}): strin
   return `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
 }
 
-async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {
-  await page.getByLabel(/user ?name|e-mail/i).fill(account.username);
-  await page.getByLabel(/password/i).fill(account.password);
-  await page.getByRole("button").click();
-}
-
-async function violations(page: Page): Promise<string[]> {
-  const { violations: found } = await new AxeBuilder({ page }).analyze();
-  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
-
 describe.each([
   ["with JavaScript", true],
   ["without JavaScript", false],
 ])("a browser %s", (_name, javaScriptEnabled) => {
   it("shows a login form, then goes on to the client with code and state [AUTHZ-2]", async () => {
-    const page = await newPage({ javaScriptEnabled });
+    const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     expect(await page.getByRole("button").count()).toBe(1);
     await signIn(page, ADA);
@@ -110,7 +70,7 @@ describe.each([
   });
 
   it("shows the same page for a wrong password and an unknown user", async () => {
-    const page = await newPage({ javaScriptEnabled });
+    const page = await browser.newPage({ javaScriptEnabled });
     const texts: string[] = [];
     for (const username of [BOB.username, "nobody"]) {
       await page.goto(authorize(running.oauth2));
@@ -123,7 +83,7 @@ describe.each([
   });
 
   it("asks before a third-party client reads the account, and takes no for an answer", async () => {
-    const page = await newPage({ javaScriptEnabled });
+    const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2, { client_id: "partner" }));
     await signIn(page, BOB);
     await expect(page.locator("main").innerText()).resolves.toContain("Partner");
@@ -133,7 +93,7 @@ describe.each([
   });
 
   it("signs out after a question", async () => {
-    const page = await newPage({ javaScriptEnabled });
+    const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
     await page.waitForURL(`${callback}?**`);
@@ -145,7 +105,7 @@ describe.each([
   });
 
   it("signs in as somebody else in place of who is signed in", async () => {
-    const page = await newPage({ javaScriptEnabled });
+    const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
     await page.waitForURL(`${callback}?**`);
@@ -160,7 +120,7 @@ describe.each([
 
 describe("the pages", () => {
   it.each(["light", "dark"] as const)("have nothing that axe complains of (%s)", async (colorScheme) => {
-    const page = await newPage();
+    const page = await browser.newPage();
     await page.emulateMedia({ colorScheme });
     await page.goto(authorize(running.oauth2));
     await expect(violations(page)).resolves.toEqual([]);
@@ -178,7 +138,7 @@ describe("the pages", () => {
   });
 
   it("load nothing from anywhere else", async () => {
-    const page = await newPage();
+    const page = await browser.newPage();
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).origin));
     await page.goto(authorize(running.oauth2));
@@ -186,7 +146,7 @@ describe("the pages", () => {
   });
 
   it("send the answer by form post where the client asks for it", async () => {
-    const page = await newPage();
+    const page = await browser.newPage();
     await page.goto(authorize(running.openid, { scope: "openid", response_mode: "form_post" }));
     await signIn(page, ADA);
     await page.waitForURL(callback);
@@ -194,7 +154,7 @@ describe("the pages", () => {
   });
 
   it("fit a narrow screen and the keyboard", async () => {
-    const page = await newPage();
+    const page = await browser.newPage();
     await page.setViewportSize({ width: 320, height: 640 });
     await page.goto(authorize(running.oauth2));
     const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";

@@ -1,0 +1,71 @@
+/** A real browser, whose console is listened to. */
+import { AxeBuilder } from "@axe-core/playwright";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+
+/** Where test/machine.mjs puts it. */
+const CHROMIUM = "/usr/bin/chromium";
+
+const ARGUMENTS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export interface PageOptions {
+  readonly javaScriptEnabled?: boolean;
+}
+
+/** One browser for the tests of a file. */
+export class TestBrowser {
+  /** What the consoles complained of since it was last emptied. */
+  readonly problems: string[] = [];
+  readonly #browser: Browser;
+  readonly #contexts: BrowserContext[] = [];
+
+  private constructor(browser: Browser) {
+    this.#browser = browser;
+  }
+
+  static async launch(): Promise<TestBrowser> {
+    return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS }));
+  }
+
+  /** A page of a browser that knows nothing yet; what its console complains of is a problem. */
+  async newPage(options: PageOptions = {}): Promise<Page> {
+    const context = await this.#browser.newContext({ locale: "en-GB", ...options });
+    this.#contexts.push(context);
+    const page = await context.newPage();
+    page.on("console", (message) => {
+      if (/Content.Security.Policy|Refused/i.test(message.text())) this.problems.push(message.text());
+    });
+    page.on("pageerror", (error) => this.problems.push(error.message));
+    return page;
+  }
+
+  /** Closes all pages. @returns the problems there were. */
+  async settle(): Promise<string[]> {
+    for (const context of this.#contexts.splice(0)) await context.close();
+    return this.problems.splice(0);
+  }
+
+  async close(): Promise<void> {
+    await this.#browser.close();
+  }
+}
+
+/** Fills in the login form that is open. */
+export async function signIn(page: Page, account: { username: string; password: string }): Promise<void> {
+  await page.getByLabel(/user ?name|e-mail/i).fill(account.username);
+  await page.getByLabel(/password/i).fill(account.password);
+  await page.getByRole("button").click();
+}
+
+/** What axe says against the page, one line for each rule. */
+export async function violations(page: Page): Promise<string[]> {
+  const { violations: found } = await new AxeBuilder({ page }).analyze();
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
+}

@@ -1,0 +1,167 @@
+/** The account page and the delivery console in a real browser, by keyboard alone, and what axe says of them. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import { ADA, type RunningService, startService } from "../flows/running-service.ts";
+import { signIn, TestBrowser, violations } from "./chromium.ts";
+
+const OPERATOR = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+
+let browser: TestBrowser;
+let running: RunningService;
+let receiver: Server;
+let list: string;
+/** A delivery that is parked. */
+let parked: string;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  receiver = createServer((request, response) => {
+    request.resume().on("end", () => response.writeHead(500).end(`<h1>Broken</h1>${"x".repeat(500)}`));
+  });
+  await new Promise<void>((resolve) => void receiver.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/notify`;
+  running = await startService({
+    config: {
+      operators: [OPERATOR.sub],
+      notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
+    },
+  });
+  list = `${running.oauth2}/account/deliveries`;
+  const { accounts, directory, events, notifications } = running.service;
+  await accounts.import(OPERATOR);
+  const types = ["PROFILE_CHANGED"] as const;
+  const settings = { url, client_id: "r", client_secret: "the secret of it", types };
+  await directory.services.put("8", { name: "Paused", receiver: settings });
+  await directory.services.put("9", { name: "Failing", receiver: settings });
+  await notifications.pause("service:8");
+  const { sub } = await accounts.create({ email: "grace@example.com" });
+  for (const service of ["8", "9"]) await accounts.assign(sub, service);
+  const failed = new Promise<string>((resolve) => {
+    events.once("delivery.parked", ({ id }) => resolve(id));
+  });
+  await accounts.update(sub, { name: "Grace" });
+  parked = await failed;
+});
+
+afterEach(async () => {
+  expect(await browser.settle()).toEqual([]);
+});
+
+afterAll(async () => {
+  await browser?.close();
+  receiver?.closeAllConnections();
+  receiver?.close();
+  await running?.close();
+});
+
+/** An operator in front of the list. */
+async function operator(options: { readonly javaScriptEnabled?: boolean } = {}): Promise<Page> {
+  const page = await browser.newPage(options);
+  await page.goto(list);
+  await signIn(page, OPERATOR);
+  await page.waitForURL(list);
+  return page;
+}
+
+/** Presses Tab until an element is reached whose text or label is this one. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  const focused = `(() => { const it = document.activeElement;
+    return it.labels?.[0]?.innerText ?? it.ariaLabel ?? it.innerText; })()`;
+  for (let presses = 0; presses < 60; presses += 1) {
+    await page.keyboard.press("Tab");
+    if (String(await page.evaluate(focused)).trim() === name) return;
+  }
+  throw new Error(`Tab does not reach "${name}"`);
+}
+
+describe("the account page and the console", () => {
+  it.each(["light", "dark"] as const)("have nothing that axe complains of (%s)", async (colorScheme) => {
+    const page = await operator();
+    await page.emulateMedia({ colorScheme });
+    const at = `${running.oauth2}/account`;
+    for (const address of [
+      at,
+      list,
+      `${list}?state=parked`,
+      `${list}?state=discarded`,
+      `${list}?sub=nobody`,
+      `${list}?state=lost`,
+      `${list}/receivers`,
+      `${list}/${parked}`,
+      `${list}/msg_0`,
+      `${at}/callback`,
+    ]) {
+      await page.goto(address);
+      for (const each of await page.locator("summary").all()) await each.click();
+      expect([address, await violations(page)]).toEqual([address, []]);
+    }
+    await page.goto(`${list}/receivers`);
+    await page.getByRole("button", { name: "Send a test" }).first().click();
+    await expect(page.getByRole("status").innerText()).resolves.toContain("did not take the test: 500");
+    await expect(violations(page)).resolves.toEqual([]);
+  });
+
+  it("tell people who are no operators so", async () => {
+    const page = await browser.newPage();
+    await page.goto(list);
+    await signIn(page, ADA);
+    await expect(page.locator("main").innerText()).resolves.toContain("operators of the service");
+    await expect(violations(page)).resolves.toEqual([]);
+  });
+
+  it("fit a narrow screen", async () => {
+    const page = await operator();
+    await page.setViewportSize({ width: 320, height: 640 });
+    const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+    for (const path of ["", "?state=parked", "/receivers", `/${parked}`]) {
+      await page.goto(list + path);
+      for (const each of await page.locator("summary").all()) await each.click();
+      expect([path, await page.evaluate(overflow)]).toEqual([path, 0]);
+    }
+  });
+
+  it("show an answer as text", async () => {
+    const page = await operator();
+    await page.goto(`${list}/${parked}`);
+    await page.getByText("Answer to attempt 1").click();
+    await expect(page.locator("pre").innerText()).resolves.toMatch(/^<h1>Broken<\/h1>x+$/);
+    await expect(page.locator("h1").count()).resolves.toBe(1);
+  });
+
+  it.each([true, false])("work by keyboard (JavaScript: %s)", async (javaScriptEnabled) => {
+    const page = await operator({ javaScriptEnabled });
+    if (javaScriptEnabled) {
+      await tabTo(page, "Receivers");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`${list}/receivers`);
+      await tabTo(page, "Pause");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(`${list}/receivers?**`);
+      await expect(page.getByRole("status").innerText()).resolves.toContain("service:9 is paused");
+      await running.service.notifications.resume("service:9");
+      return;
+    }
+    await page.goto(`${list}/${parked}`);
+    await page.getByRole("button", { name: "Send again" }).focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${list}/${parked}?**`);
+    await expect(page.getByRole("status").innerText()).resolves.toContain("sent again");
+    // The result has the focus, so that it is read first.
+    await expect(page.locator(":focus").getAttribute("role")).resolves.toBe("status");
+  });
+
+  it("let nobody filter by what is no account: an e-mail address stays out of the address bar", async () => {
+    const page = await operator();
+    await page.getByLabel("Account (sub)").fill("grace@example.com");
+    await page.getByRole("button", { name: "Show" }).click();
+    await expect(page.evaluate("document.querySelector('#sub').validity.valid")).resolves.toBe(false);
+    expect(page.url()).toBe(list);
+  });
+});
