@@ -189,6 +189,13 @@ it("is 503 while the storage is out of reach, without a redirect or a cookie, an
     storage.fail = () => undefined;
     await browser.getOnly(`${faulty.oauth2}/account`);
     expect([browser.status, browser.title]).toEqual([200, "Your account"]);
+    // What can't be removed is of no use all the same: the account says which sessions count.
+    storage.fail = ({ name }) => {
+      if (name === "artifacts.removeByAccount") throw new StorageUnavailable("out of reach");
+    };
+    await faulty.service.accounts.endSessions(faulty.ada.sub);
+    await browser.get(`${faulty.oauth2}/account`);
+    expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
   } finally {
     await faulty.close();
   }

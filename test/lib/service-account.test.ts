@@ -1,0 +1,48 @@
+import { describe, expect, it } from "@jest/globals";
+import { createDeliveryConsole } from "../../lib/service-account.ts";
+import type { Notifications } from "../../notifier/notifications.ts";
+
+/** Stands for the notifications, as far as one call goes. */
+function standIn(calls: Partial<Notifications>): Notifications {
+  return calls as Notifications;
+}
+
+describe("the delivery console", () => {
+  it("does not wait for what takes long, and tells of what it comes to later", async () => {
+    const test = Promise.withResolvers<undefined>();
+    const told = Promise.withResolvers<unknown>();
+    const console = createDeliveryConsole(standIn({ test: () => test.promise }), told.resolve, 1);
+    await expect(console.test("service:1")).resolves.toBe("under way");
+    const fault = new Error("later");
+    test.reject(fault);
+    await expect(told.promise).resolves.toBe(fault);
+  });
+
+  it("passes on what is done in time, and what fails in time", async () => {
+    const counts = { redriven: 1, superseded: 0, waiting: 0, purged: 0, unknown: 0 };
+    const fault = new Error("now");
+    const defects: unknown[] = [];
+    const console = createDeliveryConsole(
+      standIn({ redriveAll: async () => counts, test: () => Promise.reject(fault) }),
+      (defect) => void defects.push(defect),
+    );
+    await expect(console.redriveAll({})).resolves.toBe(counts);
+    await expect(console.test("service:1")).rejects.toBe(fault);
+    expect(defects).toEqual([]);
+  });
+
+  it("lists the newest first", async () => {
+    const asked: unknown[] = [];
+    const console = createDeliveryConsole(
+      standIn({
+        async list(page) {
+          asked.push(page);
+          return [];
+        },
+      }),
+      () => undefined,
+    );
+    await console.list({ state: "parked", limit: 5 });
+    expect(asked).toEqual([{ state: "parked", limit: 5, first: "newest" }]);
+  });
+});
