@@ -38,6 +38,5 @@ export function readAnswerBody(response: IncomingMessage, over: () => void): Ans
   response.on("end", over);
   // The peer went away in the middle: the status that it gave stands.
   response.on("error", over);
-  response.on("close", over);
   return { text: () => (kept.length === 0 ? "" : toText(kept)) };
 }

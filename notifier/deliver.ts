@@ -14,7 +14,9 @@ import { createAddressRules } from "../lib/receiver-addresses.ts";
 import type { Attempt, AttemptResult, AttemptTarget, AttemptTiming } from "./attempt.ts";
 import { post, type PostOutcome } from "./post.ts";
 import { readRetryAfter } from "./retry-after.ts";
-import { signatureHeader } from "./signature.ts";
+import { remembered } from "./remembered.ts";
+import { createRunningAttempts } from "./running-attempts.ts";
+import { signatureHeader, signingKey } from "./signature.ts";
 import { inspectUrl } from "./url-guard.ts";
 
 /** What sends. */
@@ -42,26 +44,31 @@ interface Connections {
   readonly single: GuardedAgents;
 }
 
-/** Everything but the transport's own headers. */
+/** Everything but the transport's own headers: names and values in turns. */
 function headersOf(
-  target: AttemptTarget,
+  { client_id, client_secret }: AttemptTarget,
   body: string,
-  id: string,
-  now: number,
-): Record<string, string | number> {
-  const { client_id, client_secret, signing_secrets } = target;
-  const timestamp = Math.floor(now / 1000);
-  const headers: Record<string, string | number> = {
-    authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`,
-    "content-type": "application/json",
-    "content-length": Buffer.byteLength(body),
-    "user-agent": USER_AGENT,
-    "webhook-id": id,
-    "webhook-timestamp": timestamp,
-  };
-  if (signing_secrets.length > 0) {
-    headers["webhook-signature"] = signatureHeader(signing_secrets, { id, timestamp, body });
-  }
+  {
+    id,
+    timestamp,
+    signature,
+  }: { readonly id: string; readonly timestamp: number; readonly signature: string },
+): string[] {
+  const headers = [
+    "authorization",
+    `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`,
+    "content-type",
+    "application/json",
+    "content-length",
+    String(Buffer.byteLength(body)),
+    "user-agent",
+    USER_AGENT,
+    "webhook-id",
+    id,
+    "webhook-timestamp",
+    String(timestamp),
+  ];
+  if (signature !== "") headers.push("webhook-signature", signature);
   return headers;
 }
 
@@ -93,22 +100,28 @@ export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptio
     single: createGuardedAgents({ ...common, keep: 0 }),
   };
 
+  const running = createRunningAttempts();
+  const inspect = remembered(inspectUrl);
+  const keyOf = remembered(signingKey);
+
   async function send(
     target: AttemptTarget,
     body: string,
     { id, signal, startedAt }: { id: string; signal: AbortSignal; startedAt: number },
   ): Promise<PostOutcome> {
-    const { url, reason } = inspectUrl(target.url);
-    if (url === undefined) return { kind: "refused", reason };
-    let headers;
+    const { place, reason } = inspect(target.url);
+    if (place === undefined) return { kind: "refused", reason };
+    const timestamp = Math.floor(startedAt / 1000);
+    let signature: string;
     try {
-      headers = headersOf(target, body, id, startedAt);
+      signature = signatureHeader(target.signing_secrets.map(keyOf), { id, timestamp, body });
     } catch {
       return { kind: "failed", code: "invalid_signing_secret", stale: false };
     }
+    const headers = headersOf(target, body, { id, timestamp, signature });
     const began = performance.now();
     const [connect, total] = [timeouts.connect * 1000, timeouts.total * 1000];
-    const details = { url, headers, body, connect, signal };
+    const details = { place, headers, body, connect, signal, running };
     const outcome = await post({ ...details, agents: connections.kept, total });
     const left = total - (performance.now() - began);
     if (outcome.kind !== "failed" || !outcome.stale || left <= 0) return outcome;

@@ -1,5 +1,5 @@
 /** Signatures as in Standard Webhooks 1.0, symmetric: `v1,` and the Base64 of an HMAC-SHA-256. */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
 
 const PREFIX = "whsec_";
 const VERSION = "v1,";
@@ -16,32 +16,32 @@ export interface Signed {
   readonly body: string | Uint8Array;
 }
 
+/** `whsec_` and Base64, or the key made of it: making one takes longer than signing with it. */
+export type SigningSecret = string | KeyObject;
+
 /** @throws TypeError for a secret that is not `whsec_` and Base64; it does not repeat the secret. */
-function keyOf(secret: string): Buffer {
+export function signingKey(secret: string): KeyObject {
   const encoded = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "";
   const key = Buffer.from(encoded, "base64");
   if (key.length === 0 || key.toString("base64") !== encoded) {
     throw new TypeError("secrets: each must be whsec_ and Base64");
   }
-  return key;
+  return createSecretKey(key);
 }
 
-/** @throws TypeError unless each is `whsec_` and Base64. */
-export function checkSecrets(secrets: readonly string[]): void {
-  for (const secret of secrets) keyOf(secret);
-}
-
-function sign(secret: string, { id, timestamp, body }: Signed): string {
-  return createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64");
+function sign(secret: SigningSecret, { id, timestamp, body }: Signed): string {
+  const hmac = createHmac("sha256", typeof secret === "string" ? signingKey(secret) : secret);
+  if (typeof body === "string") hmac.update(`${id}.${timestamp}.${body}`);
+  else hmac.update(`${id}.${timestamp}.`).update(body);
+  return hmac.digest("base64");
 }
 
 /**
  * The value of `webhook-signature`: one signature for each secret, so that during a rotation the receiver may
  * know either.
- * @param secrets `whsec_` and Base64 each.
  * @throws TypeError for a secret of another form.
  */
-export function signatureHeader(secrets: readonly string[], signed: Signed): string {
+export function signatureHeader(secrets: readonly SigningSecret[], signed: Signed): string {
   return secrets.map((secret) => VERSION + sign(secret, signed)).join(" ");
 }
 
@@ -50,7 +50,7 @@ export function signatureHeader(secrets: readonly string[], signed: Signed): str
  * constant time.
  * @throws TypeError for a secret of another form.
  */
-export function isSigned(header: string, secrets: readonly string[], signed: Signed): boolean {
+export function isSigned(header: string, secrets: readonly SigningSecret[], signed: Signed): boolean {
   const presented = header
     .split(" ", MAX_SIGNATURES)
     .filter((each) => each.startsWith(VERSION))

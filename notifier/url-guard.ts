@@ -3,12 +3,25 @@
  * that its host has are checked by the agents of `lib/guarded-agents.ts` at the moment of connecting.
  * Specification: `decisions.md`, "Where a receiver may live".
  */
+import { urlToHttpOptions } from "node:url";
 import { receiverAddressProblem } from "../lib/domain/addresses.ts";
 
-/** A URL that may be tried, or why not. */
+/** A URL that may be tried, taken apart as `http.request` wants it. */
+export interface Place {
+  readonly protocol: "http:" | "https:";
+  /** Without brackets. */
+  readonly hostname: string;
+  readonly port: string | number;
+  /** With the query. */
+  readonly path: string;
+  /** The `Host` header. */
+  readonly host: string;
+}
+
+/** Where to, or why not. */
 export type InspectedUrl =
-  | { readonly url: URL; readonly reason?: never }
-  | { readonly url?: never; readonly reason: string };
+  | { readonly place: Place; readonly reason?: never }
+  | { readonly place?: never; readonly reason: string };
 
 /**
  * http or https, the host written plainly (no decimal, octal or hexadecimal address, no escapes, no zone, no
@@ -20,5 +33,14 @@ export function inspectUrl(text: string): InspectedUrl {
   const url = new URL(text);
   // Certificates and allowedReceivers name hosts without it.
   if (url.hostname.endsWith(".")) return { reason: "the URL must not have a dot at the end of its host" };
-  return { url };
+  const { hostname, port, path } = urlToHttpOptions(url);
+  return {
+    place: {
+      protocol: url.protocol === "https:" ? "https:" : "http:",
+      hostname: hostname ?? "",
+      port: port ?? "",
+      path: path ?? "/",
+      host: url.host,
+    },
+  };
 }

@@ -1,7 +1,7 @@
 /** For receivers: a Koa middleware that takes notifications. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Context, Middleware } from "koa";
-import { checkSecrets } from "../signature.ts";
+import { signingKey } from "../signature.ts";
 import { InvalidNotification, readNotification, type ReceivedNotification } from "./read-notification.ts";
 import { readBody } from "./request-body.ts";
 import { rememberInMemory, type SeenNotifications } from "./seen.ts";
@@ -109,7 +109,7 @@ export function notificationReceiver(options: NotificationReceiverOptions): Midd
   if (all.length === 0 || !isComplete) {
     throw new TypeError("credentials: must have a client_id and a client_secret each");
   }
-  checkSecrets(secrets);
+  for (const secret of secrets) signingKey(secret);
   const isExpected = createCheck(all);
   const handleOnce = createOnce(options);
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { Webhook } from "standardwebhooks";
+import { remembered } from "../../notifier/remembered.ts";
 import { readRetryAfter } from "../../notifier/retry-after.ts";
 import { at, BODY, deliverer, OK, OLD_SECRET, opened, options, SECRET, target, tried } from "./attempts.ts";
 import { bodyOf, bytesPeer, httpPeer, onRequests, tcpPeer } from "./peers.ts";
@@ -206,6 +207,23 @@ describe("a connection that is kept", () => {
     expect(await attempt(target(at(peer)), BODY, options())).toMatchObject(closed);
     expect(await attempt(target(at(peer)), BODY, options())).toMatchObject({ kind: "failed" });
     expect(peer.connections()).toBe(2);
+  });
+});
+
+describe("what is remembered", () => {
+  it("is made once for each text, as long as there is room, and not when making it failed", () => {
+    const made: string[] = [];
+    const find = remembered((text) => {
+      made.push(text);
+      if (text === "bad") throw new Error("bad");
+      return { text };
+    }, 2);
+    expect(find("a")).toBe(find("a"));
+    find("b");
+    find("c");
+    expect([find("c"), find("a")]).toEqual([{ text: "c" }, { text: "a" }]);
+    for (let i = 0; i < 2; i += 1) expect(() => find("bad")).toThrow("bad");
+    expect(made).toEqual(["a", "b", "c", "a", "bad", "bad"]);
   });
 });
 
