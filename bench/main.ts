@@ -6,6 +6,7 @@ import { parseArgs } from "node:util";
 import { build } from "./build.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
+import { deliver } from "./measurements/deliver.ts";
 import { exchange } from "./measurements/exchange.ts";
 import { refresh } from "./measurements/refresh.ts";
 import { signIns } from "./measurements/sign-in.ts";
@@ -15,7 +16,15 @@ import { isReached, type Measurement, type Row } from "./result.ts";
 import { FULL, QUICK } from "./rounds.ts";
 import { canPin } from "./side.ts";
 
-const MEASUREMENTS: readonly Measurement[] = [userinfo, signIns, authorize, exchange, refresh, start];
+const MEASUREMENTS: readonly Measurement[] = [
+  userinfo,
+  signIns,
+  authorize,
+  exchange,
+  refresh,
+  deliver,
+  start,
+];
 
 const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 
