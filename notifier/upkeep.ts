@@ -38,6 +38,8 @@ type More = () => boolean;
 async function reconcile({ deliveries }: UpkeepDeps, more: More): Promise<void> {
   let page = await deliveries.reconcile({ limit: STEP });
   while (page.after !== undefined && more()) {
+    // A storage in this process answers at once: requests are not to wait until all lanes are looked at.
+    await new Promise(setImmediate);
     page = await deliveries.reconcile({ limit: STEP, after: page.after });
   }
 }

@@ -84,10 +84,11 @@ function createReading(connection: Connection): Pick<DeliveryStore, "find" | "li
   );
   const waiting = connection.all(`
     SELECT receiver, n, (SELECT stored_at FROM deliveries WHERE position = oldest)
-    FROM (SELECT receiver, count(*) AS n, min(position) AS oldest FROM deliveries
+    FROM (SELECT receiver, count(*) AS n, min(position) AS oldest
+      FROM deliveries INDEXED BY deliveries_waiting
       WHERE state = 'waiting' GROUP BY receiver)`);
   const parked = connection.all(
-    "SELECT receiver, count(*) FROM deliveries WHERE state = 'parked' GROUP BY receiver",
+    "SELECT receiver, count(*) FROM deliveries INDEXED BY deliveries_parked WHERE state = 'parked' GROUP BY receiver",
   );
   return {
     find: (id) =>

@@ -53,7 +53,7 @@ function createDiscard(connection: Connection, lanes: Lanes): DeliveryStore["dis
 
 function createPurge(connection: Connection): DeliveryStore["purge"] {
   const payloads = connection.all(`
-    SELECT position FROM deliveries
+    SELECT position FROM deliveries INDEXED BY deliveries_payload
     WHERE payload IS NOT NULL AND state IN ('delivered', 'discarded') AND finished_at <= ?
     ORDER BY finished_at LIMIT ?`);
   const records = connection.all(
@@ -85,7 +85,8 @@ function createPurge(connection: Connection): DeliveryStore["purge"] {
 }
 
 function createReconcile(connection: Connection, lanes: Lanes): DeliveryStore["reconcile"] {
-  const select = "SELECT DISTINCT receiver, sub FROM deliveries WHERE state = 'waiting'";
+  const select =
+    "SELECT DISTINCT receiver, sub FROM deliveries INDEXED BY deliveries_waiting WHERE state = 'waiting'";
   const firstPage = connection.all(`${select} ORDER BY receiver, sub LIMIT ?`);
   const nextPage = connection.all(`${select} AND (receiver, sub) > (?, ?) ORDER BY receiver, sub LIMIT ?`);
   const ofLane = "receiver = ?1 AND sub = ?2";
