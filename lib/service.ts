@@ -54,7 +54,7 @@ export interface SignInService {
  * Starts the service: opens its storage, reads or makes its keys, and builds both deployments.
  * @throws ConfigurationError with all problems at once.
  * @throws SignInError `keys` when the keys don't belong to the storage.
- * @throws StorageUnavailable when the storage can't be opened.
+ * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
   return createSignInServiceOver(config, openStorage);
@@ -78,7 +78,8 @@ export async function createSignInServiceOver(
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
     }
-    return await build({ configuration, storage, keys, onDefect });
+    const onWarning = (text: string): void => logger.warn(text);
+    return await build({ configuration, storage, keys, onDefect, onWarning });
   } catch (error) {
     await storage.close();
     throw error;
@@ -93,6 +94,7 @@ interface Parts {
   readonly storage: Storage;
   readonly keys: ServiceKeys;
   readonly onDefect: (error: unknown) => void;
+  readonly onWarning: (text: string) => void;
 }
 
 type DomainCalls = {
@@ -124,22 +126,27 @@ function createDomain(
 }
 
 async function build(parts: Parts): Promise<SignInService> {
-  const { configuration, storage, keys, onDefect } = parts;
-  const events = createEvents(onDefect);
+  const { configuration, storage, keys, onDefect: onFault, onWarning } = parts;
+  const { sealer } = keys;
+  const events = createEvents(onFault);
+  const notifier = await createNotifier({ configuration, storage, sealer, events, onFault, onWarning });
+  try {
+    return await assemble(parts, events, notifier);
+  } catch (error) {
+    // It may hold a connection of its own.
+    await notifier.stop(0);
+    throw error;
+  }
+}
+
+async function assemble(parts: Parts, events: ServiceEmitter, notifier: Notifier): Promise<SignInService> {
   // Accounts tell the HTTP side what ended; it is made after them.
   const late: { http?: ServiceHttp } = {};
-  const notifier = createNotifier({
-    configuration,
-    storage,
-    sealer: keys.sealer,
-    events,
-    onFault: onDefect,
-  });
   const domain = createDomain(parts, events, {
     onEnded: async (ended) => late.http?.sessionsEnded(ended),
     notify: () => notifier.wake(),
   });
-  await keepAccountClient(configuration, domain.clients);
+  await keepAccountClient(parts.configuration, domain.clients);
   const { notifications } = notifier;
   const http = createServiceHttp({ ...parts, events, notifications, ...domain });
   late.http = http;

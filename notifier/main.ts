@@ -31,7 +31,7 @@ const GRACE = 30_000;
  * Starts to deliver, whatever `notifications.worker` says. The configuration is the app's: the same storage and keys.
  * @throws ConfigurationError with all problems at once; for a storage in memory, which no other process sees.
  * @throws SignInError `keys` when the keys don't belong to the storage.
- * @throws StorageUnavailable when the storage can't be opened.
+ * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
   const configuration = readConfiguration(config);
@@ -49,7 +49,8 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
     const events = createEvents(onDefect);
     const settings = { ...configuration.notifications, worker: true };
     const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };
-    const notifier = createNotifier({ ...parts, keepAlive: true, onFault: onDefect });
+    const onWarning = (text: string): void => logger.warn(text);
+    const notifier = await createNotifier({ ...parts, keepAlive: true, onFault: onDefect, onWarning });
     const metrics = createMetrics(events, () => storage.deliveries.counts());
     notifier.start();
     let closing: Promise<void> | undefined;

@@ -1,6 +1,7 @@
 /** Everything that makes up the delivery of notifications, put together. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import type { DeliveryStore } from "../adapters/deliveries.ts";
 import type { Storage } from "../adapters/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
@@ -8,11 +9,12 @@ import type { Sealer } from "../lib/sealing.ts";
 import { createDeliverer } from "./deliver.ts";
 import { createLaneRunner } from "./lane-run.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
-import { createPoller } from "./poller.ts";
+import { createPoller, type PollerDeps } from "./poller.ts";
+import type { Scheduler } from "./scheduler.ts";
 import { createUpkeep } from "./upkeep.ts";
 
 export interface NotifierParts {
-  readonly configuration: Pick<Configuration, "notifications" | "clock">;
+  readonly configuration: Pick<Configuration, "notifications" | "clock" | "queue">;
   readonly storage: Pick<Storage, "directory" | "deliveries">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
@@ -20,11 +22,13 @@ export interface NotifierParts {
   readonly keepAlive?: boolean;
   /** Told when a look at the storage fails; the next one tries again. */
   readonly onFault: (error: unknown) => void;
+  /** Told what an operator should put right, in words without secrets. */
+  readonly onWarning: (text: string) => void;
 }
 
 /** How the delivery is doing. */
 export interface NotifierHealth {
-  /** The last look at the storage succeeded; also without a worker in this process. */
+  /** The last look at the storage, and at Redis where it is the queue, succeeded; also without a worker in this process. */
   readonly ok: boolean;
   /** Such as `3 waiting, 1 parked; paused: service:1`. */
   readonly detail: string;
@@ -50,16 +54,33 @@ function detailOf(
   return paused.length === 0 ? counts : `${counts}; paused: ${paused.join(", ")}`;
 }
 
-export function createNotifier({ keepAlive = false, onFault, ...parts }: NotifierParts): Notifier {
+type SchedulerParts = Pick<NotifierParts, "onFault" | "onWarning"> &
+  Omit<PollerDeps, "onFault" | "deliveries"> & { readonly deliveries: DeliveryStore };
+
+/** The one that `config.queue` chooses; a driver's code is loaded when it is chosen. */
+async function openScheduler(queue: string, parts: SchedulerParts): Promise<Scheduler> {
+  if (queue === "embedded") return createPoller(parts);
+  const { openBullScheduler } = await import("./bullmq/scheduler.ts");
+  return openBullScheduler({ ...parts, url: queue });
+}
+
+/** @throws StorageUnavailable when the Redis of `config.queue` can't be used. */
+export async function createNotifier({
+  keepAlive = false,
+  onFault,
+  onWarning,
+  ...parts
+}: NotifierParts): Promise<Notifier> {
   const { sealer, events } = parts;
-  const { notifications: settings, clock } = parts.configuration;
+  const { notifications: settings, clock, queue } = parts.configuration;
   const { directory, deliveries } = parts.storage;
   const deliverer = createDeliverer({ settings, clock });
   const owner = `${hostname()} ${process.pid} ${randomBytes(4).toString("hex")}`;
   const common = { directory, deliveries, sealer, events, clock, settings, attempt: deliverer.attempt };
   const runner = createLaneRunner({ ...common, owner });
-  const poller = createPoller({ deliveries, runner, clock, settings, keepAlive, onFault });
-  const wake = (): void => poller.wake();
+  const told = { onFault, onWarning };
+  const scheduler = await openScheduler(queue, { deliveries, runner, clock, settings, keepAlive, ...told });
+  const wake = (): void => scheduler.wake();
   const upkeep = createUpkeep({ ...common, wake, onFault });
   const notifications = createNotifications({ ...common, wake });
   return {
@@ -67,15 +88,16 @@ export function createNotifier({ keepAlive = false, onFault, ...parts }: Notifie
     wake,
     start() {
       if (!settings.worker) return;
-      poller.start();
+      scheduler.start();
       upkeep.start();
     },
     async health() {
-      return { ok: poller.ok, detail: detailOf(await notifications.receivers()) };
+      return { ok: scheduler.ok, detail: detailOf(await notifications.receivers()) };
     },
     async stop(grace) {
-      await Promise.all([poller.stop(), upkeep.stop()]);
+      await Promise.all([scheduler.stop(), upkeep.stop()]);
       await runner.stop(grace);
+      await scheduler.close();
       deliverer.close();
     },
   };

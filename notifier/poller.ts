@@ -7,6 +7,7 @@ import type { Claim, DeliveryStore } from "../adapters/deliveries.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { LaneRunner } from "./lane-run.ts";
+import type { Scheduler } from "./scheduler.ts";
 import { shareOut } from "./shares.ts";
 
 export interface PollerDeps {
@@ -20,16 +21,9 @@ export interface PollerDeps {
   readonly onFault: (error: unknown) => void;
 }
 
-export interface Poller {
-  /** Something may be due. */
-  wake(): void;
+export interface Poller extends Scheduler {
   /** Looks once and begins what is due. @returns milliseconds until something else is, as far as is known. */
   pass(): Promise<number>;
-  start(): void;
-  /** Begins nothing more. What runs goes on: that is the runner's. */
-  stop(): Promise<void>;
-  /** Whether the last look at the storage succeeded. */
-  readonly ok: boolean;
 }
 
 /** A span in which a timer is still exact. */
@@ -65,6 +59,10 @@ class EmbeddedPoller implements Poller {
     this.#stopped = true;
     this.wake();
     await this.#loop;
+  }
+
+  close(): Promise<void> {
+    return this.#loop;
   }
 
   async pass(): Promise<number> {
