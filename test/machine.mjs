@@ -16,6 +16,12 @@ export const NEEDS = [
     usedBy: "the tests of the pages in a browser",
     install: fromDebian("chromium"),
   },
+  {
+    name: "redis-server",
+    executables: ["redis-server"],
+    usedBy: "the tests of notifications over Redis",
+    install: fromDebian("redis-server"),
+  },
 ];
 
 /** The full path of the first executable that is there. */

@@ -1,0 +1,60 @@
+/** A Redis of the test's own, which can be stopped and started again. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+import { freePorts } from "../../examples/processes.ts";
+
+export interface OwnRedis {
+  readonly url: string;
+  readonly client: Redis;
+  /** Ends it, and everything in it. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openOwnRedis(): Promise<OwnRedis> {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-"));
+  const port = await freePorts();
+  const url = `redis://127.0.0.1:${port}`;
+  const client = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: null, retryStrategy: () => 20 });
+  client.on("error", () => undefined);
+  let child: ChildProcess | undefined;
+  async function start(): Promise<void> {
+    const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+    const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
+    const started = spawn("redis-server", [...where, ...how], { stdio: ["ignore", "pipe", "ignore"] });
+    child = started;
+    await new Promise<void>((resolve, reject) => {
+      started.once("error", reject);
+      started.once("exit", () => reject(new Error("redis-server ended")));
+      started.stdout.on("data", (text: Buffer) => {
+        if (text.includes("Ready to accept connections")) resolve();
+      });
+    });
+  }
+  async function stop(): Promise<void> {
+    const ending = child;
+    child = undefined;
+    if (ending === undefined) return;
+    await new Promise((resolve) => {
+      ending.once("exit", resolve);
+      ending.kill("SIGKILL");
+    });
+  }
+  await start();
+  await client.connect();
+  return {
+    url,
+    client,
+    start,
+    stop,
+    async close() {
+      client.disconnect();
+      await stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

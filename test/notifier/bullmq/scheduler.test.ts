@@ -1,0 +1,187 @@
+import { createServer, type AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { type BullStage, openBullStage, until } from "./stage.ts";
+import { openOwnRedis, type OwnRedis } from "./redis.ts";
+
+jest.setTimeout(60_000);
+
+let redis: OwnRedis;
+let stage: BullStage;
+beforeAll(async () => {
+  redis = await openOwnRedis();
+});
+afterAll(() => redis.close());
+beforeEach(async () => {
+  await redis.client.flushall();
+  await redis.client.config("SET", "maxmemory-policy", "noeviction");
+  stage = await openBullStage();
+  for (const service of ["1", "2"]) await stage.receiver(service);
+});
+afterEach(() => stage.close());
+
+const USERS = Array.from({ length: 30 }, (_, index) => `u${index}`);
+const ROUNDS = [1, 2, 3, 4];
+
+/** Four deliveries of each user to each of two receivers. */
+const everything = (): Promise<void> =>
+  stage.add(
+    ...ROUNDS.flatMap((round) =>
+      USERS.flatMap((user) => ["1", "2"].map((to) => `${to}-${user}-${round}@${to}/${user}`)),
+    ),
+  );
+
+/** The ids of each lane in the order in which they arrived first. */
+function firstArrivals(): string[] {
+  const ids = [...new Set(stage.posted.map(({ id }) => id))];
+  return ["1", "2"].flatMap((to) =>
+    USERS.flatMap((user) => ids.filter((id) => id.startsWith(`${to}-${user}-`))),
+  );
+}
+
+const inOrder = ["1", "2"].flatMap((to) =>
+  USERS.flatMap((user) => ROUNDS.map((round) => `${to}-${user}-${round}`)),
+);
+
+/** Ids of jobs that wait or run, with what they hold. */
+async function jobs(): Promise<Record<string, string>[]> {
+  const keys = await redis.client.keys("sign-in-service:deliveries:*-*");
+  const hashes = keys.filter((key) => /:[^:]+-\d+$/u.test(key));
+  return Promise.all(hashes.map((key) => redis.client.hgetall(key)));
+}
+
+describe("over Redis", () => {
+  it("deliveries of a user arrive in their order, once each, with two workers and failures in between", async () => {
+    let posts = 0;
+    stage.answer = () => ((posts += 1) % 7 === 0 ? 500 : 200);
+    const workers = [await stage.worker(redis.url), await stage.worker(redis.url)];
+    for (const { scheduler } of workers) scheduler.start();
+    await everything();
+    workers[0]?.scheduler.wake();
+    await stage.nothingWaits();
+    expect(firstArrivals()).toEqual(inOrder);
+    expect(stage.posted).toHaveLength(inOrder.length + Math.floor(posts / 7));
+  });
+
+  it("a process that only stores wakes a worker in another one", async () => {
+    const [app, worker] = [await stage.worker(redis.url), await stage.worker(redis.url)];
+    worker.scheduler.start();
+    await until(async () => ((await redis.client.client("LIST")) as string).includes("bzpopmin"));
+    await stage.add("d1@1/a");
+    app.scheduler.wake();
+    await stage.nothingWaits();
+    expect(stage.posted.map(({ id }) => id)).toEqual(["d1"]);
+  });
+
+  it("a Redis that is emptied in the middle loses nothing", async () => {
+    let posts = 0;
+    stage.answer = async () => {
+      posts += 1;
+      if (posts % 40 === 20) await redis.client.flushall();
+      return 200;
+    };
+    const { scheduler } = await stage.worker(redis.url, 200);
+    scheduler.start();
+    await everything();
+    await stage.nothingWaits();
+    expect(firstArrivals()).toEqual(inOrder);
+    expect(stage.posted).toHaveLength(inOrder.length);
+  });
+
+  it("what is due and not scheduled is found again when nobody tells of it", async () => {
+    const { scheduler } = await stage.worker(redis.url, 100);
+    scheduler.start();
+    await stage.add("d1@1/a");
+    await stage.nothingWaits();
+    expect(stage.posted).toHaveLength(1);
+  });
+
+  it("a Redis that is stopped and comes back empty is told as one fault, and delivery goes on", async () => {
+    const { scheduler } = await stage.worker(redis.url, 50);
+    scheduler.start();
+    await stage.add("d1@1/a");
+    await stage.nothingWaits();
+    await redis.stop();
+    await stage.add("d2@1/a", "d3@2/b");
+    scheduler.wake();
+    await until(() => !scheduler.ok);
+    await redis.start();
+    await stage.nothingWaits();
+    expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2", "d3"]);
+    await until(() => scheduler.ok);
+    expect(stage.faults).toHaveLength(1);
+  });
+
+  it("a receiver that hangs has at most twice its share of wake-ups, and stands in nobody's way", async () => {
+    await stage.add(...Array.from({ length: 500 }, (_, index) => `dead-${index}@1/u${index}`));
+    stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
+    const { scheduler } = await stage.worker(redis.url, 20);
+    scheduler.start();
+    await until(() => stage.posted.length === 10);
+    const most: number[] = [];
+    for (let round = 0; round < 40; round += 1) {
+      await stage.add(`well-${round}@2/u${round}`);
+      scheduler.wake();
+      await until(() => stage.posted.some(({ id }) => id === `well-${round}`));
+      most.push((await jobs()).filter(({ data = "" }) => data.includes("service:1")).length);
+    }
+    expect(Math.max(...most)).toBeLessThanOrEqual(20);
+    expect(Math.max(...most)).toBeGreaterThan(0);
+    expect(stage.posted.filter(({ id }) => id.startsWith("dead"))).toHaveLength(10);
+  });
+
+  it("a job holds the name of a receiver and nothing else, and nothing of a user is anywhere in Redis", async () => {
+    const app = await stage.worker(redis.url);
+    await stage.add("d1@1/person", "d2@1/person");
+    app.scheduler.wake();
+    await until(async () => (await jobs()).length === 1);
+    expect(await redis.client.exists("sign-in-service:deliveries:d1-0")).toBe(1);
+    expect((await jobs()).map(({ data }) => data)).toEqual(['{"receiver":"service:1"}']);
+    expect(JSON.stringify(await jobs())).not.toContain("person");
+    expect(JSON.stringify(await redis.client.keys("*"))).not.toContain("person");
+  });
+
+  it("a worker that ends hands back what is in flight, and another one sends it again", async () => {
+    await stage.add("d1@1/a", "d2@1/a");
+    stage.answer = () => new Promise<number>(() => undefined);
+    const first = await stage.worker(redis.url);
+    first.scheduler.start();
+    await until(() => stage.posted.length === 1);
+    await first.end();
+    await expect(stage.storage.deliveries.find("d1")).resolves.toMatchObject({
+      state: "waiting",
+      attempts: 0,
+    });
+    stage.answer = () => 200;
+    (await stage.worker(redis.url)).scheduler.start();
+    await stage.nothingWaits();
+    expect(stage.posted.map(({ id }) => id)).toEqual(["d1", "d1", "d2"]);
+  });
+});
+
+describe("at the start", () => {
+  it("a Redis that may evict keys is named, and one that may not is not", async () => {
+    await stage.worker(redis.url);
+    expect(stage.warnings).toEqual([]);
+    await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
+    await stage.worker(redis.url);
+    expect(stage.warnings).toEqual([expect.stringMatching(/config\.queue .*allkeys-lru.*noeviction/u)]);
+  });
+
+  it("a Redis that is not there is an error that says so, without its password", async () => {
+    const opening = stage.worker("redis://:secret@127.0.0.1:1");
+    await expect(opening).rejects.toMatchObject({
+      code: "storage_unavailable",
+      message: "the Redis of config.queue can't be used (ECONNREFUSED)",
+    });
+  });
+
+  it("a Redis that never answers is given up", async () => {
+    const silent = createServer((socket) => void socket.resume());
+    await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as AddressInfo;
+    await expect(stage.worker(`redis://127.0.0.1:${port}`)).rejects.toMatchObject({
+      code: "storage_unavailable",
+    });
+    await new Promise((resolve) => void silent.close(resolve));
+  });
+});

@@ -1,0 +1,137 @@
+/** Workers over one storage and a real Redis; attempts are answered by the test. */
+import type { NewDelivery } from "../../../adapters/deliveries.ts";
+import { openStorage } from "../../../adapters/open.ts";
+import type { Storage } from "../../../adapters/storage.ts";
+import type { NotificationSettings } from "../../../config/configuration.ts";
+import { defaults } from "../../../config/defaults.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { createDirectory } from "../../../lib/domain/directory.ts";
+import { createEvents } from "../../../lib/events.ts";
+import { createSealer } from "../../../lib/sealing.ts";
+import type { Attempt } from "../../../notifier/attempt.ts";
+import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
+import { createLaneRunner } from "../../../notifier/lane-run.ts";
+import type { Scheduler } from "../../../notifier/scheduler.ts";
+import { store } from "../../adapters/contract/stage.ts";
+import { receiverSettings } from "../stage.ts";
+
+export interface Posted {
+  readonly id: string;
+  /** The user. */
+  readonly sub: string;
+}
+
+export interface BullWorker {
+  readonly scheduler: Scheduler;
+  /** Ends it as a process is ended. */
+  end(grace?: number): Promise<void>;
+}
+
+export interface BullStage {
+  readonly storage: Storage;
+  readonly posted: Posted[];
+  readonly warnings: string[];
+  readonly faults: unknown[];
+  answer: (posted: Posted, signal: AbortSignal) => number | Promise<number>;
+  worker(url: string, interval?: number): Promise<BullWorker>;
+  receiver(service: string): Promise<void>;
+  /** Stores deliveries `ID@RECEIVER/SUB`, in this order. */
+  add(...deliveries: string[]): Promise<void>;
+  waiting(): Promise<number>;
+  /** Resolves when no delivery waits any more. */
+  nothingWaits(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Looks again and again: the test's own time-out is the only limit. */
+export async function until(true_: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await true_())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+export async function openBullStage(changes: Partial<NotificationSettings> = {}): Promise<BullStage> {
+  const clock = createSystemClock();
+  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
+  const { deliveries } = storage;
+  const settings = { ...defaults.notifications, retryDelays: [0.05, 0.05, 0.05], ...changes };
+  const sealer = createSealer([Buffer.alloc(32, 7).toString("base64")]);
+  const faults: unknown[] = [];
+  const warnings: string[] = [];
+  const posted: Posted[] = [];
+  const workers = new Set<BullWorker>();
+  const onFault = (error: unknown): void => void faults.push(error);
+  const onWarning = (text: string): void => void warnings.push(text);
+  const events = createEvents(onFault);
+  const directory = createDirectory({ directory: storage.directory, sealer });
+  const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
+  const attempt: Attempt = async (_target, body, { id, signal }) => {
+    const startedAt = clock.now();
+    const post = { id, sub: body };
+    posted.push(post);
+    const aborted = new Promise<undefined>((resolve) => {
+      signal.addEventListener("abort", () => resolve(undefined), { once: true });
+    });
+    const status = await Promise.race([stage.answer(post, signal), aborted]);
+    const timing = { startedAt, duration: 1 };
+    if (status === undefined) return { ...timing, kind: "failed", code: "aborted" };
+    return { ...timing, kind: "answered", status, answer: "" };
+  };
+  const waiting = async (): Promise<number> =>
+    (await deliveries.counts()).reduce((all, each) => all + each.waiting, 0);
+  return Object.assign(stage, {
+    storage,
+    posted,
+    warnings,
+    faults,
+    waiting,
+    nothingWaits: () => until(async () => (await waiting()) === 0),
+    async worker(url: string, interval = 60_000) {
+      const owner = `worker ${workers.size}`;
+      const common = { deliveries, directory: storage.directory, sealer, events, clock, settings };
+      const runner = createLaneRunner({ ...common, attempt, owner });
+      const scheduler = await openBullScheduler({
+        url,
+        deliveries,
+        runner,
+        clock,
+        settings,
+        interval,
+        onFault,
+        onWarning,
+        patience: 1000,
+      });
+      const worker = {
+        scheduler,
+        async end(grace = 0) {
+          workers.delete(worker);
+          await scheduler.stop();
+          await runner.stop(grace);
+          await scheduler.close();
+        },
+      };
+      workers.add(worker);
+      return worker;
+    },
+    async receiver(service: string) {
+      await directory.services.put(service, { name: service, receiver: receiverSettings(service) });
+    },
+    async add(...texts: string[]) {
+      const all = texts.map((text): NewDelivery => {
+        const [, id = "", receiver = "", sub = ""] = /^(.*)@(.*)\/(.*)$/.exec(text) ?? [];
+        const payload = sealer.seal(`delivery ${id}`, sub);
+        return {
+          id,
+          receiver: `service:${receiver}`,
+          sub,
+          type: "PROFILE_CHANGED",
+          payload,
+          at: 1_800_000_000,
+        };
+      });
+      await store({ storage, clock } as Parameters<typeof store>[0], ...all);
+    },
+    async close() {
+      await Promise.all([...workers].map((each) => each.end()));
+      await storage.close();
+    },
+  });
+}
