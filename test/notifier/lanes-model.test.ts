@@ -37,7 +37,7 @@ async function drain(model: Model, { storage, clock }: Real): Promise<void> {
 }
 
 describe("lanes", () => {
-  it("do what the model says, whatever workers, operators and crashes do in whatever order", async () => {
+  it("do what the model says, whatever workers, operators and crashes do in whatever order [D-NOTIFY-16, D-NOTIFY-17]", async () => {
     await fc.assert(
       fc.asyncProperty(laneCommands, async (run) => {
         const stage = await openStage();

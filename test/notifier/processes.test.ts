@@ -83,7 +83,7 @@ describe("a worker as a process of its own", () => {
     expect(inbox.arrived).toHaveLength(1);
   });
 
-  it("that is killed in the middle of a delivery loses nothing: it goes again with the same id, and the next after it", async () => {
+  it("that is killed in the middle of a delivery loses nothing: it goes again with the same id, and the next after it [D-NOTIFY-10]", async () => {
     inbox.react = () => () => {};
     await service.accounts.update(sub, { name: "Ada" });
     await service.accounts.delete(sub);

@@ -109,7 +109,7 @@ describe("upkeep", () => {
     await expect(world.storage.deliveries.receivers()).resolves.toHaveProperty("size", 0);
   });
 
-  it("purges payloads after seven days and records after 90, as configured", async () => {
+  it("purges payloads after seven days and records after 90, as configured [D-NOTIFY-17]", async () => {
     await world.add("d1@1/a", "d2@2/b");
     world.answer = ({ id }) => (id === "d1" ? 200 : 500);
     const worker = world.worker();

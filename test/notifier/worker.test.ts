@@ -39,7 +39,7 @@ describe("the worker", () => {
     expect(JSON.stringify(kept)).not.toContain("thank");
   });
 
-  it("tries ten times over 75.6 hours, then parks, and goes on with the next of the lane", async () => {
+  it("tries ten times over 75.6 hours, then parks, and goes on with the next of the lane [D-NOTIFY-14]", async () => {
     await world.add("d1@1/a", "d2@1/a");
     world.answer = ({ id }) => (id === "d1" ? 500 : 200);
     await world.worker().live(76 * HOUR);
@@ -66,7 +66,7 @@ describe("the worker", () => {
     expect(world.posted.at(-1)).toMatchObject({ id: "d2" });
   });
 
-  it("waits as long as Retry-After says, within bounds", async () => {
+  it("waits as long as Retry-After says, within bounds [D-NOTIFY-14]", async () => {
     await world.add("d1@1/a", "d2@2/a");
     world.answer = ({ id }) => ({
       kind: "answered",
@@ -80,7 +80,7 @@ describe("the worker", () => {
     expect(times("d2")).toEqual([0, HOUR]);
   });
 
-  it("sends to the receiver as it is at the attempt, and parks when there is none any more", async () => {
+  it("sends to the receiver as it is at the attempt, and parks when there is none any more [D-NOTIFY-5]", async () => {
     await world.add("d1@1/a", "d2@2/a", "d3@2/a");
     world.answer = () => 500;
     const worker = world.worker();
@@ -100,7 +100,7 @@ describe("the worker", () => {
     expect(told("delivery.parked")).toMatchObject([{ id: "d2" }, { id: "d3" }]);
   });
 
-  it("pauses at 410 and keeps the delivery first; resume sends it at once", async () => {
+  it("pauses at 410 and keeps the delivery first; resume sends it at once [D-NOTIFY-14]", async () => {
     await world.add("d1@1/a", "d2@1/a", "e1@1/e", "f1@2/a");
     world.answer = ({ target }) => (target.client_id === "service 1" ? 410 : 200);
     const worker = world.worker();
@@ -120,7 +120,7 @@ describe("the worker", () => {
     await expect(world.notifications.resume("service:1")).resolves.toBe(false);
   });
 
-  it("pauses a receiver whose address is refused or whose credentials can't be read, and uses up nothing", async () => {
+  it("pauses a receiver whose address is refused or whose credentials can't be read, and uses up nothing [D-NOTIFY-18]", async () => {
     await world.add("d1@1/a", "d2@2/a");
     world.answer = () => ({ kind: "refused", reason: "10.0.0.1 is a private address" });
     const entry = await world.storage.directory.findEntry("service", "2");
@@ -176,7 +176,7 @@ describe("the worker", () => {
 describe("a receiver that fails", () => {
   const users = Array.from({ length: 20 }, (_, index) => `u${String(index).padStart(2, "0")}`);
 
-  it("gets one delivery at a time, every 30 s rising to 5 min; the first success brings everything, oldest first", async () => {
+  it("gets one delivery at a time, every 30 s rising to 5 min; the first success brings everything, oldest first [D-NOTIFY-15]", async () => {
     for (const user of users) {
       await world.add(`${user}@1/${user}`);
       world.clock.advance(1);
@@ -210,7 +210,7 @@ describe("a receiver that fails", () => {
     for (const user of users) await expect(state(user)).resolves.toBe("delivered");
   });
 
-  it("uses up no attempt of what is held back or paused, however long", async () => {
+  it("uses up no attempt of what is held back or paused, however long [D-NOTIFY-15]", async () => {
     for (const user of users) await world.add(`${user}@1/${user}`);
     world.answer = () => 500;
     const worker = world.worker();
@@ -229,7 +229,7 @@ describe("a receiver that fails", () => {
     expect((await world.notifications.list({ state: "delivered" })).length).toBe(users.length);
   });
 
-  it("does not hold back another one that shares the worker, and has at most its share of it", async () => {
+  it("does not hold back another one that shares the worker, and has at most its share of it [D-NOTIFY-16]", async () => {
     const open: (() => void)[] = [];
     world.answer = ({ target }) =>
       target.client_id === "service 1" ? new Promise((resolve) => open.push(() => resolve(500))) : 200;
