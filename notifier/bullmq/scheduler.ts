@@ -89,11 +89,13 @@ class BullScheduler implements Scheduler {
 
   async close(): Promise<void> {
     const { queue, redis } = this.#parts;
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, FAREWELL);
-    await Promise.race([this.#farewell.then(() => queue.close()), late.promise]);
+    const late = Promise.withResolvers<"late">();
+    const timer = setTimeout(() => late.resolve("late"), FAREWELL);
+    const farewell = this.#farewell.then(() => queue.close());
+    const how = await Promise.race([farewell, late.promise]);
     clearTimeout(timer);
-    await this.#worker?.disconnect().catch(() => undefined);
+    // A connection that was closed already would be waited for once more.
+    if (how === "late") await this.#worker?.disconnect().catch(() => undefined);
     redis.disconnect();
   }
 
