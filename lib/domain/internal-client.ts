@@ -4,7 +4,7 @@ import { seconds } from "../clock.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 
 /** Its `client_id`: no other client can have it. */
-export const ACCOUNT_CLIENT = "account";
+export const ACCOUNT_CLIENT = "sign-in-service.account";
 
 /** What the internal client is made of; it has no secret, for nobody outside speaks in its name. */
 export interface InternalClient {

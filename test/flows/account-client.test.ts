@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { ACCOUNT_CLIENT } from "../../lib/domain/internal-client.ts";
 import { atCallback, signIn } from "./account-visitor.ts";
 import { Browser } from "./browser.ts";
 import { send } from "./relying-party.ts";
@@ -47,7 +48,7 @@ describe("the way back from the sign-in", () => {
 
   it("takes no other address of the internal client than its own", async () => {
     for (const redirect_uri of ["https://evil.example/", `${running.oauth2}/account`, "/account/callback"]) {
-      const query = new URLSearchParams({ client_id: "account", response_type: "code", redirect_uri });
+      const query = new URLSearchParams({ client_id: ACCOUNT_CLIENT, response_type: "code", redirect_uri });
       const { status, headers } = await send(`${running.openid}/oauth2/authorize?${query}`);
       expect([status, headers.get("location")]).toEqual([400, null]);
     }
@@ -69,8 +70,8 @@ describe("the internal client", () => {
         const basic = { authorization: `Basic ${Buffer.from(`account:${secret}`).toString("base64")}` };
         for (const init of [
           { body: body({}), headers: { ...type, ...basic } },
-          { body: body({ client_id: "account", client_secret: secret }), headers: type },
-          { body: body({ client_id: "account" }), headers: type },
+          { body: body({ client_id: ACCOUNT_CLIENT, client_secret: secret }), headers: type },
+          { body: body({ client_id: ACCOUNT_CLIENT }), headers: type },
         ]) {
           const answer = await send(running.openid + path, { method: "POST", ...init });
           expect([path, answer.status, answer.body["error"]]).toEqual([path, 400, "invalid_client"]);
@@ -82,19 +83,21 @@ describe("the internal client", () => {
   it("is not listed, not found and not to be changed, and nobody can register it", async () => {
     const { clients } = running.service;
     expect((await clients.list()).map(({ client_id }) => client_id)).toEqual(["news", "partner", "shop"]);
-    await expect(clients.find("account")).resolves.toBeUndefined();
+    await expect(clients.find(ACCOUNT_CLIENT)).resolves.toBeUndefined();
     await expect(
       clients.register({
-        client_id: "account",
+        client_id: ACCOUNT_CLIENT,
         name: "Mine",
         service: "1",
         redirect_uris: ["https://evil.example/"],
       }),
     ).rejects.toMatchObject({ code: "already_exists" });
-    await expect(clients.rotateSecret("account")).rejects.toMatchObject({ code: "not_found" });
-    await expect(clients.update("account", { name: "Mine" })).rejects.toMatchObject({ code: "not_found" });
-    await expect(clients.remove("account")).resolves.toBe(false);
-    await expect(clients.disable("account")).resolves.toBe(false);
+    await expect(clients.rotateSecret(ACCOUNT_CLIENT)).rejects.toMatchObject({ code: "not_found" });
+    await expect(clients.update(ACCOUNT_CLIENT, { name: "Mine" })).rejects.toMatchObject({
+      code: "not_found",
+    });
+    await expect(clients.remove(ACCOUNT_CLIENT)).resolves.toBe(false);
+    await expect(clients.disable(ACCOUNT_CLIENT)).resolves.toBe(false);
   });
 
   it("assigns nobody to anything", async () => {
