@@ -38,7 +38,10 @@ export interface LaneRunner {
   readonly terms: LeaseTerms;
   /** Sends what was claimed, and then the next of the lane as long as it may go. Never rejects. */
   run(claim: Claim): Promise<void>;
-  /** Begins nothing more; breaks off after `grace` milliseconds what runs then, and hands it back. */
+  /**
+   * Begins nothing more, from the call on; breaks off after `grace` milliseconds what runs then. What was not sent
+   * is handed back. May be called again, to wait for what was claimed meanwhile.
+   */
   stop(grace: number): Promise<void>;
 }
 
@@ -87,7 +90,7 @@ class Runner implements LaneRunner {
   async stop(grace: number): Promise<void> {
     this.#stopping = true;
     const timer = setTimeout(() => this.#breakOff.abort(), grace);
-    await Promise.all(this.#running);
+    while (this.#running.size > 0) await Promise.all(this.#running);
     clearTimeout(timer);
   }
 
@@ -99,6 +102,8 @@ class Runner implements LaneRunner {
   async #step(claim: Claim): Promise<Claim | undefined> {
     const { delivery } = claim;
     const prepared = await this.#prepare(claim);
+    // It was claimed in the moment in which this worker was told to stop: somebody else may have it at once.
+    if (this.#stopping) return (await this.#finish(claim, { kind: "kept" })).next;
     if ("outcome" in prepared) {
       if (prepared.paused !== undefined) await this.#watch.paused(delivery.receiver, prepared.paused);
       const { recorded, next } = await this.#finish(claim, prepared.outcome);

@@ -95,7 +95,8 @@ export async function createNotifier({
       return { ok: scheduler.ok, detail: detailOf(await notifications.receivers()) };
     },
     async stop(grace) {
-      await Promise.all([scheduler.stop(), upkeep.stop()]);
+      await Promise.all([runner.stop(grace), scheduler.stop(), upkeep.stop()]);
+      // What the scheduler had claimed meanwhile is handed back.
       await runner.stop(grace);
       await scheduler.close();
       deliverer.close();

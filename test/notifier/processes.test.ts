@@ -76,6 +76,7 @@ describe("a worker as a process of its own", () => {
     const worker = await startWorker();
     await inbox.until((arrived) => arrived.length === 1);
     const ended = worker.stop("SIGTERM");
+    await worker.until(/ending/);
     answer?.writeHead(200).end();
     await expect(ended).resolves.toBe(0);
     expect(worker.said()).toContain("closed");

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../adapters/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
-import { HOUR, MINUTE, openWorld, SECOND, type World } from "./stage.ts";
+import { type Answer, HOUR, MINUTE, openWorld, SECOND, type World } from "./stage.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -26,13 +26,24 @@ function failing(call: "finish" | "receiver" | "changeReceiver", times: number) 
   };
 }
 
+/** Lets receivers answer like this; resolves when the first one is asked. */
+function answering(answer: Answer): Promise<void> {
+  const asked = Promise.withResolvers<void>();
+  world.answer = (...parameters) => {
+    asked.resolve();
+    return answer(...parameters);
+  };
+  return asked.promise;
+}
+
 describe("a worker that ends", () => {
   it("finishes what is in flight, begins nothing more, and leaves the rest due", async () => {
     await world.add("d1@1/a", "d2@1/a");
     const answered = Promise.withResolvers<number>();
-    world.answer = () => answered.promise;
+    const sending = answering(() => answered.promise);
     const worker = world.worker();
     await worker.poller.pass();
+    await sending;
     const stopped = worker.runner.stop(60_000);
     answered.resolve(200);
     await stopped;
@@ -42,14 +53,31 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1", "d2"]);
   });
 
+  it("sends nothing that it claims while it is being stopped, and hands it back", async () => {
+    await world.add("d1@1/a");
+    const worker = world.worker();
+    const stopped = worker.runner.stop(60_000);
+    await worker.poller.pass();
+    await stopped;
+    await worker.runner.stop(60_000);
+    expect(world.ids()).toEqual([]);
+    await world.worker().settle();
+    expect(world.ids()).toEqual(["d1"]);
+  });
+
   it("hands back what does not end in time: it goes again at once, with the same id, and nothing is used up", async () => {
     await world.add("d1@1/a");
-    world.answer = (_, signal) =>
-      new Promise((resolve) => {
-        signal.addEventListener("abort", () => resolve({ kind: "failed", code: "aborted" }), { once: true });
-      });
+    const sending = answering(
+      (_, signal) =>
+        new Promise((resolve) => {
+          signal.addEventListener("abort", () => resolve({ kind: "failed", code: "aborted" }), {
+            once: true,
+          });
+        }),
+    );
     const worker = world.worker();
     await worker.poller.pass();
+    await sending;
     await worker.runner.stop(0);
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "waiting",
@@ -63,13 +91,9 @@ describe("a worker that ends", () => {
 
   it("without a word loses its lease, and another one sends again", async () => {
     await world.add("d1@1/a", "d2@1/a");
-    const sending = Promise.withResolvers<void>();
-    world.answer = () => {
-      sending.resolve();
-      return new Promise(() => {});
-    };
+    const sending = answering(() => new Promise(() => {}));
     await world.worker().poller.pass();
-    await sending.promise;
+    await sending;
     world.answer = () => 200;
     const second = world.worker();
     await second.live(30 * SECOND - 1);

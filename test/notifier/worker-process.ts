@@ -5,5 +5,6 @@ const worker = await createNotificationWorker(JSON.parse(process.argv[2] ?? "{}"
 worker.events.on("delivery.succeeded", ({ id }) => console.log(`succeeded ${id}`));
 console.log("ready");
 process.once("SIGTERM", () => {
+  console.log("ending");
   void worker.close().then(() => console.log("closed"));
 });
