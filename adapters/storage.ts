@@ -18,10 +18,10 @@ export interface Storage {
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
   /**
-   * A request has arrived. A store inside the process may let the reads of this turn of the event loop share one
-   * look; others have nothing to do here.
+   * A request has arrived; resolves when it may go on. A store inside the process may wait for the rest of what this
+   * turn of the event loop brings, so that all of it shares one look; others have nothing to wait for. Never rejects.
    */
-  arrived(): void;
+  arrived(): Promise<void>;
   /** One cheap round trip to each server behind this storage. Rejects when one does not answer. */
   ping(): Promise<void>;
   /** Finishes what was begun and lets go of files and connections. Safe to call twice. */

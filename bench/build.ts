@@ -5,8 +5,8 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Where the compiled files are: below the packages that they import, and ignored by git. */
-const BUILT: string = join(ROOT, "node_modules", ".cache", "sign-in-bench");
+/** Where the compiled files are: below the folder of the packages that they import, and ignored by git. */
+const BUILT: string = join(ROOT, ".cache", "sign-in-bench");
 
 function run(script: string, parameters: readonly string[]): void {
   const { status } = spawnSync(process.execPath, [join(ROOT, script), ...parameters], {

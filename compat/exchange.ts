@@ -68,8 +68,8 @@ export interface CompatDependencies {
   /** Those that there are: other paths under `{base}/account` go on to the host application. */
   readonly accountPages: readonly AccountPage[];
   readonly sessionCookie: string;
-  /** Tells the storage that a request has arrived. */
-  readonly arrived: () => void;
+  /** Tells the storage that a request has arrived; resolves when it may go on. */
+  readonly arrived: () => Promise<void>;
   readonly connections: Connections;
   /** Told about errors that nobody expected; no request data goes there. */
   readonly onDefect: (error: unknown) => void;

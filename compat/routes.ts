@@ -129,7 +129,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         await next();
         return;
       }
-      dependencies.arrived();
+      await dependencies.arrived();
       const { route, path, uid } = found;
       const exchange: Exchange = {
         ctx,

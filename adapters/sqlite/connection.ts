@@ -38,8 +38,8 @@ export interface Connection {
   change(sql: string): (...parameters: Parameter[]) => number;
   /** A number that changes when another connection has written to the file. To be used within `read`. */
   foreignVersion(): number;
-  /** A request has arrived: the reads of this turn of the event loop may share one look. */
-  arrived(): void;
+  /** Resolves when the input of this turn of the event loop is handled; the reads that follow at once share one look. */
+  arrived(): Promise<void>;
   /** Runs `work` now, and again later while it meets a lock. It must not write. */
   read<T>(work: () => T): Promise<T>;
   /**
@@ -152,7 +152,7 @@ export async function connect(path: string, clock: Clock): Promise<Connection> {
     clock,
     ...prepared,
     foreignVersion: createVersionCheck(prepared, snapshot),
-    arrived: () => snapshot.allow(),
+    arrived: () => snapshot.arrived(),
     read(work) {
       if (closing !== undefined) return Promise.reject(closedFault());
       try {

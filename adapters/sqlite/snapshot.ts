@@ -3,10 +3,11 @@ import type { DatabaseSync } from "node:sqlite";
 
 export interface Snapshot {
   /**
-   * A request has arrived: until this turn of the event loop ends, reads may share one read transaction. All that
-   * is handled in the turn had arrived before it began, so nobody sees less than what was acknowledged to them.
+   * Resolves when all input of this turn of the event loop is handled. What reads then, without waiting for
+   * anything in between, shares one read transaction: all of it had arrived before that began, so nobody sees less
+   * than what was acknowledged to them. Answers leave together too, and a peer is woken once for many of them.
    */
-  allow(): void;
+  arrived(): Promise<void>;
   /** Before a read: begins the shared transaction if it is allowed. */
   enter(): void;
   /** Before a write, and after a read that failed: ends the shared transaction if it is open. */
@@ -17,13 +18,14 @@ export interface Snapshot {
   onEnd(listener: () => void): void;
 }
 
-/** Outside of a turn that was allowed every read looks for itself. */
+/** Outside of what `arrived` opens every read looks for itself. */
 export function createSnapshot(database: DatabaseSync): Snapshot {
   const begin = database.prepare("BEGIN");
   const commit = database.prepare("COMMIT");
   const listeners: (() => void)[] = [];
   let isAllowed = false;
   let isOpen = false;
+  let turn: Promise<void> | undefined;
 
   function leave(): void {
     isAllowed = false;
@@ -34,17 +36,22 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
     for (const listener of listeners) listener();
   }
 
-  // After the input of the turn: whatever comes next may have arrived later than the look.
-  const endTurn = (): void => {
-    if (database.isOpen) leave();
-  };
+  /** Two immediates in a row: whoever waits for the first one runs between them. */
+  function endOfInput(): Promise<void> {
+    return new Promise((resolve) => {
+      setImmediate(() => {
+        turn = undefined;
+        isAllowed = true;
+        resolve();
+      });
+      setImmediate(() => {
+        if (database.isOpen) leave();
+      });
+    });
+  }
 
   return {
-    allow() {
-      if (isAllowed || isOpen) return;
-      isAllowed = true;
-      setImmediate(endTurn);
-    },
+    arrived: () => (turn ??= endOfInput()),
     enter() {
       if (!isAllowed || isOpen) return;
       begin.run();
