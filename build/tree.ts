@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Files } from "./syntax.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-/** What `.gitignore` names, and Git's own folder. */
+/** What `.gitignore` names, and Git's own folder, which is a file in a linked worktree. */
 const LEFT_OUT: ReadonlySet<string> = new Set([".git", "node_modules", "dist", "data", "coverage", ".cache"]);
 const NOT_TEXT = /\.(?:png|ico|woff2?|gz|tgz|keys|db(?:-wal|-shm)?)$/;
 
@@ -13,8 +13,9 @@ export function readTree(root: string = ROOT): Files {
   const found: [string, string][] = [];
   const read = (folder: string): void => {
     for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
+      if (LEFT_OUT.has(entry.name)) continue;
       const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
-      if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) read(path);
+      if (entry.isDirectory()) read(path);
       if (entry.isFile() && !NOT_TEXT.test(path)) found.push([path, readFileSync(join(root, path), "utf8")]);
     }
   };
