@@ -1,4 +1,4 @@
-/** Points that failures take: the contract that the in-memory and later the Redis and MongoDB limiter keep. */
+/** Points that failures take: the contract that every limiter keeps, in memory and shared between processes. */
 import type { RateLimit } from "../config/configuration.ts";
 
 /** The answer to a request for a point. */
@@ -9,6 +9,11 @@ export interface Taken {
   readonly retryAfter: number;
 }
 
+/**
+ * Counts the points of a limit, over windows that begin with the first point that is taken: a window ends as a whole,
+ * what is refused is not counted, and there are never more than all points, whatever is given back. Any string is a
+ * key. A fault of the place where points are counted rejects with `StorageUnavailable`.
+ */
 export interface RateLimiter {
   /** Takes one point of `key`, atomically: of many parallel calls only as many are allowed as there are points. */
   take(key: string): Promise<Taken>;

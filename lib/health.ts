@@ -1,5 +1,5 @@
 /** Whether the parts of the service answer. */
-import type { Storage } from "../adapters/storage.ts";
+import type { Storage, StoragePart } from "../adapters/storage.ts";
 import type { Clock } from "./clock.ts";
 
 export interface PartHealth {
@@ -26,19 +26,26 @@ export interface PartAnswer {
 }
 
 /**
- * Asks the storage and whatever else there is; never rejects.
+ * Asks each part of the storage and whatever else there is; never rejects.
  * @param others name → what asks that part.
  */
 export async function storageHealth(
-  storage: Pick<Storage, "ping">,
+  storage: Pick<Storage, "parts">,
   clock: Clock,
   others: Readonly<Record<string, () => Promise<PartAnswer>>> = {},
 ): Promise<Health> {
-  const all = { storage: () => storage.ping().then(() => ({ ok: true, detail: "" })), ...others };
+  const own = storage.parts.map((part) => [part.name, () => pinged(part)] as const);
   const parts = await Promise.all(
-    Object.entries(all).map(async ([name, ask]) => [name, await answerOf(ask, clock)] as const),
+    [...own, ...Object.entries(others)].map(
+      async ([name, ask]) => [name, await answerOf(ask, clock)] as const,
+    ),
   );
   return { ok: parts.every(([, { ok }]) => ok), parts: Object.fromEntries(parts) };
+}
+
+async function pinged(part: StoragePart): Promise<PartAnswer> {
+  await part.ping();
+  return { ok: true, detail: "" };
 }
 
 async function answerOf(ask: () => Promise<PartAnswer>, clock: Clock): Promise<PartHealth> {

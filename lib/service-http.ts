@@ -2,7 +2,6 @@
 import type { Context, Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import { memoryRateLimits } from "../adapters/rate-limits-memory.ts";
 import type { Storage } from "../adapters/storage.ts";
 import { callerAddress } from "../compat/caller.ts";
 import type { AnswerPages } from "../compat/exchange.ts";
@@ -64,7 +63,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, onDefect } = parts;
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
-  const limits = createAttemptLimits(configuration.rateLimits, memoryRateLimits(configuration.clock));
+  const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events };
   const backchannel = createBackchannel(artifacts, events);

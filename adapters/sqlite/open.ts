@@ -1,5 +1,6 @@
 /** Storage in one SQLite file, or in memory: everything in this process, with no other software. */
 import type { Clock } from "../../lib/clock.ts";
+import { memoryRateLimits } from "../rate-limits-memory.ts";
 import type { Storage } from "../storage.ts";
 import { createArtifactStore } from "./artifacts.ts";
 import { connect } from "./connection.ts";
@@ -37,10 +38,17 @@ export async function openSqlite({ path, clock }: SqliteOptions): Promise<Storag
       },
       artifacts: createArtifactStore(connection),
       deliveries: createDeliveryStore(connection),
+      // Several processes would each allow the whole limit; one process is what SQLite is for.
+      rateLimits: memoryRateLimits(clock),
       arrived: () => connection.arrived(),
-      async ping() {
-        await connection.read(() => anything());
-      },
+      parts: [
+        {
+          name: "storage",
+          async ping() {
+            await connection.read(() => anything());
+          },
+        },
+      ],
       close: () => connection.close(),
     };
   });

@@ -42,7 +42,8 @@ export class WatchedStorage {
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
       arrived: () => real.arrived(),
-      ping: () => real.ping(),
+      rateLimits: real.rateLimits,
+      parts: real.parts,
       close: () => real.close(),
     };
   }

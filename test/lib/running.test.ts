@@ -134,10 +134,11 @@ describe("with a real storage", () => {
   });
 
   it("health gives up a storage that never answers", async () => {
-    const silent = { ping: () => new Promise<never>(() => undefined) } as unknown as Storage;
-    await expect(storageHealth(silent, createSystemClock())).resolves.toMatchObject({
+    const silent = { name: "storage", ping: () => new Promise<never>(() => undefined) };
+    const other = { name: "artifacts", ping: async () => undefined };
+    await expect(storageHealth({ parts: [silent, other] }, createSystemClock())).resolves.toMatchObject({
       ok: false,
-      parts: { storage: { ok: false, detail: "does not answer" } },
+      parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },
     });
   });
 

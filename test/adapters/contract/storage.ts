@@ -9,6 +9,7 @@ import { describeReceivers } from "./deliveries-receivers.ts";
 import { describeUpkeep } from "./deliveries-upkeep.ts";
 import { everyLaneCall } from "./deliveries.ts";
 import { describeDirectory } from "./directory.ts";
+import { describeRateLimits } from "./rate-limits.ts";
 import {
   account,
   artifact,
@@ -62,7 +63,7 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
   const { directory, artifacts, deliveries } = storage;
   const record = client("c");
   return [
-    () => storage.ping(),
+    ...storage.parts.map((part) => () => part.ping()),
     () => artifacts.find("Session", "s"),
     () => artifacts.findByUid("Session", "u"),
     () => artifacts.removeByAccount({ accountId: "a" }),
@@ -94,7 +95,9 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
 
 function describeLife(stage: Stage, backend: Backend): void {
   it("answers a ping", async () => {
-    await expect(stage.storage.ping()).resolves.toBeUndefined();
+    const { parts } = stage.storage;
+    expect(parts.map(({ name }) => name)).toContain("storage");
+    await Promise.all(parts.map((part) => expect(part.ping()).resolves.toBeUndefined()));
   });
 
   it("refuses every call after it is closed, and can be closed twice", async () => {
@@ -162,6 +165,7 @@ export function describeStorage(name: string, backend: Backend): void {
     describe("lanes of deliveries", () => describeLanes(stage));
     describe("receivers of deliveries", () => describeReceivers(stage));
     describe("upkeep of deliveries", () => describeUpkeep(stage));
+    describe("rate limits", () => describeRateLimits(stage));
     describe("from opening to closing", () => describeLife(stage, backend));
   });
 }

@@ -1,0 +1,72 @@
+/** The contract of the rate limiters: how points are counted, whatever counts them. */
+import { setTimeout as pause } from "node:timers/promises";
+import { expect, it } from "@jest/globals";
+import type { RateLimiter } from "../../../adapters/rate-limits.ts";
+import { hostileKeys, type Stage } from "./stage.ts";
+
+/** @param stage the store of the running case. */
+export function describeRateLimits(stage: Stage): void {
+  const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
+    stage.storage.rateLimits(name, { points, seconds });
+  const takes = async (one: RateLimiter, times: number): Promise<boolean[]> =>
+    (await Promise.all(Array.from({ length: times }, () => one.take("k")))).map(({ allowed }) => allowed);
+
+  it("allow exactly as many of 100 parallel takes as there are points", async () => {
+    const ten = limiter(10);
+    const taken = await takes(ten, 100);
+    expect(taken.filter((allowed) => allowed)).toHaveLength(10);
+    expect(taken.slice(0, 10).every((allowed) => allowed)).toBe(true);
+    await expect(ten.take("other")).resolves.toEqual({ allowed: true, retryAfter: 0 });
+  });
+
+  it("take and give back in the order of the calls, so that successes never block", async () => {
+    const one = limiter(1);
+    const taken: Promise<{ allowed: boolean }>[] = [];
+    const given: Promise<void>[] = [];
+    for (let round = 0; round < 1000; round += 1) {
+      taken.push(one.take("k"));
+      // Sometimes the two calls are not in the same turn of the event loop.
+      if (round % 100 === 0) await pause(0);
+      given.push(one.giveBack("k"));
+    }
+    expect((await Promise.all(taken)).every(({ allowed }) => allowed)).toBe(true);
+    await Promise.all(given);
+    await expect(takes(one, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("don't count what they refuse: the point of a success is there again", async () => {
+    const two = limiter(2);
+    await expect(takes(two, 4)).resolves.toEqual([true, true, false, false]);
+    await two.giveBack("k");
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("never have more than all points, whatever is given back", async () => {
+    const two = limiter(2);
+    await Promise.all([two.giveBack("k"), two.giveBack("k")]);
+    await expect(takes(two, 3)).resolves.toEqual([true, true, false]);
+  });
+
+  it("refuse until the window of the first take ends, and say for how many seconds", async () => {
+    const two = limiter(2, 2);
+    await takes(two, 2);
+    const { allowed, retryAfter } = await two.take("k");
+    expect(allowed).toBe(false);
+    expect([1, 2]).toContain(retryAfter);
+    // By the storage's clock, or by that of the place where points are counted.
+    while (!(await two.take("k")).allowed) {
+      stage.clock.advance(50);
+      await pause(50);
+    }
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
+  it("keep the points of two names, and of keys that look alike, apart", async () => {
+    const [one, two] = [limiter(1, 60, "one"), limiter(1, 60, "two")];
+    for (const each of [one, two]) {
+      const taken = await Promise.all(hostileKeys.map((key) => each.take(key)));
+      expect(taken.every(({ allowed }) => allowed)).toBe(true);
+    }
+    await expect(one.take("a")).resolves.toMatchObject({ allowed: false });
+  });
+}
