@@ -4,12 +4,15 @@ import { expect, it } from "@jest/globals";
 import type { RateLimiter } from "../../../adapters/rate-limits.ts";
 import { hostileKeys, type Stage } from "./stage.ts";
 
+async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
+  const taken = await Promise.all(Array.from({ length: times }, () => limiter.take("k")));
+  return taken.map(({ allowed }) => allowed);
+}
+
 /** @param stage the store of the running case. */
 export function describeRateLimits(stage: Stage): void {
   const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
     stage.storage.rateLimits(name, { points, seconds });
-  const takes = async (one: RateLimiter, times: number): Promise<boolean[]> =>
-    (await Promise.all(Array.from({ length: times }, () => one.take("k")))).map(({ allowed }) => allowed);
 
   it("allow exactly as many of 100 parallel takes as there are points", async () => {
     const ten = limiter(10);
