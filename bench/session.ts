@@ -1,5 +1,6 @@
 /** A sign-in by following redirects and submitting the form, on whichever server. */
 import { CALLBACK, PERSON } from "./servers/people.ts";
+import { openWire, type Wire } from "./wire.ts";
 
 export interface SignedIn {
   readonly code: string;
@@ -7,11 +8,10 @@ export interface SignedIn {
   readonly cookie: string;
 }
 
-function take(cookies: Map<string, string>, response: Response): void {
-  for (const header of response.headers.getSetCookie()) {
-    const [pair = ""] = header.split(";");
-    const equals = pair.indexOf("=");
-    const [name, value] = [pair.slice(0, equals), pair.slice(equals + 1)];
+const FORM = { "content-type": "application/x-www-form-urlencoded" };
+
+function take(cookies: Map<string, string>, head: string): void {
+  for (const [, name = "", value = ""] of head.matchAll(/^set-cookie: *([^=]+)=([^;\r]*)/gim)) {
     if (value === "") cookies.delete(name);
     else cookies.set(name, value);
   }
@@ -24,34 +24,51 @@ function filledForm(html: string): string {
   return new URLSearchParams([...fields, ["username", username], ["password", password]]).toString();
 }
 
-/** Signs in; the requests are those of a browser, one after the other. */
-export async function signIn(authorizeUrl: string): Promise<SignedIn> {
+function cookieHeader(cookies: ReadonlyMap<string, string>): string {
+  return [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+}
+
+/** Signs in over this connection; the requests are those of a new browser, one after the other. */
+export async function signInOver(wire: Wire, authorizeUrl: string): Promise<SignedIn> {
   const cookies = new Map<string, string>();
-  let url = authorizeUrl;
+  let url = new URL(authorizeUrl);
   let form: string | undefined;
   for (let step = 0; step < 10; step += 1) {
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-    const type = { "content-type": "application/x-www-form-urlencoded" };
-    const response = await fetch(url, {
-      redirect: "manual",
+    const cookie = cookieHeader(cookies);
+    const answer = await wire.ask({
+      method: form === undefined ? "GET" : "POST",
+      target: url.pathname + url.search,
       headers: {
         accept: "text/html",
         ...(cookie === "" ? {} : { cookie }),
-        ...(form === undefined ? {} : type),
+        ...(form === undefined ? {} : FORM),
       },
-      ...(form === undefined ? {} : { method: "POST", body: form }),
+      ...(form === undefined ? {} : { body: form }),
     });
-    take(cookies, response);
-    const location = response.headers.get("location");
-    const html = await response.text();
+    const end = answer.indexOf("\r\n\r\n");
+    const head = answer.slice(0, end + 2);
+    take(cookies, head);
+    const location = /^location: *([^\r]+)/im.exec(head)?.[1];
     if (location?.startsWith(CALLBACK)) {
       const code = new URL(location).searchParams.get("code");
       if (code === null) throw new Error(`no code: ${location}`);
-      return { code, cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; ") };
+      return { code, cookie: cookieHeader(cookies) };
     }
-    form = location === null ? filledForm(html) : undefined;
-    if (location === null && response.status !== 200) throw new Error(`${response.status} at ${url}`);
-    if (location !== null) url = new URL(location, url).href;
+    if (location === undefined && !head.startsWith("HTTP/1.1 200")) {
+      throw new Error(`${head.slice(9, 12)} at ${url.href}`);
+    }
+    form = location === undefined ? filledForm(answer.slice(end)) : undefined;
+    if (location !== undefined) url = new URL(location, url);
   }
   throw new Error("the sign-in does not come to an end");
+}
+
+/** The same over a connection of its own. */
+export async function signIn(authorizeUrl: string): Promise<SignedIn> {
+  const wire = await openWire(Number(new URL(authorizeUrl).port));
+  try {
+    return await signInOver(wire, authorizeUrl);
+  } finally {
+    wire.close();
+  }
 }

@@ -14,9 +14,12 @@ export function canPin(): boolean {
   return availableParallelism() > 1 && spawnSync("taskset", ["--version"]).status === 0;
 }
 
+/** Where a process may run. */
+export type Core = number | "any";
+
 /** The command, pinned to a core. */
-export function pinned(core: number | undefined, command: readonly string[]): readonly string[] {
-  return core === undefined || !canPin() ? command : ["taskset", "-c", String(core), ...command];
+export function pinned(core: Core, command: readonly string[]): readonly string[] {
+  return core === "any" || !canPin() ? command : ["taskset", "-c", String(core), ...command];
 }
 
 /** A server that answers. */
@@ -35,8 +38,8 @@ export interface Side {
 export interface SideOptions {
   /** What the server is told: one JSON argument. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Default: {@link SERVER_CORE}; `undefined`: all cores. */
-  readonly core?: number | undefined;
+  /** Default: {@link SERVER_CORE}. */
+  readonly core?: Core;
 }
 
 function memoryOf(pid: number): number {

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
 import { CALLBACK, CLIENT } from "../servers/people.ts";
-import { signIn } from "../session.ts";
+import { signInOver } from "../session.ts";
 import { startSide } from "../side.ts";
+import { openWire } from "../wire.ts";
 
 /** Browsers that sign in at the same time: enough for the hash never to wait for one of them. */
 const BROWSERS = 8;
@@ -16,8 +17,8 @@ export const signIns: Measurement = {
     // One core is left for everything that is not hashing; both sides hash on equally many.
     const parallel = Math.max(1, availableParallelism() - 1);
     const options = { file: join(folder, "sign-in.db"), parallel };
-    const service = await startSide("service", { options, core: undefined });
-    const hashing = await startSide("hashing", { options, core: undefined });
+    const service = await startSide("service", { options, core: "any" });
+    const hashing = await startSide("hashing", { options, core: "any" });
     try {
       const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
       const url = `${service.ready["base"] ?? ""}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
@@ -25,10 +26,12 @@ export const signIns: Measurement = {
         let left = effort.signIns;
         const began = performance.now();
         const browser = async (): Promise<void> => {
+          const wire = await openWire(Number(new URL(url).port));
           while (left > 0) {
             left -= 1;
-            await signIn(url);
+            await signInOver(wire, url);
           }
+          wire.close();
         };
         await Promise.all(Array.from({ length: BROWSERS }, browser));
         return effort.signIns / ((performance.now() - began) / 1000);

@@ -15,7 +15,7 @@ interface Start {
 
 async function startOnce(file: string): Promise<Start> {
   const began = performance.now();
-  const side = await startSide("service", { options: { file }, core: undefined });
+  const side = await startSide("service", { options: { file }, core: "any" });
   try {
     const response = await fetch(`${side.ready["base"] ?? ""}/openid/.well-known/openid-configuration`);
     if (response.status !== 200) throw new Error(`the first answer is ${response.status}`);
