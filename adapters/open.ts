@@ -5,38 +5,79 @@ import type { Storage } from "./storage.ts";
 
 const SQLITE = "sqlite:";
 
-/** What is wrong with an address, or `undefined`. It may hold a password, so no answer repeats it. */
-function problem(address: string): string | undefined {
-  switch (/^[a-z+]+(?=:)/.exec(address)?.[0] ?? "") {
+/** What opening needs to know. */
+export type StorageConfiguration = Pick<Configuration, "storage" | "artifacts" | "clock">;
+
+/** What is before the colon. An address may hold a password, so no message repeats one. */
+function schemeOf(address: string): string {
+  return /^[a-z+]+(?=:)/.exec(address)?.[0] ?? "";
+}
+
+/** What is wrong with `config.storage`. */
+function storageProblem(address: string): string | undefined {
+  switch (schemeOf(address)) {
     case "sqlite":
       return address === SQLITE ? "the path after sqlite: is missing" : undefined;
     case "mongodb":
     case "mongodb+srv":
       return "this version has no MongoDB backend yet; use sqlite:PATH";
-    case "redis":
-    case "rediss":
-      return "this version has no Redis backend yet; use sqlite:PATH";
     default:
       return "must be sqlite:PATH or sqlite::memory:";
   }
 }
 
-/**
- * @throws ConfigurationError when this version has no such backend.
- * @throws StorageUnavailable when the store can't be reached or opened.
- */
-export async function openStorage(
-  configuration: Pick<Configuration, "storage" | "artifacts" | "clock">,
-): Promise<Storage> {
-  const { storage, artifacts, clock } = configuration;
-  const problems = (["storage", "artifacts"] as const).flatMap((option) => {
-    const text = problem(configuration[option]);
-    return text === undefined ? [] : [`config.${option}: ${text}`];
-  });
-  if (problems.length > 0) throw new ConfigurationError(problems);
-  if (artifacts !== storage) {
-    throw new ConfigurationError(["config.artifacts: a second SQLite file is not possible; leave it out"]);
-  }
+/** What is wrong with `config.artifacts`. */
+function artifactsProblem({ storage, artifacts }: StorageConfiguration): string | undefined {
+  if (artifacts === storage || isRedis(artifacts)) return undefined;
+  return "must be redis://… or rediss://…, or left out";
+}
+
+function isRedis(address: string): boolean {
+  return ["redis", "rediss"].includes(schemeOf(address));
+}
+
+async function openMain({ storage, clock }: StorageConfiguration): Promise<Storage> {
   const { openSqlite } = await import("./sqlite/index.ts");
   return openSqlite({ path: storage.slice(SQLITE.length), clock });
+}
+
+/**
+ * @param onWarning told what an operator should put right. Default: nobody.
+ * @throws ConfigurationError when this version has no such backend, or the server there is of the wrong kind.
+ * @throws StorageUnavailable when a store can't be reached or opened.
+ */
+export async function openStorage(
+  configuration: StorageConfiguration,
+  onWarning: (text: string) => void = () => undefined,
+): Promise<Storage> {
+  const { artifacts, clock } = configuration;
+  const problems = [
+    ["storage", storageProblem(configuration.storage)],
+    ["artifacts", artifactsProblem(configuration)],
+  ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
+  if (problems.length > 0) throw new ConfigurationError(problems);
+  const main = await openMain(configuration);
+  if (!isRedis(artifacts)) return main;
+  try {
+    const { openRedis } = await import("./redis/index.ts");
+    return withParts(main, await openRedis({ url: artifacts, clock, onWarning }));
+  } catch (error) {
+    await main.close();
+    throw error;
+  }
+}
+
+/** One storage of two: what the second keeps, it keeps instead of the first. */
+function withParts(
+  main: Storage,
+  moved: Pick<Storage, "artifacts" | "rateLimits" | "parts" | "close">,
+): Storage {
+  return {
+    ...main,
+    ...moved,
+    parts: [...main.parts, ...moved.parts],
+    async close() {
+      await Promise.all([main.close(), moved.close()]);
+    },
+  };
 }

@@ -66,19 +66,19 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
  */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
-  open: (configuration: Configuration) => Promise<Storage>,
+  open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
 ): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const storage = await open(configuration);
+  const onWarning = (text: string): void => logger.warn(text);
+  const storage = await open(configuration, onWarning);
   try {
     const keys = await loadServiceKeys(configuration, storage.directory);
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
     }
-    const onWarning = (text: string): void => logger.warn(text);
     return await build({ configuration, storage, keys, onDefect, onWarning });
   } catch (error) {
     await storage.close();

@@ -43,13 +43,14 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
   const logger = configuration.logger ?? createLogger();
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
-  const storage = await openStorage(configuration);
+  const onWarning = (text: string): void => logger.warn(text);
+  // It has nothing to do with codes, tokens and sessions.
+  const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, onWarning);
   try {
     const { sealer } = await loadServiceKeys(configuration, storage.directory);
     const events = createEvents(onDefect);
     const settings = { ...configuration.notifications, worker: true };
     const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };
-    const onWarning = (text: string): void => logger.warn(text);
     const notifier = await createNotifier({ ...parts, keepAlive: true, onFault: onDefect, onWarning });
     const metrics = createMetrics(events, () => storage.deliveries.counts());
     notifier.start();

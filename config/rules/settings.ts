@@ -1,4 +1,5 @@
 /** Rules about storage, keys, tokens, passwords and pages. */
+import { readRedisAddress } from "../redis-address.ts";
 import { isInMemory, isRedisAddress, isSqlite } from "../value-forms.ts";
 import type { Rule } from "./rule.ts";
 
@@ -21,6 +22,15 @@ const artifactsMoveToRedis: Rule = {
             text: "must be a `redis://` or `rediss://` URL, or the same as config.storage",
           },
         ],
+};
+
+const redisAddressIsRead: Rule = {
+  reads: ["artifacts"],
+  find: ({ config: { artifacts } }) => {
+    if (artifacts === undefined || !isRedisAddress(artifacts)) return [];
+    const address = readRedisAddress(artifacts);
+    return typeof address === "string" ? [{ path: ["artifacts"], text: address }] : [];
+  },
 };
 
 const secretsOutsideSqlite: Rule = {
@@ -90,6 +100,7 @@ const registrationNeedsMail: Rule = {
 export const settingRules: readonly Rule[] = [
   durableInProduction,
   artifactsMoveToRedis,
+  redisAddressIsRead,
   secretsOutsideSqlite,
   signingKeysHaveNames,
   slidingEndsLater,

@@ -28,16 +28,15 @@ it.each([
   ["/var/secret.db", "config.storage: must be sqlite:PATH or sqlite::memory:"],
   ["toString:secret", "config.storage: must be sqlite:PATH or sqlite::memory:"],
 ])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
-  const error = await open(address, "sqlite::memory:").catch((reason: unknown) => reason);
+  const error = await open(address).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: "configuration", problems: [problem] });
   expect(JSON.stringify(error)).not.toContain("secret");
 });
 
-it("says that artifacts can't be moved yet", async () => {
-  await expect(open("sqlite::memory:", "redis://:secret@a")).rejects.toMatchObject({
-    problems: ["config.artifacts: this version has no Redis backend yet; use sqlite:PATH"],
-  });
-  await expect(open("sqlite::memory:", "sqlite:./other.db")).rejects.toMatchObject({
-    problems: ["config.artifacts: a second SQLite file is not possible; leave it out"],
-  });
+it("says that artifacts move to Redis or not at all", async () => {
+  for (const other of ["sqlite:./other.db", "mongodb://:secret@a/b", "secret"]) {
+    await expect(open("sqlite::memory:", other)).rejects.toMatchObject({
+      problems: ["config.artifacts: must be redis://… or rediss://…, or left out"],
+    });
+  }
 });

@@ -12,10 +12,14 @@ export interface OwnRedis {
   /** Ends it, and everything in it. */
   stop(): Promise<void>;
   start(): Promise<void>;
+  /** Stops the process where it is, as a machine that hangs: connections stay, and what is sent waits there. */
+  pause(): void;
+  resume(): void;
   close(): Promise<void>;
 }
 
-export async function openOwnRedis(): Promise<OwnRedis> {
+/** @param options for redis-server; they win over those of the test. */
+export async function openOwnRedis(options: readonly string[] = []): Promise<OwnRedis> {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-"));
   const port = await freePorts();
   const url = `redis://127.0.0.1:${port}`;
@@ -25,7 +29,9 @@ export async function openOwnRedis(): Promise<OwnRedis> {
   async function start(): Promise<void> {
     const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
     const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
-    const started = spawn("redis-server", [...where, ...how], { stdio: ["ignore", "pipe", "ignore"] });
+    const started = spawn("redis-server", [...where, ...how, ...options], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
     child = started;
     await new Promise<void>((resolve, reject) => {
       started.once("error", reject);
@@ -51,6 +57,8 @@ export async function openOwnRedis(): Promise<OwnRedis> {
     client,
     start,
     stop,
+    pause: () => void child?.kill("SIGSTOP"),
+    resume: () => void child?.kill("SIGCONT"),
     async close() {
       client.disconnect();
       await stop();

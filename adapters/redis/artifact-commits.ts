@@ -1,0 +1,111 @@
+/** A batch on its way to Redis, until it is known what became of it. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Clock } from "../../lib/clock.ts";
+import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
+import type { ArtifactBatch, ArtifactWrite } from "../artifacts.ts";
+import { storedFields, storedReplay } from "./artifact-fields.ts";
+import type { Connection } from "./connection.ts";
+import { Unanswered } from "./faults.ts";
+import { artifactId, part } from "./names.ts";
+import { COMMIT } from "./scripts.ts";
+
+/** What artifacts are kept with. */
+export interface ArtifactParts {
+  readonly connection: Connection;
+  /** What all keys begin with. */
+  readonly prefix: string;
+  /** Decides what has expired. */
+  readonly clock: Clock;
+}
+
+/** Milliseconds after the deadline for which an answer is still waited for. */
+const GRACE = 200;
+/** Milliseconds for which it is remembered that a batch was written: longer than anybody asks. */
+const REMEMBERED = 30_000;
+/** Milliseconds between an attempt without an answer and the next. */
+const AGAIN = 20;
+
+type Word = "done" | "late" | "failed";
+type Answer = readonly [word: Word, seconds: string, micros: string, place: number];
+
+/** The name of a write and what the script takes for it. */
+function toValues(write: ArtifactWrite): string[] {
+  if (write.kind === "revoke") return [write.kind, part(write.grantKey)];
+  const { model, key } = namesIn(write);
+  const id = artifactId(model, key);
+  if (write.kind === "consume") return [write.kind, id, String(write.at), ...storedReplay(write)];
+  if (write.kind === "remove") return [write.kind, id, write.mustExist ? "1" : ""];
+  if (write.kind === "require") return [write.kind, id];
+  const fields = storedFields(write.artifact);
+  if (write.kind === "put" || write.merge === undefined) return [write.kind, id, ...fields];
+  return ["merge", id, JSON.stringify(write.merge), ...fields];
+}
+
+type Named = Exclude<ArtifactWrite, { kind: "revoke" }>;
+
+function namesIn(write: Named): { readonly model: string; readonly key: string } {
+  return "artifact" in write ? write.artifact : write;
+}
+
+function failedCondition({ writes }: ArtifactBatch, place: number): ConditionFailed {
+  const write = writes[place - 1] as Named;
+  return new ConditionFailed(`the condition of ${write.kind} ${namesIn(write).model} does not hold`);
+}
+
+async function until<T>(moment: number, work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new StorageUnavailable("Redis did not answer until the deadline")),
+    moment - performance.now(),
+  );
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * The commit of the store. A command without an answer is asked for again under the same id, on the next connection:
+ * the script writes once, and says so as often as it is asked.
+ */
+export function createCommit({ connection, prefix, clock }: ArtifactParts) {
+  async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
+    const redisDeadline = await connection.timeAt(deadline);
+    const numbers = [clock.now(), redisDeadline, REMEMBERED].map(String);
+    const answer = (await connection.run(COMMIT, [mark], [prefix, ...numbers, ...values])) as Answer;
+    connection.heard([answer[1], answer[2]]);
+    return answer;
+  }
+
+  async function write(batch: ArtifactBatch, values: readonly string[], wait: number): Promise<void> {
+    if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
+    const mark = `${prefix}done:${part(batch.id)}`;
+    const deadline = performance.now() + wait;
+    const end = deadline + GRACE;
+    for (;;) {
+      try {
+        const [word, , , place] = await until(end, ask(mark, values, deadline));
+        if (word === "done") return;
+        if (word === "failed") throw failedCondition(batch, place);
+        // With the time of Redis that came with this answer there may be time left.
+        if (performance.now() >= deadline)
+          throw new StorageUnavailable("Redis came to it after the deadline");
+      } catch (error) {
+        if (!(error instanceof Unanswered)) throw error;
+        await pause(AGAIN);
+        if (!(await connection.readyWithin(end - performance.now()))) throw error;
+      }
+    }
+  }
+
+  return function commit(batch: ArtifactBatch): Promise<void> {
+    const wait = batch.deadline - clock.now();
+    // Made into text now: the caller may change its objects before it is sent.
+    const values = batch.writes.flatMap(toValues);
+    return connection.during(async () => {
+      if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
+      if (values.length > 0) await write(batch, values, wait);
+    });
+  };
+}

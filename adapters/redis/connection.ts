@@ -1,0 +1,139 @@
+/**
+ * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
+ * command is answered, refused, or `Unanswered`. It comes back by itself.
+ */
+import { once } from "node:events";
+import type { Redis } from "ioredis";
+import type { RedisAddress } from "../../config/redis-address.ts";
+import { answerCode, asFault, closedFault } from "./faults.ts";
+import type { Script } from "./scripts.ts";
+
+/** Milliseconds without a byte of an answer after which the connection is cut and made anew. */
+const SILENCE = 2000;
+/** Milliseconds for one command, and for one attempt to connect. */
+const COMMAND = 4000;
+/** Milliseconds between two attempts to connect at most. */
+const LONGEST_PAUSE = 500;
+
+/** Makes the driver's client; it begins to connect at once. */
+export async function createClient(address: RedisAddress): Promise<Redis> {
+  const { host, port, username, password, db, tls } = address;
+  const { Redis: Client } = await import("ioredis");
+  const client = new Client({
+    host,
+    port,
+    db,
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    // The name is checked against the certificate, and says which one is wanted.
+    ...(tls ? { tls: { servername: host } } : {}),
+    enableAutoPipelining: true,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    // It asks for INFO, which a user may not be allowed.
+    enableReadyCheck: false,
+    commandTimeout: COMMAND,
+    connectTimeout: COMMAND,
+    socketTimeout: SILENCE,
+    retryStrategy: (times) => Math.min(times * 20, LONGEST_PAUSE),
+    // A primary that has become a replica: its address may lead to the new one by now.
+    reconnectOnError: (error) => error.message.startsWith("READONLY"),
+  });
+  // Told by the commands that fail; without a listener the driver prints it.
+  client.on("error", () => undefined);
+  return client;
+}
+
+export class Connection {
+  readonly #client: Redis;
+  readonly #running = new Set<Promise<unknown>>();
+  /** The clock of Redis is at least so many milliseconds ahead of the one of `performance`; unknown on a new connection. */
+  #ahead: number | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** @param client is connected. */
+  constructor(client: Redis) {
+    this.#client = client;
+    client.on("close", () => {
+      this.#ahead = undefined;
+    });
+  }
+
+  /** Runs the whole of one call of a store: `close()` waits for it. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing !== undefined) throw closedFault();
+    const running = work();
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** @throws Unanswered, or StorageUnavailable when Redis answered with an error. */
+  async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
+    try {
+      return await command(this.#client);
+    } catch (error) {
+      throw asFault(error);
+    }
+  }
+
+  /** Runs a script, which Redis may have forgotten. @throws as `send` does. */
+  async run(script: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
+    const known = await this.send(async (client) => {
+      try {
+        return { answer: await client.evalsha(script.sha, keys.length, ...keys, ...values) };
+      } catch (error) {
+        if (answerCode(error) !== "NOSCRIPT") throw error;
+        return undefined;
+      }
+    });
+    if (known !== undefined) return known.answer;
+    return this.send((client) => client.eval(script.text, keys.length, ...keys, ...values));
+  }
+
+  get isReady(): boolean {
+    return this.#client.status === "ready";
+  }
+
+  /** Waits for a connection. @returns whether there is one; not after so many milliseconds. */
+  async readyWithin(milliseconds: number): Promise<boolean> {
+    const patience = AbortSignal.timeout(Math.max(0, milliseconds));
+    while (!this.isReady) {
+      try {
+        await once(this.#client, "ready", { signal: patience });
+      } catch {
+        if (patience.aborted) return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * The time of Redis at a time of `performance`: never later than it will be there by then.
+   * @throws as `send` does.
+   */
+  async timeAt(moment: number): Promise<number> {
+    if (this.#ahead === undefined) this.heard(await this.send((client) => client.time()));
+    return Math.floor(moment + (this.#ahead ?? 0));
+  }
+
+  /** An answer of Redis with its time, seconds and microseconds, has just come. */
+  heard([seconds, micros]: readonly (number | string)[]): void {
+    this.#ahead = Number(seconds) * 1000 + Number(micros) / 1000 - performance.now();
+  }
+
+  /** Waits for the calls that are running. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#running);
+    this.#client.disconnect();
+  }
+}

@@ -1,0 +1,86 @@
+/** What is looked at when the service starts: whether this Redis can be used, and what an operator should know. */
+import type { Redis } from "ioredis";
+import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import { answerCode, reason } from "./faults.ts";
+
+/** Codes that say who asks is not let in; waiting does not help. */
+const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
+
+function wrong(text: string): ConfigurationError {
+  return new ConfigurationError([`config.artifacts: ${text}`]);
+}
+
+/** @param error what came of the driver, or of a call of the store. */
+export function unusable(error: unknown): StorageUnavailable {
+  const why = error instanceof StorageUnavailable ? error.message : reason(error);
+  return new StorageUnavailable(`the Redis of config.artifacts can't be used (${why})`);
+}
+
+/**
+ * Waits for the first connection.
+ * @param patience milliseconds after which a Redis that does not answer is given up.
+ * @throws StorageUnavailable when it does not answer in time, or refuses.
+ */
+export async function firstConnection(client: Redis, patience: number): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let last: unknown;
+  const timer = setTimeout(() => reject(unusable(last)), patience);
+  const onError = (error: unknown): void => {
+    last = error;
+    if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(error));
+  };
+  client.on("error", onError);
+  client.once("ready", resolve);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    client.off("error", onError);
+    client.off("ready", resolve);
+  }
+}
+
+/** `mode`, `role` and what else Redis says of itself; it answers this to everybody. */
+async function said(client: Redis): Promise<ReadonlyMap<string, unknown>> {
+  const flat = (await client.call("HELLO")) as unknown[];
+  return new Map(flat.flatMap((name, at) => (at % 2 === 0 ? [[String(name), flat[at + 1]] as const] : [])));
+}
+
+/** How this Redis forgets keys when its memory is full; `undefined` when the user may not know. */
+async function evictionPolicy(client: Redis): Promise<string | undefined> {
+  try {
+    return /^maxmemory_policy:(\S+)/mu.exec(await client.info("memory"))?.[1];
+  } catch (error) {
+    if (answerCode(error) === "NOPERM") return undefined;
+    throw error;
+  }
+}
+
+function evictionWarning(policy: string | undefined): string | undefined {
+  if (policy === "noeviction") return undefined;
+  return policy === undefined
+    ? "the maxmemory-policy of the Redis of config.artifacts can't be read (the user may not use INFO): make sure that it is noeviction"
+    : `the Redis of config.artifacts has maxmemory-policy ${policy}: set it to noeviction, or people are signed out and what was ended may come back when its memory is full`;
+}
+
+/**
+ * @param onWarning told what an operator should put right.
+ * @throws ConfigurationError with one sentence for a Redis that can't serve.
+ * @throws StorageUnavailable when it does not answer.
+ */
+export async function lookAt(client: Redis, onWarning: (text: string) => void): Promise<void> {
+  try {
+    const self = await said(client);
+    const mode = self.get("mode");
+    if (mode !== "standalone") {
+      throw wrong(`this is a Redis ${String(mode)}, which can't be used: name one server, a primary`);
+    }
+    if (self.get("role") !== "master") throw wrong("this Redis is a replica: name the primary");
+    const warning = evictionWarning(await evictionPolicy(client));
+    if (warning !== undefined) onWarning(warning);
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error;
+    if (answerCode(error) === "ERR") throw wrong("this Redis is too old: version 6 or later is needed");
+    throw unusable(error);
+  }
+}

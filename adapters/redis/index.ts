@@ -1,0 +1,2 @@
+/** The Redis backend, for artifacts and rate limits. */
+export { openRedis, type RedisOptions, type RedisParts } from "./open.ts";

@@ -1,0 +1,98 @@
+/** Artifacts and rate limits in Redis: what changes often and lives shortly, beside a storage for the rest. */
+import { randomUUID } from "node:crypto";
+import { readRedisAddress } from "../../config/redis-address.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ConfigurationError } from "../../lib/errors.ts";
+import type { Storage } from "../storage.ts";
+import { createArtifactStore } from "./artifacts.ts";
+import { Connection, createClient } from "./connection.ts";
+import { firstConnection, lookAt, unusable } from "./first-look.ts";
+import { redisRateLimits } from "./rate-limits.ts";
+
+/** The parts of a storage that Redis can be. */
+export type RedisParts = Pick<Storage, "artifacts" | "rateLimits" | "parts" | "close">;
+
+export interface RedisOptions {
+  /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
+  readonly url: string;
+  /** Decides what has expired. */
+  readonly clock: Clock;
+  /** Told what an operator should put right. Default: nobody. */
+  readonly onWarning?: (text: string) => void;
+  /** Milliseconds for the first connection; default 10,000. */
+  readonly patience?: number;
+}
+
+type Tried = Pick<Storage, "artifacts" | "rateLimits">;
+
+const PREFIX = "sign-in:";
+const PATIENCE = 10_000;
+
+/** Does what a running service does: a user who may not is told so now. */
+async function tryOut({ artifacts, rateLimits }: Tried, clock: Clock): Promise<void> {
+  const key = `trial ${randomUUID()}`;
+  const names = { grantKey: key, uid: key, accountId: key, clientId: key };
+  const trial = { model: "Trial", key, payload: {}, expiresAt: clock.now() + 10_000, ...names };
+  const deadline = clock.now() + 5000;
+  await artifacts.commit({
+    id: `put ${key}`,
+    deadline,
+    writes: [
+      { kind: "put", artifact: trial },
+      { kind: "consume", model: "Trial", key, at: 0, replay: "", replayUntil: trial.expiresAt },
+    ],
+  });
+  await artifacts.find("Trial", key);
+  await artifacts.findByUid("Trial", key);
+  await artifacts.commit({
+    id: `remove ${key}`,
+    deadline,
+    writes: [
+      { kind: "update", artifact: trial, merge: "none" },
+      { kind: "revoke", grantKey: key },
+    ],
+  });
+  const limiter = rateLimits("trial", { points: 1, seconds: 1 });
+  await limiter.take(key);
+  await limiter.giveBack(key);
+}
+
+/**
+ * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
+ * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
+ * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
+ */
+export async function openRedis(options: RedisOptions): Promise<RedisParts> {
+  const { url, clock, onWarning = () => undefined, patience = PATIENCE } = options;
+  const address = readRedisAddress(url);
+  if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
+  const client = await createClient(address);
+  try {
+    await firstConnection(client, patience);
+    await lookAt(client, onWarning);
+    const connection = new Connection(client);
+    const prefix = address.prefix ?? PREFIX;
+    const artifacts = createArtifactStore({ connection, prefix, clock });
+    const rateLimits = redisRateLimits(connection, prefix);
+    await tryOut({ artifacts, rateLimits }, clock).catch((error: unknown) => {
+      throw unusable(error);
+    });
+    return {
+      artifacts,
+      rateLimits,
+      parts: [
+        {
+          name: "artifacts",
+          ping: () =>
+            connection.during(async () => {
+              await connection.send((own) => own.ping());
+            }),
+        },
+      ],
+      close: () => connection.close(),
+    };
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+}

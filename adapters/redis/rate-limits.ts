@@ -1,0 +1,45 @@
+/**
+ * Rate limits that all processes share: rate-limiter-flexible's limiter for Redis, with a script of our own. The
+ * library's counts what is refused, and begins a window below zero when a point is given back after its end.
+ */
+import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
+import type { RateLimit } from "../../config/configuration.ts";
+import type { RateLimiter, RateLimiterFactory, Taken } from "../rate-limits.ts";
+import type { Connection } from "./connection.ts";
+import { part } from "./names.ts";
+import { COUNT } from "./scripts.ts";
+
+const ALLOWED: Taken = { allowed: true, retryAfter: 0 };
+
+function createLimiter(connection: Connection, prefix: string, limit: RateLimit): RateLimiter {
+  const limiter = new RateLimiterRedis({
+    points: limit.points,
+    duration: limit.seconds,
+    keyPrefix: prefix,
+    // All that the library asks of a client; a test holds that it asks this.
+    storeClient: {
+      rlflxIncr: ([key = "", ...values]: readonly string[]) => connection.run(COUNT, [key], values),
+    },
+  });
+  return {
+    take: (key) =>
+      connection.during(async () => {
+        try {
+          await limiter.consume(part(key));
+          return ALLOWED;
+        } catch (refusal) {
+          if (!(refusal instanceof RateLimiterRes)) throw refusal;
+          return { allowed: false, retryAfter: Math.max(1, Math.ceil(refusal.msBeforeNext / 1000)) };
+        }
+      }),
+    giveBack: (key) =>
+      connection.during(async () => {
+        await limiter.reward(part(key));
+      }),
+  };
+}
+
+/** Limiters of all processes that have this Redis; a window ends by the clock of Redis, with its key. */
+export function redisRateLimits(connection: Connection, prefix: string): RateLimiterFactory {
+  return (name, limit) => createLimiter(connection, `${prefix}points:${part(name)}`, limit);
+}

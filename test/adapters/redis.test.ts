@@ -1,0 +1,27 @@
+import { afterAll, beforeAll } from "@jest/globals";
+import { openStorage } from "../../adapters/open.ts";
+import { type OwnRedis, openOwnRedis } from "../notifier/bullmq/redis.ts";
+import { describeStorage } from "./contract/storage.ts";
+import { DatabaseFiles } from "./sqlite/database-files.ts";
+
+const files = new DatabaseFiles();
+let redis: OwnRedis;
+
+beforeAll(async () => {
+  await files.create();
+  redis = await openOwnRedis();
+});
+afterAll(async () => {
+  await redis.close();
+  await files.remove();
+});
+
+describeStorage("SQLite with artifacts in Redis", {
+  async open(clock) {
+    await redis.client.flushall();
+    return openStorage({ storage: `sqlite:${files.next()}`, artifacts: redis.url, clock });
+  },
+  restart: {
+    reopen: (clock) => openStorage({ storage: `sqlite:${files.path}`, artifacts: redis.url, clock }),
+  },
+});
