@@ -1,13 +1,17 @@
 // What the tests need of the machine beside Node's packages: one row each. `npm test` looks before it
 // starts, installs what is missing where it can, and says loudly what it could not.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants } from "node:fs";
+import { accessSync, constants, rmSync } from "node:fs";
+import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
+
+/** A server that speaks MongoDB's protocol, in an environment of its own; test/servers/mongodb.ts looks there. */
+const SECANTUS = join(homedir(), ".cache", "sign-in-service", "secantusdb-0.7.0b3");
 
 /**
  * `executables`: paths or names, the first one found is used; `usedBy`: which tests can't run without;
  * `install(update)`: tries to bring it, after `update()` where a list of packages must be fetched first, and
- * returns why it could not.
+ * returns why it could not; `given`: something else that is used instead.
  */
 export const NEEDS = [
   {
@@ -21,6 +25,13 @@ export const NEEDS = [
     executables: ["redis-server"],
     usedBy: "the tests of notifications over Redis",
     install: fromDebian("redis-server"),
+  },
+  {
+    name: "MongoDB, or SecantusDB in its place,",
+    given: process.env.MONGODB_URL,
+    executables: ["mongod", join(SECANTUS, "bin", "secantusd-py")],
+    usedBy: "the tests of the storage in MongoDB",
+    install: fromPython(SECANTUS, "secantusdb==0.7.0b3"),
   },
 ];
 
@@ -41,8 +52,8 @@ export function prepareMachine(needs = NEEDS, say = console.error) {
   let updated;
   // The list of packages is fetched once, and only when something has to be installed.
   const update = () => (updated ??= aptGet("update"));
-  for (const { name, executables, usedBy, install } of needs) {
-    if (locate(executables) !== undefined) continue;
+  for (const { name, given, executables, usedBy, install } of needs) {
+    if (given || locate(executables) !== undefined) continue;
     say(`${name} is missing; installing it (once) …`);
     const why = install(update);
     if (locate(executables) === undefined)
@@ -60,6 +71,27 @@ function fromDebian(name) {
     if (update() !== 0) return "apt-get update failed";
     return aptGet("install", "-y", "--no-install-recommends", name) === 0 ? undefined : `${command} failed`;
   };
+}
+
+/** Installs a Python package in a virtual environment at `folder`; Debian keeps the means for that in a package. */
+function fromPython(folder, requirement) {
+  const make = () => run("python3", "-m", "venv", folder);
+  return (update) => {
+    // One that was begun and not finished is made anew.
+    rmSync(folder, { recursive: true, force: true });
+    if (!make()) {
+      const why = fromDebian("python3-venv")(update);
+      if (!make()) return why ?? `python3 -m venv ${folder} failed`;
+    }
+    const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--pre", requirement];
+    if (run(join(folder, "bin", "python3"), ...pip)) return undefined;
+    rmSync(folder, { recursive: true, force: true });
+    return `pip install ${requirement} failed`;
+  };
+}
+
+function run(command, ...args) {
+  return spawnSync(command, args, { stdio: ["ignore", "ignore", "inherit"] }).status === 0;
 }
 
 function aptGet(...args) {

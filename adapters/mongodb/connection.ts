@@ -1,0 +1,92 @@
+/** The connection to a MongoDB: how it is opened, and how the stores ask and write through it. */
+import type { ClientSession, Collection, Db, MongoClient, ObjectId } from "mongodb";
+import type { Clock } from "../../lib/clock.ts";
+import type { CollectionName } from "./collections.ts";
+import { asFault, closedFault, DEFAULT_WAIT, lateFault } from "./faults.ts";
+import { openClient } from "./open-client.ts";
+import { createTransactions } from "./transaction.ts";
+
+export interface Connection {
+  readonly clock: Clock;
+  /** Reads go to the primary and see what a majority has; writes are acknowledged by a majority. */
+  readonly db: Db;
+  collection<Stored extends { _id: unknown }>(name: CollectionName): Collection<Stored>;
+  /** Larger than all earlier ones of this process, and than those of other processes in earlier seconds. */
+  readonly newId: () => ObjectId;
+  /**
+   * One operation outside a transaction. The driver repeats it once after a fault of the network.
+   * @param wait milliseconds after which it is given up; default 4500.
+   * @throws StorageUnavailable for every error of the driver, and at the end of `wait`.
+   */
+  run<T>(work: () => Promise<T>, wait?: number): Promise<T>;
+  /**
+   * Runs `work` in a transaction, again and again while it meets others. It sees one moment of the database and its
+   * own writes; what it throws undoes them. All its operations must be given the session, one after the other.
+   * @param wait milliseconds after which it is given up and not committed any more; default 4500.
+   * @throws StorageUnavailable as `run`; then it may be committed only if that was under way.
+   */
+  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait?: number): Promise<T>;
+  /** Lets what was begun finish, then closes; from the call on everything else is refused. */
+  close(): Promise<void>;
+}
+
+/** Gives `work` up at the end of `wait`; it goes on unheard. */
+async function within<T>(wait: number, work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(lateFault()), Math.max(0, wait));
+  try {
+    return await Promise.race([work, late.promise]);
+  } catch (error) {
+    throw asFault(error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Work that is under way, and the end of it all. */
+function createGate(client: MongoClient): Pick<Connection, "close"> & {
+  pass<T>(wait: number, begin: () => Promise<T>): Promise<T>;
+} {
+  const running = new Set<Promise<unknown>>();
+  let closing: Promise<void> | undefined;
+
+  async function finish(): Promise<void> {
+    await Promise.allSettled(running);
+    await client.close();
+  }
+
+  return {
+    pass(wait, begin) {
+      if (closing !== undefined) return Promise.reject(closedFault());
+      const answer = within(wait, begin());
+      running.add(answer);
+      const forget = (): void => void running.delete(answer);
+      answer.then(forget, forget);
+      return answer;
+    },
+    close() {
+      closing ??= finish();
+      return closing;
+    },
+  };
+}
+
+/**
+ * Opens the connection; does not make collections.
+ * @throws StorageUnavailable when the server does not answer within 15 seconds.
+ * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
+ */
+export async function connect(url: string, clock: Clock): Promise<Connection> {
+  const { client, db, newId } = await openClient(url);
+  const gate = createGate(client);
+  const transact = createTransactions(client);
+  return {
+    clock,
+    db,
+    newId,
+    collection: (name) => db.collection(name),
+    run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
+    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transact(work, wait)),
+    close: gate.close,
+  };
+}

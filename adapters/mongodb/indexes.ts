@@ -1,0 +1,51 @@
+/** Collections and indexes are made at start-up; any number of processes may do so at once. */
+import type { Db, IndexDescription } from "mongodb";
+import { ConfigurationError } from "../../lib/errors.ts";
+import { COLLECTIONS } from "./collections.ts";
+import { codeOf } from "./faults.ts";
+
+const NAMESPACE_EXISTS = 48;
+/** An index of this name, or on these fields, is there and says something else. */
+const OTHER_INDEX: ReadonlySet<unknown> = new Set([85, 86]);
+
+/** The number of the schema that this version writes. */
+const SCHEMA = 1;
+
+async function prepareCollection(db: Db, name: string, indexes: readonly IndexDescription[]): Promise<void> {
+  try {
+    // Transactions don't make collections, so each has to be there.
+    if (indexes.length === 0) await db.createCollection(name);
+    else await db.collection(name).createIndexes([...indexes]);
+  } catch (error) {
+    if (codeOf(error) === NAMESPACE_EXISTS) return;
+    if (!OTHER_INDEX.has(codeOf(error))) throw error;
+    throw new ConfigurationError([
+      `config.storage: the collection ${name} has indexes that this version can't use`,
+    ]);
+  }
+}
+
+/** @throws ConfigurationError when a later version has written here. */
+async function checkSchema(db: Db): Promise<void> {
+  const schema = await db
+    .collection<{ _id: string; value: number }>("counters")
+    .findOneAndUpdate(
+      { _id: "schema" },
+      { $setOnInsert: { value: SCHEMA } },
+      { upsert: true, returnDocument: "after" },
+    );
+  if (schema !== null && schema.value > SCHEMA) {
+    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
+  }
+}
+
+/**
+ * Makes what is missing.
+ * @throws ConfigurationError when what is there does not fit.
+ */
+export async function prepareDatabase(db: Db): Promise<void> {
+  await checkSchema(db);
+  await Promise.all(
+    Object.entries(COLLECTIONS).map(([name, indexes]) => prepareCollection(db, name, indexes)),
+  );
+}

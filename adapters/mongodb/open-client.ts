@@ -1,0 +1,137 @@
+/** From an address to a client of a server that can do what the storage needs. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Db, Document, MongoClient, MongoClientOptions, ObjectId } from "mongodb";
+import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import { asFault, DEFAULT_WAIT, isRefused } from "./faults.ts";
+
+/** Milliseconds in which the server has to answer at start-up. */
+const PATIENCE = 15_000;
+const PAUSE = 200;
+
+const DEFAULT_DATABASE = "sign-in";
+
+/** Stronger than what the address says. */
+const CONCERNS: MongoClientOptions = {
+  readPreference: "primary",
+  readConcern: { level: "majority" },
+  writeConcern: { w: "majority" },
+  retryReads: true,
+  retryWrites: true,
+};
+
+/**
+ * Milliseconds for each stage of an operation. A server that does not answer is noticed by the looks that the driver
+ * takes at it, so that what comes later fails at once or goes to the next primary.
+ */
+const TIMES: MongoClientOptions = {
+  serverSelectionTimeoutMS: 3000,
+  waitQueueTimeoutMS: 3000,
+  connectTimeoutMS: 2000,
+  socketTimeoutMS: DEFAULT_WAIT,
+  heartbeatFrequencyMS: 2000,
+};
+
+export interface OpenedClient {
+  readonly client: MongoClient;
+  readonly db: Db;
+  readonly newId: () => ObjectId;
+}
+
+/** The name of the database after the hosts; the address was checked with the configuration. */
+function databaseOf(url: string): string {
+  const name = /^[^:]+:\/\/[^/?]+\/([^/?]+)/u.exec(url)?.[1];
+  return name === undefined ? DEFAULT_DATABASE : decodeURIComponent(name);
+}
+
+/** The hosts, without anything else of the address. */
+function hostsOf({ options }: MongoClient): string {
+  return options.srvHost ?? options.hosts.map(String).join(", ");
+}
+
+/** Whether the error says that a server waits to be made a replica set. */
+function isUninitiated(error: unknown): boolean {
+  const servers: unknown = Reflect.get(Object(Reflect.get(Object(error), "reason")), "servers");
+  if (!(servers instanceof Map)) return false;
+  return [...servers.values()].some((server) => Reflect.get(Object(server), "type") === "RSGhost");
+}
+
+/** One try. A client that could not connect at first never can, so each try has its own. */
+async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; answer: Document }> {
+  const client = make();
+  try {
+    return { client, answer: await client.db("admin").command({ hello: 1 }) };
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+}
+
+/** Tries until there is an answer. */
+async function untilConnected(
+  make: () => MongoClient,
+  where: string,
+  patience: number,
+): Promise<{ client: MongoClient; answer: Document }> {
+  const end = performance.now() + patience;
+  for (;;) {
+    try {
+      return await tryOnce(make);
+    } catch (error) {
+      if (isRefused(error)) {
+        throw new ConfigurationError([
+          `config.storage: MongoDB at ${where} refuses the user or the password`,
+        ]);
+      }
+      if (performance.now() >= end) {
+        const seconds = Math.round(patience / 1000);
+        const why = isUninitiated(error)
+          ? "is not a replica set yet: run rs.initiate() in mongosh"
+          : "does not answer";
+        throw new StorageUnavailable(`MongoDB at ${where} ${why} (waited ${seconds} seconds)`);
+      }
+    }
+    await pause(PAUSE);
+  }
+}
+
+/** @throws ConfigurationError when the server that said hello has no transactions. */
+export function requireTransactions(answer: Document, where: string): void {
+  const isSharded = answer["msg"] === "isdbgrid";
+  if (isSharded || typeof answer["setName"] === "string") return;
+  throw new ConfigurationError([
+    `config.storage: MongoDB at ${where} runs standalone and so has no transactions; ` +
+      "start mongod with --replSet rs0 and run rs.initiate() in mongosh once to make it a replica set of one node",
+  ]);
+}
+
+/** How clients are made. @throws ConfigurationError when the driver can't read the address. */
+async function createFactory(
+  url: string,
+): Promise<{ make: () => MongoClient; where: string; newId: () => ObjectId }> {
+  const { MongoClient, ObjectId } = await import("mongodb");
+  const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...TIMES });
+  try {
+    return { make, where: hostsOf(make()), newId: () => new ObjectId() };
+  } catch {
+    // What the driver says may repeat the password.
+    throw new ConfigurationError([
+      "config.storage: an option of this MongoDB address is not known or has a wrong value",
+    ]);
+  }
+}
+
+/**
+ * @param patience milliseconds in which the server has to answer.
+ * @throws StorageUnavailable, ConfigurationError
+ */
+export async function openClient(url: string, patience: number = PATIENCE): Promise<OpenedClient> {
+  const { make, where, newId } = await createFactory(url);
+  const { client, answer } = await untilConnected(make, where, patience);
+  try {
+    requireTransactions(answer, where);
+    return { client, db: client.db(databaseOf(url)), newId };
+  } catch (error) {
+    await client.close();
+    throw asFault(error);
+  }
+}

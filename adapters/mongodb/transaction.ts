@@ -1,0 +1,72 @@
+/** Transactions, repeated while they meet others, until their time is over. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { ClientSession, MongoClient, TransactionOptions } from "mongodb";
+import { hasLabel, lateFault } from "./faults.ts";
+
+/** Milliseconds before the second try, on average; each further pause is twice as long, up to the longest. */
+const FIRST_PAUSE = 4;
+const LONGEST_PAUSE = 250;
+
+/** Nothing was written: the same transaction may succeed a moment later. */
+const TRANSIENT = "TransientTransactionError";
+/** It is not known whether it is committed; asking again is safe, and tells. */
+const UNKNOWN = "UnknownTransactionCommitResult";
+
+export type Transact = <T>(work: (session: ClientSession) => Promise<T>, wait: number) => Promise<T>;
+
+const OPTIONS: TransactionOptions = {
+  readConcern: { level: "snapshot" },
+  writeConcern: { w: "majority" },
+  readPreference: "primary",
+};
+
+/** Between nothing and twice the mean, so that those that met don't meet again. */
+function jitter(tries: number): number {
+  return Math.random() * 2 * Math.min(FIRST_PAUSE * 2 ** tries, LONGEST_PAUSE);
+}
+
+async function commit(session: ClientSession, isLate: () => boolean): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await session.commitTransaction();
+    } catch (error) {
+      if (!hasLabel(error, UNKNOWN) || isLate()) throw error;
+      await pause(jitter(tries));
+    }
+  }
+}
+
+async function attempt<T>(
+  client: MongoClient,
+  work: (session: ClientSession) => Promise<T>,
+  isLate: () => boolean,
+): Promise<T> {
+  const session = client.startSession();
+  try {
+    session.startTransaction(OPTIONS);
+    const result = await work(session);
+    // Whoever waits for it has been told that it was not done.
+    if (isLate()) throw lateFault();
+    await commit(session, isLate);
+    return result;
+  } finally {
+    if (session.inTransaction()) await session.abortTransaction().catch(() => undefined);
+    await session.endSession();
+  }
+}
+
+/** The transactions of one client. */
+export function createTransactions(client: MongoClient): Transact {
+  return async (work, wait) => {
+    const end = performance.now() + wait;
+    const isLate = (): boolean => performance.now() >= end;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await attempt(client, work, isLate);
+      } catch (error) {
+        if (!hasLabel(error, TRANSIENT) || isLate()) throw error;
+      }
+      await pause(jitter(tries));
+    }
+  };
+}

@@ -1,0 +1,152 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
+import { prepareDatabase } from "../../../adapters/mongodb/indexes.ts";
+import { openClient } from "../../../adapters/mongodb/open-client.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { NameTaken } from "../../../lib/errors.ts";
+import { freePorts } from "../../examples/processes.ts";
+import {
+  describeMongo,
+  describeOwnMongo,
+  type MongoServer,
+  openMongoServer,
+  startOwnMongo,
+} from "../../servers/mongodb.ts";
+import { outcomes } from "../contract/stage.ts";
+
+const clock = createSystemClock();
+
+describeMongo("a connection to MongoDB", () => {
+  let server: MongoServer;
+  let connection: Connection;
+  const counters = () => connection.collection<{ _id: string; n: number }>("counters");
+
+  beforeAll(async () => {
+    server = await openMongoServer();
+  });
+  afterAll(() => server.close());
+  beforeEach(async () => {
+    connection = await connect(server.nextUrl(), clock);
+    await prepareDatabase(connection.db);
+  });
+  afterEach(() => connection.close());
+
+  it("makes collections and indexes once, whoever comes first", async () => {
+    const all = await Promise.all(Array.from({ length: 4 }, () => connect(server.nextUrl(), clock)));
+    const [first, ...others] = all;
+    await Promise.all(all.map(() => prepareDatabase(first!.db)));
+    await prepareDatabase(first!.db);
+    const indexes = await first!.collection("accounts").indexes();
+    expect(
+      indexes.map(({ key }) => Object.keys(key)[0]).toSorted((a = "", b = "") => (a < b ? -1 : 1)),
+    ).toEqual(["_id", "portal", "services", "user_id"]);
+    await Promise.all([first!, ...others].map((each) => each.close()));
+  });
+
+  it("refuses the database of a later version", async () => {
+    await connection
+      .collection<{ _id: string; value: number }>("counters")
+      .updateOne({ _id: "schema" }, { $set: { value: 99 } });
+    await expect(prepareDatabase(connection.db)).rejects.toMatchObject({ code: "configuration" });
+  });
+
+  it("runs 40 transactions on one document, one after the other", async () => {
+    const codes = await outcomes(
+      Array.from({ length: 40 }, () =>
+        connection.inTransaction(async (session) => {
+          const before = await counters().findOne({ _id: "a" }, { session });
+          await counters().updateOne(
+            { _id: "a" },
+            { $set: { n: (before?.n ?? 0) + 1 } },
+            { upsert: true, session },
+          );
+        }, 30_000),
+      ),
+    );
+    expect(codes.every((code) => code === undefined)).toBe(true);
+    await expect(counters().findOne({ _id: "a" })).resolves.toMatchObject({ n: 40 });
+  });
+
+  it("undoes a transaction that throws, and keeps the error", async () => {
+    const work = connection.inTransaction(async (session) => {
+      await counters().insertOne({ _id: "a", n: 1 }, { session });
+      throw new NameTaken();
+    });
+    await expect(work).rejects.toMatchObject({ code: "name_taken" });
+    await expect(counters().findOne({ _id: "a" })).resolves.toBeNull();
+  });
+
+  it("does not commit what its caller was told is too late", async () => {
+    const gate = Promise.withResolvers<void>();
+    const work = connection.inTransaction(async (session) => {
+      await counters().insertOne({ _id: "a", n: 1 }, { session });
+      await gate.promise;
+    }, 100);
+    await expect(work).rejects.toMatchObject({ code: "storage_unavailable" });
+    gate.resolve();
+    await pause(100);
+    await connection.close();
+    connection = await connect(server.nextUrl(), clock);
+    await expect(counters().findOne({ _id: "a" })).resolves.toBeNull();
+  });
+
+  it("gives errors of the server without what was sent", async () => {
+    await counters().insertOne({ _id: "secret", n: 1 });
+    const insert = connection.run(() => counters().insertOne({ _id: "secret", n: 1 }));
+    const error: unknown = await insert.catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: "storage_unavailable", message: expect.stringContaining("11000") });
+    expect(String(error) + JSON.stringify(error)).not.toContain("secret");
+  });
+
+  it("reads from the primary and writes to a majority, whatever the address says", async () => {
+    const url = new URL(server.nextUrl());
+    url.searchParams.set("w", "1");
+    url.searchParams.set("readPreference", "secondaryPreferred");
+    url.searchParams.set("retryWrites", "false");
+    const other = await connect(url.href, clock);
+    expect(other.db.writeConcern).toMatchObject({ w: "majority" });
+    expect(other.db.readConcern).toMatchObject({ level: "majority" });
+    expect(other.db.readPreference?.mode).toBe("primary");
+    await other.close();
+  });
+
+  it("refuses an address with an unknown option without repeating it", async () => {
+    const refused = await connect("mongodb://user:secret@127.0.0.1:1/?secretOption=1", clock).catch(
+      (error: unknown) => error,
+    );
+    expect(refused).toMatchObject({ code: "configuration" });
+    expect(String(refused)).not.toContain("secret");
+  });
+});
+
+describeOwnMongo("a MongoDB that can't be used", () => {
+  it("is a standalone: it says what to do", async () => {
+    const server = await startOwnMongo({ standalone: true });
+    const refused = await connect(server.url("x"), clock).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: "configuration" });
+    expect(String(refused)).toMatch(/127\.0\.0\.1:\d+ runs standalone .* --replSet rs0 .* rs\.initiate\(\)/);
+    await server.close();
+  });
+
+  it("is not there: the sentence names the host and nothing else of the address", async () => {
+    const port = await freePorts();
+    const refused = await openClient(`mongodb://user:secret@127.0.0.1:${port}/?authSource=x`, 1000).catch(
+      (error: unknown) => error,
+    );
+    expect(refused).toMatchObject({ code: "storage_unavailable" });
+    expect(String(refused)).toContain(`127.0.0.1:${port} does not answer`);
+    expect(String(refused)).not.toContain("secret");
+  });
+
+  it("is waited for while it starts", async () => {
+    const server = await startOwnMongo();
+    await server.kill();
+    const opening = openClient(server.url("x"));
+    await pause(1500);
+    await server.start();
+    const { client } = await opening;
+    await client.close();
+    await server.close();
+  });
+});

@@ -1,0 +1,198 @@
+/**
+ * A MongoDB for tests: `MONGODB_URL` where it is set; else one of the test's own, which can be stopped and paused:
+ * mongod on the PATH as a replica set of one node, or SecantusDB, which speaks the same protocol.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { describe } from "@jest/globals";
+import { MongoClient } from "mongodb";
+import { freePorts } from "../examples/processes.ts";
+
+/** Where test/machine.mjs puts it. */
+const SECANTUS = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
+/** A server has to answer in so many milliseconds. */
+const PATIENCE = 60_000;
+
+/** A kind of server: how it is started, and whether it has to be told that it is a replica set. */
+interface Kind {
+  readonly executable: string;
+  readonly args: (port: number, folder: string, standalone: boolean) => string[];
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function findMongod(): string | undefined {
+  const folders = (process.env["PATH"] ?? "").split(delimiter);
+  return folders.map((folder) => join(folder, "mongod")).find(isExecutable);
+}
+
+function findKind(): Kind | undefined {
+  const mongod = findMongod();
+  if (mongod !== undefined) {
+    return {
+      executable: mongod,
+      args: (port, folder, standalone) => [
+        `--port=${port}`,
+        "--bind_ip=127.0.0.1",
+        `--dbpath=${folder}`,
+        "--quiet",
+        ...(standalone ? [] : ["--replSet=rs0"]),
+      ],
+    };
+  }
+  if (!isExecutable(SECANTUS)) return undefined;
+  return {
+    executable: SECANTUS,
+    args: (port, folder, standalone) => [
+      `--port=${port}`,
+      `--storage-path=${join(folder, "data")}`,
+      "--log-level=ERROR",
+      ...(standalone ? ["--standalone"] : []),
+    ],
+  };
+}
+
+const kind = findKind();
+const given = process.env["MONGODB_URL"];
+
+/** `describe` where there is a server; else its tests are skipped, loudly, and in CI that is a failure. */
+function describeIf(isThere: boolean): typeof describe | typeof describe.skip {
+  if (isThere) return describe;
+  const sentence = "no MongoDB for the tests: set MONGODB_URL, or see test/machine.mjs";
+  if (process.env["CI"] === "true") throw new Error(sentence);
+  console.error(`!!! ${sentence}`);
+  return describe.skip;
+}
+
+/** For tests that need any server. */
+export const describeMongo: typeof describe | typeof describe.skip = describeIf(
+  given !== undefined || kind !== undefined,
+);
+/** For tests that stop or pause the server, and so need one of their own. */
+export const describeOwnMongo: typeof describe | typeof describe.skip = describeIf(kind !== undefined);
+
+/** A server that tests may use. */
+export interface MongoServer {
+  /** The address of a database on it. */
+  url(database: string): string;
+  /** The address of a database that no other test has. */
+  nextUrl(): string;
+  /** For looking at it from outside. */
+  readonly client: MongoClient;
+  /** Removes the databases of {@link nextUrl}, and the server if it is the test's own. */
+  close(): Promise<void>;
+}
+
+/** A server of the test's own. */
+export interface OwnMongo extends MongoServer {
+  /** Starts it again, on the same port and with its data. */
+  start(): Promise<void>;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+  /** Sends it a signal, such as SIGSTOP and SIGCONT. */
+  signal(signal: NodeJS.Signals): void;
+}
+
+/** Adds a database to an address, before its options. */
+function withDatabase(url: string, database: string): string {
+  const [, server = "", options = ""] = /^([^:]+:\/\/[^/?]+)(?:\/[^?]*)?(\?.*)?$/u.exec(url) ?? [];
+  return `${server}/${database}${options}`;
+}
+
+function useServer(url: string): MongoServer {
+  const client = new MongoClient(url);
+  const prefix = `test-${randomBytes(6).toString("hex")}`;
+  let number = 0;
+  return {
+    client,
+    url: (database) => withDatabase(url, database),
+    nextUrl() {
+      number += 1;
+      return withDatabase(url, `${prefix}-${number}`);
+    },
+    async close() {
+      for (let each = 1; each <= number; each += 1) await client.db(`${prefix}-${each}`).dropDatabase();
+      await client.close();
+    },
+  };
+}
+
+/** Whether it takes writes; a fresh mongod is made a replica set first. */
+async function isReady(url: string, port: number, standalone: boolean): Promise<boolean> {
+  // A client that could not connect at first never can.
+  const client = new MongoClient(url, { serverSelectionTimeoutMS: 500 });
+  const admin = client.db("admin");
+  try {
+    const answer = await admin.command({ hello: 1 });
+    if (answer["isreplicaset"] === true && !standalone) {
+      const members = [{ _id: 0, host: `127.0.0.1:${port}` }];
+      await admin.command({ replSetInitiate: { _id: "rs0", members } });
+    }
+    return answer["isWritablePrimary"] === true;
+  } catch {
+    return false;
+  } finally {
+    await client.close();
+  }
+}
+
+async function untilReady(url: string, port: number, standalone: boolean): Promise<void> {
+  const end = performance.now() + PATIENCE;
+  while (!(await isReady(url, port, standalone))) {
+    if (performance.now() > end) throw new Error("the MongoDB of the tests does not answer");
+    await pause(20);
+  }
+}
+
+/** @param options.standalone without a replica set, and so without transactions. */
+export async function startOwnMongo({
+  standalone = false,
+}: { standalone?: boolean } = {}): Promise<OwnMongo> {
+  if (kind === undefined) throw new Error("there is no MongoDB that the test could start");
+  const { executable, args } = kind;
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-mongodb-"));
+  const port = await freePorts();
+  const url = `mongodb://127.0.0.1:${port}/?directConnection=true`;
+  let child: ChildProcess | undefined;
+  async function start(): Promise<void> {
+    child = spawn(executable, args(port, folder, standalone), { stdio: "ignore" });
+    await untilReady(url, port, standalone);
+  }
+  async function kill(): Promise<void> {
+    const ending = child;
+    child = undefined;
+    if (ending === undefined) return;
+    const ended = new Promise((resolve) => ending.once("exit", resolve));
+    ending.kill("SIGKILL");
+    await ended;
+  }
+  await start();
+  const server = useServer(url);
+  return {
+    ...server,
+    start,
+    kill,
+    signal: (signal) => void child?.kill(signal),
+    async close() {
+      await server.client.close();
+      await kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The server of `MONGODB_URL`, or one of the test's own. */
+export async function openMongoServer(): Promise<MongoServer> {
+  return given === undefined ? startOwnMongo() : useServer(given);
+}
