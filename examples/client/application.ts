@@ -1,6 +1,7 @@
 /** A relying party: signs people in with the service, shows what it learns of them, and keeps nothing else. */
 import Koa, { type Context } from "koa";
-import { type Call, CallFailed } from "./documented-calls.ts";
+import { controlsSection, type DemoControl, type DemoControls } from "./demo-controls.ts";
+import { type Call, CallFailed, type Person } from "./documented-calls.ts";
 import { accountPage, homePage, problemPage, STYLE_SOURCE } from "./pages.ts";
 import { createSessions, type Deployment, type Sessions, type SignedIn } from "./sessions.ts";
 import { type ClientSettings, oauth2SignIn, openidSignIn, type SignIn, WrongAnswer } from "./sign-in.ts";
@@ -10,13 +11,15 @@ type Handler = (ctx: Context) => Promise<void>;
 interface Parts {
   readonly sessions: Sessions;
   readonly ways: Readonly<Record<Deployment, SignIn>>;
+  readonly controls: DemoControls | undefined;
 }
 
-/** The demo client; it does nothing before a request comes. */
-export function createClient(settings: ClientSettings): Koa {
+/** The demo client; it does nothing before a request comes. @param controls what a demo adds to it. */
+export function createClient(settings: ClientSettings, controls?: DemoControls): Koa {
   const parts: Parts = {
     sessions: createSessions(),
     ways: { oauth2: oauth2SignIn(settings), openid: openidSignIn(settings) },
+    controls,
   };
   const handlers: Readonly<Record<string, Handler>> = {
     "GET /": home(parts),
@@ -27,6 +30,7 @@ export function createClient(settings: ClientSettings): Koa {
     "POST /refresh": refresh(parts),
     "POST /revoke": revoke(parts),
     "POST /sign_out": signOut(parts),
+    ...demoHandlers(parts),
   };
   const app = new Koa();
   app.use(async (ctx) => {
@@ -45,7 +49,8 @@ function secure(ctx: Context): void {
   ctx.set({
     "Content-Security-Policy": `default-src 'none'; img-src data:; style-src ${STYLE_SOURCE}; base-uri 'none'; frame-ancestors 'none'`,
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    // Not `no-referrer`: browsers then hide where a form came from, from us too.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
   });
 }
@@ -80,10 +85,12 @@ function explain(ctx: Context, error: unknown): void {
   return show(ctx, problemPage("Out of reach", text), 502);
 }
 
-function home({ sessions }: Parts): Handler {
+function home({ sessions, controls }: Parts): Handler {
   return async (ctx) => {
     const signedIn = sessions.find(ctx)?.signedIn;
-    show(ctx, signedIn === undefined ? homePage() : accountPage(signedIn));
+    if (signedIn === undefined) return show(ctx, homePage());
+    const more = controls && controlsSection(controls, signedIn.person !== undefined);
+    return show(ctx, accountPage(signedIn, more));
   };
 }
 
@@ -149,6 +156,38 @@ function revoke(parts: Parts): Handler {
     const notice = `The access token has ended; user information now answers: ${refused}. The refresh token lives on.`;
     return { ...signedIn, person: undefined, calls, notice };
   });
+}
+
+function demoHandlers(parts: Parts): Readonly<Record<string, Handler>> {
+  const { changes = [], receivers = [] } = parts.controls ?? {};
+  return Object.fromEntries([
+    ...changes.map((control) => [`POST /demo/${control.name}`, change(parts, control)]),
+    ...receivers.map((control) => [
+      `POST /demo/${control.name}`,
+      step(parts, async (signedIn) => ({ ...signedIn, notice: await control.act("") })),
+    ]),
+  ]) as Readonly<Record<string, Handler>>;
+}
+
+/** Changes the account of whom the token says it is, and shows what the token is good for afterwards. */
+function change(parts: Parts, control: DemoControl): Handler {
+  return step(parts, async (signedIn, way, calls) => {
+    const { access_token } = signedIn.tokens;
+    const { basic } = await way.calls.person(access_token, []);
+    const notice = await control.act(basic["sub"] ?? "");
+    const person = await personNow(way, access_token, calls);
+    return { ...signedIn, person, calls, notice };
+  });
+}
+
+/** `undefined` when the token has ended. */
+async function personNow(way: SignIn, accessToken: string, calls: Call[]): Promise<Person | undefined> {
+  try {
+    return await way.calls.person(accessToken, calls);
+  } catch (error) {
+    if (error instanceof CallFailed && error.error === "invalid_token") return undefined;
+    throw error;
+  }
 }
 
 /** Signs out here, and with OpenID Connect at the service too. */

@@ -86,8 +86,8 @@ function callList(calls: readonly Call[]): Html {
   </details>`;
 }
 
-/** Somebody is signed in. */
-export function accountPage({ deployment, person, claims, calls, notice }: SignedIn): string {
+/** Somebody is signed in. @param more what a demo adds. */
+export function accountPage({ deployment, person, claims, calls, notice }: SignedIn, more?: Html): string {
   const title = person === undefined ? "Signed in, without a token" : `Hello, ${greeting(person.extended)}`;
   return page(
     title,
@@ -98,7 +98,7 @@ export function accountPage({ deployment, person, claims, calls, notice }: Signe
         ${action("refresh", "Refresh the token")}${person && action("revoke", "Revoke the token")}${action("sign_out", "Sign out")}
       </div>
       <p class="muted">Signed in with ${NAMES[deployment]}.</p>
-      ${callList(calls)}`,
+      ${callList(calls)} ${more}`,
   );
 }
 

@@ -10,6 +10,9 @@ header a { font-weight: 700; color: inherit; text-decoration: none; }
 header span, .muted { color: var(--muted); font-size: .9rem; }
 main { width: calc(100% - 2rem); margin-bottom: 2rem; background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: 1.5rem; }
 h1 { margin: 0 0 .75rem; font-size: 1.6rem; line-height: 1.2; }
+h2 { margin: 0 0 .5rem; font-size: 1.2rem; line-height: 1.2; }
+section { margin-top: 2rem; padding-top: 1.25rem; border-top: 1px solid var(--line); }
+a { color: var(--accent); }
 table { width: 100%; border-collapse: collapse; margin: 1.25rem 0; }
 caption { text-align: left; font-weight: 600; padding-bottom: .35rem; }
 th, td { text-align: left; vertical-align: top; padding: .4rem .5rem .4rem 0; border-top: 1px solid var(--line);

@@ -1,13 +1,15 @@
 /** The arguments of the example receiver. */
-import { parseArgs } from "node:util";
-import { MISUSED, StartFailure } from "../server/start-failure.ts";
+import { parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
+import { readTrouble } from "./trouble-options.ts";
 import type { Trouble } from "./trouble.ts";
 
 /** What the command line asks for. */
 export interface CommandLine {
   readonly help: boolean;
-  /** 0 to 65535; 0: a free one. */
-  readonly port: number;
+  /** The configuration file of the service; its receivers on this machine are what is stood in for. */
+  readonly config: string | undefined;
+  /** 0 to 65535; 0: a free one. `undefined`: the one of the configuration file, else 4000. */
+  readonly port: number | undefined;
   readonly client_id: string;
   readonly client_secret: string;
   /** Without one signatures are not checked. */
@@ -18,9 +20,13 @@ export interface CommandLine {
 /** What `--help` prints. */
 export const USAGE = `Usage: node examples/receiver/main.ts [options]
 
-Takes notifications at every path, prints them, and makes the trouble that it is asked for.
+Takes notifications, prints them, and makes the trouble that it is asked for.
 
-  --port N                the port on 127.0.0.1; default 4000, 0 for a free one
+  --config FILE           a configuration of the service: stands in for the receivers in its seed
+  --port N                the port on 127.0.0.1; default that of the file, else 4000; 0 for a free one
+
+Without --config it takes notifications at every path.
+
   --client-id TEXT        the Basic credentials that it expects; default: receiver
   --client-secret TEXT    default: receiver-secret
   --signing-secret TEXT   whsec_ and Base64; without it signatures are not checked
@@ -34,74 +40,25 @@ Takes notifications at every path, prints them, and makes the trouble that it is
 
 /** @throws StartFailure with exit code 2. */
 export function readCommandLine(args: readonly string[]): CommandLine {
-  const values = parse(args);
-  const { status, slow, close = false } = values;
-  const named = status !== undefined || slow !== undefined || close;
-  const slowly = slow === undefined ? 0 : toNumber("--slow", slow, 3600);
-  const answer = status === undefined ? undefined : toWhole("--status", status, [200, 599]);
+  const values = parseArguments(args, {
+    help: { type: "boolean", short: "h" },
+    config: { type: "string" },
+    port: { type: "string" },
+    "client-id": { type: "string" },
+    "client-secret": { type: "string" },
+    "signing-secret": { type: "string" },
+    fail: { type: "string" },
+    status: { type: "string" },
+    slow: { type: "string" },
+    close: { type: "boolean" },
+  });
   return {
     help: values.help ?? false,
-    port: toWhole("--port", values.port ?? "4000", [0, 65_535]),
+    config: toConfigFile(values.config),
+    port: values.port === undefined ? undefined : toPort(values.port),
     client_id: values["client-id"] ?? "receiver",
     client_secret: values["client-secret"] ?? "receiver-secret",
     signing_secret: values["signing-secret"],
-    trouble: {
-      times: values.fail === undefined ? (named ? Infinity : 0) : toWhole("--fail", values.fail, [0, 1e9]),
-      seconds: slowly,
-      close,
-      status: answer ?? (named ? undefined : 503),
-    },
+    trouble: readTrouble("--", values),
   };
-}
-
-interface Values {
-  help?: boolean;
-  port?: string;
-  "client-id"?: string;
-  "client-secret"?: string;
-  "signing-secret"?: string;
-  fail?: string;
-  status?: string;
-  slow?: string;
-  close?: boolean;
-}
-
-function parse(args: readonly string[]): Values {
-  const text = { type: "string" } as const;
-  const flag = { type: "boolean" } as const;
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        help: { ...flag, short: "h" },
-        port: text,
-        "client-id": text,
-        "client-secret": text,
-        "signing-secret": text,
-        fail: text,
-        status: text,
-        slow: text,
-        close: flag,
-      },
-    }).values;
-  } catch (cause) {
-    const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
-    throw misused(sentence, cause);
-  }
-}
-
-function toNumber(name: string, text: string, most: number): number {
-  const value = Number(text);
-  if (/^\d+(?:\.\d+)?$/.test(text) && value <= most) return value;
-  throw misused(`${name} must be a number from 0 to ${most}`);
-}
-
-function toWhole(name: string, text: string, [least, most]: readonly [number, number]): number {
-  const value = Number(text);
-  if (/^\d{1,10}$/.test(text) && value >= least && value <= most) return value;
-  throw misused(`${name} must be a whole number from ${least} to ${most}`);
-}
-
-function misused(sentence: string, cause?: unknown): StartFailure {
-  return new StartFailure(`${sentence}. See --help.`, MISUSED, { cause });
 }

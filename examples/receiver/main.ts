@@ -1,29 +1,56 @@
 /** A receiver to try things out with: node examples/receiver/main.ts --help */
+import { SignInError } from "../../lib/index.ts";
+import { readConfigFile } from "../server/config-file.ts";
 import { listen, type Listener } from "../server/listener.ts";
 import { FAILED, StartFailure } from "../server/start-failure.ts";
 import { onStopSignal } from "../server/stop-signals.ts";
 import { createReceiver } from "./application.ts";
-import { readCommandLine, USAGE } from "./command-line.ts";
+import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
+import { type SeededEndpoints, seededEndpoints } from "./seeded-endpoints.ts";
+import { createTroubleMaker } from "./trouble.ts";
 
 /** Milliseconds for running requests to be answered. */
 const PATIENCE = 1_000;
+
+function say(line: string): void {
+  console.log(line);
+}
+
+async function endpointsOf({
+  config,
+  client_id,
+  client_secret,
+  signing_secret,
+}: CommandLine): Promise<SeededEndpoints> {
+  if (config === undefined) {
+    return { origin: "http://127.0.0.1:4000", endpoints: [{ client_id, client_secret, signing_secret }] };
+  }
+  const found = seededEndpoints((await readConfigFile(config)).seed);
+  if (found !== undefined) return found;
+  throw new StartFailure(`${config} has no receiver in its seed that is at http on this machine.`);
+}
 
 async function main(args: readonly string[]): Promise<void> {
   let listener: Listener | undefined;
   onStopSignal(async () => listener?.stop(PATIENCE));
   try {
-    const { help, port, ...options } = readCommandLine(args);
-    if (help) {
+    const asked = readCommandLine(args);
+    if (asked.help) {
       console.log(USAGE);
       process.exit(0);
     }
-    const app = createReceiver({ ...options, say: (line) => console.log(line) });
-    listener = await listen(port, "127.0.0.1");
+    const { origin, endpoints } = await endpointsOf(asked);
+    const app = createReceiver({ endpoints, trouble: createTroubleMaker(asked.trouble, say), say });
+    listener = await listen(asked.port ?? Number(new URL(origin).port || 80), "127.0.0.1");
     const answer = app.callback();
     listener.serve((request, response) => void answer(request, response));
-    console.log(`receiving notifications at http://127.0.0.1:${listener.port}/`);
+    const { port } = listener;
+    const paths = endpoints.map(({ path = "/" }) => `http://127.0.0.1:${port}${path}`);
+    console.log(`receiving notifications at ${paths.join(" and ")}`);
   } catch (error) {
-    if (!(error instanceof StartFailure) && !(error instanceof TypeError)) throw error;
+    const isSaid =
+      error instanceof StartFailure || error instanceof SignInError || error instanceof TypeError;
+    if (!isSaid) throw error;
     console.error(error.message);
     process.exit(error instanceof StartFailure ? error.exitCode : FAILED);
   }

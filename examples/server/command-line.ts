@@ -1,6 +1,7 @@
 /** The arguments of `npm start -- …`. */
-import { parseArgs } from "node:util";
-import { MISUSED, StartFailure } from "./start-failure.ts";
+import { NO_TROUBLE, type Trouble } from "../receiver/trouble.ts";
+import { readTrouble } from "../receiver/trouble-options.ts";
+import { misused, parseArguments, toConfigFile, toPort } from "./arguments.ts";
 
 /** What the command line asks for. */
 export interface CommandLine {
@@ -11,18 +12,29 @@ export interface CommandLine {
   readonly port: number | undefined;
   /** Whether the demo client is started beside the demo server. */
   readonly client: boolean;
+  /** What the receiver of the demo does at first; `undefined`: it is not started. */
+  readonly receiver: Trouble | undefined;
 }
 
 /** What `--help` prints. */
 export const USAGE = `Usage: npm start -- [options]
        node examples/server/main.ts [options]
 
-Without --config: a demo at http://127.0.0.1:3000 with a client at the next port and one user.
+Without --config: a demo at http://127.0.0.1:3000 with one user, a client at the next port, and a receiver of
+notifications at the one after it, which prints here what it is told.
 
   --config FILE  the configuration as JSON, with "port" and "seed" (docs/configuration.md)
-  --port N       the port to listen on; the demo moves its addresses along
-  --no-client    the demo without its client
+  --port N       the port to listen on; the demo moves its addresses along, 0 for free ones
   --help         this text
+
+For the demo alone:
+
+  --no-client              without its client
+  --no-receiver            without its receiver: what is sent to it waits
+  --receiver-fail N        the first N notifications meet trouble; default: all, when a trouble is named
+  --receiver-status S      trouble: they are answered with this status; default 503
+  --receiver-slow SECONDS  trouble: they wait so long, and then for their answer or the other trouble
+  --receiver-close         trouble: their connection is closed without an answer
 
 Environment: PORT, HOST (default: 127.0.0.1 for the demo, else all addresses), LOG_LEVEL.
 Exit codes: 0 stopped by a signal, 1 could not start, 2 wrong arguments.
@@ -30,43 +42,36 @@ Exit codes: 0 stopped by a signal, 1 could not start, 2 wrong arguments.
 
 /** @throws StartFailure with exit code 2. */
 export function readCommandLine(args: readonly string[]): CommandLine {
-  const { help = false, config, port, "no-client": noClient = false } = parse(args);
-  if (config === "") throw misused("--config needs the name of a file");
-  return { help, config, port: port === undefined ? undefined : toPort(port), client: !noClient };
-}
-
-interface Values {
-  help?: boolean;
-  config?: string;
-  port?: string;
-  "no-client"?: boolean;
-}
-
-function parse(args: readonly string[]): Values {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        help: { type: "boolean", short: "h" },
-        config: { type: "string" },
-        port: { type: "string" },
-        "no-client": { type: "boolean" },
-      },
-    }).values;
-  } catch (cause) {
-    // Node's own sentences, without the advice about positional arguments that follows.
-    const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
-    throw misused(sentence, cause);
+  const values = parseArguments(args, {
+    help: { type: "boolean", short: "h" },
+    config: { type: "string" },
+    port: { type: "string" },
+    "no-client": { type: "boolean" },
+    "no-receiver": { type: "boolean" },
+    "receiver-fail": { type: "string" },
+    "receiver-status": { type: "string" },
+    "receiver-slow": { type: "string" },
+    "receiver-close": { type: "boolean" },
+  });
+  const { help = false, port, "no-client": noClient = false, "no-receiver": noReceiver = false } = values;
+  const config = toConfigFile(values.config);
+  const demoOnly = Object.keys(values).find((name) => /^no-|^receiver-/.test(name));
+  if (config !== undefined && demoOnly !== undefined) {
+    throw misused(`--${demoOnly} is for the demo, which --config replaces`);
   }
-}
-
-function toPort(text: string): number {
-  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
-    throw misused("--port must be a whole number from 0 to 65535");
-  }
-  return Number(text);
-}
-
-function misused(sentence: string, cause?: unknown): StartFailure {
-  return new StartFailure(`${sentence}. See --help.`, MISUSED, { cause });
+  const trouble = Object.keys(values).find((name) => name.startsWith("receiver-"));
+  if (noReceiver && trouble !== undefined) throw misused(`--${trouble} needs the receiver`);
+  const asked = readTrouble("--receiver-", {
+    fail: values["receiver-fail"],
+    status: values["receiver-status"],
+    slow: values["receiver-slow"],
+    close: values["receiver-close"],
+  });
+  return {
+    help,
+    config,
+    port: port === undefined ? undefined : toPort(port),
+    client: !noClient,
+    receiver: noReceiver ? undefined : trouble === undefined ? NO_TROUBLE : asked,
+  };
 }

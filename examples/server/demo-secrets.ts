@@ -8,7 +8,9 @@ export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): voi
   if (!readConfiguration(config).production) return;
   const passwords = new Set(demo?.accounts?.map(({ password }) => password));
   const secrets = new Set(demo?.clients?.map(({ client_secret }) => client_secret));
+  const receivers = new Set(receiverSecrets(demo).map(([, secret]) => secret));
   const places = [
+    ...receiverSecrets(seed).flatMap(([place, secret]) => (receivers.has(secret) ? [place] : [])),
     ...(seed?.accounts ?? []).flatMap(({ password }, i) =>
       typeof password === "string" && passwords.has(password) ? [`accounts[${i}].password`] : [],
     ),
@@ -19,6 +21,19 @@ export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): voi
   if (places.length === 0) return;
   throw new ConfigurationError(
     places.map((place) => `config.seed.${place}: is printed in the examples; choose another one`),
+  );
+}
+
+/** Both secrets of each receiver, with their places in the seed. */
+function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
+  const { portals = {}, groups = {}, services = {} } = seed ?? {};
+  return Object.entries({ portals, groups, services }).flatMap(([part, entries]) =>
+    Object.entries(entries).flatMap(([key, { receiver }]) =>
+      (["client_secret", "signing_secret"] as const).flatMap((name) => {
+        const secret = receiver?.[name];
+        return secret === undefined ? [] : [[`${part}.${key}.receiver.${name}`, secret] as const];
+      }),
+    ),
   );
 }
 

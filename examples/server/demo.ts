@@ -1,4 +1,4 @@
-/** The demo: `demo.json` moved to the ports that there are, a client beside the server, and what is printed about it. */
+/** The demo: `demo.json` moved to the ports that there are, and what is printed about it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
@@ -7,6 +7,7 @@ import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
 const FILE = join(import.meta.dirname, "demo.json");
 const SERVER = "http://127.0.0.1:3000";
 const CLIENT = "http://127.0.0.1:3001";
+const RECEIVER = "http://127.0.0.1:3002";
 
 /** Where the demo listens. */
 export interface DemoPlaces {
@@ -14,9 +15,11 @@ export interface DemoPlaces {
   readonly server: string;
   /** Origin of the client. */
   readonly client: string;
+  /** Origin of the receivers. */
+  readonly receiver: string;
 }
 
-/** The port of the demo when nobody says another one; its client takes the next. */
+/** The port of the demo when nobody says another one; its client takes the next, its receiver the one after it. */
 export const DEMO_PORT = 3000;
 
 /** The seed of the demo, as it is in the file. */
@@ -25,18 +28,20 @@ export function demoSeed(): Seed {
 }
 
 /** The configuration of the demo at these places. */
-export function demoConfig({ server, client }: DemoPlaces): Promise<ConfigFile> {
+export function demoConfig({ server, client, receiver }: DemoPlaces): Promise<ConfigFile> {
   const moved: unknown = JSON.parse(readFileSync(FILE, "utf8"), (_key, value: unknown) =>
-    typeof value === "string" ? value.replace(SERVER, server).replace(CLIENT, client) : value,
+    typeof value === "string"
+      ? value.replace(SERVER, server).replace(CLIENT, client).replace(RECEIVER, receiver)
+      : value,
   );
   return checkConfigFile(moved);
 }
 
-/** What the demo prints when it is ready. */
+/** What the demo prints when it is ready. @param beside what was started beside the server. */
 export async function banner(
   { accounts, configuration }: SignInService,
   seed: Seed,
-  client: string | undefined,
+  { client, receiver }: Partial<DemoPlaces>,
 ): Promise<string> {
   const { oauth2, openid } = configuration.deployments;
   const [user] = seed?.accounts ?? [];
@@ -50,6 +55,8 @@ export async function banner(
     [],
     ["OAuth 2.0", oauth2?.url ?? ""],
     ["OpenID Connect", openid?.url ?? ""],
+    ["Deliveries", `${oauth2?.url ?? ""}/account/deliveries`],
+    ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints here what it is told)`]]),
     ["Health", `${oauth2?.url ?? ""}/health`],
     ["Data", configuration.storage.replace("sqlite:", "")],
   ];

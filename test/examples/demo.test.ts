@@ -27,14 +27,16 @@ describe("npm start", () => {
   let demo: Running;
   let client: string;
   let server: string;
+  let receiver: string;
   let password: string;
 
   beforeAll(async () => {
-    const port = await freePorts(2);
+    const port = await freePorts(3);
     demo = start("examples/server/main.ts", { env: { PORT: String(port) } });
     await demo.until(/Ctrl\+C stops it/);
     [, client = ""] = await demo.until(/Open +(\S+)/);
     [, server = ""] = await demo.until(/OAuth 2\.0 +(\S+)/);
+    [, receiver = ""] = await demo.until(/Receiver +(\S+)/);
     [, password = ""] = await demo.until(/Password +(\S+)/);
   });
   afterAll(async () => {
@@ -58,7 +60,8 @@ describe("npm start", () => {
     const printed = demo
       .said()
       .replaceAll(new URL(server).port, "3000")
-      .replaceAll(new URL(client).port, "3001");
+      .replaceAll(new URL(client).port, "3001")
+      .replaceAll(new URL(receiver).port, "3002");
     expect(textOf("README.md")).toContain(`\`\`\`\n${printed.trim()}\n\`\`\`\n`);
     const discovery = await fetch(`${server}/openid/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
@@ -151,7 +154,7 @@ describe("npm start", () => {
   });
 
   it("ends when npm is told to end, although npm's shell does not pass that on", async () => {
-    const port = await freePorts(2);
+    const port = await freePorts(3);
     const main = join(ROOT, "examples/server/main.ts");
     // Stands for npm's shell: it runs the server, and a signal to it reaches nobody else.
     const shell = start("test/examples/npm-shell.mjs", {

@@ -17,7 +17,14 @@ describe("the command line", () => {
   it("prints every option with --help and does nothing else", async () => {
     const { code, said } = await room.refused(["--help"]);
     expect(code).toBe(0);
-    for (const option of ["--config FILE", "--port N", "--no-client", "--help"])
+    for (const option of [
+      "--config FILE",
+      "--port N",
+      "--no-client",
+      "--no-receiver",
+      "--receiver-fail N",
+      "--help",
+    ])
       expect(said).toContain(option);
     expect(said).not.toContain("running");
   });
@@ -28,6 +35,15 @@ describe("the command line", () => {
     [["--config="], "--config needs the name of a file. See --help."],
     [["--port", "http"], "--port must be a whole number from 0 to 65535. See --help."],
     [["--port", "65536"], "--port must be a whole number from 0 to 65535. See --help."],
+    [["--receiver-fail", "-1"], "Option '--receiver-fail' argument is ambiguous. See --help."],
+    [["--receiver-fail=x"], "--receiver-fail must be a whole number from 0 to 1000000000. See --help."],
+    [["--receiver-status", "99"], "--receiver-status must be a whole number from 200 to 599. See --help."],
+    [["--receiver-slow", "1s"], "--receiver-slow must be a number from 0 to 3600. See --help."],
+    [["--no-receiver", "--receiver-close"], "--receiver-close needs the receiver. See --help."],
+    [
+      ["--config", "x.json", "--no-client"],
+      "--no-client is for the demo, which --config replaces. See --help.",
+    ],
   ])("%j: one sentence", (args, sentence) => {
     expect(() => readCommandLine(args)).toThrow(
       expect.objectContaining({ message: sentence, exitCode: MISUSED }),
@@ -124,14 +140,21 @@ describe("what it says when it can't start", () => {
     const file = room.write({ ...demo, deployments });
     await expect(room.refused(["--config", file])).resolves.toEqual({
       code: 1,
-      said:
-        "config.seed.accounts[0].password: is printed in the examples; choose another one\n" +
-        "config.seed.clients[0].client_secret: is printed in the examples; choose another one\n",
+      said: [
+        "portals.main.receiver.client_secret",
+        "groups.media.receiver.client_secret",
+        "groups.media.receiver.signing_secret",
+        "services.3.receiver.client_secret",
+        "accounts[0].password",
+        "clients[0].client_secret",
+      ]
+        .map((place) => `config.seed.${place}: is printed in the examples; choose another one\n`)
+        .join(""),
     });
   });
 
   it("refuses them in the storage too: a demo does not become a real service by a change of address", async () => {
-    const port = await freePorts(2);
+    const port = await freePorts(3);
     const demo = room.run(["--port", `${port}`]);
     await demo.until(/Ctrl\+C/);
     await demo.stop();

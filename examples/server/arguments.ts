@@ -1,0 +1,52 @@
+/** Arguments of the examples: what is wrong with them is said in one sentence. */
+import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
+import { MISUSED, StartFailure } from "./start-failure.ts";
+
+/** The values of the options that were given. */
+export type Values<T extends ParseArgsOptionsConfig> = ReturnType<
+  typeof parseArgs<{ args: string[]; options: T }>
+>["values"];
+
+/** @throws StartFailure with exit code 2. */
+export function parseArguments<T extends ParseArgsOptionsConfig>(
+  args: readonly string[],
+  options: T,
+): Values<T> {
+  try {
+    return parseArgs({ args: [...args], options }).values;
+  } catch (cause) {
+    // Node's own sentences, without the advice about positional arguments that follows.
+    const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
+    throw misused(sentence, cause);
+  }
+}
+
+/** A number that is written without a sign. @throws StartFailure with exit code 2. */
+export function toNumber(name: string, text: string, most: number): number {
+  const value = Number(text);
+  if (/^\d+(?:\.\d+)?$/.test(text) && value <= most) return value;
+  throw misused(`${name} must be a number from 0 to ${most}`);
+}
+
+/** A whole number. @throws StartFailure with exit code 2. */
+export function toWhole(name: string, text: string, [least, most]: readonly [number, number]): number {
+  const value = Number(text);
+  if (/^\d{1,10}$/.test(text) && value >= least && value <= most) return value;
+  throw misused(`${name} must be a whole number from ${least} to ${most}`);
+}
+
+/** @throws StartFailure with exit code 2. */
+export function toPort(text: string): number {
+  return toWhole("--port", text, [0, 65_535]);
+}
+
+/** The name of the file of `--config`. @throws StartFailure with exit code 2. */
+export function toConfigFile(text: string | undefined): string | undefined {
+  if (text === "") throw misused("--config needs the name of a file");
+  return text;
+}
+
+/** Wrong use of the command line. */
+export function misused(sentence: string, cause?: unknown): StartFailure {
+  return new StartFailure(`${sentence}. See --help.`, MISUSED, { cause });
+}

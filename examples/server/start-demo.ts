@@ -1,0 +1,93 @@
+/** `npm start` without a configuration: a server, a client and a receiver on three ports in a row. */
+import { pino, type Logger } from "pino";
+import type { Environment } from "../../config/environment.ts";
+import type { SignInService } from "../../lib/index.ts";
+import { createClient } from "../client/application.ts";
+import { createReceiver } from "../receiver/application.ts";
+import { seededEndpoints } from "../receiver/seeded-endpoints.ts";
+import { createTroubleMaker, type Trouble, type TroubleMaker } from "../receiver/trouble.ts";
+import type { CommandLine } from "./command-line.ts";
+import type { Seed } from "./config-file.ts";
+import { banner, DEMO_PORT, demoConfig } from "./demo.ts";
+import { demoControls } from "./demo-controls.ts";
+import type { Listener } from "./listener.ts";
+import { listenerOf, type Opened } from "./opened.ts";
+
+/** The machine's own address: whoever is not asked to be reached from outside is not. */
+const HERE = "127.0.0.1";
+
+/** How the demo is asked for. */
+export interface DemoStart extends Pick<CommandLine, "port" | "client" | "receiver"> {
+  readonly environment: Environment;
+}
+
+function origin(port: number): string {
+  return `http://${HERE}:${port}`;
+}
+
+interface Ports {
+  readonly server: Listener;
+  readonly client: Listener | undefined;
+  readonly receiver: Listener | undefined;
+}
+
+/** @throws StartFailure when one of the ports can't be had. */
+async function takePorts(opened: Opened, { environment, port, client, receiver }: DemoStart): Promise<Ports> {
+  const host = environment.host ?? HERE;
+  const first = port ?? environment.port ?? DEMO_PORT;
+  const after = (steps: number): number => (first === 0 ? 0 : first + steps);
+  return {
+    server: await opened.listen(first, host),
+    client: client ? await opened.listen(after(1), host) : undefined,
+    receiver: receiver && (await opened.listenBriefly(after(2), HERE)),
+  };
+}
+
+function say(line: string): void {
+  console.log(`  ${line}`);
+}
+
+function startReceiver(listener: Listener, seed: Seed, first: Trouble): TroubleMaker {
+  const trouble = createTroubleMaker(first, say);
+  const { endpoints = [] } = seededEndpoints(seed) ?? {};
+  listener.serve(listenerOf(createReceiver({ endpoints, trouble, say })));
+  return trouble;
+}
+
+function startClient(
+  listener: Listener,
+  url: string,
+  { service, seed, trouble }: { service: SignInService; seed: Seed; trouble: TroubleMaker | undefined },
+): void {
+  const [registered] = seed?.clients ?? [];
+  const { oauth2, openid } = service.configuration.deployments;
+  if (registered === undefined || oauth2 === undefined || openid === undefined) return;
+  const { client_id, client_secret, service: serviceKey } = registered;
+  const settings = { url, client_id, client_secret, oauth2: oauth2.url, openid: openid.url };
+  const controls = demoControls({ service, seed, serviceKey, trouble });
+  listener.serve(listenerOf(createClient(settings, controls)));
+}
+
+/** The demo prints what a person needs; what the log says beside that is for `--config`. */
+function createLogger({ logLevel }: Environment): Logger {
+  const level = logLevel === "info" ? "warn" : logLevel;
+  return pino({ name: "sign-in-service", level }, pino.destination(2));
+}
+
+/** Starts all of it, and prints where it is. */
+export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
+  const { server, client, receiver } = await takePorts(opened, asked);
+  const places = {
+    server: origin(server.port),
+    client: origin(client?.port ?? server.port + 1),
+    receiver: origin(receiver?.port ?? server.port + 2),
+  };
+  const file = await demoConfig(places);
+  const { seed } = file;
+  // Before the service: it may have something to send from the last time.
+  const trouble = receiver && asked.receiver && startReceiver(receiver, seed, asked.receiver);
+  const service = await opened.serve(file, { listener: server, logger: createLogger(asked.environment) });
+  if (client !== undefined) startClient(client, places.client, { service, seed, trouble });
+  const beside = { ...(client && { client: places.client }), ...(receiver && { receiver: places.receiver }) };
+  console.log(await banner(service, seed, beside));
+}

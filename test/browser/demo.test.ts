@@ -1,0 +1,60 @@
+/** The demo in a real browser: what its buttons do, without a script, and what axe says of its pages. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import { freePorts, type Running, start } from "../examples/processes.ts";
+import { signIn, TestBrowser, violations } from "./chromium.ts";
+
+let browser: TestBrowser;
+let demo: Running;
+let client: string;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  const port = await freePorts(3);
+  client = `http://127.0.0.1:${port + 1}/`;
+  demo = start("examples/server/main.ts", { args: ["--port", `${port}`] });
+  await demo.until(/Ctrl\+C stops it/);
+});
+
+afterAll(async () => {
+  await demo?.stop("SIGKILL");
+  await browser?.close();
+});
+
+/** Presses a button and waits for what came of it. */
+async function press(page: Page, button: string, notice: RegExp): Promise<void> {
+  await page.getByRole("button", { name: button }).click();
+  await page.getByRole("status").filter({ hasText: notice }).waitFor();
+}
+
+describe("the demo in a browser", () => {
+  it("refreshes, changes, fails, shows its deliveries, and signs out", async () => {
+    const page = await browser.newPage({ javaScriptEnabled: false });
+    await page.goto(client);
+    await page.getByRole("link", { name: "Sign in with OpenID Connect" }).click();
+    await signIn(page, { username: "ada", password: "lovelace-1843" });
+    await page.waitForURL(client);
+    await press(page, "Refresh the token", /new access token/);
+    await press(page, "Fail three times", /The next three notifications fail/);
+    await press(page, "Change my name", /Your name is Augusta now/);
+    await demo.until(/request 1 of 3 at \S+ msg_\S+: answered 503/);
+    await page.getByRole("link", { name: "Every delivery with its attempts" }).click();
+    await page.getByRole("cell", { name: "group:media" }).waitFor();
+    await page.goto(client);
+    await press(page, "Revoke the token", /The access token has ended/);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: /sign out/i }).waitFor();
+    expect(await browser.settle()).toEqual([]);
+  });
+
+  it("has pages that axe has nothing to say against", async () => {
+    const page = await browser.newPage();
+    await page.goto(client);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole("link", { name: "Sign in with OAuth 2.0" }).click();
+    await signIn(page, { username: "ada", password: "lovelace-1843" });
+    await page.waitForURL(client);
+    expect(await violations(page)).toEqual([]);
+    expect(await browser.settle()).toEqual([]);
+  });
+});

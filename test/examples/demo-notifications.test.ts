@@ -1,0 +1,133 @@
+/** What the demo shows of notifications: changes at the client, receivers that print and fail, the console. */
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { Browser } from "../flows/browser.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+interface Demo {
+  readonly running: Running;
+  readonly client: string;
+  readonly receiver: string;
+  readonly console: string;
+}
+
+const demos: Running[] = [];
+afterEach(async () => {
+  await Promise.all(demos.splice(0).map((each) => each.stop("SIGKILL")));
+});
+
+async function startDemo(...args: readonly string[]): Promise<Demo> {
+  const port = await freePorts(3);
+  const running = start("examples/server/main.ts", { args: ["--port", `${port}`, ...args] });
+  demos.push(running);
+  await running.until(/Ctrl\+C stops it/);
+  const origin = (steps: number): string => `http://127.0.0.1:${port + steps}`;
+  return { running, client: origin(1), receiver: origin(2), console: `${origin(0)}/account/deliveries` };
+}
+
+async function signIn({ client }: Demo, way = "OAuth 2.0"): Promise<Browser> {
+  const browser = await new Browser().get(client);
+  await browser.click(`Sign in with ${way}`);
+  return browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+}
+
+async function press(browser: Browser, button: string): Promise<string> {
+  await browser.submit(browser.form(button), {});
+  return /<p role="status">([^<]*)</.exec(browser.html)?.[1] ?? browser.title;
+}
+
+/** What a receiver printed: its name, the type, and the services of each line. */
+function told({ running }: Demo): string[] {
+  const lines = running.said().matchAll(/^ {2}(\S+:\S+) {2}([A-Z_]+) {2}ada@example\.com.*services (\S+)/gm);
+  return Array.from(lines, (line) => line.slice(1).join(" ")).toSorted((one, other) =>
+    one < other ? -1 : 1,
+  );
+}
+
+describe("the demo's notifications", () => {
+  it("prints what each receiver is told of a changed name, of leaving the service, of a deleted account", async () => {
+    const demo = await startDemo();
+    const browser = await signIn(demo);
+    expect(await press(browser, "rename")).toBe("Your name is Augusta now.");
+    expect(browser.title).toBe("Hello, Augusta");
+    await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
+    await demo.running.until(/group:media {2}PROFILE_CHANGED/);
+    expect(await press(browser, "unassign")).toMatch(/^You have left this service/);
+    expect(browser.title).toBe("Signed in, without a token");
+    await demo.running.until(/UNASSINGED_FROM_SERVICE/);
+    await press(browser, "sign_out");
+    const again = await signIn(demo, "OpenID Connect");
+    expect(await press(again, "delete")).toMatch(/^Your account is deleted/);
+    await demo.running.until(/portal:main {2}DELETE_ACCOUNT/);
+    await demo.running.until(/service:3 {2}DELETE_ACCOUNT/);
+    await demo.running.until(/group:media {2}DELETE_ACCOUNT/);
+    expect(told(demo)).toEqual([
+      'group:media DELETE_ACCOUNT {"1":null,"2":1102020202}',
+      'group:media PROFILE_CHANGED {"1":null,"2":1102020202}',
+      'group:media UNASSINGED_FROM_SERVICE {"1":null}',
+      'portal:main DELETE_ACCOUNT {"1":null,"2":1102020202,"3":null}',
+      'service:3 DELETE_ACCOUNT {"3":null}',
+      'service:3 PROFILE_CHANGED {"3":null}',
+    ]);
+    expect((await signIn(demo)).title).toBe("Hello, Ada");
+    await expect(demo.running.stop("SIGINT")).resolves.toBe(0);
+    expect(demo.running.said()).not.toMatch(/secret|lovelace-1843"|"password|Basic /);
+  });
+
+  it("fails as often as npm start was told, and then prints what came again", async () => {
+    const demo = await startDemo("--receiver-fail", "2", "--receiver-status", "500");
+    const browser = await signIn(demo);
+    await press(browser, "rename");
+    await demo.running.until(/request 2 of 2 at \/\w+, msg_\S+: answered 500/);
+    await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
+    await demo.running.until(/group:media {2}PROFILE_CHANGED/);
+    const [, id = ""] = /request 1 of 2 at \S+ (msg_\w+)/.exec(demo.running.said()) ?? [];
+    expect(demo.running.said()).toContain(`webhook-id ${id}\n`);
+  });
+
+  it("fails and works again at the press of a button, and shows the attempts to its user", async () => {
+    const demo = await startDemo();
+    const browser = await signIn(demo);
+    expect(await press(browser, "break")).toBe("Every notification fails now.");
+    await press(browser, "rename");
+    await demo.running.until(/request 2 at \/\w+, msg_\S+: answered 503/);
+    await browser.click("Every delivery with its attempts");
+    expect([browser.url.href, browser.title]).toEqual([demo.console, "Deliveries"]);
+    expect(browser.html).toMatch(/PROFILE_CHANGED[^]*Waiting/);
+    await browser.get(demo.client);
+    expect(await press(browser, "mend")).toBe("Notifications are taken again.");
+    await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
+  });
+
+  it("runs without its receiver: what is sent waits for one that is started with the demo's file", async () => {
+    const demo = await startDemo("--no-receiver");
+    const browser = await signIn(demo);
+    expect(demo.running.said()).not.toContain("Receiver");
+    expect(browser.forms().some(({ action }) => /mend/.test(String(action)))).toBe(false);
+    await press(browser, "rename");
+    const receiver = start("examples/receiver/main.ts", {
+      args: [
+        "--config",
+        new URL("../../examples/server/demo.json", import.meta.url).pathname,
+        "--port",
+        new URL(demo.receiver).port,
+      ],
+    });
+    demos.push(receiver);
+    await receiver.until(/group:media {2}PROFILE_CHANGED/);
+    await receiver.until(/service:3 {2}PROFILE_CHANGED/);
+    await expect(receiver.stop("SIGINT")).resolves.toBe(0);
+  });
+
+  it("takes the buttons of nobody else", async () => {
+    const demo = await startDemo();
+    const rename = (headers: Record<string, string>): Promise<Response> =>
+      fetch(`${demo.client}/demo/rename`, { method: "POST", headers, redirect: "manual" });
+    expect((await rename({ origin: "http://evil.example" })).status).toBe(403);
+    const browser = await signIn(demo);
+    const cookie = browser.jar.header(new URL(demo.client));
+    expect((await rename({ cookie, origin: "null" })).status).toBe(403);
+    expect((await rename({ origin: demo.client })).status).toBe(303);
+    await browser.get(demo.client);
+    expect(browser.title).toBe("Hello, Ada");
+  });
+});
