@@ -1,6 +1,6 @@
 /**
  * The storage contract. A backend is one folder beside this file that implements it; the shared suite
- * in `test/adapters/contract` says the same as the comments here, as tests that every backend passes.
+ * in `lib/testing/contract` says the same as the comments here, as tests that every backend passes.
  *
  * Promises of every method, whatever the backend:
  * - a fault of the store (unreachable, time-out, locked for too long) rejects with `StorageUnavailable`;

@@ -2,7 +2,7 @@ import type { Adapter } from "oidc-provider";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Storage } from "../../adapters/storage.ts";
-import type { ManualClock } from "./contract/stage.ts";
+import type { ManualClock } from "../../lib/testing/contract/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./oidc/stage.ts";
 
 let clock: ManualClock;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "@jest/globals";
 import * as adapters from "../../adapters/index.ts";
-import { ManualClock } from "./contract/stage.ts";
+import { ManualClock } from "../../lib/testing/contract/stage.ts";
 
 const clock = new ManualClock();
 const open = (storage: string, artifacts = storage) => adapters.openStorage({ storage, artifacts, clock });

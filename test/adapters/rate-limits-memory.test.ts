@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { memoryRateLimits } from "../../adapters/rate-limits-memory.ts";
-import { ManualClock } from "./contract/stage.ts";
+import { ManualClock } from "../../lib/testing/contract/stage.ts";
 
 function limiter(points = 10, seconds = 900) {
   const clock = new ManualClock();

@@ -3,29 +3,32 @@ import { once } from "node:events";
 import { chmod, mkdir, open, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import * as runner from "@jest/globals";
 import { openSqlite } from "../../adapters/sqlite/index.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import { createSystemClock } from "../../lib/clock.ts";
-import { artifact, ManualClock } from "./contract/stage.ts";
-import { describeStorage } from "./contract/storage.ts";
+import { artifact, ManualClock, type StorageBackend } from "../../lib/testing/contract/stage.ts";
+import { describeStorage } from "../../lib/testing/contract/storage.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
 
+const { afterAll, beforeAll, beforeEach, describe, expect, it } = runner;
 const files = new DatabaseFiles();
 const clock = createSystemClock();
 
 beforeAll(() => files.create());
 afterAll(() => files.remove());
 
-describeStorage("an SQLite file", {
+const inFile: StorageBackend = {
   open: (stageClock) => openSqlite({ path: files.next(), clock: stageClock }),
   restart: { reopen: (stageClock) => openSqlite({ path: files.path, clock: stageClock }) },
-});
-
-describeStorage("SQLite in memory", {
+};
+const inMemory: StorageBackend = {
   open: (stageClock) => openSqlite({ path: ":memory:", clock: stageClock }),
   restart: { impossible: "a database in memory ends with its connection" },
-});
+};
+
+describeStorage("an SQLite file", inFile, runner);
+describeStorage("SQLite in memory", inMemory, runner);
 
 const attempt = (path: string): Promise<Storage> => openSqlite({ path, clock });
 describe("a path that can't be opened", () => {

@@ -12,15 +12,16 @@ interface Room {
 
 /** The first row that fits a path is its room. */
 const ROOMS: readonly Room[] = [
-  { name: "examples", floor: 9, holds: /^examples\// },
-  { name: "bench", floor: 9, holds: /^bench\// },
-  { name: "tests and tools", floor: 10, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
-  { name: "entry points", floor: 8, holds: /^(?:lib\/(?:index|testing)|notifier\/main)\.ts$/ },
+  { name: "examples", floor: 10, holds: /^examples\// },
+  { name: "bench", floor: 10, holds: /^bench\// },
+  { name: "tests and tools", floor: 11, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
+  { name: "entry points", floor: 9, holds: /^(?:lib\/(?:index|testing)|notifier\/main)\.ts$/ },
   {
     name: "composition root",
     floor: 7,
     holds: /^lib\/(?:health|provider|seed|service|service-account|service-http|service-keys|sweeper)\.ts$/,
   },
+  { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
   { name: "plan", floor: 3, holds: /^notifier\/plan\.ts$/ },
   { name: "compat", floor: 6, holds: /^compat\// },
   { name: "interactions", floor: 6, holds: /^interactions\// },

@@ -7,7 +7,7 @@ import type { Context, Middleware } from "koa";
 import { watchConnections } from "../../lib/connections.ts";
 import { createCodeExchanges } from "../../lib/protocol/code-exchanges.ts";
 import { createRequestGate } from "../../lib/request-gate.ts";
-import { ManualClock } from "../adapters/contract/stage.ts";
+import { ManualClock } from "../../lib/testing/contract/stage.ts";
 
 const nothing = (): Promise<void> => Promise.resolve();
 const context = {} as Context;

@@ -2,7 +2,7 @@
 import { expect } from "@jest/globals";
 import * as fc from "fast-check";
 import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../adapters/deliveries.ts";
-import { delivery, type Stage, store } from "../adapters/contract/stage.ts";
+import { delivery, type Stage, store } from "../../lib/testing/contract/stage.ts";
 import type { LaneModel } from "./lane-model.ts";
 
 export const SPAN = 30_000;

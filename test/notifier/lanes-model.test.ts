@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import type { Claim, Outcome } from "../../adapters/deliveries.ts";
 import { openStorage } from "../../adapters/open.ts";
 import type { Storage } from "../../adapters/storage.ts";
-import { delivery, ManualClock, type Stage, store } from "../adapters/contract/stage.ts";
+import { delivery, ManualClock, type Stage, store } from "../../lib/testing/contract/stage.ts";
 import { attempt, keyOf, laneCommands, LANES, lease, type Model, type Real, SPAN } from "./lane-commands.ts";
 import { LaneModel } from "./lane-model.ts";
 

@@ -15,7 +15,7 @@ import { createNotifications, type Notifications } from "../../notifier/notifica
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { createPoller, type Poller } from "../../notifier/poller.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
-import { ManualClock, store } from "../adapters/contract/stage.ts";
+import { ManualClock, store } from "../../lib/testing/contract/stage.ts";
 
 export const SECOND = 1000;
 export const MINUTE: number = 60 * SECOND;

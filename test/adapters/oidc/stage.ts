@@ -5,7 +5,7 @@ import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../../adapter
 import type { Artifact } from "../../../adapters/artifacts.ts";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import { ManualClock } from "../contract/stage.ts";
+import { ManualClock } from "../../../lib/testing/contract/stage.ts";
 
 /** Seconds. */
 export const HOUR = 3_600;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../../adapters/oidc/adapter.ts";
 import type { Unit, UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import type { ManualClock } from "../contract/stage.ts";
+import type { ManualClock } from "../../../lib/testing/contract/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";
 
 let clock: ManualClock;

@@ -4,7 +4,7 @@ import { writeSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { account, artifact, creation, delivery } from "../contract/stage.ts";
+import { account, artifact, creation, delivery } from "../../../lib/testing/contract/stage.ts";
 
 const clock = createSystemClock();
 

@@ -2,8 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import { claimable, claimOne, deliver, heads, park } from "../contract/deliveries.ts";
-import { delivery, ManualClock, type Stage, store } from "../contract/stage.ts";
+import { claimable, claimOne, deliver, heads, park } from "../../../lib/testing/contract/deliveries.ts";
+import { delivery, ManualClock, type Stage, store } from "../../../lib/testing/contract/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();

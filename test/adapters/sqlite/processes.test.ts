@@ -8,7 +8,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { account, artifact, change, client, creation, deletion } from "../contract/stage.ts";
+import {
+  account,
+  artifact,
+  change,
+  client,
+  creation,
+  deletion,
+} from "../../../lib/testing/contract/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import { START, artifact, ManualClock } from "../contract/stage.ts";
+import { START, artifact, ManualClock } from "../../../lib/testing/contract/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();

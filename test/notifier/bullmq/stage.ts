@@ -12,7 +12,7 @@ import type { Attempt } from "../../../notifier/attempt.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
 import { createLaneRunner } from "../../../notifier/lane-run.ts";
 import type { Scheduler } from "../../../notifier/scheduler.ts";
-import { store } from "../../adapters/contract/stage.ts";
+import { store } from "../../../lib/testing/contract/stage.ts";
 import { receiverSettings } from "../stage.ts";
 
 export interface Posted {

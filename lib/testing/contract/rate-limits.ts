@@ -1,7 +1,7 @@
 /** The contract of the rate limiters: how points are counted, whatever counts them. */
 import { setTimeout as pause } from "node:timers/promises";
-import { expect, it } from "@jest/globals";
 import type { RateLimiter } from "../../../adapters/rate-limits.ts";
+import type { TestRunner } from "./runner.ts";
 import { hostileKeys, type Stage } from "./stage.ts";
 
 async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
@@ -10,7 +10,8 @@ async function takes(limiter: RateLimiter, times: number): Promise<boolean[]> {
 }
 
 /** @param stage the store of the running case. */
-export function describeRateLimits(stage: Stage): void {
+export function describeRateLimits(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
     stage.storage.rateLimits(name, { points, seconds });
 

@@ -1,6 +1,6 @@
 /** The contract of accounts: one atomic change, with its names, numbers, deliveries and audit record. */
-import { expect, it } from "@jest/globals";
 import type { AccountChange } from "../../../adapters/directory.ts";
+import type { TestRunner } from "./runner.ts";
 import {
   account,
   change,
@@ -24,7 +24,8 @@ const wanted = (services: string[], portal?: string): AccountChange =>
   });
 
 /** @param stage the store of the running case. */
-export function describeAccounts(stage: Stage): void {
+export function describeAccounts(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const commit = (asked: AccountChange) => stage.storage.directory.commitAccount(asked);
 
   it("finds an account by its sub and by each of its names, as it was written", async () => {

@@ -1,6 +1,6 @@
 /** The contract of the artifact store: what is kept, found, consumed and forgotten. */
-import { describe, expect, it } from "@jest/globals";
 import { describeKeys } from "./artifact-keys.ts";
+import type { TestRunner } from "./runner.ts";
 import { artifact, commit, outcomes, type Stage } from "./stage.ts";
 
 const MODELS = [
@@ -14,98 +14,101 @@ const MODELS = [
 ];
 
 /** @param stage the store of the running case. */
-export function describeArtifacts(stage: Stage): void {
-  describe.each(MODELS)("%s", (model) => {
+export function describeArtifacts(stage: Stage, runner: TestRunner): void {
+  const { describe, expect, it } = runner;
+  for (const model of MODELS) {
     const sample = (key: string, parts = {}) => artifact(stage.clock, model, key, parts);
-
-    it("is found as it was put, until the millisecond in which it expires", async () => {
-      const { clock } = stage;
-      const full = sample("k", {
-        grantKey: "g",
-        uid: "u",
-        accountId: "a",
-        clientId: "c",
-        expiresAt: clock.now() + 1000.25,
+    describe(model, () => {
+      it("is found as it was put, until the millisecond in which it expires", async () => {
+        const { clock } = stage;
+        const full = sample("k", {
+          grantKey: "g",
+          uid: "u",
+          accountId: "a",
+          clientId: "c",
+          expiresAt: clock.now() + 1000.25,
+        });
+        await commit(stage, { kind: "put", artifact: full }, { kind: "put", artifact: sample("bare") });
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(full);
+        await expect(stage.storage.artifacts.findByUid(model, "u")).resolves.toEqual(full);
+        const bare = await stage.storage.artifacts.find(model, "bare");
+        expect(Object.keys(bare ?? {}).toSorted()).toEqual(["expiresAt", "key", "model", "payload"]);
+        clock.advance(1000);
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(full);
+        clock.advance(0.25);
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toBeUndefined();
+        await expect(stage.storage.artifacts.findByUid(model, "u")).resolves.toBeUndefined();
       });
-      await commit(stage, { kind: "put", artifact: full }, { kind: "put", artifact: sample("bare") });
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(full);
-      await expect(stage.storage.artifacts.findByUid(model, "u")).resolves.toEqual(full);
-      const bare = await stage.storage.artifacts.find(model, "bare");
-      expect(Object.keys(bare ?? {}).toSorted()).toEqual(["expiresAt", "key", "model", "payload"]);
-      clock.advance(1000);
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(full);
-      clock.advance(0.25);
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toBeUndefined();
-      await expect(stage.storage.artifacts.findByUid(model, "u")).resolves.toBeUndefined();
-    });
 
-    it("is replaced by a put and by an update", async () => {
-      await commit(stage, { kind: "put", artifact: sample("k", { uid: "u", payload: { n: 1 } }) });
-      await commit(stage, { kind: "put", artifact: sample("k", { payload: { n: 2 } }) });
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
-        sample("k", { payload: { n: 2 } }),
-      );
-      await commit(stage, { kind: "update", artifact: sample("k", { clientId: "c", payload: { n: 3 } }) });
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
-        sample("k", { clientId: "c", payload: { n: 3 } }),
-      );
-    });
+      it("is replaced by a put and by an update", async () => {
+        await commit(stage, { kind: "put", artifact: sample("k", { uid: "u", payload: { n: 1 } }) });
+        await commit(stage, { kind: "put", artifact: sample("k", { payload: { n: 2 } }) });
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
+          sample("k", { payload: { n: 2 } }),
+        );
+        await commit(stage, { kind: "update", artifact: sample("k", { clientId: "c", payload: { n: 3 } }) });
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
+          sample("k", { clientId: "c", payload: { n: 3 } }),
+        );
+      });
 
-    it("is consumed by exactly one of 50 that try at once", async () => {
-      await commit(stage, { kind: "put", artifact: sample("k") });
-      const codes = await outcomes(
-        Array.from({ length: 50 }, (_, index) =>
-          commit(
-            stage,
-            { kind: "consume", model, key: "k", at: 1000 + index, replay: `sealed ${index}` },
-            { kind: "put", artifact: artifact(stage.clock, "AccessToken", `child ${index}`) },
+      it("is consumed by exactly one of 50 that try at once", async () => {
+        await commit(stage, { kind: "put", artifact: sample("k") });
+        const codes = await outcomes(
+          Array.from({ length: 50 }, (_, index) =>
+            commit(
+              stage,
+              { kind: "consume", model, key: "k", at: 1000 + index, replay: `sealed ${index}` },
+              { kind: "put", artifact: artifact(stage.clock, "AccessToken", `child ${index}`) },
+            ),
           ),
-        ),
-      );
-      expect(codes.filter((code) => code === undefined)).toHaveLength(1);
-      expect(codes.filter((code) => code === "condition_failed")).toHaveLength(49);
-      const winner = codes.indexOf(undefined);
-      await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
-        sample("k", { consumedAt: 1000 + winner, replay: `sealed ${winner}` }),
-      );
-      const children = await Promise.all(
-        codes.map((_, index) => stage.storage.artifacts.find("AccessToken", `child ${index}`)),
-      );
-      expect(children.filter((child) => child !== undefined).map(({ key }) => key)).toEqual([
-        `child ${winner}`,
-      ]);
-    });
+        );
+        expect(codes.filter((code) => code === undefined)).toHaveLength(1);
+        expect(codes.filter((code) => code === "condition_failed")).toHaveLength(49);
+        const winner = codes.indexOf(undefined);
+        await expect(stage.storage.artifacts.find(model, "k")).resolves.toEqual(
+          sample("k", { consumedAt: 1000 + winner, replay: `sealed ${winner}` }),
+        );
+        const children = await Promise.all(
+          codes.map((_, index) => stage.storage.artifacts.find("AccessToken", `child ${index}`)),
+        );
+        expect(children.filter((child) => child !== undefined).map(({ key }) => key)).toEqual([
+          `child ${winner}`,
+        ]);
+      });
 
-    it("is gone after a remove, and after its account or its client is removed", async () => {
-      await commit(
-        stage,
-        { kind: "put", artifact: sample("1") },
-        { kind: "put", artifact: sample("2", { accountId: "a" }) },
-        { kind: "put", artifact: sample("3", { clientId: "c" }) },
-        { kind: "put", artifact: sample("4", { accountId: "b", clientId: "d" }) },
-      );
-      await commit(stage, { kind: "remove", model, key: "1", mustExist: true });
-      const listed = await stage.storage.artifacts.listByAccount({ accountId: "a", models: [model] });
-      expect(listed.map((one) => [one.model, one.key])).toEqual([[model, "2"]]);
-      await expect(
-        stage.storage.artifacts.listByAccount({ accountId: "a", models: ["Other"] }),
-      ).resolves.toEqual([]);
-      await expect(stage.storage.artifacts.listByAccount({ accountId: "none" })).resolves.toEqual([]);
-      await expect(stage.storage.artifacts.removeByAccount({ accountId: "a" })).resolves.toBe(1);
-      await expect(stage.storage.artifacts.removeByClient("c")).resolves.toBe(1);
-      const found = await Promise.all(
-        ["1", "2", "3", "4"].map((key) => stage.storage.artifacts.find(model, key)),
-      );
-      expect(found.map((one) => one?.key)).toEqual([undefined, undefined, undefined, "4"]);
+      it("is gone after a remove, and after its account or its client is removed", async () => {
+        await commit(
+          stage,
+          { kind: "put", artifact: sample("1") },
+          { kind: "put", artifact: sample("2", { accountId: "a" }) },
+          { kind: "put", artifact: sample("3", { clientId: "c" }) },
+          { kind: "put", artifact: sample("4", { accountId: "b", clientId: "d" }) },
+        );
+        await commit(stage, { kind: "remove", model, key: "1", mustExist: true });
+        const listed = await stage.storage.artifacts.listByAccount({ accountId: "a", models: [model] });
+        expect(listed.map((one) => [one.model, one.key])).toEqual([[model, "2"]]);
+        await expect(
+          stage.storage.artifacts.listByAccount({ accountId: "a", models: ["Other"] }),
+        ).resolves.toEqual([]);
+        await expect(stage.storage.artifacts.listByAccount({ accountId: "none" })).resolves.toEqual([]);
+        await expect(stage.storage.artifacts.removeByAccount({ accountId: "a" })).resolves.toBe(1);
+        await expect(stage.storage.artifacts.removeByClient("c")).resolves.toBe(1);
+        const found = await Promise.all(
+          ["1", "2", "3", "4"].map((key) => stage.storage.artifacts.find(model, key)),
+        );
+        expect(found.map((one) => one?.key)).toEqual([undefined, undefined, undefined, "4"]);
+      });
     });
-  });
+  }
 
-  describeMarks(stage);
-  describeIndexes(stage);
-  describeKeys(stage);
+  describeMarks(stage, runner);
+  describeIndexes(stage, runner);
+  describeKeys(stage, runner);
 }
 
-function describeMarks(stage: Stage): void {
+function describeMarks(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const token = (parts = {}) => artifact(stage.clock, "RefreshToken", "k", parts);
   const consume = { kind: "consume", model: "RefreshToken", key: "k", at: 5, replay: "sealed" } as const;
 
@@ -155,7 +158,8 @@ function describeMarks(stage: Stage): void {
   });
 }
 
-function describeIndexes(stage: Stage): void {
+function describeIndexes(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const put = (key: string, parts = {}, model = "AccessToken") =>
     commit(stage, { kind: "put", artifact: artifact(stage.clock, model, key, parts) });
   const remaining = async (keys: readonly string[], model = "AccessToken") => {

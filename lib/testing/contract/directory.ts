@@ -1,6 +1,6 @@
 /** The contract of the rest of the directory and of the deliveries. */
-import { expect, it } from "@jest/globals";
 import type { ClientRecord } from "../../../adapters/directory.ts";
+import type { TestRunner } from "./runner.ts";
 import {
   account,
   change,
@@ -15,7 +15,8 @@ import {
   type Stage,
 } from "./stage.ts";
 
-function describeClients(stage: Stage): void {
+function describeClients(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const commit = (record: ClientRecord, expectedVersion?: number) =>
     stage.storage.directory.commitClient({ client_id: record.client_id, expectedVersion, record });
 
@@ -84,7 +85,8 @@ function describeClients(stage: Stage): void {
   });
 }
 
-function describeEntries(stage: Stage): void {
+function describeEntries(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("keeps services, groups and portals apart, ordered by key", async () => {
     const { directory } = stage.storage;
     const receiver = { url: "https://a.example/n", client_id: "c", types: ["DELETE_ACCOUNT"], sealed: "s" };
@@ -155,7 +157,8 @@ function describeEntries(stage: Stage): void {
   });
 }
 
-function describeKept(stage: Stage): void {
+function describeKept(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("keeps the first value under a name, also of 50 that come at once", async () => {
     const { directory } = stage.storage;
     await expect(directory.kept("key")).resolves.toBeUndefined();
@@ -185,7 +188,8 @@ function describeKept(stage: Stage): void {
   });
 }
 
-function describeDeliveries(stage: Stage): void {
+function describeDeliveries(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("counts the deliveries of each lane from 1 without a gap", async () => {
     const { directory, deliveries } = stage.storage;
     const people = Array.from({ length: 10 }, (_, index) => account(index + 1));
@@ -253,9 +257,9 @@ function describeDeliveries(stage: Stage): void {
 }
 
 /** @param stage the store of the running case. */
-export function describeDirectory(stage: Stage): void {
-  describeClients(stage);
-  describeEntries(stage);
-  describeKept(stage);
-  describeDeliveries(stage);
+export function describeDirectory(stage: Stage, runner: TestRunner): void {
+  describeClients(stage, runner);
+  describeEntries(stage, runner);
+  describeKept(stage, runner);
+  describeDeliveries(stage, runner);
 }

@@ -1,9 +1,10 @@
 /** The contract of keys: what is missing, what is alike, and what no store expects. */
-import { expect, it } from "@jest/globals";
+import type { TestRunner } from "./runner.ts";
 import { artifact, commit, hostileKeys, type Stage } from "./stage.ts";
 
 /** @param stage the store of the running case. */
-export function describeKeys(stage: Stage): void {
+export function describeKeys(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("answers undefined, and counts nothing, for what is not there", async () => {
     const { artifacts } = stage.storage;
     await expect(artifacts.find("Session", "none")).resolves.toBeUndefined();

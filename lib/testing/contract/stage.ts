@@ -4,7 +4,7 @@ import type { Artifact, ArtifactWrite } from "../../../adapters/artifacts.ts";
 import type { Delivery, NewDelivery } from "../../../adapters/deliveries.ts";
 import type { AccountChange, AccountRecord, ClientRecord, EntryRecord } from "../../../adapters/directory.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import type { Clock } from "../../../lib/clock.ts";
+import type { Clock } from "../../clock.ts";
 
 /** When the clock of every case begins. */
 export const START = 1_800_000_000_000;
@@ -25,11 +25,16 @@ export class ManualClock implements Clock {
 }
 
 /** A backend as the suite needs it. */
-export interface Backend {
-  /** Opens a store with nothing in it. */
+export interface StorageBackend {
+  /** Opens a store with nothing in it. Everything that depends on time follows this clock. */
   open(clock: Clock): Promise<Storage>;
   /** Opens again what was opened last and has been closed; or why that can't be. */
   readonly restart: { reopen(clock: Clock): Promise<Storage> } | { readonly impossible: string };
+  /**
+   * Cases that can't be on this backend, each with the reason: they are skipped, and the report says why. A case is
+   * named by the titles that lead to it: `"artifacts > Session > keeps …"`. Naming one that there is not fails.
+   */
+  readonly differences?: Readonly<Record<string, string>>;
 }
 
 /** The store of the running case; a new one for each. */

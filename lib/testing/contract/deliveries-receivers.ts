@@ -1,13 +1,14 @@
 /** The contract of receivers: paused, held back, made due again. */
-import { expect, it } from "@jest/globals";
 import { type Claim, type ReceiverState, untouchedReceiver } from "../../../adapters/deliveries.ts";
 import { attempt, claimable, claimOne, found, heads, TERMS } from "./deliveries.ts";
+import type { TestRunner } from "./runner.ts";
 import { delivery, hostileKeys, type Stage, START, store } from "./stage.ts";
 
 const PAUSED: ReceiverState = { ...untouchedReceiver, paused: true, reason: "410" };
 
 /** @param stage the store of the running case. */
-export function describeReceivers(stage: Stage): void {
+export function describeReceivers(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const set = (state: ReceiverState, receiver = "service:1") =>
     stage.storage.deliveries.changeReceiver(receiver, () => state);
 

@@ -1,20 +1,21 @@
 /** The contract of what operators do, of purging, counting and putting right. */
-import { expect, it } from "@jest/globals";
 import type { Claim, DeliveryPage } from "../../../adapters/deliveries.ts";
 import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
+import type { TestRunner } from "./runner.ts";
 import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
 
 const PASSABLE = { passable: ["PROFILE_CHANGED"] };
 const FORCED = { passable: [] };
 
 /** @param stage the store of the running case. */
-export function describeUpkeep(stage: Stage): void {
-  describeByHand(stage);
-  describeFinding(stage);
-  describePurging(stage);
+export function describeUpkeep(stage: Stage, runner: TestRunner): void {
+  describeByHand(stage, runner);
+  describeFinding(stage, runner);
+  describePurging(stage, runner);
 }
 
-function describeByHand(stage: Stage): void {
+function describeByHand(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const redrive = async (ids: readonly string[], options: { passable: readonly string[] }) =>
     Object.fromEntries(await stage.storage.deliveries.redrive(ids, options));
 
@@ -110,7 +111,8 @@ function describeByHand(stage: Stage): void {
   });
 }
 
-function describeFinding(stage: Stage): void {
+function describeFinding(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("finds deliveries by any filter, from either end, page after page", async () => {
     const { deliveries } = stage.storage;
     const x = { type: "DELETE_ACCOUNT" };
@@ -169,7 +171,8 @@ function describeFinding(stage: Stage): void {
   });
 }
 
-function describePurging(stage: Stage): void {
+function describePurging(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   const DAY = 24 * 3600 * 1000;
 
   it("purges payloads and answers of what succeeded, and later the records, parked ones too", async () => {

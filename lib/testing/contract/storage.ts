@@ -1,5 +1,4 @@
 /** The storage contract as tests: every backend passes all of them, or says why a case can't be. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../../adapters/storage.ts";
 import { describeAccounts } from "./accounts.ts";
 import { describeConditions } from "./artifact-conditions.ts";
@@ -10,10 +9,10 @@ import { describeUpkeep } from "./deliveries-upkeep.ts";
 import { everyLaneCall } from "./deliveries.ts";
 import { describeDirectory } from "./directory.ts";
 import { describeRateLimits } from "./rate-limits.ts";
+import { leavingOut, type TestRunner } from "./runner.ts";
 import {
   account,
   artifact,
-  type Backend,
   client,
   commit,
   creation,
@@ -21,6 +20,7 @@ import {
   entry,
   ManualClock,
   type Stage,
+  type StorageBackend,
 } from "./stage.ts";
 
 /** Something of everything that a storage keeps, read back. */
@@ -93,7 +93,8 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
   ];
 }
 
-function describeLife(stage: Stage, backend: Backend): void {
+function describeLife(stage: Stage, runner: TestRunner, backend: StorageBackend): void {
+  const { expect, it } = runner;
   it("answers a ping", async () => {
     const { parts } = stage.storage;
     expect(parts.map(({ name }) => name)).toContain("storage");
@@ -143,12 +144,36 @@ function describeLife(stage: Stage, backend: Backend): void {
   });
 }
 
+type Cases = (stage: Stage, runner: TestRunner, backend: StorageBackend) => void;
+
+const PARTS: Readonly<Record<string, Cases>> = {
+  artifacts: describeArtifacts,
+  "artifact batches": describeConditions,
+  accounts: describeAccounts,
+  "the directory and deliveries": describeDirectory,
+  "lanes of deliveries": describeLanes,
+  "receivers of deliveries": describeReceivers,
+  "upkeep of deliveries": describeUpkeep,
+  "rate limits": describeRateLimits,
+  "from opening to closing": describeLife,
+};
+
 /**
- * The shared suite.
- * @param name of the backend, for the names of the tests.
+ * The shared suite: every storage backend passes it, or lists what it can't do and why.
+ *
+ * ```ts
+ * import * as runner from "@jest/globals"; // or from "vitest"
+ * import { describeStorage } from "sign-in-service/testing";
+ *
+ * describeStorage("my store", { open: (clock) => openMyStore({ clock }), restart: { … } }, runner);
+ * ```
+ * @param name of the backend, for the titles of the tests.
+ * @param runner the functions of the test runner; see {@link TestRunner}.
  */
-export function describeStorage(name: string, backend: Backend): void {
-  describe(`the storage contract on ${name}`, () => {
+export function describeStorage(name: string, backend: StorageBackend, runner: TestRunner): void {
+  const { runner: sifted, unmet } = leavingOut(backend.differences ?? {}, runner);
+  const { afterEach, beforeEach, expect, it } = runner;
+  runner.describe(`the storage contract on ${name}`, () => {
     // Filled in before each case; the cases read it when they run.
     const stage = {} as Stage;
 
@@ -158,14 +183,11 @@ export function describeStorage(name: string, backend: Backend): void {
     });
     afterEach(() => stage.storage.close());
 
-    describe("artifacts", () => describeArtifacts(stage));
-    describe("artifact batches", () => describeConditions(stage));
-    describe("accounts", () => describeAccounts(stage));
-    describe("the directory and deliveries", () => describeDirectory(stage));
-    describe("lanes of deliveries", () => describeLanes(stage));
-    describe("receivers of deliveries", () => describeReceivers(stage));
-    describe("upkeep of deliveries", () => describeUpkeep(stage));
-    describe("rate limits", () => describeRateLimits(stage));
-    describe("from opening to closing", () => describeLife(stage, backend));
+    for (const [title, cases] of Object.entries(PARTS)) {
+      sifted.describe(title, () => cases(stage, sifted, backend));
+    }
+    it("has all the cases that the backend leaves out", () => {
+      expect(unmet()).toEqual([]);
+    });
   });
 }

@@ -1,5 +1,4 @@
 /** The contract of lanes: who may send what, and what a result does. */
-import { expect, it } from "@jest/globals";
 import type { Claim } from "../../../adapters/deliveries.ts";
 import {
   attempt,
@@ -13,12 +12,14 @@ import {
   SPAN,
   TERMS,
 } from "./deliveries.ts";
+import type { TestRunner } from "./runner.ts";
 import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
 
 const lane = (sub: string) => ({ receiver: "service:1", sub });
 
 /** @param stage the store of the running case. */
-export function describeLanes(stage: Stage): void {
+export function describeLanes(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
   it("gives the head of each lane, the one that was stored first before the others", async () => {
     for (const id of ["a1", "b1", "a2", "c1", "b2"]) {
       await store(stage, delivery(id, `sub-${id[0]}`));

@@ -1,0 +1,79 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "@jest/globals";
+import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { describeStorage, type StorageBackend, type TestRunner } from "../../../lib/testing.ts";
+
+/** A case as a runner was given it. */
+interface Described {
+  readonly title: string;
+  readonly skipped: boolean;
+  readonly body: () => void | Promise<void>;
+}
+
+/** Describes the suite to a runner that only takes down what it is told. */
+function describedFor(differences: Readonly<Record<string, string>>): Described[] {
+  const cases: Described[] = [];
+  const take = (skipped: boolean) => (title: string, body: Described["body"]) =>
+    void cases.push({ title, skipped, body });
+  const runner: TestRunner = {
+    describe: (_title, body) => body(),
+    it: Object.assign(take(false), { skip: take(true) }),
+    beforeEach: () => undefined,
+    afterEach: () => undefined,
+    expect,
+  };
+  const backend: StorageBackend = {
+    open: (clock) => openSqlite({ path: ":memory:", clock }),
+    restart: { impossible: "it is in memory" },
+    differences,
+  };
+  describeStorage("a store", backend, runner);
+  return cases;
+}
+
+const skippedOf = (cases: readonly Described[]): string[] =>
+  cases.filter(({ skipped }) => skipped).map(({ title }) => title);
+
+describe("the contract suite", () => {
+  it("leaves nothing out by itself", () => {
+    expect(skippedOf(describedFor({}))).toEqual([]);
+  });
+
+  it("leaves out the one case that a backend can't do, and says why", () => {
+    const ofAll = describedFor({});
+    const cases = describedFor({
+      "artifacts > Session > is found as it was put, until the millisecond in which it expires":
+        "it has seconds",
+      "from opening to closing > answers a ping": "nobody is there",
+    });
+    expect(skippedOf(cases)).toEqual([
+      "is found as it was put, until the millisecond in which it expires (left out: it has seconds)",
+      "answers a ping (left out: nobody is there)",
+    ]);
+    expect(cases).toHaveLength(ofAll.length);
+    expect(cases.at(-1)?.body).not.toThrow();
+  });
+
+  it("fails when there is no such case", () => {
+    const cases = describedFor({ "artifacts > keeps nothing at all": "it was renamed" });
+    expect(skippedOf(cases)).toEqual([]);
+    expect(cases.at(-1)?.body).toThrow("artifacts > keeps nothing at all");
+  });
+
+  it("runs with a runner that is not Jest", async () => {
+    const file = join(import.meta.dirname, "contract-with-node.ts");
+    const { stdout } = await promisify(execFile)(process.execPath, ["--test", "--test-reporter=tap", file], {
+      maxBuffer: 2 ** 26,
+    });
+    const count = (what: string): number => Number(new RegExp(`^# ${what} (\\d+)$`, "m").exec(stdout)?.[1]);
+    const wanted = describedFor({}).length;
+    expect({ pass: count("pass"), fail: count("fail"), skipped: count("skipped") }).toEqual({
+      pass: wanted - 1,
+      fail: 0,
+      skipped: 1,
+    });
+    expect(stdout).toContain("(left out: to see a case left out)");
+  });
+});
