@@ -1,9 +1,10 @@
-import { afterAll, beforeAll } from "@jest/globals";
+import * as runner from "@jest/globals";
 import { openStorage } from "../../adapters/open.ts";
+import { describeStorage, type StorageBackend } from "../../lib/testing.ts";
 import { type OwnRedis, openOwnRedis } from "../notifier/bullmq/redis.ts";
-import { describeStorage } from "./contract/storage.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
 
+const { afterAll, beforeAll } = runner;
 const files = new DatabaseFiles();
 let redis: OwnRedis;
 
@@ -16,7 +17,7 @@ afterAll(async () => {
   await files.remove();
 });
 
-describeStorage("SQLite with artifacts in Redis", {
+const backend: StorageBackend = {
   async open(clock) {
     await redis.client.flushall();
     return openStorage({ storage: `sqlite:${files.next()}`, artifacts: redis.url, clock });
@@ -24,4 +25,6 @@ describeStorage("SQLite with artifacts in Redis", {
   restart: {
     reopen: (clock) => openStorage({ storage: `sqlite:${files.path}`, artifacts: redis.url, clock }),
   },
-});
+};
+
+describeStorage("SQLite with artifacts in Redis", backend, runner);

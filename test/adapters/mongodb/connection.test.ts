@@ -13,7 +13,7 @@ import {
   openMongoServer,
   startOwnMongo,
 } from "../../servers/mongodb.ts";
-import { outcomes } from "../contract/stage.ts";
+import { outcomes } from "../../../lib/testing/contract/stage.ts";
 
 const clock = createSystemClock();
 
