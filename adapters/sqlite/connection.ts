@@ -4,6 +4,7 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
+import { type Durability, inMemoryDurability, logDurability } from "./durability.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { migrate } from "./migrations.ts";
@@ -15,11 +16,12 @@ import { createTransaction } from "./transaction.ts";
 export const IN_MEMORY = ":memory:";
 
 /**
- * `synchronous=FULL`: what was acknowledged survives the loss of power. The page cache may grow to 16 MiB,
- * and the log is cut back to 64 MiB after a burst.
+ * `synchronous=NORMAL`: SQLite waits for the disk at its checkpoints only. Every commit is waited for in
+ * `durability.ts`, before it is acknowledged: what was acknowledged survives the loss of power. The page cache may
+ * grow to 16 MiB, and the log is cut back to 64 MiB after a burst.
  */
 const PRAGMAS = `
-  PRAGMA synchronous = FULL;
+  PRAGMA synchronous = NORMAL;
   PRAGMA trusted_schema = OFF;
   PRAGMA cache_size = -16384;
   PRAGMA journal_size_limit = 67108864;
@@ -132,18 +134,26 @@ function createVersionCheck({ first }: Pick<Connection, "first">, snapshot: Snap
 
 /**
  * Opens the database, creates what is missing and brings its schema up to date.
+ * @param durability says when a commit survives the loss of power; default: when the log is on the disk.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked.
  * @throws ConfigurationError when it belongs to another program or a later version.
  */
-export async function connect(path: string, clock: Clock): Promise<Connection> {
+export async function connect(
+  path: string,
+  clock: Clock,
+  durability: Durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
+): Promise<Connection> {
   const database = await openDatabase(path);
   const snapshot = createSnapshot(database);
-  const group = new GroupCommit(createTransaction(database, () => snapshot.leave()));
+  const group = new GroupCommit(
+    createTransaction(database, { durability, beforeBegin: () => snapshot.leave() }),
+  );
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
 
   async function finish(): Promise<void> {
     await group.idle();
+    await durability.close();
     snapshot.leave();
     database.close();
   }

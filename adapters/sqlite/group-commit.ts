@@ -19,6 +19,8 @@ export class GroupCommit {
   #delay: number | undefined;
   /** Why the last try could not begin. */
   #obstacle: unknown;
+  /** How many groups are committed, but not known to be on the disk. */
+  #unsettled = 0;
   #whenIdle: (() => void)[] = [];
 
   constructor(transaction: Transaction) {
@@ -47,7 +49,7 @@ export class GroupCommit {
 
   /** Resolves when nothing waits any more. */
   idle(): Promise<void> {
-    if (this.#queue.length === 0) return Promise.resolve();
+    if (this.#isIdle()) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenIdle.push(resolve);
     return promise;
@@ -65,7 +67,22 @@ export class GroupCommit {
     this.#refuseLate();
     if (this.#queue.length > 0) this.#tryOnce();
     if (this.#queue.length > 0) return this.#schedule();
-    for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.#tellIdle();
+  }
+
+  #isIdle(): boolean {
+    return this.#queue.length === 0 && this.#unsettled === 0;
+  }
+
+  #tellIdle(): void {
+    if (this.#isIdle()) for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+
+  async #finish(writes: readonly Write[]): Promise<void> {
+    this.#unsettled += 1;
+    await this.#transaction.finish(writes);
+    this.#unsettled -= 1;
+    this.#tellIdle();
   }
 
   #tryOnce(): void {
@@ -78,7 +95,7 @@ export class GroupCommit {
     }
     this.#delay = undefined;
     this.#obstacle = undefined;
-    this.#transaction.finish(this.#queue.splice(0, GROUP_SIZE));
+    void this.#finish(this.#queue.splice(0, GROUP_SIZE));
   }
 
   #waitForLock(obstacle: unknown): void {

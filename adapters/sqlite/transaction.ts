@@ -1,5 +1,6 @@
-/** Several writes in one transaction, and so with one fsync; one that fails is undone alone. */
+/** Several writes in one transaction; one that fails is undone alone. */
 import type { DatabaseSync } from "node:sqlite";
+import type { Durability } from "./durability.ts";
 import { asFault } from "./faults.ts";
 
 /** Tells the caller of one write what became of it: called only when the fate of the transaction is known. */
@@ -15,15 +16,23 @@ export interface Write {
 export interface Transaction {
   /** Takes the write lock. Throws what SQLite throws, at once, when another process holds it. */
   begin(): void;
-  /** Runs the writes, commits, and settles each. Never throws. */
-  finish(writes: readonly Write[]): void;
+  /** Runs the writes, commits, and settles each when it is on the disk; resolves then. Never throws. */
+  finish(writes: readonly Write[]): Promise<void>;
 }
 
-/**
- * The transactions of one connection, one after the other.
- * @param beforeBegin ends what reads have open.
- */
-export function createTransaction(database: DatabaseSync, beforeBegin: () => void = () => {}): Transaction {
+/** What the transactions of a connection need beside its database. */
+export interface Surroundings {
+  /** Says when a commit survives the loss of power. */
+  readonly durability: Pick<Durability, "reached" | "check">;
+  /** Ends what reads have open. */
+  readonly beforeBegin: () => void;
+}
+
+/** The transactions of one connection, one after the other; the next may begin before the last is on the disk. */
+export function createTransaction(
+  database: DatabaseSync,
+  { durability, beforeBegin }: Surroundings,
+): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
   const rollback = database.prepare("ROLLBACK");
@@ -46,7 +55,8 @@ export function createTransaction(database: DatabaseSync, beforeBegin: () => voi
     }
   }
 
-  function commitTogether(writes: readonly Write[]): Settle[] {
+  /** Everybody's verdict, or `undefined` when nothing was committed and everybody has been told. */
+  function commitTogether(writes: readonly Write[]): Settle[] | undefined {
     try {
       const outcomes = writes.map(attempt);
       commit.run();
@@ -55,17 +65,27 @@ export function createTransaction(database: DatabaseSync, beforeBegin: () => voi
       if (database.isTransaction) rollback.run();
       // A condition may have failed because of a write that is undone now: nobody's verdict counts.
       const fault = asFault(error);
-      return writes.map((write) => () => write.reject(fault));
+      for (const write of writes) write.reject(fault);
+      return undefined;
     }
   }
 
   return {
     begin() {
+      durability.check();
       beforeBegin();
       begin.run();
     },
-    finish(writes) {
-      for (const settle of commitTogether(writes)) settle();
+    async finish(writes) {
+      const outcomes = commitTogether(writes);
+      if (outcomes === undefined) return;
+      try {
+        await durability.reached();
+      } catch (error) {
+        for (const write of writes) write.reject(error);
+        return;
+      }
+      for (const settle of outcomes) settle();
     },
   };
 }

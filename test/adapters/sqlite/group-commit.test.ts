@@ -1,6 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
+import { inMemoryDurability } from "../../../adapters/sqlite/durability.ts";
 import { createTransaction } from "../../../adapters/sqlite/transaction.ts";
 import { ConditionFailed } from "../../../lib/errors.ts";
 
@@ -15,12 +16,15 @@ beforeEach(() => {
     CREATE TABLE waiting (number INTEGER REFERENCES written (number) DEFERRABLE INITIALLY DEFERRED);
   `);
   commits = 0;
-  const transaction = createTransaction(database);
+  const transaction = createTransaction(database, {
+    durability: inMemoryDurability,
+    beforeBegin: () => undefined,
+  });
   group = new GroupCommit({
     begin: () => transaction.begin(),
     finish(writes) {
       commits += 1;
-      transaction.finish(writes);
+      return transaction.finish(writes);
     },
   });
 });

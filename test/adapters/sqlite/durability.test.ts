@@ -1,0 +1,144 @@
+/** What is acknowledged is on the disk: the disk is waited for in another thread, once for all who wait. */
+import { symlink } from "node:fs/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
+import { createDurability, logDurability } from "../../../adapters/sqlite/durability.ts";
+import { ManualClock } from "../../../lib/testing/contract/stage.ts";
+import { DatabaseFiles } from "./database-files.ts";
+
+const files = new DatabaseFiles();
+beforeAll(() => files.create());
+afterAll(() => files.remove());
+beforeEach(() => void files.next());
+
+const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
+/** A disk that answers when it is told to. */
+class Disk {
+  readonly waiting: PromiseWithResolvers<void>[] = [];
+  flushes = 0;
+  flush = (): Promise<void> => {
+    this.flushes += 1;
+    const answer = Promise.withResolvers<void>();
+    this.waiting.push(answer);
+    return answer.promise;
+  };
+  answer(): void {
+    this.waiting.shift()?.resolve();
+  }
+  fail(): void {
+    this.waiting.shift()?.reject(Object.assign(new Error("no"), { code: "EIO" }));
+  }
+}
+
+let disk: Disk;
+beforeEach(() => {
+  disk = new Disk();
+});
+
+describe("waiting for the disk", () => {
+  it("covers with one flush all who come before it begins, and with the next all who come during it", async () => {
+    const { reached } = createDurability(disk.flush);
+    const order: string[] = [];
+    const first = reached().then(() => order.push("first"));
+    const others = ["a", "b", "c"].map((name) => reached().then(() => order.push(name)));
+    expect(disk.flushes).toBe(1);
+    disk.answer();
+    await first;
+    expect(order).toEqual(["first"]);
+    await turn();
+    expect(disk.flushes).toBe(2);
+    disk.answer();
+    await Promise.all(others);
+    expect(order).toEqual(["first", "a", "b", "c"]);
+    const later = reached();
+    expect(disk.flushes).toBe(3);
+    disk.answer();
+    await later;
+  });
+
+  it("believes nothing any more after a flush has failed", async () => {
+    const durability = createDurability(disk.flush);
+    const waiting = [durability.reached(), durability.reached()];
+    disk.fail();
+    const [first] = await Promise.allSettled(waiting.slice(0, 1));
+    expect(first).toMatchObject({ reason: { code: "storage_unavailable", cause: { code: "EIO" } } });
+    // Even if the disk takes everything from now on: what was lost is not known.
+    await turn();
+    disk.answer();
+    await expect(waiting[1]).rejects.toMatchObject({ code: "storage_unavailable" });
+    expect(() => durability.check()).toThrow(expect.objectContaining({ code: "storage_unavailable" }));
+  });
+
+  it("fails when the log is not there", async () => {
+    await expect(logDurability(files.path).reached()).rejects.toMatchObject({ cause: { code: "ENOENT" } });
+  });
+
+  it("finds the log of a database behind a link", async () => {
+    const link = `${files.path}-link`;
+    await symlink(files.path, link);
+    await (await connect(files.path, new ManualClock())).close();
+    const connection = await connect(link, new ManualClock());
+    const insert = connection.change("INSERT INTO kept (name, value) VALUES ('a', '')");
+    await expect(connection.write(() => insert())).resolves.toBe(1);
+    await connection.close();
+  });
+});
+
+const state = async (promise: Promise<void>): Promise<string> => {
+  await turn();
+  await turn();
+  return Promise.race([
+    promise.then(
+      () => "written",
+      () => "refused",
+    ),
+    turn().then(() => "waiting"),
+  ]);
+};
+
+describe("a database on that disk", () => {
+  let connection: Connection;
+  let put: (number: number) => Promise<void>;
+
+  beforeEach(async () => {
+    const durability = { ...createDurability(disk.flush), close: () => Promise.resolve() };
+    connection = await connect(files.path, new ManualClock(), durability);
+    const insert = connection.change("INSERT INTO kept (name, value) VALUES (?, '')");
+    put = (number) => connection.write(() => void insert(String(number)));
+  });
+  afterEach(() => connection.close());
+
+  it("acknowledges a write when it is on the disk, not before, and goes on with others meanwhile", async () => {
+    const first = put(1);
+    expect(await state(first)).toBe("waiting");
+    const second = put(2);
+    expect(await state(second)).toBe("waiting");
+    const count = connection.first("SELECT count(*) FROM kept");
+    expect(await connection.read(() => count()?.[0])).toBe(2);
+    disk.answer();
+    expect(await state(first)).toBe("written");
+    expect(await state(second)).toBe("waiting");
+    disk.answer();
+    expect(await state(second)).toBe("written");
+  });
+
+  it("does not close before what was written is on the disk", async () => {
+    const written = put(1);
+    await turn();
+    const closed = connection.close();
+    expect(await state(closed)).toBe("waiting");
+    disk.answer();
+    await Promise.all([written, closed]);
+  });
+
+  it("tells who wrote that it is not known to be written, and writes nothing more, when the disk fails", async () => {
+    const first = put(1);
+    const outcome = expect(first).rejects.toMatchObject({ code: "storage_unavailable" });
+    await turn();
+    disk.fail();
+    await outcome;
+    await expect(put(2)).rejects.toMatchObject({ code: "storage_unavailable" });
+    expect(disk.flushes).toBe(1);
+  });
+});
