@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { LOAD_CORE, pinned } from "./side.ts";
+import { type Core, LOAD_CORE, pinned } from "./side.ts";
 
 /** One request. */
 export interface LoadRequest {
@@ -20,8 +20,8 @@ export function hasWrk(): boolean {
   return spawnSync("wrk", ["--version"]).error === undefined;
 }
 
-async function run(command: readonly string[], input = ""): Promise<string> {
-  const [program = "", ...parameters] = pinned(LOAD_CORE, command);
+async function run(command: readonly string[], input = "", core: Core = LOAD_CORE): Promise<string> {
+  const [program = "", ...parameters] = pinned(core, command);
   const child = spawn(program, parameters, { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(input);
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
@@ -47,9 +47,9 @@ interface Job {
   readonly find?: string;
 }
 
-async function generate(job: Job): Promise<ListResult> {
+async function generate(job: Job, core?: Core): Promise<ListResult> {
   const script = join(import.meta.dirname, "generator.ts");
-  return JSON.parse(await run([process.execPath, script], JSON.stringify(job))) as ListResult;
+  return JSON.parse(await run([process.execPath, script], JSON.stringify(job), core)) as ListResult;
 }
 
 /** Sends one request again and again; answers a second. Throws when an answer has another status. */
@@ -76,14 +76,13 @@ export async function again(
 export function once(
   base: string,
   requests: readonly LoadRequest[],
-  { status = 200, find }: { readonly status?: number; readonly find?: RegExp } = {},
+  {
+    status = 200,
+    find,
+    core = LOAD_CORE,
+  }: { readonly status?: number; readonly find?: RegExp; readonly core?: Core } = {},
 ): Promise<ListResult> {
   const port = Number(new URL(base).port);
-  return generate({
-    port,
-    connections: CONNECTIONS,
-    requests,
-    status,
-    ...(find === undefined ? {} : { find: find.source }),
-  });
+  const job = { port, connections: CONNECTIONS, requests, status };
+  return generate({ ...job, ...(find === undefined ? {} : { find: find.source }) }, core);
 }

@@ -8,7 +8,9 @@ import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
 import { deliver } from "./measurements/deliver.ts";
 import { exchange } from "./measurements/exchange.ts";
+import { processes } from "./measurements/processes.ts";
 import { refresh } from "./measurements/refresh.ts";
+import { roundTrips } from "./measurements/round-trips.ts";
 import { signIns } from "./measurements/sign-in.ts";
 import { start } from "./measurements/start.ts";
 import { userinfo } from "./measurements/userinfo.ts";
@@ -22,6 +24,8 @@ const MEASUREMENTS: readonly Measurement[] = [
   authorize,
   exchange,
   refresh,
+  roundTrips,
+  processes,
   deliver,
   start,
 ];

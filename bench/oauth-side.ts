@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { type LoadRequest, once } from "./load.ts";
 import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
 import { signIn } from "./session.ts";
+import { type BenchRedis, startRedis } from "./redis.ts";
 import { type Side, startSide } from "./side.ts";
 
 /** One of the two, with a person who is signed in. */
@@ -86,20 +87,34 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
   };
 }
 
-async function start(kind: Kind, folder: string): Promise<OauthSide> {
-  const side = await startSide(kind, { options: { file: join(folder, `${kind}.db`) } });
+/** Where the two keep their short-lived artifacts; with `redis` there, else in their SQLite file. */
+export interface Stores {
+  readonly folder: string;
+  readonly redis?: BenchRedis;
+}
+
+async function start(kind: Kind, { folder, redis }: Stores): Promise<OauthSide> {
+  const file = join(folder, `${kind}${redis === undefined ? "" : "-redis"}.db`);
+  // Databases of their own, for neither knows the keys of the other.
+  const place = redis === undefined ? {} : { redis: `${redis.url}/${kind === "service" ? 0 : 1}` };
+  const side = await startSide(kind, { options: { file, ...place } });
   const { cookie } = await signIn(`${side.ready["base"] ?? ""}${authorizePath(kind, SCOPES[kind])}`);
   return withSide(kind, side, cookie);
 }
 
-/** Both servers, each with a database of its own in the folder, for as long as the work lasts. */
+/** The service by itself. */
+export function startService(stores: Stores): Promise<OauthSide> {
+  return start("service", stores);
+}
+
+/** Both servers, each with stores of its own, for as long as the work lasts. */
 export async function withBoth<T>(
-  folder: string,
+  stores: Stores,
   work: (service: OauthSide, oidc: OauthSide) => Promise<T>,
 ): Promise<T> {
-  const service = await start("service", folder);
+  const service = await start("service", stores);
   try {
-    const oidc = await start("oidc-provider", folder);
+    const oidc = await start("oidc-provider", stores);
     try {
       return await work(service, oidc);
     } finally {
@@ -108,4 +123,26 @@ export async function withBoth<T>(
   } finally {
     await service.stop();
   }
+}
+
+/** A kind of storage on which both are compared. */
+export interface Ground {
+  /** What oidc-provider uses there, for the table. */
+  readonly adapter: string;
+  readonly stores: Stores;
+}
+
+/** The work on SQLite, then on SQLite with Redis for the artifacts; all rows of both. */
+export async function onEachGround<T>(
+  folder: string,
+  work: (ground: Ground) => Promise<readonly T[]>,
+): Promise<T[]> {
+  const rows = [...(await work({ adapter: "SQLite adapter", stores: { folder } }))];
+  const redis = await startRedis(folder);
+  try {
+    rows.push(...(await work({ adapter: "Redis adapter", stores: { folder, redis } })));
+  } finally {
+    await redis.stop();
+  }
+  return rows;
 }

@@ -8,7 +8,7 @@ export interface Row {
   /** The ratio, or the value in `unit`. */
   readonly value: number;
   /** `×` for ratios. */
-  readonly unit: "×" | "ms" | "MB";
+  readonly unit: "×" | "ms" | "MB" | "trips";
   readonly target: number;
   /** What was measured on both sides, with units. */
   readonly raw: string;
@@ -21,7 +21,7 @@ export interface Measurement {
   readonly run: (effort: Effort, folder: string) => Promise<readonly Row[]>;
 }
 
-/** A ratio has to reach its target; a time or a size has to stay below it. */
+/** A ratio has to reach its target; a time, a size or a count has to stay below it. */
 export function isReached({ unit, value, target }: Row): boolean {
   return unit === "×" ? value >= target : value <= target;
 }

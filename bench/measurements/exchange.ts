@@ -1,32 +1,34 @@
 /** The exchange of codes, each once. */
 import { once } from "../load.ts";
-import { type OauthSide, withBoth } from "../oauth-side.ts";
+import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
 
 export const exchange: Measurement = {
   name: "exchange",
   run: (effort, folder) =>
-    withBoth(folder, async (service, oidc) => {
-      const measure = (side: OauthSide) => async (): Promise<number> => {
-        const codes = await side.codes(effort.requests);
-        return (
-          await once(
-            side.base,
-            codes.map((code) => side.exchange(code)),
-          )
-        ).perSecond;
-      };
-      const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) });
-      return [
-        {
-          work: "code exchange",
-          against: "oidc-provider, SQLite adapter",
-          value: rates.service / rates.oidc,
-          unit: "×",
-          target: 1.5,
-          raw: `${perSecond(rates.service)} to ${perSecond(rates.oidc)}`,
-        },
-      ];
-    }),
+    onEachGround(folder, ({ adapter, stores }) =>
+      withBoth(stores, async (service, oidc) => {
+        const measure = (side: OauthSide) => async (): Promise<number> => {
+          const codes = await side.codes(effort.requests);
+          return (
+            await once(
+              side.base,
+              codes.map((code) => side.exchange(code)),
+            )
+          ).perSecond;
+        };
+        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) });
+        return [
+          {
+            work: "code exchange",
+            against: `oidc-provider, ${adapter}`,
+            value: rates.service / rates.oidc,
+            unit: "×",
+            target: 1.5,
+            raw: `${perSecond(rates.service)} to ${perSecond(rates.oidc)}`,
+          },
+        ];
+      }),
+    ),
 };

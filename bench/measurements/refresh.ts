@@ -1,6 +1,6 @@
 /** Refreshes with tokens that stay the same, many of them in turn. */
 import { once } from "../load.ts";
-import { type OauthSide, withBoth } from "../oauth-side.ts";
+import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
 
@@ -12,26 +12,28 @@ const REFRESH_TOKEN = /"refresh_token":"([^"]+)"/;
 export const refresh: Measurement = {
   name: "refresh",
   run: (effort, folder) =>
-    withBoth(folder, async (service, oidc) => {
-      const prepare = async (side: OauthSide): Promise<() => Promise<number>> => {
-        const codes = await side.codes(TOKENS);
-        const exchanges = codes.map((code) => side.exchange(code));
-        const { found } = await once(side.base, exchanges, { find: REFRESH_TOKEN });
-        const requests = Array.from({ length: effort.requests }, (_each, index) =>
-          side.refresh(found[index % found.length] ?? ""),
-        );
-        return async () => (await once(side.base, requests)).perSecond;
-      };
-      const rates = await inTurns(effort, { service: await prepare(service), oidc: await prepare(oidc) });
-      return [
-        {
-          work: "refresh",
-          against: "oidc-provider, SQLite adapter",
-          value: rates.service / rates.oidc,
-          unit: "×",
-          target: 1.2,
-          raw: `${perSecond(rates.service)} to ${perSecond(rates.oidc)}`,
-        },
-      ];
-    }),
+    onEachGround(folder, ({ adapter, stores }) =>
+      withBoth(stores, async (service, oidc) => {
+        const prepare = async (side: OauthSide): Promise<() => Promise<number>> => {
+          const codes = await side.codes(TOKENS);
+          const exchanges = codes.map((code) => side.exchange(code));
+          const { found } = await once(side.base, exchanges, { find: REFRESH_TOKEN });
+          const requests = Array.from({ length: effort.requests }, (_each, index) =>
+            side.refresh(found[index % found.length] ?? ""),
+          );
+          return async () => (await once(side.base, requests)).perSecond;
+        };
+        const rates = await inTurns(effort, { service: await prepare(service), oidc: await prepare(oidc) });
+        return [
+          {
+            work: "refresh",
+            against: `oidc-provider, ${adapter}`,
+            value: rates.service / rates.oidc,
+            unit: "×",
+            target: 1.2,
+            raw: `${perSecond(rates.service)} to ${perSecond(rates.oidc)}`,
+          },
+        ];
+      }),
+    ),
 };

@@ -8,7 +8,7 @@ import { startSide } from "../side.ts";
 export const userinfo: Measurement = {
   name: "userinfo",
   run: (effort, folder) =>
-    withBoth(folder, async (service, oidc) => {
+    withBoth({ folder }, async (service, oidc) => {
       const koa = await startSide("bare-koa");
       try {
         const ours = service.userinfo(await service.accessToken());

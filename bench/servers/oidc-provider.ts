@@ -4,8 +4,9 @@ import { Provider, type Configuration, type JWK } from "oidc-provider";
 import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
 import { CALLBACK, CLIENT, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
+import { redisForOidc } from "./redis-adapter.ts";
 
-const { file } = options();
+const { file, redis } = options();
 const SUB = randomUUID();
 
 function signingKey(): JWK {
@@ -16,7 +17,7 @@ function signingKey(): JWK {
 function configuration(storage: SqliteForOidc): Configuration {
   const days = 86_400;
   return {
-    adapter: storage.adapter,
+    adapter: redis === undefined ? storage.adapter : redisForOidc(redis),
     clients: [
       {
         ...CLIENT,

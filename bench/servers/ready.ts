@@ -3,7 +3,14 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /** The one argument. */
-export function options(): { readonly file: string; readonly parallel?: number } {
+export function options(): {
+  readonly file: string;
+  readonly parallel?: number;
+  /** Where the short-lived artifacts are; left out: in the file. */
+  readonly redis?: string;
+  /** The address that clients know; left out: its own. */
+  readonly url?: string;
+} {
   return { file: ":memory:", ...(JSON.parse(process.argv[2] ?? "{}") as object) };
 }
 

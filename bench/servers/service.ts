@@ -5,14 +5,14 @@ import { createSignInService } from "../../lib/index.ts";
 import { CALLBACK, CLIENT, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 
-const { file, parallel } = options();
+const { file, parallel, redis, url } = options();
 
 /** The load comes from one address. */
 const ROOM = { points: 100_000_000, seconds: 900 };
 
 await serve(async (base) => {
   const service = await createSignInService({
-    deployments: { oauth2: { url: base }, openid: { url: `${base}/openid` } },
+    deployments: { oauth2: { url: url ?? base }, openid: { url: `${url ?? base}/openid` } },
     storage: `sqlite:${file}`,
     logger: pino({ level: "warn" }, pino.destination(2)),
     rateLimits: {
@@ -20,6 +20,7 @@ await serve(async (base) => {
       signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
       clientSecret: ROOM,
     },
+    ...(redis === undefined ? {} : { artifacts: redis }),
     ...(parallel === undefined ? {} : { passwords: { parallel } }),
   });
   if ((await service.clients.find(CLIENT.client_id)) === undefined) {

@@ -1,0 +1,95 @@
+/** How often a request waits for a store: round trips in sequence, counted on the wire. */
+import { type OauthSide, startService } from "../oauth-side.ts";
+import { startRedis } from "../redis.ts";
+import type { Measurement, Row } from "../result.ts";
+import type { LoadRequest } from "../load.ts";
+import { inSequence, openTap, type Tap } from "../tap.ts";
+import { openWire } from "../wire.ts";
+
+/** Requests of each kind; what most of them take counts, for a store is also asked how it is in between. */
+const REPEATS = 9;
+
+interface Endpoint {
+  readonly work: string;
+  readonly most: number;
+  /** So many requests of this kind. */
+  readonly requests: (side: OauthSide, count: number) => Promise<readonly LoadRequest[]>;
+}
+
+const REFRESH_TOKEN = /"refresh_token":"([^"]+)"/;
+
+async function refreshes(side: OauthSide, count: number): Promise<readonly LoadRequest[]> {
+  const [code = ""] = await side.codes(1);
+  const wire = await openWire(Number(new URL(side.base).port));
+  const answer = await wire.ask(side.exchange(code));
+  wire.close();
+  return Array.from({ length: count }, () => side.refresh(REFRESH_TOKEN.exec(answer)?.[1] ?? ""));
+}
+
+/** The endpoints that people and services wait for, and the most round trips that each may take. */
+const ENDPOINTS: readonly Endpoint[] = [
+  {
+    work: "userinfo",
+    most: 2,
+    async requests(side, count) {
+      const token = await side.accessToken();
+      return Array.from({ length: count }, () => side.userinfo(token));
+    },
+  },
+  {
+    work: "authorize with a session",
+    most: 4,
+    requests: async (side, count) => Array.from({ length: count }, () => side.authorize),
+  },
+  {
+    work: "code exchange",
+    most: 4,
+    requests: async (side, count) => (await side.codes(count)).map((code) => side.exchange(code)),
+  },
+  { work: "refresh", most: 4, requests: refreshes },
+];
+
+async function tripsOf(side: OauthSide, taps: readonly Tap[], { requests }: Endpoint): Promise<number> {
+  const wire = await openWire(Number(new URL(side.base).port));
+  const counts: number[] = [];
+  for (const request of await requests(side, REPEATS)) {
+    for (const tap of taps) tap.take();
+    const answer = await wire.ask(request);
+    if (!/^HTTP\/1\.1 [23]/.test(answer)) throw new Error(`an answer that was not expected: ${answer}`);
+    counts.push(inSequence(taps.flatMap((tap) => tap.take())));
+  }
+  wire.close();
+  return counts.toSorted((a, b) => a - b)[Math.floor(REPEATS / 2)] ?? Number.NaN;
+}
+
+export const roundTrips: Measurement = {
+  name: "round-trips",
+  async run(_effort, folder) {
+    const redis = await startRedis(folder);
+    const tap = await openTap(redis.port);
+    try {
+      const url = `redis://127.0.0.1:${tap.port}`;
+      const side = await startService({ folder, redis: { ...redis, url } });
+      try {
+        const rows: Row[] = [];
+        for (const endpoint of ENDPOINTS) {
+          const value = await tripsOf(side, [tap], endpoint);
+          rows.push({
+            work: endpoint.work,
+            against: "SQLite and Redis",
+            value,
+            unit: "trips",
+            target: endpoint.most,
+            raw: "round trips in sequence",
+          });
+        }
+        return rows;
+      } finally {
+        await side.stop();
+      }
+    } finally {
+      tap.close();
+      await redis.stop();
+    }
+  },
+};

@@ -1,0 +1,48 @@
+/** A Redis of the benchmarks' own, on a free port of this machine. */
+import { spawn } from "node:child_process";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { type Core, pinned, SERVER_CORE } from "./side.ts";
+
+export interface BenchRedis {
+  readonly url: string;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => void server.close(resolve));
+  return port;
+}
+
+/**
+ * Starts redis-server, which writes nothing to the disk.
+ * @param folder where it may keep files.
+ * @param core default: beside the servers, as where one machine holds all of it.
+ */
+export async function startRedis(folder: string, core: Core = SERVER_CORE): Promise<BenchRedis> {
+  const port = await freePort();
+  const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
+  const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
+  const [command = "", ...parameters] = pinned(core, ["redis-server", ...where, ...how]);
+  const child = spawn(command, parameters, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  await new Promise<void>((resolve, reject) => {
+    child.once("error", () => reject(new Error("redis-server is not on this machine")));
+    void ended.then(() => reject(new Error("redis-server ended before it was ready")));
+    child.stdout.on("data", (text: Buffer) => {
+      if (text.includes("Ready to accept connections")) resolve();
+    });
+  });
+  return {
+    port,
+    url: `redis://127.0.0.1:${port}`,
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}

@@ -1,0 +1,68 @@
+/** Counts the round trips between a server and its stores, from outside: a wire that is listened to. */
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+
+/** One question to a store until its answer, on the clock of `performance`. */
+interface RoundTrip {
+  readonly from: number;
+  to: number;
+}
+
+export interface Tap {
+  /** Connect here instead. */
+  readonly port: number;
+  /** The round trips since the last call. */
+  take(): RoundTrip[];
+  close(): void;
+}
+
+/** Listens in front of a port of this machine. */
+export async function openTap(port: number): Promise<Tap> {
+  const sockets = new Set<Socket>();
+  let trips: RoundTrip[] = [];
+  const server = createServer((from) => {
+    const to = connect({ port, host: "127.0.0.1", noDelay: true });
+    from.setNoDelay(true);
+    let open: RoundTrip | undefined;
+    from.on("data", (chunk) => {
+      if (open === undefined) trips.push((open = { from: performance.now(), to: Infinity }));
+      to.write(chunk);
+    });
+    to.on("data", (chunk) => {
+      if (open !== undefined) open.to = performance.now();
+      open = undefined;
+      from.write(chunk);
+    });
+    for (const [socket, other] of [
+      [from, to],
+      [to, from],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => undefined).on("close", () => other.destroy());
+    }
+  });
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    take() {
+      const taken = trips;
+      trips = [];
+      return taken;
+    },
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** How many of them had to wait for each other: those that overlap count once. */
+export function inSequence(trips: readonly RoundTrip[]): number {
+  let count = 0;
+  let end = -Infinity;
+  for (const trip of trips.toSorted((a, b) => a.to - b.to)) {
+    if (trip.from < end) continue;
+    count += 1;
+    end = trip.to;
+  }
+  return count;
+}
