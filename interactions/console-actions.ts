@@ -6,7 +6,7 @@ import type { OperatorAnswer } from "./account-pages.ts";
 import { createAnswers, seeOther } from "./answers.ts";
 import { CONSOLE_PATH, isReceiver, listAddress, readQuestion, RECEIVERS_PATH } from "./console-addresses.ts";
 import { type ConsoleResult, type ConsoleSeals, redriveAllProof } from "./console-seals.ts";
-import type { ConsoleTest, DeliveryConsole, UnderWay } from "./delivery-console.ts";
+import type { ConsoleAsked, ConsoleTest, DeliveryConsole, UnderWay } from "./delivery-console.ts";
 import { isFromHere, isSameToken } from "./forgery.ts";
 import { type Form, readable } from "./readable-form.ts";
 import type { Pages } from "./pages.ts";
@@ -31,7 +31,7 @@ interface Asked {
 }
 
 /** From a form to what it asks for; `undefined` when no form of ours asks so. */
-type Read = (form: Form, id: string) => Asked | undefined;
+type Read = (form: Form, id: string, operator: ConsoleAsked) => Asked | undefined;
 
 const say = (code: string, values: ConsoleResult["values"] = {}): ConsoleResult => ({ code, values });
 
@@ -41,9 +41,9 @@ export function createConsoleActions(
 ): Readonly<Record<"list" | "receivers" | "delivery", OperatorAnswer>> {
   const { console } = parts;
   return {
-    list: submit(parts, (form) => onList(console, form)),
-    receivers: submit(parts, (form) => onReceiver(console, form)),
-    delivery: submit(parts, (form, id) => onDelivery(console, form, id)),
+    list: submit(parts, (form, _id, operator) => onList(console, form, operator)),
+    receivers: submit(parts, (form, _id, operator) => onReceiver(console, form, operator)),
+    delivery: submit(parts, (form, id, operator) => onDelivery(console, form, { ...operator, id })),
   };
 }
 
@@ -57,7 +57,7 @@ function submit(parts: ConsoleActionParts, read: Read): OperatorAnswer {
     if (!isFromHere(ctx)) return answers.error(ctx, stale);
     const form = await readable(() => parts.readForm(ctx));
     if (form === undefined) return unusable(ctx);
-    const asked = read(form, id);
+    const asked = read(form, id, { by: person.account.sub });
     if (asked === undefined) return unusable(ctx);
     if (!isSameToken(seals.token(person, asked.proof), form.get("csrf") ?? ""))
       return answers.error(ctx, stale);
@@ -78,7 +78,7 @@ function address(
 }
 
 /** Of the list: all that is parked and fits the filter. */
-function onList(console: DeliveryConsole, form: Form): Asked | undefined {
+function onList(console: DeliveryConsole, form: Form, operator: ConsoleAsked): Asked | undefined {
   const { filter, problem } = readQuestion(form);
   if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
     return undefined;
@@ -86,7 +86,7 @@ function onList(console: DeliveryConsole, form: Form): Asked | undefined {
     proof: redriveAllProof(filter),
     page: CONSOLE_PATH,
     search: listAddress("", { ...filter, state: "parked" }),
-    act: async () => redrivenAll(await console.redriveAll(filter)),
+    act: async () => redrivenAll(await console.redriveAll(filter, operator)),
   };
 }
 
@@ -96,25 +96,33 @@ function redrivenAll(counts: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>)
   return say("redrivenAll", { redriven, superseded, purged });
 }
 
-function onDelivery(console: DeliveryConsole, form: Form, id: string): Asked | undefined {
+function onDelivery(
+  console: DeliveryConsole,
+  form: Form,
+  { id, by }: ConsoleAsked & { readonly id: string },
+): Asked | undefined {
   const action = form.get("action") ?? "";
   const page = `${CONSOLE_PATH}/${id}`;
   const proof = [action, id];
   if (action === "discard") {
-    return { proof, page, act: async () => say((await console.discard(id)) ? "discarded" : "notDiscarded") };
+    const act = async (): Promise<ConsoleResult> =>
+      say((await console.discard(id, { by })) ? "discarded" : "notDiscarded");
+    return { proof, page, act };
   }
   if (action !== "redrive" && action !== "force") return undefined;
-  return { proof, page, act: async () => say(await console.redrive(id, { force: action === "force" })) };
+  const force = action === "force";
+  return { proof, page, act: async () => say(await console.redrive(id, { by, force })) };
 }
 
-function onReceiver(console: DeliveryConsole, form: Form): Asked | undefined {
+function onReceiver(console: DeliveryConsole, form: Form, operator: ConsoleAsked): Asked | undefined {
   const receiver = form.get("receiver") ?? "";
   const action = form.get("action") ?? "";
   const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
-    pause: async () => say((await console.pause(receiver)) ? "paused" : "pausedBefore", { receiver }),
-    resume: async () => say((await console.resume(receiver)) ? "resumed" : "notHeld", { receiver }),
-    test: async () => tested(receiver, await console.test(receiver)),
-    redriveAll: async () => redrivenAll(await console.redriveAll({ receiver })),
+    pause: async () =>
+      say((await console.pause(receiver, operator)) ? "paused" : "pausedBefore", { receiver }),
+    resume: async () => say((await console.resume(receiver, operator)) ? "resumed" : "notHeld", { receiver }),
+    test: async () => tested(receiver, await console.test(receiver, operator)),
+    redriveAll: async () => redrivenAll(await console.redriveAll({ receiver }, operator)),
   };
   const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
   if (act === undefined || !isReceiver(receiver)) return undefined;

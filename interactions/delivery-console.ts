@@ -72,6 +72,12 @@ export interface ConsolePage extends DeliveryFilter {
 /** Work that goes on when the page can't wait any longer. */
 export type UnderWay = "under way";
 
+/** Who asks, for the audit. */
+export interface ConsoleAsked {
+  /** The operator's `sub`. */
+  readonly by: string;
+}
+
 /** Faults of the storage reject with `StorageUnavailable`. */
 export interface DeliveryConsole {
   list(page: ConsolePage): Promise<readonly ConsoleDelivery[]>;
@@ -79,17 +85,18 @@ export interface DeliveryConsole {
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;
   /** Sends again; what would bring old data back is `superseded` unless forced. */
-  redrive(id: string, options: { readonly force: boolean }): Promise<RedriveResult>;
+  redrive(id: string, options: ConsoleAsked & { readonly force: boolean }): Promise<RedriveResult>;
   /** Sends again whatever is parked and fits. @returns how many came to what. */
   redriveAll(
     filter: Omit<DeliveryFilter, "state">,
+    options: ConsoleAsked,
   ): Promise<Readonly<Record<RedriveResult, number>> | UnderWay>;
   /** Gives one up; false when it neither waits nor is parked. */
-  discard(id: string): Promise<boolean>;
+  discard(id: string, options: ConsoleAsked): Promise<boolean>;
   /** False when it was paused already. */
-  pause(receiver: string): Promise<boolean>;
+  pause(receiver: string, options: ConsoleAsked): Promise<boolean>;
   /** False when nothing held it back. */
-  resume(receiver: string): Promise<boolean>;
+  resume(receiver: string, options: ConsoleAsked): Promise<boolean>;
   /** `undefined` when no such receiver is configured. */
-  test(receiver: string): Promise<ConsoleTest | undefined | UnderWay>;
+  test(receiver: string, options: ConsoleAsked): Promise<ConsoleTest | undefined | UnderWay>;
 }

@@ -4,6 +4,7 @@ export { applySeed } from "./seed.ts";
 export * from "./errors.ts";
 export type { SignInServiceConfig } from "../config/input.ts";
 export type { Account, AccountChanges, ImportedAccount, NewAccount } from "./domain/account.ts";
+export type { AuditLog, AuditPage } from "./domain/audit-log.ts";
 export type { Accounts } from "./domain/accounts.ts";
 export type { Clients } from "./domain/clients.ts";
 export type { Directory } from "./domain/directory.ts";

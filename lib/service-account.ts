@@ -82,10 +82,10 @@ export function createDeliveryConsole(
     find: (id) => notifications.find(id),
     receivers: () => notifications.receivers(),
     redrive: (id, options) => notifications.redrive(id, options),
-    redriveAll: (filter) => patiently(notifications.redriveAll(filter)),
-    discard: (id) => notifications.discard(id),
-    pause: (receiver) => notifications.pause(receiver),
-    resume: (receiver) => notifications.resume(receiver),
-    test: (receiver) => patiently(notifications.test(receiver)),
+    redriveAll: (filter, options) => patiently(notifications.redriveAll(filter, options)),
+    discard: (id, options) => notifications.discard(id, options),
+    pause: (receiver, options) => notifications.pause(receiver, options),
+    resume: (receiver, options) => notifications.resume(receiver, options),
+    test: (receiver, options) => patiently(notifications.test(receiver, options)),
   };
 }

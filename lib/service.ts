@@ -11,6 +11,7 @@ import type { Interactions } from "../interactions/index.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier, type Notifier } from "../notifier/notifier.ts";
 import type { AccountDeps } from "./domain/account-change.ts";
+import { type AuditLog, createAuditLog } from "./domain/audit-log.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
@@ -34,6 +35,8 @@ export interface SignInService {
   readonly directory: Directory;
   /** What was sent, what waits, and what to do about it. */
   readonly notifications: Notifications;
+  /** What was changed, and what operators asked for, newest first: identifiers, no personal data. */
+  readonly audit: AuditLog;
   /** The running sign-ins, for pages of your own. */
   readonly interactions: Interactions;
   /** Sign-ins, failures, grants, revocations, deliveries: for logs, audit and metrics. */
@@ -189,6 +192,7 @@ function serviceObject(
     clients,
     directory,
     notifications: notifier.notifications,
+    audit: createAuditLog(storage.directory),
     events,
     interactions: http.interactions,
     provider: http.provider,

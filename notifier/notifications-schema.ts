@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { DeliveryFilter, DeliveryState } from "../adapters/deliveries.ts";
 import { exactly, flag, integer } from "../lib/domain/arguments.ts";
+import type { AskedBy } from "./audit.ts";
 import type { ExplainedAction } from "./explain.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 
@@ -39,13 +40,25 @@ export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
   first: z.enum(FIRST, { error: `must be one of ${FIRST.join(", ")}` }).exactOptional(),
 });
 
+const asked = {
+  by: z
+    .string({ error: "must be a string" })
+    .regex(/^[\w.:-]{1,128}$/, { error: "must be 1 to 128 characters of A-Z a-z 0-9 . _ : -" })
+    .exactOptional(),
+};
+
+/** Second argument of `discard`, `resume` and `test`. */
+export const askedOptions: z.ZodType<AskedBy> = exactly(asked);
+
 /** Second argument of `redrive` and `redriveAll`. */
-export const flagOptions: z.ZodType<{ readonly force?: boolean }> = exactly({
+export const redriveOptions: z.ZodType<AskedBy & { readonly force?: boolean }> = exactly({
+  ...asked,
   force: flag().exactOptional(),
 });
 
 /** Second argument of `pause`. */
-export const pauseOptions: z.ZodType<{ readonly reason?: string }> = exactly({
+export const pauseOptions: z.ZodType<AskedBy & { readonly reason?: string }> = exactly({
+  ...asked,
   reason: z
     .string({ error: "must be a string" })
     .min(1, { error: "must not be empty" })

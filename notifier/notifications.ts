@@ -11,16 +11,18 @@ import { checked } from "../lib/domain/arguments.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./attempt.ts";
+import { type AskedBy, createAudit } from "./audit.ts";
 import { afterResume } from "./breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
 import { answerContext } from "./lane-run.ts";
 import {
   anyText,
+  askedOptions,
   deliveryFilter,
   deliveryPage,
   explainedAction,
-  flagOptions,
   pauseOptions,
+  redriveOptions,
 } from "./notifications-schema.ts";
 import type { DeliveryPageInput } from "./notifications-schema.ts";
 import type { NotificationType } from "./plan.ts";
@@ -43,7 +45,10 @@ export interface Acknowledgement {
   readonly acknowledgedAt: number | null;
 }
 
-/** Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`. */
+/**
+ * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`.
+ * Whatever changes or sends something leaves an audit record first; `by` says there who asked for it.
+ */
 export interface Notifications {
   /** Everything, or what fits the filter, by pages of at most 500 (default 100), oldest first unless asked. */
   list(filter?: DeliveryPageInput): Promise<ShownDelivery[]>;
@@ -53,23 +58,23 @@ export interface Notifications {
    * Sends again, with all attempts before it: at once, as the head of its lane. `superseded` is a
    * `PROFILE_CHANGED` from before what its lane has delivered since: only `force` sends it.
    */
-  redrive(id: string, options?: { readonly force?: boolean }): Promise<RedriveResult>;
+  redrive(id: string, options?: AskedBy & { readonly force?: boolean }): Promise<RedriveResult>;
   /** The same for everything that is parked and fits the filter, in order. @returns how many came to what. */
   redriveAll(
     filter?: Omit<DeliveryFilter, "state">,
-    options?: { readonly force?: boolean },
+    options?: AskedBy & { readonly force?: boolean },
   ): Promise<Readonly<Record<RedriveResult, number>>>;
   /** Gives up a delivery that waits or is parked; `false` when there is none such. */
-  discard(id: string): Promise<boolean>;
+  discard(id: string, options?: AskedBy): Promise<boolean>;
   /** Begins nothing more for this receiver; `false` when it was paused already. */
-  pause(receiver: string, options?: { readonly reason?: string }): Promise<boolean>;
+  pause(receiver: string, options?: AskedBy & { readonly reason?: string }): Promise<boolean>;
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
-  resume(receiver: string): Promise<boolean>;
+  resume(receiver: string, options?: AskedBy): Promise<boolean>;
   /**
    * Sends one notification about nobody, now and without a retry: a documented body with the nil UUID and the
    * `user_id` 0. `undefined` when no such receiver is configured.
    */
-  test(receiver: string): Promise<TestResult | undefined>;
+  test(receiver: string, options?: AskedBy): Promise<TestResult | undefined>;
   /** Which receivers such an action would tell what, and why not: nothing is sent. `undefined` without the account. */
   explain(action: ExplainedAction): Promise<Explanation[] | undefined>;
   /** Who was told about an account, oldest first: as long as the records are kept. */
@@ -80,7 +85,7 @@ export interface Notifications {
 
 export interface NotificationsDeps extends ReceiverWatchDeps {
   readonly deliveries: DeliveryStore;
-  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount">;
+  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount" | "appendAudit">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
   readonly clock: Clock;
@@ -114,8 +119,10 @@ export function createNotifications(deps: NotificationsDeps): Notifications {
       return acknowledgements(deliveries, checked("sub", anyText, sub));
     },
     receivers: () => reportReceivers(deps),
-    async test(receiver) {
-      return sendTest(deps, checked("receiver", anyText, receiver));
+    async test(receiver, options = {}) {
+      const name = checked("receiver", anyText, receiver);
+      await createAudit(deps)("receiver.test", name, { ...checked("options", askedOptions, options) });
+      return sendTest(deps, name);
     },
     ...redriving(deps),
     ...holding(deps),
@@ -128,10 +135,13 @@ function passable(force: boolean | undefined): readonly NotificationType[] {
 
 function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "redriveAll" | "discard"> {
   const { deliveries, events, wake } = deps;
+  const audit = createAudit(deps);
   return {
     async redrive(id, options = {}) {
-      const { force } = checked("options", flagOptions, options);
+      const { force, ...asked } = checked("options", redriveOptions, options);
       const key = checked("id", anyText, id);
+      if ((await deliveries.find(key)) === undefined) return "unknown";
+      await audit("delivery.redrive", key, { ...asked, force: force === true });
       const results = await deliveries.redrive([key], { passable: passable(force) });
       const result = results.get(key) ?? "unknown";
       if (result === "redriven") events.emit("delivery.redriven", { id: key });
@@ -139,12 +149,17 @@ function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "re
       return result;
     },
     async redriveAll(filter = {}, options = {}) {
-      const { force } = checked("options", flagOptions, options);
+      const { force, ...asked } = checked("options", redriveOptions, options);
       const wanted = checked("filter", deliveryFilter, filter);
+      const { receiver = "*", ...rest } = wanted;
+      await audit("delivery.redrive_all", receiver, { ...asked, ...rest, force: force === true });
       return redriveMatching(deps, wanted, passable(force));
     },
-    async discard(id) {
-      const discarded = await deliveries.discard(checked("id", anyText, id), BY_HAND);
+    async discard(id, options = {}) {
+      const asked = checked("options", askedOptions, options);
+      if ((await deliveries.find(checked("id", anyText, id))) === undefined) return false;
+      await audit("delivery.discard", id, { ...asked });
+      const discarded = await deliveries.discard(id, BY_HAND);
       if (discarded) events.emit("delivery.discarded", { id });
       wake();
       return discarded;
@@ -155,13 +170,18 @@ function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "re
 function holding(deps: NotificationsDeps): Pick<Notifications, "pause" | "resume"> {
   const { deliveries, events, clock, wake } = deps;
   const watch = createReceiverWatch(deps);
+  const audit = createAudit(deps);
   return {
     async pause(receiver, options = {}) {
-      const { reason = "by hand" } = checked("options", pauseOptions, options);
-      return watch.paused(checked("receiver", anyText, receiver), reason);
-    },
-    async resume(receiver) {
+      // The reason is free text: it is kept with the receiver, as long as it is paused.
+      const { reason = "by hand", ...asked } = checked("options", pauseOptions, options);
       const name = checked("receiver", anyText, receiver);
+      await audit("receiver.pause", name, asked);
+      return watch.paused(name, reason);
+    },
+    async resume(receiver, options = {}) {
+      const name = checked("receiver", anyText, receiver);
+      await audit("receiver.resume", name, { ...checked("options", askedOptions, options) });
       const { before } = await deliveries.changeReceiver(name, () => afterResume(clock.now()));
       await releaseAll(deliveries, name);
       wake();

@@ -181,6 +181,44 @@ describe("an operator", () => {
   });
 });
 
+describe("the audit", () => {
+  it("says what an operator asked for, by identifiers alone", async () => {
+    const { audit } = running.service;
+    const before = (await audit({ limit: 10_000 })).length;
+    status = 500;
+    const first = await change("Grace I.", "delivery.parked");
+    const second = await change("Grace J.", "delivery.parked");
+    await browser.get(`${list}/${first}`);
+    await press("redrive");
+    await browser.get(`${list}/${second}`);
+    await press("discard");
+    for (const action of ["pause", "resume", "test", "redriveAll"]) {
+      await browser.get(`${list}/receivers`);
+      await press(action, "service:9");
+    }
+    const by = OPERATOR.sub;
+    const records = (await audit({ limit: 10_000 })).toReversed().slice(before);
+    const operators = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action));
+    expect(operators.map(({ action, subject, detail }) => [action, subject, detail])).toEqual([
+      ["delivery.redrive", first, { by, force: false }],
+      ["delivery.discard", second, { by }],
+      ["receiver.pause", "service:9", { by }],
+      ["receiver.resume", "service:9", { by }],
+      ["receiver.test", "service:9", { by }],
+      ["delivery.redrive_all", "service:9", { by, force: false }],
+    ]);
+    expect(JSON.stringify(records)).not.toMatch(/example\.com|Grace/);
+  });
+
+  it("says nothing of forms that are refused", async () => {
+    const before = await running.service.audit();
+    await browser.get(`${list}/receivers`);
+    await browser.submit(formOf(browser, "pause", "service:9"), { csrf: "wrong" });
+    expect(browser.status).toBe(403);
+    expect(await running.service.audit()).toEqual(before);
+  });
+});
+
 describe("everybody else", () => {
   it("sees nothing and does nothing, by sub and not by e-mail address [D-RUN-3]", async () => {
     const ada = await signedIn(running.openid, ADA);

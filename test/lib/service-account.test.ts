@@ -7,12 +7,14 @@ function standIn(calls: Partial<Notifications>): Notifications {
   return calls as Notifications;
 }
 
+const BY = { by: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" };
+
 describe("the delivery console", () => {
   it("does not wait for what takes long, and tells of what it comes to later", async () => {
     const test = Promise.withResolvers<undefined>();
     const told = Promise.withResolvers<unknown>();
     const console = createDeliveryConsole(standIn({ test: () => test.promise }), told.resolve, 1);
-    await expect(console.test("service:1")).resolves.toBe("under way");
+    await expect(console.test("service:1", BY)).resolves.toBe("under way");
     const fault = new Error("later");
     test.reject(fault);
     await expect(told.promise).resolves.toBe(fault);
@@ -26,8 +28,8 @@ describe("the delivery console", () => {
       standIn({ redriveAll: async () => counts, test: () => Promise.reject(fault) }),
       (defect) => void defects.push(defect),
     );
-    await expect(console.redriveAll({})).resolves.toBe(counts);
-    await expect(console.test("service:1")).rejects.toBe(fault);
+    await expect(console.redriveAll({}, BY)).resolves.toBe(counts);
+    await expect(console.test("service:1", BY)).rejects.toBe(fault);
     expect(defects).toEqual([]);
   });
 

@@ -1,0 +1,120 @@
+/** What operators ask for through the calls, as the audit has it. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { createEvents } from "../../lib/events.ts";
+import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
+import { openWorld, type World } from "./stage.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+  await world.receiver("a");
+});
+afterEach(() => world.storage.close());
+
+/** What was recorded, oldest first. */
+async function recorded(): Promise<unknown[]> {
+  const records = await world.storage.directory.listAudit({ limit: 100 });
+  return records.toReversed().map(({ action, subject, detail }) => [action, subject, detail]);
+}
+
+/** The calls over a storage that fails, before or after it has stored an audit record. */
+function failing(when: "before" | "after"): Notifications {
+  const { storage, sealer, clock, settings } = world;
+  return createNotifications({
+    sealer,
+    events: createEvents(() => undefined),
+    clock,
+    settings,
+    attempt: () => Promise.reject(new Error("nothing is to be sent")),
+    wake: () => undefined,
+    deliveries: storage.deliveries,
+    directory: {
+      ...storage.directory,
+      async appendAudit(record) {
+        if (when === "after") await storage.directory.appendAudit(record);
+        throw new StorageUnavailable("the storage is gone");
+      },
+    },
+  });
+}
+
+describe("the audit of notifications", () => {
+  it("has a record of each thing that was asked for, with who asked and when", async () => {
+    await world.add("one@a/ada");
+    const { notifications } = world;
+    const by = "nightly-job";
+    await notifications.pause("service:a", { by, reason: "Ada is moving house" });
+    await notifications.pause("service:a");
+    await notifications.resume("service:a", { by });
+    await notifications.test("service:a", { by });
+    await notifications.discard("one", { by });
+    await notifications.redrive("one", { by, force: true });
+    await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { by });
+    await notifications.redriveAll();
+    expect(await recorded()).toEqual([
+      ["receiver.pause", "service:a", { by }],
+      ["receiver.pause", "service:a", {}],
+      ["receiver.resume", "service:a", { by }],
+      ["receiver.test", "service:a", { by }],
+      ["delivery.discard", "one", { by }],
+      ["delivery.redrive", "one", { by, force: true }],
+      ["delivery.redrive_all", "service:a", { by, type: "PROFILE_CHANGED", force: false }],
+      ["delivery.redrive_all", "*", { force: false }],
+    ]);
+    const [newest] = await world.storage.directory.listAudit({ limit: 1 });
+    expect(newest?.at).toBe(Math.floor(world.clock.now() / 1000));
+  });
+
+  it("has nothing of what was only looked at, and of deliveries that there are not", async () => {
+    await world.add("one@a/ada");
+    const { notifications } = world;
+    await notifications.list();
+    await notifications.find("one");
+    await notifications.receivers();
+    await notifications.acknowledgements("ada");
+    expect(await notifications.redrive("none", { by: "x" })).toBe("unknown");
+    expect(await notifications.discard("none", { by: "x" })).toBe(false);
+    expect(await recorded()).toEqual([]);
+  });
+
+  it("nothing is done when the record can't be stored", async () => {
+    await world.add("one@a/ada");
+    const notifications = failing("before");
+    const asked: (() => Promise<unknown>)[] = [
+      () => notifications.pause("service:a"),
+      () => notifications.resume("service:a"),
+      () => notifications.test("service:a"),
+      () => notifications.discard("one"),
+      () => notifications.redrive("one"),
+      () => notifications.redriveAll(),
+    ];
+    const before = [await world.notifications.list(), await world.notifications.receivers()];
+    for (const call of asked) await expect(call()).rejects.toThrow(StorageUnavailable);
+    expect([await world.notifications.list(), await world.notifications.receivers()]).toEqual(before);
+    expect(await recorded()).toEqual([]);
+  });
+
+  it("keeps the record of what was then not done", async () => {
+    await world.add("one@a/ada");
+    await expect(failing("after").discard("one", { by: "x" })).rejects.toThrow(StorageUnavailable);
+    expect(await recorded()).toEqual([["delivery.discard", "one", { by: "x" }]]);
+    expect(await world.notifications.find("one")).toMatchObject({ state: "waiting" });
+  });
+
+  it.each(["", "ada@example.com", "a b", "x".repeat(129), 7])("does not take %j for who asks", async (by) => {
+    const options = { by: by as string };
+    const { notifications } = world;
+    for (const call of [
+      () => notifications.redrive("one", options),
+      () => notifications.redriveAll({}, options),
+      () => notifications.discard("one", options),
+      () => notifications.pause("service:a", options),
+      () => notifications.resume("service:a", options),
+      () => notifications.test("service:a", options),
+    ]) {
+      await expect(call()).rejects.toThrow("options.by: ");
+    }
+    expect(await recorded()).toEqual([]);
+  });
+});
