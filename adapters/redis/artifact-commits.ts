@@ -20,8 +20,8 @@ export interface ArtifactParts {
 
 /** Milliseconds after the deadline for which an answer is still waited for. */
 const GRACE = 200;
-/** Milliseconds for which it is remembered that a batch was written: longer than anybody asks. */
-const REMEMBERED = 30_000;
+/** Milliseconds after the deadline for which a written batch is remembered: longer than anybody asks. */
+const REMEMBERED = 1000;
 /** Milliseconds between an attempt without an answer and the next. */
 const AGAIN = 20;
 
@@ -72,7 +72,8 @@ async function until<T>(moment: number, work: Promise<T>): Promise<T> {
 export function createCommit({ connection, prefix, clock }: ArtifactParts) {
   async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
     const redisDeadline = await connection.timeAt(deadline);
-    const numbers = [clock.now(), redisDeadline, REMEMBERED].map(String);
+    const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);
+    const numbers = [clock.now(), redisDeadline, remembered].map(String);
     const answer = (await connection.run(COMMIT, [mark], [prefix, ...numbers, ...values])) as Answer;
     connection.heard([answer[1], answer[2]]);
     return answer;

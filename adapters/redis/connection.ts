@@ -3,6 +3,7 @@
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
 import { once } from "node:events";
+import { isIP } from "node:net";
 import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
 import { answerCode, asFault, closedFault } from "./faults.ts";
@@ -25,8 +26,8 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     db,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    // The name is checked against the certificate, and says which one is wanted.
-    ...(tls ? { tls: { servername: host } } : {}),
+    // The name says which certificate is wanted; an address is none.
+    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
     enableAutoPipelining: true,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -101,7 +102,7 @@ export class Connection {
 
   /** Waits for a connection. @returns whether there is one; not after so many milliseconds. */
   async readyWithin(milliseconds: number): Promise<boolean> {
-    const patience = AbortSignal.timeout(Math.max(0, milliseconds));
+    const patience = AbortSignal.timeout(Math.max(0, Math.ceil(milliseconds)));
     while (!this.isReady) {
       try {
         await once(this.#client, "ready", { signal: patience });

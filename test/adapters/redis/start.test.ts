@@ -1,0 +1,212 @@
+/** Opening: what is waited for, what is refused with one sentence, and what an operator is told. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
+import { openStorage } from "../../../adapters/open.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { freePorts } from "../../examples/processes.ts";
+import { selfSigned } from "../../notifier/peers.ts";
+import { type OwnRedis, openOwnRedis } from "../../notifier/bullmq/redis.ts";
+import { artifact } from "../contract/stage.ts";
+
+const clock = createSystemClock();
+const SECRET = "a-secret-that-is-nowhere";
+const opened: (RedisParts | OwnRedis)[] = [];
+
+async function redisWith(...options: string[]): Promise<OwnRedis> {
+  const redis = await openOwnRedis(options);
+  opened.push(redis);
+  return redis;
+}
+
+interface Attempt {
+  readonly parts?: RedisParts;
+  readonly warnings: readonly string[];
+  /** The error's code and text. */
+  readonly refused?: string;
+}
+
+async function attempt(url: string, patience = 10_000): Promise<Attempt> {
+  const warnings: string[] = [];
+  try {
+    const parts = await openRedis({ url, clock, patience, onWarning: (text) => warnings.push(text) });
+    opened.push(parts);
+    return { parts, warnings };
+  } catch (error) {
+    const { code, message } = error as Error & { code: string };
+    expect(`${JSON.stringify(error)} ${message} ${String((error as Error).stack)}`).not.toContain(SECRET);
+    return { warnings, refused: `${code}: ${message}` };
+  }
+}
+
+/** Writes and reads. */
+async function works({ artifacts, rateLimits }: RedisParts): Promise<void> {
+  const one = artifact(clock, "Session", "k", { uid: "u", accountId: "a", clientId: "c" });
+  const writes = [{ kind: "put" as const, artifact: one }];
+  await artifacts.commit({ id: String(Math.random()), deadline: clock.now() + 4000, writes });
+  await expect(artifacts.findByUid("Session", "u")).resolves.toEqual(one);
+  await expect(artifacts.removeByAccount({ accountId: "a" })).resolves.toBe(1);
+  await expect(rateLimits("n", { points: 1, seconds: 1 }).take(String(Math.random()))).resolves.toMatchObject(
+    {
+      allowed: true,
+    },
+  );
+}
+
+/** The address with a user and password in it. */
+function as(redis: OwnRedis, user: string, password: string): string {
+  return redis.url.replace("redis://", `redis://${user}:${encodeURIComponent(password)}@`);
+}
+
+afterEach(async () => {
+  for (const each of opened.splice(0).toReversed()) await each.close();
+});
+
+describe("a Redis that does not answer", () => {
+  it("is given up after a while, with one sentence", async () => {
+    const { refused } = await attempt(`redis://user:${SECRET}@127.0.0.1:${await freePorts()}`, 300);
+    expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (ECONNREFUSED)");
+  });
+
+  it("is given up also when it takes connections and says nothing", async () => {
+    const redis = await redisWith();
+    redis.pause();
+    const { refused } = await attempt(redis.url, 300);
+    redis.resume();
+    expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (no answer)");
+  });
+
+  it("is waited for: it may start later than the service", async () => {
+    const redis = await redisWith();
+    await redis.stop();
+    const waiting = attempt(redis.url);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await redis.start();
+    await works((await waiting).parts!);
+  });
+
+  it("beside a storage: both are told of in the health, and a failed start leaves neither open", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-start-"));
+    const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
+    const cluster = await redisWith("--cluster-enabled", "yes");
+    await expect(openStorage({ ...configuration, artifacts: cluster.url })).rejects.toMatchObject({
+      code: "configuration",
+    });
+    const redis = await redisWith();
+    const storage = await openStorage({ ...configuration, artifacts: redis.url });
+    expect(storage.parts.map(({ name }) => name)).toEqual(["storage", "artifacts"]);
+    await redis.stop();
+    const pings = await Promise.allSettled(storage.parts.map((part) => part.ping()));
+    expect(pings.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+    await storage.close();
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describe("who asks", () => {
+  it("a password is given, and a wrong one is refused at once", async () => {
+    const redis = await redisWith();
+    await redis.client.config("SET", "requirepass", SECRET);
+    await works((await attempt(redis.url.replace("redis://", `redis://:${SECRET}@`))).parts!);
+    for (const url of [redis.url, as(redis, "", "wrong"), as(redis, "nobody", SECRET)]) {
+      const { refused } = await attempt(url, 60_000);
+      expect(refused).toMatch(
+        /^storage_unavailable: the Redis of config\.artifacts can't be used \((?:NOAUTH|WRONGPASS)\)$/,
+      );
+    }
+  });
+
+  it("an ACL user needs what the documentation says, and its own prefix", async () => {
+    const redis = await redisWith();
+    const commands = "+@connection +eval +evalsha +time +exists +hmget +hget +hset +del +pexpire +pttl";
+    const more = "+get +set +zadd +zrem +zrange +zremrangebyscore";
+    const rules = ["on", `>${SECRET}@/:%`, "resetkeys", "~news:*", ...`${commands} ${more}`.split(" ")];
+    await redis.client.call("ACL", "SETUSER", "news", ...rules);
+    const url = `${as(redis, "news", `${SECRET}@/:%`)}?prefix=news:`;
+    const { parts, warnings } = await attempt(url);
+    await works(parts!);
+    expect(warnings).toEqual([
+      "the maxmemory-policy of the Redis of config.artifacts can't be read (the user may not use INFO): make sure that it is noeviction",
+    ]);
+    await redis.client.call("ACL", "SETUSER", "news", "+info");
+    expect((await attempt(url)).warnings).toEqual([]);
+    expect((await attempt(url.replace("prefix=news:", "prefix=other:"))).refused).toMatch(/Redis answered/);
+    for (const command of ["evalsha", "hset", "zadd", "zremrangebyscore", "pttl"]) {
+      await redis.client.call("ACL", "SETUSER", "news", `-${command}`);
+      expect((await attempt(url)).refused).toMatch(
+        /^storage_unavailable: the Redis of config\.artifacts can't be used/,
+      );
+      await redis.client.call("ACL", "SETUSER", "news", `+${command}`);
+    }
+  });
+});
+
+describe("what this Redis is", () => {
+  it("a Redis Cluster is refused", async () => {
+    const redis = await redisWith("--cluster-enabled", "yes");
+    expect((await attempt(redis.url)).refused).toBe(
+      "configuration: config.artifacts: this is a Redis cluster, which can't be used: name one server, a primary",
+    );
+  });
+
+  it("a replica is refused", async () => {
+    const redis = await redisWith("--replicaof", "127.0.0.1 1");
+    expect((await attempt(redis.url)).refused).toBe(
+      "configuration: config.artifacts: this Redis is a replica: name the primary",
+    );
+  });
+
+  it("one that may forget keys is named, also when CONFIG is forbidden", async () => {
+    const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
+    const { parts, warnings } = await attempt(redis.url);
+    expect(warnings).toEqual([
+      "the Redis of config.artifacts has maxmemory-policy allkeys-lru: set it to noeviction, or people are signed out and what was ended may come back when its memory is full",
+    ]);
+    await works(parts!);
+  });
+
+  it("one whose memory is full refuses what is new and keeps what it has", async () => {
+    const redis = await redisWith();
+    const { parts } = await attempt(redis.url);
+    const put = (key: string, fill = "") => {
+      const one = artifact(clock, "Session", key, { payload: { fill } });
+      const deadline = clock.now() + 4000;
+      return parts!.artifacts.commit({ id: key, deadline, writes: [{ kind: "put", artifact: one }] });
+    };
+    await put("before");
+    await redis.client.config("SET", "maxmemory", "1mb");
+    await expect(put("fill", "x".repeat(2_000_000))).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(put("after")).rejects.toMatchObject({ message: "Redis answered OOM" });
+    await expect(parts!.artifacts.find("Session", "before")).resolves.toBeDefined();
+    await redis.client.config("SET", "maxmemory", "0");
+    await put("later");
+  });
+});
+
+describe("TLS", () => {
+  const trusted = getCACertificates("default");
+  afterEach(() => setDefaultCACertificates(trusted));
+
+  it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-tls-"));
+    const { key, cert } = selfSigned("localhost");
+    writeFileSync(join(folder, "key.pem"), key);
+    writeFileSync(join(folder, "cert.pem"), cert);
+    const port = await freePorts();
+    const files = ["--tls-key-file", join(folder, "key.pem"), "--tls-cert-file", join(folder, "cert.pem")];
+    await redisWith("--tls-port", String(port), ...files, "--tls-auth-clients", "no");
+    const url = `rediss://localhost:${port}`;
+    expect((await attempt(url, 500)).refused).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
+    setDefaultCACertificates([...trusted, cert]);
+    await works((await attempt(url)).parts!);
+    expect((await attempt(`rediss://127.0.0.1:${port}`, 500)).refused).toContain(
+      "ERR_TLS_CERT_ALTNAME_INVALID",
+    );
+    // Plain text is not taken for an answer.
+    expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
+    rmSync(folder, { recursive: true });
+  });
+});
