@@ -1,7 +1,7 @@
 import * as runner from "@jest/globals";
 import { openStorage } from "../../adapters/open.ts";
 import { describeStorage, type StorageBackend } from "../../lib/testing.ts";
-import { type OwnRedis, openOwnRedis } from "../notifier/bullmq/redis.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
 
 const { afterAll, beforeAll } = runner;

@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { ArtifactStore, ArtifactWrite } from "../../../adapters/artifacts.ts";
 import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { type OwnRedis, openOwnRedis } from "../../notifier/bullmq/redis.ts";
-import { artifact, outcomes } from "../contract/stage.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { artifact, outcomes } from "../../../lib/testing/contract/stage.ts";
 import { Wire } from "./wire.ts";
 
 const clock = createSystemClock();

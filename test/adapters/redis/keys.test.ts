@@ -4,8 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Artifact, ArtifactWrite } from "../../../adapters/artifacts.ts";
 import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { type OwnRedis, openOwnRedis } from "../../notifier/bullmq/redis.ts";
-import { artifact, ManualClock } from "../contract/stage.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { artifact, ManualClock } from "../../../lib/testing/contract/stage.ts";
 
 const clock = createSystemClock();
 let redis: OwnRedis;

@@ -9,8 +9,8 @@ import { openStorage } from "../../../adapters/open.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { selfSigned } from "../../notifier/peers.ts";
-import { type OwnRedis, openOwnRedis } from "../../notifier/bullmq/redis.ts";
-import { artifact } from "../contract/stage.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { artifact } from "../../../lib/testing/contract/stage.ts";
 
 const clock = createSystemClock();
 const SECRET = "a-secret-that-is-nowhere";

@@ -7,7 +7,7 @@ import { createSignInService } from "../../../lib/service.ts";
 import { NOTIFICATION_TYPES } from "../../../notifier/plan.ts";
 import { newFolder, type Running, start } from "../../examples/processes.ts";
 import { openInbox } from "../../flows/inbox.ts";
-import { openOwnRedis, type OwnRedis } from "./redis.ts";
+import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
 jest.setTimeout(120_000);
 

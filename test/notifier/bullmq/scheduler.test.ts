@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type BullStage, openBullStage, until } from "./stage.ts";
-import { openOwnRedis, type OwnRedis } from "./redis.ts";
+import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
 jest.setTimeout(60_000);
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
-import { freePorts } from "../../examples/processes.ts";
+import { freePorts } from "../examples/processes.ts";
 
 export interface OwnRedis {
   readonly url: string;
