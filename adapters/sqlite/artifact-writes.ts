@@ -21,10 +21,13 @@ const GRANT = "Grant";
 const KEEP_MARK = (column: string) =>
   `${column} = CASE WHEN artifacts.expires_at > ? THEN coalesce(artifacts.${column}, excluded.${column}) ELSE excluded.${column} END`;
 
-const PUT = `
-  INSERT INTO artifacts
+/** The columns of an artifact and, for each, a parameter: see `artifactValues`. */
+export const ARTIFACT_VALUES = `
     (model, key, payload, expires_at, grant_key, uid, account_id, client_id, consumed_at, replay, replay_until)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+
+const PUT = `
+  INSERT INTO artifacts ${ARTIFACT_VALUES}
   ON CONFLICT (model, key) DO UPDATE SET
     payload = excluded.payload, expires_at = excluded.expires_at, grant_key = excluded.grant_key,
     uid = excluded.uid, account_id = excluded.account_id, client_id = excluded.client_id,
@@ -32,7 +35,8 @@ const PUT = `
 
 const LIVE = "model = ? AND key = ? AND expires_at > ?";
 
-function columns(artifact: Artifact): readonly (string | number | null)[] {
+/** The parameters of {@link ARTIFACT_VALUES}. */
+export function artifactValues(artifact: Artifact): readonly (string | number | null)[] {
   return [
     toText(artifact.model),
     toText(artifact.key),
@@ -79,7 +83,7 @@ export function createWritePlanner(connection: Connection): (write: ArtifactWrit
     if (write.kind === "remove") {
       return write.mustExist ? (now) => removeLive(model, key, now) === 1 : () => remove(model, key) >= 0;
     }
-    const values = columns(write.artifact);
+    const values = artifactValues(write.artifact);
     const replace: Step = (now) => put(...values, now, now, now) === 1;
     if (write.kind === "put") return replace;
     const { merge, artifact } = write;
@@ -87,7 +91,7 @@ export function createWritePlanner(connection: Connection): (write: ArtifactWrit
     return (now) => {
       const row = payload(model, key, now);
       if (row === undefined) return false;
-      return put(...columns(merged(artifact, textAt(row, 0), merge)), now, now, now) === 1;
+      return put(...artifactValues(merged(artifact, textAt(row, 0), merge)), now, now, now) === 1;
     };
   }
 

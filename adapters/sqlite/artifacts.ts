@@ -9,7 +9,8 @@ import { toText } from "./text.ts";
 /** At most so many artifacts are removed in one transaction, so that nobody waits long for the lock. */
 const STEP = 500;
 
-const COLUMNS =
+/** The columns of `toArtifact`, in its order. */
+export const ARTIFACT_COLUMNS =
   "payload, expires_at, consumed_at, replay, grant_key, uid, account_id, client_id, replay_until";
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
@@ -18,7 +19,7 @@ function toPayload(json: string): Payload {
   return JSON.parse(json);
 }
 
-function toArtifact(model: string, key: string, row: Row, now: number): Artifact {
+export function toArtifact(model: string, key: string, row: Row, now: number): Artifact {
   const artifact: Mutable<Artifact> = {
     model,
     key,
@@ -92,7 +93,7 @@ const LONGEST_LIST = 1_000;
 
 function createListing(connection: Connection): Pick<ArtifactStore, "listByAccount"> {
   const ofAccount = connection.all(
-    `SELECT ${COLUMNS}, key, model FROM artifacts WHERE account_id = ? AND expires_at > ? ORDER BY id`,
+    `SELECT ${ARTIFACT_COLUMNS}, key, model FROM artifacts WHERE account_id = ? AND expires_at > ? ORDER BY id`,
   );
   return {
     listByAccount: ({ accountId, models, clientIds }) =>
@@ -113,10 +114,10 @@ function createListing(connection: Connection): Pick<ArtifactStore, "listByAccou
 export function createArtifactStore(connection: Connection): ArtifactStore {
   const { clock } = connection;
   const byKey = connection.first(
-    `SELECT ${COLUMNS} FROM artifacts WHERE model = ? AND key = ? AND expires_at > ?`,
+    `SELECT ${ARTIFACT_COLUMNS} FROM artifacts WHERE model = ? AND key = ? AND expires_at > ?`,
   );
   const byUid = connection.first(
-    `SELECT ${COLUMNS}, key FROM artifacts WHERE model = ? AND uid = ? AND expires_at > ? ORDER BY id DESC LIMIT 1`,
+    `SELECT ${ARTIFACT_COLUMNS}, key FROM artifacts WHERE model = ? AND uid = ? AND expires_at > ? ORDER BY id DESC LIMIT 1`,
   );
   const purge = connection.change(
     "DELETE FROM artifacts WHERE id IN (SELECT id FROM artifacts WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",

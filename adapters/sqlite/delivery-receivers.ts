@@ -14,9 +14,10 @@ import {
 } from "./rows.ts";
 import { toOptionalText, toText } from "./text.ts";
 
-const COLUMNS = "paused, reason, failures, held_until, hold_span, release_until";
+/** The columns of `toReceiverState`, in its order. */
+export const RECEIVER_COLUMNS = "paused, reason, failures, held_until, hold_span, release_until";
 
-function toState(row: Row): ReceiverState {
+export function toReceiverState(row: Row): ReceiverState {
   return {
     paused: numberAt(row, 0) === 1,
     reason: optionalStringAt(row, 1),
@@ -50,15 +51,15 @@ interface States {
 }
 
 function createStates(connection: Connection): States {
-  const find = connection.first(`SELECT ${COLUMNS} FROM receivers WHERE receiver = ?`);
+  const find = connection.first(`SELECT ${RECEIVER_COLUMNS} FROM receivers WHERE receiver = ?`);
   const put = connection.change(
-    `INSERT OR REPLACE INTO receivers (receiver, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO receivers (receiver, ${RECEIVER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const forget = connection.change("DELETE FROM receivers WHERE receiver = ?");
   return {
     read(receiver) {
       const row = find(receiver);
-      return row === undefined ? untouchedReceiver : toState(row);
+      return row === undefined ? untouchedReceiver : toReceiverState(row);
     },
     write(receiver, state) {
       const { paused, reason, failures, heldUntil, holdSpan, releaseUntil } = state;
@@ -119,7 +120,7 @@ function createMoves(
 
 export function createReceivers(connection: Connection, lanes: Lanes): Receivers {
   const states = createStates(connection);
-  const all = connection.all(`SELECT ${COLUMNS}, receiver FROM receivers ORDER BY receiver`);
+  const all = connection.all(`SELECT ${RECEIVER_COLUMNS}, receiver FROM receivers ORDER BY receiver`);
   return {
     allows(receiver, limit) {
       const { paused, heldUntil } = states.read(receiver);
@@ -137,7 +138,7 @@ export function createReceivers(connection: Connection, lanes: Lanes): Receivers
     calls: {
       receiver: (name) => connection.read(() => states.read(toText(name))),
       receivers: () =>
-        connection.read(() => new Map(all().map((row) => [stringAt(row, 6), toState(row)] as const))),
+        connection.read(() => new Map(all().map((row) => [stringAt(row, 6), toReceiverState(row)] as const))),
       changeReceiver(name, decide) {
         const receiver = toText(name);
         return connection.write(() => {
