@@ -60,7 +60,7 @@ type SchedulerParts = Pick<NotifierParts, "onFault" | "onWarning"> &
 /** The one that `config.queue` chooses; a driver's code is loaded when it is chosen. */
 async function openScheduler(queue: string, parts: SchedulerParts): Promise<Scheduler> {
   if (queue === "embedded") return createPoller(parts);
-  const { openBullScheduler } = await import("./bullmq/scheduler.ts");
+  const { openBullScheduler } = await import("./bullmq/open.ts");
   return openBullScheduler({ ...parts, url: queue });
 }
 

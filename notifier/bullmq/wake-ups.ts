@@ -1,10 +1,9 @@
 /**
- * Jobs of BullMQ that say "look at this receiver", and nothing else: no user, no payload. Their id is
- * `DELIVERY-ATTEMPT` of the head that is due, so that many processes may ask for the same one.
+ * Jobs of BullMQ that say "look at this receiver", and nothing else: no user, no payload. Each receiver has a number
+ * of places, and the id of a job is `RECEIVER-PLACE`: however many processes ask, there can't be more.
  */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
-import type { LaneHead } from "../../adapters/deliveries.ts";
 
 /** All that a job holds. */
 export interface WakeUp {
@@ -15,68 +14,70 @@ export interface WakeUp {
 export const QUEUE = "deliveries";
 export const PREFIX = "sign-in-service";
 
-const jobKey = `${PREFIX}:${QUEUE}:`;
-
 /** Milliseconds until a place that was taken for a job that never came is free again. */
 const UNUSED = 10_000;
 
 /**
- * Which wake-ups of one receiver wait is a sorted set; places are given out in one step, however many processes
- * ask. A member counts until its job runs or is gone; its score is when the place was taken, or 0 once the job is
- * there. KEYS: the set, the list of running jobs. ARGV: what keys of jobs begin with, places, UNUSED, ids.
+ * Gives out free places in one step, as many as there are heads due and no wake-up waiting for them. A job that has
+ * begun is no longer one that waits, but has its place until it ends. KEYS: the sorted set of places that were
+ * given and whose job is not there yet, with the time when they are free again. ARGV: what the keys of the
+ * receiver's jobs begin with, places, heads, UNUSED.
  */
 const TAKE_PLACES = `
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local held = redis.call("ZRANGE", KEYS[1], 0, -1, "WITHSCORES")
-for i = 1, #held, 2 do
-  local taken = tonumber(held[i + 1])
-  if redis.call("EXISTS", ARGV[1] .. held[i]) == 0 then
-    if taken == 0 or now - taken > tonumber(ARGV[3]) then redis.call("ZREM", KEYS[1], held[i]) end
-  elseif redis.call("LPOS", KEYS[2], held[i]) then
-    redis.call("ZREM", KEYS[1], held[i])
+local wanted = tonumber(ARGV[3])
+local free = {}
+for place = 0, tonumber(ARGV[2]) - 1 do
+  local job = redis.call("HMGET", ARGV[1] .. place, "name", "processedOn")
+  if job[1] then
+    if not job[2] then wanted = wanted - 1 end
+  elseif tonumber(redis.call("ZSCORE", KEYS[1], place) or 0) > now then
+    wanted = wanted - 1
+  else
+    free[#free + 1] = place
   end
+  if wanted <= 0 then return {} end
 end
-local free = tonumber(ARGV[2]) - redis.call("ZCARD", KEYS[1])
 local given = {}
-for i = 4, #ARGV do
-  if #given >= free then break end
-  if not redis.call("ZSCORE", KEYS[1], ARGV[i]) and redis.call("EXISTS", ARGV[1] .. ARGV[i]) == 0 then
-    redis.call("ZADD", KEYS[1], now, ARGV[i])
-    given[#given + 1] = ARGV[i]
-  end
+for i = 1, math.min(wanted, #free) do
+  redis.call("ZADD", KEYS[1], now + ARGV[4], free[i])
+  given[i] = free[i]
 end
+if #given > 0 then redis.call("PEXPIRE", KEYS[1], ARGV[4]) end
 return given`;
 
 export interface WakeUps {
-  /** Sees to it that wake-ups for these heads wait, as far as the receiver has places. */
-  add(receiver: string, heads: readonly LaneHead[]): Promise<void>;
+  /** How many wake-ups of one receiver there are at most, those that run included. */
+  readonly places: number;
+  /** Sees to it that so many wake-ups wait, as far as the receiver has places. */
+  ask(receiver: string, heads: number): Promise<void>;
 }
 
-/** @param places how many wake-ups of one receiver wait in Redis at most; those that run come on top. */
-export function createWakeUps(queue: Queue<WakeUp>, client: Redis, places: number): WakeUps {
+/** The id of a job must not hold a colon; nor does a key that names a receiver hold a full stop. */
+function jobsOf(receiver: string): string {
+  return `${receiver.replace(":", ".")}-`;
+}
+
+/** @param share how many attempts at once one receiver may have in a process: it has twice as many places. */
+export function createWakeUps(queue: Queue<WakeUp>, client: Redis, share: number): WakeUps {
+  const places = 2 * share;
   return {
-    async add(receiver, heads) {
-      if (heads.length === 0) return;
-      const set = `${PREFIX}:waiting:${receiver}`;
-      const ids = heads.map(({ id, attempts }) => `${id}-${attempts}`);
-      const given = (await client.eval(
-        TAKE_PLACES,
-        2,
-        set,
-        `${jobKey}active`,
-        jobKey,
-        places,
-        UNUSED,
-        ...ids,
-      )) as string[];
+    places,
+    async ask(receiver, heads) {
+      if (heads === 0) return;
+      const jobs = jobsOf(receiver);
+      const taken = `${PREFIX}:places:${receiver}`;
+      const begin = `${PREFIX}:${QUEUE}:${jobs}`;
+      const given = (await client.eval(TAKE_PLACES, 1, taken, begin, places, heads, UNUSED)) as number[];
       if (given.length === 0) return;
       // A job that stayed would swallow the next one of its id.
       const gone = { removeOnComplete: true, removeOnFail: true };
       await queue.addBulk(
-        given.map((jobId) => ({ name: "look", data: { receiver }, opts: { jobId, ...gone } })),
+        given.map((place) => ({ name: "look", data: { receiver }, opts: { jobId: jobs + place, ...gone } })),
       );
-      await client.zadd(set, "XX", ...given.flatMap((id) => [0, id]));
+      // The job holds the place from here on.
+      await client.zrem(taken, ...given);
     },
   };
 }

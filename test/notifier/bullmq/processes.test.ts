@@ -23,7 +23,7 @@ async function beginWorker(config: SignInServiceConfig): Promise<Running> {
   return running;
 }
 
-it("a worker process that is killed loses its lease, and what it sent goes again with the same webhook-id [D-NOTIFY-11]", async () => {
+it("a worker process that is killed loses its lease, and what it sent goes again with the same webhook-id [D-NOTIFY-10]", async () => {
   const folder = newFolder();
   const inbox = await openInbox();
   const config: SignInServiceConfig = {

@@ -134,7 +134,7 @@ describe("over Redis", () => {
     await stage.add("d1@1/person", "d2@1/person");
     app.scheduler.wake();
     await until(async () => (await jobs()).length === 1);
-    expect(await redis.client.exists("sign-in-service:deliveries:d1-0")).toBe(1);
+    expect(await redis.client.exists("sign-in-service:deliveries:service.1-0")).toBe(1);
     expect((await jobs()).map(({ data }) => data)).toEqual(['{"receiver":"service:1"}']);
     expect(JSON.stringify(await jobs())).not.toContain("person");
     expect(JSON.stringify(await redis.client.keys("*"))).not.toContain("person");

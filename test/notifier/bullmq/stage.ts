@@ -9,7 +9,7 @@ import { createDirectory } from "../../../lib/domain/directory.ts";
 import { createEvents } from "../../../lib/events.ts";
 import { createSealer } from "../../../lib/sealing.ts";
 import type { Attempt } from "../../../notifier/attempt.ts";
-import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
+import { openBullScheduler } from "../../../notifier/bullmq/open.ts";
 import { createLaneRunner } from "../../../notifier/lane-run.ts";
 import type { Scheduler } from "../../../notifier/scheduler.ts";
 import { store } from "../../../lib/testing/contract/stage.ts";

@@ -1,0 +1,118 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
+import { type BullStage, openBullStage, until } from "./stage.ts";
+import { openOwnRedis, type OwnRedis } from "./redis.ts";
+
+jest.setTimeout(60_000);
+
+const SHARE = 3;
+
+let redis: OwnRedis;
+let stage: BullStage;
+beforeAll(async () => {
+  redis = await openOwnRedis();
+});
+afterAll(() => redis.close());
+beforeEach(async () => {
+  await redis.client.flushall();
+});
+afterEach(() => stage.close());
+
+async function open(perReceiver: number): Promise<void> {
+  stage = await openBullStage({ concurrency: { total: 50, perReceiver } });
+  for (const service of ["1", "2"]) await stage.receiver(service);
+  stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
+}
+
+/** How many jobs there are for the first receiver, in whatever state. */
+async function places(): Promise<number> {
+  const keys = await redis.client.keys("sign-in-service:deliveries:service.1-*");
+  return keys.filter((key) => !key.endsWith(":lock")).length;
+}
+
+const arrived = (id: string) => () => stage.posted.some((post) => post.id === id);
+
+it("a receiver has at most twice its share of wake-ups, however many workers there are", async () => {
+  await open(SHARE);
+  await stage.add(...Array.from({ length: 400 }, (_, index) => `dead-${index}@1/u${index}`));
+  const workers = await Promise.all(Array.from({ length: 5 }, () => stage.worker(redis.url, 20)));
+  for (const { scheduler } of workers) scheduler.start();
+  const seen: number[] = [];
+  for (let round = 0; round < 40; round += 1) {
+    await stage.add(`well-${round}@2/u${round}`);
+    for (const { scheduler } of workers) scheduler.wake();
+    await until(arrived(`well-${round}`));
+    seen.push(await places());
+  }
+  await until(async () => (await places()) === 2 * SHARE);
+  expect(Math.max(...seen)).toBeLessThanOrEqual(2 * SHARE);
+  // They are all in use: two workers' worth of them.
+  await until(() => stage.posted.filter(({ id }) => id.startsWith("dead")).length === 2 * SHARE);
+});
+
+it("processes that ask in the same moment ask for no more than there is to send", async () => {
+  await open(SHARE);
+  const apps = await Promise.all(Array.from({ length: 8 }, () => stage.worker(redis.url)));
+  await stage.add("d1@1/a", "d2@1/b");
+  for (let round = 0; round < 20; round += 1) for (const { scheduler } of apps) scheduler.wake();
+  await until(async () => (await places()) === 2);
+  for (const app of apps) await app.end();
+  expect(await places()).toBe(2);
+  expect(await redis.client.keys("sign-in-service:places:*")).toEqual([]);
+});
+
+it("a wake-up that comes to a worker without room for the receiver comes to one that has", async () => {
+  await open(1);
+  const workers = [await stage.worker(redis.url), await stage.worker(redis.url)];
+  for (const { scheduler } of workers) scheduler.start();
+  await stage.add("dead@1/u");
+  workers[0]?.scheduler.wake();
+  await until(arrived("dead"));
+  for (let round = 0; round < 8; round += 1) {
+    await stage.add(`well-${round}@1/u${round}`);
+    workers[round % 2]?.scheduler.wake();
+    await until(arrived(`well-${round}`));
+  }
+  expect(stage.posted).toHaveLength(9);
+});
+
+it("a worker without room for the receiver is not busy with its wake-ups", async () => {
+  await open(1);
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  await stage.add("dead@1/u", "well@1/v");
+  scheduler.wake();
+  await until(arrived("dead"));
+  const events = (): Promise<number> => redis.client.xlen("sign-in-service:deliveries:events");
+  await until(async () => (await places()) === 2);
+  const before = await events();
+  await new Promise((resolve) => setTimeout(resolve, 2500));
+  // Ten passes at most, some events each.
+  expect((await events()) - before).toBeLessThan(100);
+  expect(stage.posted).toHaveLength(1);
+});
+
+it("what a worker that ends has not sent comes to another one, without anybody telling", async () => {
+  await open(1);
+  const workers = [await stage.worker(redis.url), await stage.worker(redis.url)];
+  workers[0]?.scheduler.start();
+  await stage.add("dead@1/u", "well@1/v");
+  workers[0]?.scheduler.wake();
+  await until(arrived("dead"));
+  workers[1]?.scheduler.start();
+  await until(arrived("well"));
+  stage.answer = () => 200;
+  await workers[0]?.end();
+  await stage.nothingWaits();
+  expect(stage.posted.map(({ id }) => id)).toEqual(["dead", "well", "dead"]);
+});
+
+it("places that a process took and never used are free again", async () => {
+  await open(1);
+  const soon = Date.now() + 1000;
+  await redis.client.zadd("sign-in-service:places:service:1", soon, "0", soon, "1");
+  const { scheduler } = await stage.worker(redis.url, 50);
+  scheduler.start();
+  await stage.add("d1@1/a");
+  await stage.nothingWaits();
+  expect(stage.posted).toHaveLength(1);
+});
