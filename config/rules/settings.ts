@@ -24,13 +24,15 @@ const artifactsMoveToRedis: Rule = {
         ],
 };
 
-const redisAddressIsRead: Rule = {
-  reads: ["artifacts"],
-  find: ({ config: { artifacts } }) => {
-    if (artifacts === undefined || !isRedisAddress(artifacts)) return [];
-    const address = readRedisAddress(artifacts);
-    return typeof address === "string" ? [{ path: ["artifacts"], text: address }] : [];
-  },
+const redisAddressesAreRead: Rule = {
+  reads: ["artifacts", "queue"],
+  find: ({ config }) =>
+    (["artifacts", "queue"] as const).flatMap((key) => {
+      const text = config[key];
+      if (text === undefined || !isRedisAddress(text)) return [];
+      const address = readRedisAddress(text);
+      return typeof address === "string" ? [{ path: [key], text: address }] : [];
+    }),
 };
 
 const secretsOutsideSqlite: Rule = {
@@ -100,7 +102,7 @@ const registrationNeedsMail: Rule = {
 export const settingRules: readonly Rule[] = [
   durableInProduction,
   artifactsMoveToRedis,
-  redisAddressIsRead,
+  redisAddressesAreRead,
   secretsOutsideSqlite,
   signingKeysHaveNames,
   slidingEndsLater,

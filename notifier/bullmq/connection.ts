@@ -1,5 +1,7 @@
 /** Connections to the Redis of `config.queue`. Its address may hold a password: no message repeats it. */
+import { isIP } from "node:net";
 import type { Redis } from "ioredis";
+import type { RedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
 
 export interface OpenedRedis {
@@ -9,8 +11,8 @@ export interface OpenedRedis {
   forWorker(): Redis;
   /** Cuts all connections that were made here; what waits on them fails at once. */
   disconnect(): void;
-  /** The rule by which this Redis forgets keys when its memory is full: `noeviction` is the one that fits. */
-  readonly evictionPolicy: string;
+  /** The rule by which this Redis forgets keys when its memory is full, if it says. `noeviction` is the one that fits. */
+  readonly evictionPolicy: string | undefined;
 }
 
 /** Milliseconds for a command, and between two attempts to connect at most. */
@@ -24,13 +26,13 @@ const FAREWELL = 200;
 const common = {
   maxRetriesPerRequest: null,
   retryStrategy: (times: number): number => Math.min(times * 100, LONGEST_PAUSE),
-  // A primary that has become a replica: its name leads to the new one.
+  // A primary that has become a replica: its address may lead to the new one by now.
   reconnectOnError: ({ message }: Error): boolean => message.startsWith("READONLY"),
   disconnectTimeout: FAREWELL,
 };
 
 /** What may be over in a moment, as when both are being started. */
-const PASSING = new Set([
+const PASSING: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
   "EPIPE",
@@ -44,9 +46,9 @@ const PASSING = new Set([
 
 /** How the answer to INFO shows a Redis that can't be the queue, and why it can't. */
 const UNFIT: readonly (readonly [RegExp, string])[] = [
-  [/^cluster_enabled:1/mu, "is a Redis Cluster, which is not supported: the queue needs a single Redis"],
-  [/^role:slave/mu, "is a replica, which can't be written to: give the address of its primary"],
-  [/^redis_version:(?:[0-5]|6\.[01])\./mu, "is too old: the queue needs Redis 6.2 or later"],
+  [/^cluster_enabled:1/mu, "this is a Redis Cluster, which can't be used: name one server, a primary"],
+  [/^role:slave/mu, "this Redis is a replica: name the primary"],
+  [/^redis_version:(?:[0-5]|6\.[01])\./mu, "this Redis is too old: version 6.2 or later is needed"],
 ];
 
 /** A code that says what is wrong, and nothing of what was sent. */
@@ -54,6 +56,11 @@ function reason(error: unknown): string {
   if (!Error.isError(error)) return "no answer";
   const { code, message } = error as Error & { code?: unknown };
   return typeof code === "string" ? code : (/^[A-Z]{3,}\b/u.exec(message)?.[0] ?? "no answer");
+}
+
+/** What a Redis that can't be used is told as. */
+export function unusable(error: unknown): StorageUnavailable {
+  return new StorageUnavailable(`the Redis of config.queue can't be used (${reason(error)})`);
 }
 
 /** Waits until it can be used. @throws the error that won't pass, or the last one when it takes too long. */
@@ -82,13 +89,25 @@ function end(connection: Redis): void {
   if (connection.status !== "end") connection.disconnect();
 }
 
+function optionsOf({ host, port, username, password, db, tls }: RedisAddress): object {
+  return {
+    host,
+    port,
+    db,
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    // A name says which certificate is wanted; an address can't. Both are checked against it.
+    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
+  };
+}
+
 /**
  * Connects, and looks at how this Redis is set up.
  * @param patience milliseconds after which a Redis that has not answered is given up.
  * @throws ConfigurationError for one that can't be the queue.
  * @throws StorageUnavailable when it can't be reached, refuses, or does not answer in time.
  */
-export async function openRedis(url: string, patience: number): Promise<OpenedRedis> {
+export async function openRedis(address: RedisAddress, patience: number): Promise<OpenedRedis> {
   const { Redis: Connection } = await import("ioredis");
   const all: Redis[] = [];
 
@@ -101,9 +120,8 @@ export async function openRedis(url: string, patience: number): Promise<OpenedRe
     return connection;
   }
 
-  const client = known(
-    new Connection(url, { ...common, enableOfflineQueue: false, commandTimeout: COMMAND }),
-  );
+  const base = { ...optionsOf(address), ...common };
+  const client = known(new Connection({ ...base, enableOfflineQueue: false, commandTimeout: COMMAND }));
   const disconnect = (): void => all.forEach(end);
   try {
     await ready(client, patience);
@@ -112,13 +130,12 @@ export async function openRedis(url: string, patience: number): Promise<OpenedRe
     if (unfit !== undefined) throw new ConfigurationError([`config.queue: ${unfit}`]);
     return {
       client,
-      evictionPolicy: /^maxmemory_policy:(\S+)/mu.exec(info)?.[1] ?? "unknown",
-      forWorker: () => known(new Connection(url, { ...common, socketTimeout: SILENCE })),
+      evictionPolicy: /^maxmemory_policy:(\S+)/mu.exec(info)?.[1],
+      forWorker: () => known(new Connection({ ...base, socketTimeout: SILENCE })),
       disconnect,
     };
   } catch (error) {
     disconnect();
-    if (error instanceof ConfigurationError) throw error;
-    throw new StorageUnavailable(`the Redis of config.queue can't be used (${reason(error)})`);
+    throw error instanceof ConfigurationError ? error : unusable(error);
   }
 }

@@ -1,11 +1,14 @@
 /** A scheduler over the Redis of `config.queue`: the connections, the queue of BullMQ, and what is warned of. */
-import { openRedis } from "./connection.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
+import { ConfigurationError } from "../../lib/errors.ts";
+import { openRedis, unusable } from "./connection.ts";
+import type { Queue } from "bullmq";
 import { type BullParts, createBullScheduler } from "./scheduler.ts";
 import type { Scheduler } from "../scheduler.ts";
-import { createWakeUps, PREFIX, QUEUE, type WakeUp } from "./wake-ups.ts";
+import { createWakeUps, QUEUE, type WakeUp } from "./wake-ups.ts";
 
 export interface BullDeps extends Omit<BullParts, "redis" | "queue" | "wakeUps" | "makeWorker"> {
-  /** `redis://…` or `rediss://…`. */
+  /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
   readonly url: string;
   /** Told what an operator should put right. */
   readonly onWarning: (text: string) => void;
@@ -14,6 +17,8 @@ export interface BullDeps extends Omit<BullParts, "redis" | "queue" | "wakeUps" 
 }
 
 const PATIENCE = 10_000;
+/** What all keys begin with, unless the address says something else. */
+const PREFIX = "sign-in-service";
 /** A worker that is gone is noticed after these: long before the shortest lease ends. */
 const LOCK = 5000;
 const STALLED = 2000;
@@ -22,27 +27,44 @@ const PASSED_ON = 250;
 /** Milliseconds until a worker asks again that lost its connection. */
 const RETRY = 1000;
 
+function evictionWarning(policy: string | undefined): string | undefined {
+  if (policy === "noeviction") return undefined;
+  return policy === undefined
+    ? "the Redis of config.queue does not tell its maxmemory-policy: make sure that it is noeviction"
+    : `the Redis of config.queue has maxmemory-policy ${policy}: set it to noeviction, or wake-ups get lost and notifications are late`;
+}
+
+/** Does what a look does: a user who may not is told so now. */
+async function tryOut(queue: Queue<WakeUp>): Promise<void> {
+  await queue.waitUntilReady();
+  await queue.getJobCounts("wait");
+}
+
 /**
  * Connects to Redis; warns of one that may evict keys.
  * @throws ConfigurationError for a Redis that can't be the queue.
  * @throws StorageUnavailable when it can't be used.
  */
 export async function openBullScheduler(deps: BullDeps): Promise<Scheduler> {
-  const { settings } = deps;
-  const redis = await openRedis(deps.url, deps.patience ?? PATIENCE);
-  const { evictionPolicy } = redis;
-  const fits = evictionPolicy === "noeviction";
-  if (!fits) {
-    deps.onWarning(
-      `the Redis of config.queue has maxmemory-policy ${evictionPolicy}: set it to noeviction, or wake-ups get lost and notifications are late`,
-    );
-  }
+  const { settings, patience = PATIENCE } = deps;
+  const address = readRedisAddress(deps.url);
+  if (typeof address === "string") throw new ConfigurationError([`config.queue: ${address}`]);
+  const redis = await openRedis(address, patience);
+  const warning = evictionWarning(redis.evictionPolicy);
+  if (warning !== undefined) deps.onWarning(warning);
   const { DelayedError, Queue, Worker } = await import("bullmq");
   // BullMQ's own check only repeats the warning, on the console.
-  const common = { prefix: PREFIX, skipVersionCheck: !fits };
+  const { prefix = PREFIX } = address;
+  const common = { prefix, skipVersionCheck: warning !== undefined };
   const queue = new Queue<WakeUp>(QUEUE, { ...common, connection: redis.client });
   // Told by the looks that fail; without a listener it would end the process.
   queue.on("error", () => undefined);
+  try {
+    await tryOut(queue);
+  } catch (error) {
+    redis.disconnect();
+    throw unusable(error);
+  }
   const makeWorker: BullParts["makeWorker"] = (serve) =>
     new Worker<WakeUp>(
       QUEUE,
@@ -61,6 +83,11 @@ export async function openBullScheduler(deps: BullDeps): Promise<Scheduler> {
         runRetryDelay: RETRY,
       },
     );
-  const wakeUps = createWakeUps(queue, redis.client, settings.concurrency.perReceiver);
+  const wakeUps = createWakeUps({
+    queue,
+    client: redis.client,
+    prefix,
+    share: settings.concurrency.perReceiver,
+  });
   return createBullScheduler({ ...deps, redis, queue, wakeUps, makeWorker });
 }

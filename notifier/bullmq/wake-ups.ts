@@ -10,9 +10,8 @@ export interface WakeUp {
   readonly receiver: string;
 }
 
-/** The queue's name, and what all its keys begin with. */
+/** The queue's name. */
 export const QUEUE = "deliveries";
-export const PREFIX = "sign-in-service";
 
 /** Milliseconds until a place that was taken for a job that never came is free again. */
 const UNUSED = 10_000;
@@ -59,16 +58,24 @@ function jobsOf(receiver: string): string {
   return `${receiver.replace(":", ".")}-`;
 }
 
-/** @param share how many attempts at once one receiver may have in a process: it has twice as many places. */
-export function createWakeUps(queue: Queue<WakeUp>, client: Redis, share: number): WakeUps {
+export interface WakeUpDeps {
+  readonly queue: Queue<WakeUp>;
+  readonly client: Redis;
+  /** What all keys begin with. */
+  readonly prefix: string;
+  /** How many attempts at once one receiver may have in a process: it has twice as many places. */
+  readonly share: number;
+}
+
+export function createWakeUps({ queue, client, prefix, share }: WakeUpDeps): WakeUps {
   const places = 2 * share;
   return {
     places,
     async ask(receiver, heads) {
       if (heads === 0) return;
       const jobs = jobsOf(receiver);
-      const taken = `${PREFIX}:places:${receiver}`;
-      const begin = `${PREFIX}:${QUEUE}:${jobs}`;
+      const taken = `${prefix}:places:${receiver}`;
+      const begin = `${prefix}:${QUEUE}:${jobs}`;
       const given = (await client.eval(TAKE_PLACES, 1, taken, begin, places, heads, UNUSED)) as number[];
       if (given.length === 0) return;
       // A job that stayed would swallow the next one of its id.

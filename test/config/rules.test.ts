@@ -223,6 +223,8 @@ describe("rules between keys", () => {
     ["config.artifacts: has a user or password", { ...PRODUCTION, artifacts: "redis://:50%@cache.example" }],
     ["config.artifacts: knows no other", { ...PRODUCTION, artifacts: "redis://cache.example?keyPrefix=a" }],
     ["config.artifacts: knows no other", { ...PRODUCTION, artifacts: "redis://cache.example#a" }],
+    ["config.queue: knows no other", { ...PRODUCTION, queue: "redis://cache.example?keyPrefix=a" }],
+    ["config.queue: has a path that is not", { ...PRODUCTION, queue: "redis://cache.example/one" }],
     ["config.artifacts: needs a `prefix` of", { ...PRODUCTION, artifacts: "redis://cache.example?prefix=" }],
     [
       "config.artifacts: needs a `prefix` of",
