@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
 import { type BullStage, openBullStage, until } from "./stage.ts";
-import { openOwnRedis, type OwnRedis } from "./redis.ts";
+import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
 jest.setTimeout(60_000);
 
