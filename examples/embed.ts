@@ -3,27 +3,30 @@
  * parser in front of everything, own routes. Neither gets in the other's way.
  *
  *     node examples/embed.ts        then open http://127.0.0.1:3000
+ *
+ * With `--config FILE` the application signs people in as the first client of the seed, whose first redirect address
+ * is the application's `/callback`, through the `oauth2` deployment.
  */
 import Koa from "koa";
 import { koaBody } from "koa-body";
-import mount from "koa-mount";
-import { readEnvironment } from "../config/environment.ts";
-import { createSignInService } from "../lib/index.ts";
+import { applySeed, createSignInService } from "../lib/index.ts";
+import { readExample } from "./server/example-config.ts";
+import { endWith, StartFailure } from "./server/start-failure.ts";
 
-const { port = 3000, host = "127.0.0.1" } = readEnvironment();
-const origin = `http://127.0.0.1:${port}`;
+const usage = "Usage: node examples/embed.ts [--config FILE]";
+const own = new URL("embed.json", import.meta.url);
+const { port, host, config, seed } = await readExample(usage, own);
+const { oauth2 } = config.deployments;
+const [client] = seed?.clients ?? [];
+if (oauth2 === undefined || client === undefined) {
+  endWith(new StartFailure("The configuration must have an oauth2 deployment, and a client in its seed."));
+}
+const { url: auth } = oauth2;
+const { client_id, client_secret } = client;
+const [redirect_uri = ""] = client.redirect_uris;
 
-const service = await createSignInService({
-  deployments: { oauth2: { url: `${origin}/auth` }, openid: { url: `${origin}/auth/openid` } },
-  storage: "sqlite::memory:",
-});
-await service.directory.services.put("1", { name: "News" });
-await service.accounts.create({ email: "ada@example.com", username: "ada", password: "lovelace-1843" });
-const { client_id, client_secret } = await service.clients.register({
-  name: "News",
-  service: "1",
-  redirect_uris: [`${origin}/callback`],
-});
+const service = await createSignInService(config);
+await applySeed(service, seed);
 
 const app = new Koa();
 // Keys of the application: the service signs its cookies with keys of its own and leaves these alone.
@@ -43,20 +46,20 @@ app.use(async (ctx, next) => {
   await next();
 });
 
-// The service goes by the full address of the request, so `app.use(service.routes())` does the same as this.
-app.use(mount("/auth", service.routes()));
+// The service goes by the full address of the request, so `mount("/auth", service.routes())` does the same as this.
+app.use(service.routes());
 
 /** Who has just signed in: the code becomes a token, and the token says who it is. */
 async function whoIs(code: string): Promise<unknown> {
   const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
-  const answer = await fetch(`${origin}/auth/oauth2/token`, {
+  const answer = await fetch(`${auth}/oauth2/token`, {
     method: "POST",
     headers: { authorization: `Basic ${credentials}` },
-    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri: `${origin}/callback` }),
+    body: new URLSearchParams({ grant_type: "authorization_code", code, redirect_uri }),
   });
   const { access_token = "" } = (await answer.json()) as { access_token?: string };
   const headers = { authorization: `Bearer ${access_token}` };
-  const profile = await fetch(`${origin}/auth/external/profile?client_id=${client_id}`, { headers });
+  const profile = await fetch(`${auth}/external/profile?client_id=${client_id}`, { headers });
   return profile.json();
 }
 
@@ -64,7 +67,7 @@ app.use(async (ctx) => {
   switch (`${ctx.method} ${ctx.path}`) {
     case "GET /":
       ctx.type = "html";
-      ctx.body = `<h1>My application</h1><a href="/auth/oauth2/authorize?response_type=code&amp;client_id=${client_id}">Sign in</a>`;
+      ctx.body = `<h1>My application</h1><a href="${auth}/oauth2/authorize?response_type=code&amp;client_id=${client_id}">Sign in</a>`;
       break;
     case "GET /callback":
       ctx.body = await whoIs(String(ctx.query["code"]));
@@ -79,7 +82,7 @@ app.use(async (ctx) => {
   }
 });
 
-const server = app.listen(port, host, () => console.log(`My application is at ${origin}`));
+const server = app.listen(port, host, () => console.log(`My application is at http://127.0.0.1:${port}`));
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => server.close(() => void service.close()));
 }

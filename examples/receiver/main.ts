@@ -1,8 +1,7 @@
 /** A receiver to try things out with: node examples/receiver/main.ts --help */
-import { SignInError } from "../../lib/index.ts";
 import { readConfigFile } from "../server/config-file.ts";
 import { listen, type Listener } from "../server/listener.ts";
-import { FAILED, StartFailure } from "../server/start-failure.ts";
+import { endWith, StartFailure } from "../server/start-failure.ts";
 import { onStopSignal } from "../server/stop-signals.ts";
 import { createReceiver } from "./application.ts";
 import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
@@ -48,11 +47,7 @@ async function main(args: readonly string[]): Promise<void> {
     const paths = endpoints.map(({ path = "/" }) => `http://127.0.0.1:${port}${path}`);
     console.log(`receiving notifications at ${paths.join(" and ")}`);
   } catch (error) {
-    const isSaid =
-      error instanceof StartFailure || error instanceof SignInError || error instanceof TypeError;
-    if (!isSaid) throw error;
-    console.error(error.message);
-    process.exit(error instanceof StartFailure ? error.exitCode : FAILED);
+    endWith(error);
   }
 }
 

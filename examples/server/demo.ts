@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
 import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
 
-const FILE = join(import.meta.dirname, "demo.json");
+/** The configuration of the demo, at its usual ports. */
+export const DEMO_FILE: string = join(import.meta.dirname, "demo.json");
 const SERVER = "http://127.0.0.1:3000";
 const CLIENT = "http://127.0.0.1:3001";
 const RECEIVER = "http://127.0.0.1:3002";
@@ -24,12 +25,12 @@ export const DEMO_PORT = 3000;
 
 /** The seed of the demo, as it is in the file. */
 export function demoSeed(): Seed {
-  return (JSON.parse(readFileSync(FILE, "utf8")) as { seed: Seed }).seed;
+  return (JSON.parse(readFileSync(DEMO_FILE, "utf8")) as { seed: Seed }).seed;
 }
 
 /** The configuration of the demo at these places. */
 export function demoConfig({ server, client, receiver }: DemoPlaces): Promise<ConfigFile> {
-  const moved: unknown = JSON.parse(readFileSync(FILE, "utf8"), (_key, value: unknown) =>
+  const moved: unknown = JSON.parse(readFileSync(DEMO_FILE, "utf8"), (_key, value: unknown) =>
     typeof value === "string"
       ? value.replace(SERVER, server).replace(CLIENT, client).replace(RECEIVER, receiver)
       : value,

@@ -1,14 +1,13 @@
 /** `npm start`: the service as a process of its own, with a demo or with your configuration. */
 import { pino } from "pino";
 import { readEnvironment, type Environment } from "../../config/environment.ts";
-import { SignInError } from "../../lib/index.ts";
 import { readCommandLine, USAGE } from "./command-line.ts";
 import { readConfigFile } from "./config-file.ts";
 import { DEMO_PORT, demoSeed } from "./demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { Opened } from "./opened.ts";
 import { startDemo } from "./start-demo.ts";
-import { FAILED, StartFailure } from "./start-failure.ts";
+import { endWith } from "./start-failure.ts";
 import { endWithNpm, onStopSignal } from "./stop-signals.ts";
 
 async function startConfigured(
@@ -26,13 +25,6 @@ async function startConfigured(
   console.log(`listening on port ${listener.port} for ${urls.join(" and ")}`);
 }
 
-/** What is wrong, for a person: sentences, never a stack. */
-function sentencesOf(error: unknown): string {
-  if (error instanceof StartFailure || error instanceof SignInError) return error.message;
-  const { name = "an unknown error", code } = error as { name?: string; code?: unknown };
-  return `The service could not start: ${typeof code === "string" ? code : name}.`;
-}
-
 async function main(args: readonly string[]): Promise<void> {
   const opened = new Opened();
   onStopSignal(() => opened.close());
@@ -47,8 +39,7 @@ async function main(args: readonly string[]): Promise<void> {
     if (config === undefined) await startDemo(opened, { environment, ...asked });
     else await startConfigured(opened, config, { environment, port: asked.port });
   } catch (error) {
-    console.error(sentencesOf(error));
-    process.exit(error instanceof StartFailure ? error.exitCode : FAILED);
+    endWith(error);
   }
 }
 

@@ -1,0 +1,57 @@
+/** The configuration of an example: that of `--config FILE`, else one of its own. */
+import { readFile } from "node:fs/promises";
+import { checkConfigFile, type ConfigFile, readConfigFile } from "./config-file.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import { parseArguments, toConfigFile } from "./arguments.ts";
+import { DEMO_PORT, demoSeed } from "./demo.ts";
+import { refuseDemoSecrets } from "./demo-secrets.ts";
+import { endWith } from "./start-failure.ts";
+
+/** What an example starts with. */
+export interface Example extends Omit<ConfigFile, "port"> {
+  readonly port: number;
+  readonly host: string;
+}
+
+/**
+ * The file that the command line names; `undefined` without `--config`. Ends the process after `--help`.
+ * @param usage what `--help` prints.
+ * @throws StartFailure with exit code 2.
+ */
+export function chosenFile(usage: string): string | undefined {
+  const { help = false, config } = parseArguments(process.argv.slice(2), {
+    help: { type: "boolean", short: "h" },
+    config: { type: "string" },
+  });
+  if (help) {
+    console.log(usage);
+    process.exit(0);
+  }
+  return toConfigFile(config);
+}
+
+/** The example's own file, at the port that the environment says. */
+async function readOwn(file: URL, port: number): Promise<ConfigFile> {
+  const text = await readFile(file, "utf8");
+  return checkConfigFile(
+    JSON.parse(text.replaceAll(`http://127.0.0.1:${DEMO_PORT}`, `http://127.0.0.1:${port}`)),
+  );
+}
+
+/**
+ * Reads the command line, the environment and the file. Says what is wrong with them in sentences, and ends the
+ * process then.
+ * @param own the file that is read without `--config`; its addresses move with `PORT`.
+ */
+export async function readExample(usage: string, own: URL): Promise<Example> {
+  try {
+    const path = chosenFile(usage);
+    const { port = DEMO_PORT, host = "127.0.0.1" } = readEnvironment();
+    if (path === undefined) return { ...(await readOwn(own, port)), port, host };
+    const file = await readConfigFile(path);
+    refuseDemoSecrets(file, demoSeed());
+    return { ...file, port: readEnvironment().port ?? file.port ?? DEMO_PORT, host };
+  } catch (error) {
+    return endWith(error);
+  }
+}

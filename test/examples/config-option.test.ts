@@ -1,0 +1,197 @@
+/** `--config FILE` of every example: each is started with a file of its own, and signs somebody in. */
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
+import { Browser } from "../flows/browser.ts";
+import { ROOT } from "./documents.ts";
+import { freePorts, newFolder, type Running, start } from "./processes.ts";
+import { configuration } from "./room.ts";
+
+const folder = newFolder();
+const running: Running[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Written {
+  readonly file: string;
+  readonly port: number;
+  readonly url: string;
+  /** The port after it. */
+  readonly next: string;
+}
+
+/** The configuration with one client at the next port, and one account; its storage is in memory. */
+async function write(change: (config: Record<string, unknown>, written: Written) => void): Promise<Written> {
+  const port = await freePorts(3);
+  const url = `http://127.0.0.1:${port}`;
+  const written = { file: join(folder, `${port}.json`), port, url, next: `http://127.0.0.1:${port + 1}` };
+  const config = { ...configuration(url), storage: "sqlite::memory:", port };
+  change(config, written);
+  writeFileSync(written.file, JSON.stringify(config));
+  return written;
+}
+
+function run(script: string, ...args: string[]): Running {
+  const example = start(script, { args });
+  running.push(example);
+  return example;
+}
+
+/** Gives the client of the seed these redirect addresses. */
+function redirect(config: Record<string, unknown>, ...redirect_uris: string[]): void {
+  const { clients } = config["seed"] as { clients: object[] };
+  Object.assign(clients[0]!, { redirect_uris });
+}
+
+function signIn(browser: Browser): Promise<Browser> {
+  return browser.submit(browser.form("password"), { username: "ada", password: "analytical-engine" });
+}
+
+describe("--config FILE", () => {
+  it("of the minimal example", async () => {
+    const { file, url } = await write(() => undefined);
+    const example = run("examples/minimal.ts", "--config", file);
+    const [, address = ""] = await example.until(/at (http:\S+)/);
+    expect(address.startsWith(`${url}/oauth2/authorize?`)).toBe(true);
+    const browser = new Browser({ stopAt: "http://127.0.0.1:3001/callback" });
+    await browser.get(address);
+    await signIn(browser);
+    expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{20,}$/);
+    await expect(example.stop()).resolves.toBe(0);
+  });
+
+  it("of the embedding example, whatever its prefix is", async () => {
+    const { file, url } = await write((config, written) => {
+      config["deployments"] = { oauth2: { url: `${written.url}/members` } };
+      redirect(config, `${written.url}/callback`);
+    });
+    const example = run("examples/embed.ts", "--config", file);
+    await example.until(/at http:\S+/);
+    const browser = await new Browser().get(url);
+    await browser.click("Sign in");
+    expect(browser.url.pathname).toMatch(/^\/members\/interaction\//);
+    await signIn(browser);
+    expect(JSON.parse(browser.html)).toMatchObject({ email: "ada@example.com", name: "Ada" });
+    await expect(example.stop()).resolves.toBe(0);
+  });
+
+  it("of the client, beside a service that is started with the same file", async () => {
+    const { file, next } = await write((config, written) => {
+      redirect(config, `${written.next}/callback`, `${written.next}/callback/openid`);
+    });
+    const server = run("examples/server/main.ts", "--config", file);
+    await server.until(/listening on/);
+    const client = run("examples/client/main.ts", "--config", file);
+    await client.until(/The client is at/);
+    for (const way of ["OAuth 2.0", "OpenID Connect"]) {
+      const browser = await new Browser().get(next);
+      await browser.click(`Sign in with ${way}`);
+      await signIn(browser);
+      expect([browser.url.href, browser.title]).toEqual([`${next}/`, "Hello, Ada"]);
+      // What the demo adds is not there.
+      expect(browser.html).not.toContain("/demo/");
+    }
+    await expect(client.stop("SIGINT")).resolves.toBe(0);
+  });
+
+  it("of the receiver: it is what the seed says, each path with its own credentials", async () => {
+    const { file, port } = await write((config, written) => {
+      const receiver = (path: string) => ({
+        url: `http://127.0.0.1:${written.port + 2}/${path}`,
+        client_id: path,
+        client_secret: `the secret of ${path}`,
+        types: ["PROFILE_CHANGED"],
+      });
+      config["seed"] = {
+        groups: { media: { name: "Media", receiver: receiver("media") } },
+        services: {
+          "1": { name: "News", receiver: receiver("news") },
+          "2": { name: "Far", receiver: { ...receiver("far"), url: "https://far.example/notify" } },
+        },
+      };
+    });
+    const receiver = run("examples/receiver/main.ts", "--config", file);
+    const [, said = ""] = await receiver.until(/receiving notifications at (.*)\n/);
+    const origin = `http://127.0.0.1:${port + 2}`;
+    expect(said).toBe(`${origin}/media and ${origin}/news`);
+    const post = async (path: string, client: string): Promise<number> => {
+      const authorization = `Basic ${Buffer.from(`${client}:the secret of ${client}`).toString("base64")}`;
+      const data = {
+        user_id: 1,
+        user_uuid: "b5c6ab5e-0e4c-4d7c-8f0a-4f3e8d9f2c11",
+        user_email: "ada@example.com",
+        timestamp: 1,
+        services: {},
+      };
+      const { status } = await fetch(`${origin}/${path}`, {
+        method: "POST",
+        headers: { authorization, "webhook-id": `of-${client}`, "content-type": "application/json" },
+        body: JSON.stringify({ notification_type: "PROFILE_CHANGED", data }),
+      });
+      return status;
+    };
+    expect([await post("media", "media"), await post("news", "news")]).toEqual([200, 200]);
+    expect([await post("media", "news"), await post("other", "news")]).toEqual([401, 404]);
+    await receiver.until(/^group:media {2}PROFILE_CHANGED .* of-media$/m);
+    await receiver.until(/^service:1 {2}PROFILE_CHANGED .* of-news$/m);
+  });
+});
+
+const EXAMPLES = [
+  "examples/minimal.ts",
+  "examples/embed.ts",
+  "examples/client/main.ts",
+  "examples/receiver/main.ts",
+  "examples/server/main.ts",
+];
+
+describe.each(EXAMPLES)("%s", (script) => {
+  it("has --help, and says in sentences what is wrong with its arguments and its file", async () => {
+    const help = run(script, "--help");
+    expect([await help.ended, help.said()]).toEqual([0, expect.stringContaining("--config FILE")]);
+    const ends = async (code: number, sentence: RegExp, ...args: string[]): Promise<void> => {
+      const wrong = run(script, ...args);
+      expect([args, await wrong.ended]).toEqual([args, code]);
+      expect(wrong.said()).toMatch(sentence);
+      expect(wrong.said()).not.toMatch(/\n {4}at |hunter2/);
+    };
+    const { file } = await write((config) => Object.assign(config, { storrage: "hunter2" }));
+    await ends(2, /^Unknown option '--confg'\. See --help\.\n$/, "--confg", file);
+    await ends(1, /^config\.storrage: unknown key.*storage.*\n$/, "--config", file);
+  });
+});
+
+describe("an example that is left without what it needs", () => {
+  it.each([
+    ["examples/embed.ts", "The configuration must have an oauth2 deployment, and a client in its seed."],
+    ["examples/client/main.ts", "FILE must have both deployments, and a client in its seed."],
+    ["examples/receiver/main.ts", "FILE has no receiver in its seed that is at http on this machine."],
+  ])("%s", async (script, sentence) => {
+    const { file } = await write((config) => Object.assign(config, { seed: {} }));
+    const wrong = run(script, "--config", file);
+    expect([await wrong.ended, wrong.said()]).toEqual([1, `${sentence.replace("FILE", file)}\n`]);
+  });
+
+  it("examples/client/main.ts names the redirect address that it needs", async () => {
+    const { file, next } = await write((config, written) => redirect(config, `${written.next}/callback`));
+    const wrong = run("examples/client/main.ts", "--config", file);
+    expect([await wrong.ended, wrong.said()]).toEqual([
+      1,
+      `${file} must register the redirect address ${next}/callback/openid for news.\n`,
+    ]);
+  });
+
+  it("does not take the secrets of the examples to where others can reach the service", async () => {
+    const text = readFileSync(join(ROOT, "examples/minimal.json"), "utf8");
+    const file = join(folder, "production.json");
+    const config = { ...JSON.parse(text), deployments: { oauth2: { url: "https://login.example" } } };
+    writeFileSync(file, JSON.stringify({ ...config, storage: "sqlite:./sign-in.db" }));
+    for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
+      const wrong = run(script, "--config", file);
+      expect(await wrong.ended).toBe(1);
+      expect(wrong.said()).toContain("config.seed.accounts[0].password: is printed in the examples");
+    }
+  });
+});
