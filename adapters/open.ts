@@ -9,7 +9,7 @@ const SQLITE = "sqlite:";
 export type StorageConfiguration = Pick<Configuration, "storage" | "artifacts" | "clock">;
 
 /** What is before the colon. An address may hold a password, so no message repeats one. */
-function schemeOf(address: string): string {
+export function schemeOf(address: string): string {
   return /^[a-z+]+(?=:)/.exec(address)?.[0] ?? "";
 }
 
@@ -32,7 +32,8 @@ function artifactsProblem({ storage, artifacts }: StorageConfiguration): string 
   return "must be redis://… or rediss://…, or left out";
 }
 
-function isRedis(address: string): boolean {
+/** Whether an address is one of Redis. */
+export function isRedis(address: string): boolean {
   return ["redis", "rediss"].includes(schemeOf(address));
 }
 

@@ -12,13 +12,37 @@ const LONGEST_LIST = 1_000;
 
 const byAge = (one: Found, other: Found): number => (one.born < other.born ? -1 : 1);
 
-function createReads({ connection, prefix, clock }: ArtifactParts) {
+interface Reading {
+  /** The artifact of an id, while it lives. */
+  readonly read: (id: string) => Promise<Artifact | undefined>;
+  /** What was found, with the part of it that is kept elsewhere. */
+  readonly complete: (id: string, found: Found) => Promise<Artifact>;
+}
+
+/** Inside a call of the connection. */
+export function createReading({ connection, prefix, clock }: ArtifactParts): Reading {
   /** A replay that counts for a while has a key of its own, which ends by itself. */
   async function complete(id: string, { artifact, replayUntil }: Found): Promise<Artifact> {
     if (replayUntil === undefined) return artifact;
     const kept = await connection.send((client) => client.get(`${prefix}replay:${id}`));
     return kept === null ? artifact : { ...artifact, replay: JSON.parse(kept) as string, replayUntil };
   }
+
+  return {
+    complete,
+    async read(id) {
+      const fields = await connection.send((client) =>
+        client.hmget(`${prefix}artifact:${id}`, ...READ_FIELDS),
+      );
+      const found = toFound(id, fields, clock.now());
+      return found && complete(id, found);
+    },
+  };
+}
+
+function createReads(parts: ArtifactParts) {
+  const { connection, prefix, clock } = parts;
+  const { read, complete } = createReading(parts);
 
   async function list(index: string, models: readonly string[] = []): Promise<Found[]> {
     const found = await connection.run(LIST, [], [prefix, index, ...models.map(part)]);
@@ -33,14 +57,7 @@ function createReads({ connection, prefix, clock }: ArtifactParts) {
     complete(artifactId(found.artifact.model, found.artifact.key), found);
 
   return {
-    find: (model, key) =>
-      connection.during(async () => {
-        const id = artifactId(model, key);
-        const name = `${prefix}artifact:${id}`;
-        const fields = await connection.send((client) => client.hmget(name, ...READ_FIELDS));
-        const found = toFound(id, fields, clock.now());
-        return found && complete(id, found);
-      }),
+    find: (model, key) => connection.during(() => read(artifactId(model, key))),
     findByUid: (model, uid) =>
       connection.during(async () => {
         const youngest = (await list(`by-uid:${part(model)}:${part(uid)}`)).at(-1);

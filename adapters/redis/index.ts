@@ -1,2 +1,3 @@
 /** The Redis backend, for artifacts and rate limits. */
 export { openRedis, type RedisOptions, type RedisParts } from "./open.ts";
+export { openRedisTransfer, type RedisTransfer } from "./transfer.ts";

@@ -1,8 +1,11 @@
 /** Artifacts and rate limits in Redis: what changes often and lives shortly, beside a storage for the rest. */
 import { randomUUID } from "node:crypto";
+import type { Redis } from "ioredis";
 import { readRedisAddress } from "../../config/redis-address.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
+import type { ArtifactStore } from "../artifacts.ts";
+import type { RateLimiterFactory } from "../rate-limits.ts";
 import type { Storage } from "../storage.ts";
 import { createArtifactStore } from "./artifacts.ts";
 import { Connection, createClient } from "./connection.ts";
@@ -57,12 +60,18 @@ async function tryOut({ artifacts, rateLimits }: Tried, clock: Clock): Promise<v
   await limiter.giveBack(key);
 }
 
-/**
- * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
- * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
- * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
- */
-export async function openRedis(options: RedisOptions): Promise<RedisParts> {
+/** A connection that can serve. */
+export interface ConnectedRedis {
+  readonly client: Redis;
+  readonly connection: Connection;
+  /** What all keys begin with. */
+  readonly prefix: string;
+  readonly artifacts: ArtifactStore;
+  readonly rateLimits: RateLimiterFactory;
+}
+
+/** @throws as {@link openRedis} does. */
+export async function connectRedis(options: RedisOptions): Promise<ConnectedRedis> {
   const { url, clock, onWarning = () => undefined, patience = PATIENCE } = options;
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
@@ -77,22 +86,32 @@ export async function openRedis(options: RedisOptions): Promise<RedisParts> {
     await tryOut({ artifacts, rateLimits }, clock).catch((error: unknown) => {
       throw unusable(error);
     });
-    return {
-      artifacts,
-      rateLimits,
-      parts: [
-        {
-          name: "artifacts",
-          ping: () =>
-            connection.during(async () => {
-              await connection.send((own) => own.ping());
-            }),
-        },
-      ],
-      close: () => connection.close(),
-    };
+    return { client, connection, prefix, artifacts, rateLimits };
   } catch (error) {
     client.disconnect();
     throw error;
   }
+}
+
+/**
+ * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
+ * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
+ * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
+ */
+export async function openRedis(options: RedisOptions): Promise<RedisParts> {
+  const { connection, artifacts, rateLimits } = await connectRedis(options);
+  return {
+    artifacts,
+    rateLimits,
+    parts: [
+      {
+        name: "artifacts",
+        ping: () =>
+          connection.during(async () => {
+            await connection.send((client) => client.ping());
+          }),
+      },
+    ],
+    close: () => connection.close(),
+  };
 }

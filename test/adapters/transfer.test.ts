@@ -1,20 +1,41 @@
 /** Copying on each backend alone; copies from one to another are in `test/cli`. */
 import { afterAll, beforeAll } from "@jest/globals";
-import { openSqlite, openSqliteTransfer } from "../../adapters/sqlite/index.ts";
-import { describeTransfer } from "./contract/transfer.ts";
+import { openTransfer } from "../../adapters/open-transfer.ts";
+import { openStorage } from "../../adapters/open.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { describeTransfer, type Place } from "./contract/transfer.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
 
 const files = new DatabaseFiles();
+let redis: OwnRedis;
+let prefixes = 0;
 
-beforeAll(() => files.create());
-afterAll(() => files.remove());
+beforeAll(async () => {
+  await files.create();
+  redis = await openOwnRedis();
+});
+afterAll(async () => {
+  await redis.close();
+  await files.remove();
+});
+
+function place(storage: string, artifacts: string): Place {
+  return {
+    open: (clock) => openStorage({ storage, artifacts, clock }),
+    openTransfer: (clock) => openTransfer({ storage, artifacts, clock, mustExist: false }),
+  };
+}
 
 describeTransfer("an SQLite file", {
   async place() {
-    const path = files.next();
-    return {
-      open: (clock) => openSqlite({ path, clock }),
-      openTransfer: (clock) => openSqliteTransfer({ path, clock, mustExist: false }),
-    };
+    const storage = `sqlite:${files.next()}`;
+    return place(storage, storage);
+  },
+});
+
+describeTransfer("SQLite with artifacts in Redis", {
+  async place() {
+    prefixes += 1;
+    return place(`sqlite:${files.next()}`, `${redis.url}?prefix=p${prefixes}:`);
   },
 });

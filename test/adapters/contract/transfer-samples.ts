@@ -42,8 +42,16 @@ export async function readAll<Name extends PartName>(
 
 export type Everything = { readonly [Name in PartName]: TransferRecords[Name][] };
 
+/** Parts that come in any order are put into one, without repeats. */
 export async function readParts(parts: TransferParts, limit?: number): Promise<Everything> {
-  const found = await Promise.all(PARTS.map(async (name) => [name, await readAll(parts, name, limit)]));
+  const found = await Promise.all(
+    PARTS.map(async (name) => {
+      const records = await readAll(parts, name, limit);
+      if (parts[name].repeats !== true) return [name, records];
+      const byText = new Map(records.map((record) => [JSON.stringify(record), record]));
+      return [name, [...byText.keys()].toSorted().map((text) => byText.get(text))];
+    }),
+  );
   return Object.fromEntries(found) as Everything;
 }
 
@@ -113,9 +121,9 @@ export async function fill(stage: Stage): Promise<void> {
       key: "r",
       at: START,
       replay: "answer\ud800",
-      replayUntil: START + 50,
+      replayUntil: START + 30_000,
     },
-    { kind: "put", artifact: artifact(clock, "AuthorizationCode", "c", { expiresAt: START + 0.25 }) },
+    { kind: "put", artifact: artifact(clock, "AuthorizationCode", "c", { expiresAt: START + 59_000.25 }) },
     { kind: "consume", model: "AuthorizationCode", key: "c", at: START - 0.5 },
     { kind: "put", artifact: artifact(clock, "Session", "gone", { expiresAt: START }) },
   );

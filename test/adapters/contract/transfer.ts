@@ -63,7 +63,7 @@ function describeReading(stage: Stage, transfer: () => StorageTransfer): void {
     });
     expect(parts.deliveries.find(({ id }) => id === "failed0")).toMatchObject({
       failedAt: START,
-      nextAttemptAt: START + 5000,
+      nextAttemptAt: START + 30_00000,
     });
     expect(parts.attempts).toEqual([{ ...attempt, number: 1, delivery: "failed0" }]);
     const models = parts.artifacts.map(({ model, key }) => `${model} ${key}`);
@@ -71,7 +71,7 @@ function describeReading(stage: Stage, transfer: () => StorageTransfer): void {
     expect(parts.artifacts.find(({ key }) => key === "r")).toMatchObject({
       consumedAt: START,
       replay: "answer\ud800",
-      replayUntil: START + 50,
+      replayUntil: START + 30_000,
     });
   });
 
