@@ -13,6 +13,8 @@ export interface Connection {
   collection<Stored extends { _id: unknown }>(name: CollectionName): Collection<Stored>;
   /** Larger than all earlier ones of this process, and than those of other processes in earlier seconds. */
   readonly newId: () => ObjectId;
+  /** Milliseconds since the epoch on the primary's clock, so many milliseconds from now. */
+  serverTimeIn(milliseconds: number): number;
   /**
    * One operation outside a transaction. The driver repeats it once after a fault of the network.
    * @param wait milliseconds after which it is given up; default 4500.
@@ -77,13 +79,14 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
 export async function connect(url: string, clock: Clock): Promise<Connection> {
-  const { client, db, newId } = await openClient(url);
+  const { client, db, newId, serverClock } = await openClient(url);
   const gate = createGate(client);
   const transact = createTransactions(client);
   return {
     clock,
     db,
     newId,
+    serverTimeIn: (milliseconds) => serverClock.in(milliseconds),
     collection: (name) => db.collection(name),
     run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
     inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transact(work, wait)),

@@ -29,13 +29,16 @@ export function hasLabel(error: unknown, label: string): boolean {
   return Array.isArray(labels) && labels.includes(label);
 }
 
-/**
- * Whether a document with the same key is there already.
- * @param name only the index on this field; default: any.
- */
-export function isDuplicate(error: unknown, name?: string): boolean {
-  if (codeOf(error) !== DUPLICATE_KEY) return false;
-  return name === undefined || Object.hasOwn(Object(field(error, "keyPattern")), name);
+/** Whether a document with the same key is there already. */
+export function isDuplicate(error: unknown): boolean {
+  return codeOf(error) === DUPLICATE_KEY;
+}
+
+/** Which write of several an error is about, counted from zero; `undefined` for an error of all. */
+export function writeErrorIndex(error: unknown): number | undefined {
+  const errors = field(error, "writeErrors");
+  const index = Array.isArray(errors) ? field(errors[0], "index") : undefined;
+  return typeof index === "number" ? index : undefined;
 }
 
 /** What kind of error it is. The driver's own text is left out: it repeats the values that were sent. */

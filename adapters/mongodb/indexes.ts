@@ -2,7 +2,7 @@
 import type { Db, IndexDescription } from "mongodb";
 import { ConfigurationError } from "../../lib/errors.ts";
 import { COLLECTIONS } from "./collections.ts";
-import { codeOf } from "./faults.ts";
+import { codeOf, isDuplicate } from "./faults.ts";
 
 const NAMESPACE_EXISTS = 48;
 /** An index of this name, or on these fields, is there and says something else. */
@@ -25,18 +25,16 @@ async function prepareCollection(db: Db, name: string, indexes: readonly IndexDe
   }
 }
 
-/** @throws ConfigurationError when a later version has written here. */
-async function checkSchema(db: Db): Promise<void> {
-  const schema = await db
-    .collection<{ _id: string; value: number }>("counters")
-    .findOneAndUpdate(
-      { _id: "schema" },
-      { $setOnInsert: { value: SCHEMA } },
-      { upsert: true, returnDocument: "after" },
-    );
-  if (schema !== null && schema.value > SCHEMA) {
-    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
+/** Inserts a number unless it is there; returns what is there. */
+async function first(db: Db, _id: string, value: number): Promise<number> {
+  const numbers = db.collection<{ _id: string; value: number }>("counters");
+  try {
+    await numbers.updateOne({ _id }, { $setOnInsert: { value } }, { upsert: true });
+  } catch (error) {
+    // Two that insert at once: one of them may be told so.
+    if (!isDuplicate(error)) throw error;
   }
+  return (await numbers.findOne({ _id }))?.value ?? value;
 }
 
 /**
@@ -44,7 +42,11 @@ async function checkSchema(db: Db): Promise<void> {
  * @throws ConfigurationError when what is there does not fit.
  */
 export async function prepareDatabase(db: Db): Promise<void> {
-  await checkSchema(db);
+  if ((await first(db, "schema", SCHEMA)) > SCHEMA) {
+    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
+  }
+  // Every account is counted with one operation on it, which should not have to insert it.
+  await first(db, "user_id", 0);
   await Promise.all(
     Object.entries(COLLECTIONS).map(([name, indexes]) => prepareCollection(db, name, indexes)),
   );

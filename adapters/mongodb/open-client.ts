@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Db, Document, MongoClient, MongoClientOptions, ObjectId } from "mongodb";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
 import { asFault, DEFAULT_WAIT, isRefused } from "./faults.ts";
+import { ServerClock } from "./server-clock.ts";
 
 /** Milliseconds in which the server has to answer at start-up. */
 const PATIENCE = 15_000;
@@ -35,6 +36,7 @@ export interface OpenedClient {
   readonly client: MongoClient;
   readonly db: Db;
   readonly newId: () => ObjectId;
+  readonly serverClock: ServerClock;
 }
 
 /** The name of the database after the hosts; the address was checked with the configuration. */
@@ -129,7 +131,10 @@ export async function openClient(url: string, patience: number = PATIENCE): Prom
   const { client, answer } = await untilConnected(make, where, patience);
   try {
     requireTransactions(answer, where);
-    return { client, db: client.db(databaseOf(url)), newId };
+    const serverClock = new ServerClock();
+    serverClock.heard(answer);
+    client.on("serverHeartbeatSucceeded", ({ reply }) => serverClock.heard(reply));
+    return { client, db: client.db(databaseOf(url)), newId, serverClock };
   } catch (error) {
     await client.close();
     throw asFault(error);

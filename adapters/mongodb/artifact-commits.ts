@@ -1,0 +1,95 @@
+/** How a batch is written: in one transaction of two round trips, or with one update where it is about one artifact. */
+import type { AnyBulkWriteOperation } from "mongodb";
+import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
+import type { ArtifactBatch, ArtifactStore } from "../artifacts.ts";
+import { MARGIN, type StoredArtifact } from "./artifact-documents.ts";
+import { type BatchTerms, notAfter, type PlannedUpdate, planWrite, toOperation } from "./artifact-writes.ts";
+import type { Connection } from "./connection.ts";
+import { isDuplicate, lateFault, writeErrorIndex } from "./faults.ts";
+import { toKey } from "./keys.ts";
+
+function failed({ label }: Pick<PlannedUpdate, "label">): ConditionFailed {
+  return new ConditionFailed(`the condition of ${label} does not hold`);
+}
+
+/** Remembers a batch, so that the same one sent again is known; inserts, or fails on what is there or when it is late. */
+function marker(id: string, end: number): AnyBulkWriteOperation<StoredArtifact> {
+  const filter = { _id: toKey("commit", id, "marker"), expires_at: { $exists: false } };
+  const forget_at = new Date(Date.now() + MARGIN);
+  return {
+    updateOne: {
+      filter,
+      update: [{ $set: { forget_at, expires_at: 0, in_time: notAfter(end) } }],
+      upsert: true,
+    },
+  };
+}
+
+/** Writes what was planned for one batch. */
+type Write<Planned> = (planned: Planned, terms: BatchTerms, wait: number) => Promise<void>;
+
+/** What the server answered to the marker and the updates after it. */
+function judge(error: unknown, planned: readonly PlannedUpdate[]): unknown {
+  const index = writeErrorIndex(error);
+  if (index === 0) return lateFault();
+  const update = index === undefined ? undefined : planned[index - 1];
+  return update?.kind === "condition" && isDuplicate(error) ? failed(update) : error;
+}
+
+/** Several artifacts: all in one update command, and the commit of the transaction. */
+function createSeveral(connection: Connection): Write<readonly PlannedUpdate[]> {
+  const artifacts = connection.collection<StoredArtifact>("artifacts");
+
+  return (planned, { commit, end }, wait) => {
+    const operations = [marker(commit, end), ...planned.map(toOperation)];
+    return connection.inTransaction(async (session) => {
+      try {
+        const { upsertedIds } = await artifacts.bulkWrite(operations, { session, ordered: true });
+        const inserted = Object.keys(upsertedIds).map((index) => planned[Number(index) - 1]);
+        const missed = inserted.find((update) => update?.kind === "condition");
+        if (missed !== undefined) throw failed(missed);
+      } catch (error) {
+        const isDone = writeErrorIndex(error) === 0 && isDuplicate(error);
+        if (!isDone) throw judge(error, planned);
+      }
+    }, wait);
+  };
+}
+
+/** One artifact: one update, which is atomic in itself. Sent again it finds its own mark. */
+function createSingle(connection: Connection): Write<PlannedUpdate> {
+  const artifacts = connection.collection<StoredArtifact>("artifacts");
+
+  async function once(
+    { filter, update, ...planned }: PlannedUpdate,
+    { commit, end }: BatchTerms,
+  ): Promise<void> {
+    const isPut = planned.kind === "put";
+    const inTime = { $expr: { $lt: [{ $toLong: "$$NOW" }, end] } };
+    const { matchedCount } = await artifacts.updateOne(isPut ? filter : { ...filter, ...inTime }, update, {
+      upsert: isPut,
+    });
+    if (matchedCount > 0 || planned.kind !== "condition") return;
+    const stored = await artifacts.findOne({ _id: planned.id });
+    if (stored?.commit === commit) return;
+    throw connection.serverTimeIn(0) >= end ? lateFault() : failed(planned);
+  }
+
+  return (planned, terms, wait) => connection.run(() => once(planned, terms), wait);
+}
+
+export function createCommit(connection: Connection): ArtifactStore["commit"] {
+  const writeSeveral = createSeveral(connection);
+  const writeSingle = createSingle(connection);
+  return async ({ id, deadline, writes }: ArtifactBatch) => {
+    const now = connection.clock.now();
+    const wait = deadline - now;
+    if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
+    // Made into updates now: the caller may change its objects before the transaction begins.
+    const terms = { commit: id, now, end: connection.serverTimeIn(wait), newId: connection.newId };
+    const planned = writes.flatMap((write) => planWrite(write, terms));
+    const [first, second] = planned;
+    if (first === undefined) return connection.run(() => Promise.resolve(), wait);
+    return second === undefined ? writeSingle(first, terms, wait) : writeSeveral(planned, terms, wait);
+  };
+}

@@ -1,0 +1,87 @@
+/** Audit records, and the small values that are kept under a name. */
+import type { ClientSession, ObjectId } from "mongodb";
+import type { AuditRecord, DirectoryStore } from "../directory.ts";
+import type { Connection } from "./connection.ts";
+import { isDuplicate } from "./faults.ts";
+import { toKey } from "./keys.ts";
+
+type Audit = Pick<DirectoryStore, "appendAudit" | "listAudit">;
+type Kept = Pick<DirectoryStore, "keep" | "kept">;
+
+interface StoredAudit {
+  /** In the order of the records, as far as the clocks of the processes agree. */
+  readonly _id: ObjectId;
+  readonly json: string;
+}
+
+interface StoredValue {
+  readonly _id: string;
+  /** The value as JSON, which holds any string. */
+  readonly json: string;
+}
+
+/** Turns an audit record into a document at once; what it returns stores it, in the caller's transaction. */
+export type AuditPlanner = (record: AuditRecord | undefined) => (session: ClientSession) => Promise<void>;
+
+/** The part that the other stores use for the record of their own change. */
+export function createAuditPlanner(connection: Connection): AuditPlanner {
+  const audit = connection.collection<StoredAudit>("audit");
+  return (record) => {
+    const document = record && { _id: connection.newId(), json: JSON.stringify(record) };
+    return async (session) => {
+      if (document !== undefined) await audit.insertOne(document, { session });
+    };
+  };
+}
+
+function toRecord({ json }: StoredAudit): AuditRecord {
+  return JSON.parse(json);
+}
+
+/** The audit records of the directory. */
+export function createAudit(connection: Connection): Audit {
+  const audit = connection.collection<StoredAudit>("audit");
+  return {
+    async appendAudit(record) {
+      const document = { _id: connection.newId(), json: JSON.stringify(record) };
+      await connection.run(() => audit.insertOne(document));
+    },
+    async listAudit({ limit }) {
+      // For MongoDB a limit of zero is none.
+      if (limit < 1) return [];
+      const newest = () => audit.find().sort({ _id: -1 }).limit(limit).toArray();
+      return (await connection.run(newest)).map(toRecord);
+    },
+  };
+}
+
+/** Values that the first of several processes decides: inserted if absent, then read back. */
+export function createKept(connection: Connection): Kept {
+  const values = connection.collection<StoredValue>("kept");
+
+  async function keep(_id: string, json: string): Promise<StoredValue | null> {
+    try {
+      // A write also where it changes nothing: so what it answers is what a majority has.
+      return await values.findOneAndUpdate(
+        { _id },
+        { $setOnInsert: { json } },
+        { upsert: true, returnDocument: "after" },
+      );
+    } catch (error) {
+      // Two that insert at once: one of them may be told so, and finds what is there.
+      if (!isDuplicate(error)) throw error;
+      return values.findOneAndUpdate({ _id }, { $setOnInsert: { json } }, { returnDocument: "after" });
+    }
+  }
+
+  return {
+    async keep(name, value) {
+      const stored = await connection.run(() => keep(toKey(name), JSON.stringify(value)));
+      return stored === null ? value : String(JSON.parse(stored.json));
+    },
+    async kept(name) {
+      const stored = await connection.run(() => values.findOne({ _id: toKey(name) }));
+      return stored === null ? undefined : String(JSON.parse(stored.json));
+    },
+  };
+}

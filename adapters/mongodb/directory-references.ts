@@ -1,0 +1,64 @@
+/**
+ * How a change that refers to an entry of the directory conflicts with its removal. An entry has some guards, small
+ * documents that live as long as it does: whoever refers to the entry writes one of them, whoever removes it deletes
+ * them all. There are several so that many people who come to one service at once seldom meet.
+ */
+import type { ClientSession } from "mongodb";
+import { UnknownReference } from "../../lib/errors.ts";
+import type { EntryKind } from "../directory.ts";
+import type { Connection } from "./connection.ts";
+import { toKey } from "./keys.ts";
+
+const GUARDS = 16;
+
+/** Of a guard nothing counts but that it was written. */
+interface StoredGuard {
+  readonly _id: string;
+  readonly writes: number;
+}
+
+/** An entry that a change refers to, and how an error names it. */
+export interface Reference {
+  readonly kind: EntryKind;
+  readonly key: string;
+  readonly label: string;
+}
+
+export interface Guards {
+  /** For a new entry. */
+  create(kind: EntryKind, key: string, session: ClientSession): Promise<void>;
+  /** For an entry that goes. */
+  remove(kind: EntryKind, key: string, session: ClientSession): Promise<void>;
+  /** For a change that refers to these. @throws UnknownReference for one that is not there. */
+  require(references: readonly Reference[], session: ClientSession): Promise<void>;
+}
+
+function guardId(kind: EntryKind, key: string, number: number): string {
+  return toKey(kind, key, String(number));
+}
+
+function allIds(kind: EntryKind, key: string): string[] {
+  return Array.from({ length: GUARDS }, (_, number) => guardId(kind, key, number));
+}
+
+export function createGuards(connection: Connection): Guards {
+  const guards = connection.collection<StoredGuard>("entry_guards");
+  return {
+    async create(kind, key, session) {
+      await guards.insertMany(
+        allIds(kind, key).map((_id) => ({ _id, writes: 0 })),
+        { session },
+      );
+    },
+    async remove(kind, key, session) {
+      await guards.deleteMany({ _id: { $in: allIds(kind, key) } }, { session });
+    },
+    async require(references, session) {
+      for (const { kind, key, label } of references) {
+        const id = guardId(kind, key, Math.floor(Math.random() * GUARDS));
+        const { matchedCount } = await guards.updateOne({ _id: id }, { $inc: { writes: 1 } }, { session });
+        if (matchedCount === 0) throw new UnknownReference(label);
+      }
+    },
+  };
+}

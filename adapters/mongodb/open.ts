@@ -1,0 +1,59 @@
+/** Storage in MongoDB: any number of processes share it. */
+import type { Clock } from "../../lib/clock.ts";
+import type { Storage } from "../storage.ts";
+import { createArtifactStore } from "./artifacts.ts";
+import { connect } from "./connection.ts";
+import { createAccounts } from "./directory-accounts.ts";
+import { createAudit, createKept } from "./directory-audit.ts";
+import { createClients } from "./directory-clients.ts";
+import { createEntries } from "./directory-entries.ts";
+import { prepareDatabase } from "./indexes.ts";
+
+/** Milliseconds for making what is missing. */
+const PREPARATION = 60_000;
+
+export interface MongoOptions {
+  /** `mongodb://…` or `mongodb+srv://…`; the database is named after the hosts, default `sign-in`. */
+  readonly url: string;
+  /** Decides what has expired. */
+  readonly clock: Clock;
+}
+
+/**
+ * Opens the storage and makes its collections and indexes. Any number of processes may do so at once.
+ * @throws StorageUnavailable when the server does not answer within 15 seconds.
+ * @throws ConfigurationError when the address is wrong, the user is refused, the server has no transactions, or the
+ *   database was written by a later version.
+ */
+export async function openMongo({
+  url,
+  clock,
+}: MongoOptions): Promise<Omit<Storage, "deliveries" | "rateLimits">> {
+  const connection = await connect(url, clock);
+  try {
+    await connection.run(() => prepareDatabase(connection.db), PREPARATION);
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  return {
+    directory: {
+      ...createAccounts(connection),
+      ...createClients(connection),
+      ...createEntries(connection),
+      ...createKept(connection),
+      ...createAudit(connection),
+    },
+    artifacts: createArtifactStore(connection),
+    arrived: () => Promise.resolve(),
+    parts: [
+      {
+        name: "storage",
+        async ping() {
+          await connection.run(() => connection.db.command({ ping: 1 }));
+        },
+      },
+    ],
+    close: () => connection.close(),
+  };
+}
