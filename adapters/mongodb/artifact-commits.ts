@@ -1,15 +1,21 @@
 /** How a batch is written: in one transaction of two round trips, or with one update where it is about one artifact. */
-import type { AnyBulkWriteOperation } from "mongodb";
+import type { AnyBulkWriteOperation, Document } from "mongodb";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
 import type { ArtifactBatch, ArtifactStore } from "../artifacts.ts";
 import { MARGIN, type StoredArtifact } from "./artifact-documents.ts";
-import { type BatchTerms, notAfter, type PlannedUpdate, planWrite, toOperation } from "./artifact-writes.ts";
+import { type PlannedUpdate, planWrite, toOperation } from "./artifact-writes.ts";
 import type { Connection } from "./connection.ts";
 import { isDuplicate, lateFault, writeErrorIndex } from "./faults.ts";
 import { toKey } from "./keys.ts";
 
 function failed({ label }: Pick<PlannedUpdate, "label">): ConditionFailed {
   return new ConditionFailed(`the condition of ${label} does not hold`);
+}
+
+/** A number; or a division by zero when the server's clock has come to `end`, and with it no update. */
+function notAfter(end: number): Document {
+  // Compared as numbers: not every server can compare its time as a date.
+  return { $divide: [1, { $cond: [{ $lt: [{ $toLong: "$$NOW" }, end] }, 1, 0] }] };
 }
 
 /** Remembers a batch, so that the same one sent again is known; inserts, or fails on what is there or when it is late. */
@@ -25,8 +31,8 @@ function marker(id: string, end: number): AnyBulkWriteOperation<StoredArtifact> 
   };
 }
 
-/** Writes what was planned for one batch. */
-type Write<Planned> = (planned: Planned, terms: BatchTerms, wait: number) => Promise<void>;
+/** Writes what was planned for one batch; not after `end` on the server's clock. */
+type Write<Planned> = (planned: Planned, batch: { id: string; wait: number; end: number }) => Promise<void>;
 
 /** What the server answered to the marker and the updates after it. */
 function judge(error: unknown, planned: readonly PlannedUpdate[]): unknown {
@@ -40,8 +46,8 @@ function judge(error: unknown, planned: readonly PlannedUpdate[]): unknown {
 function createSeveral(connection: Connection): Write<readonly PlannedUpdate[]> {
   const artifacts = connection.collection<StoredArtifact>("artifacts");
 
-  return (planned, { commit, end }, wait) => {
-    const operations = [marker(commit, end), ...planned.map(toOperation)];
+  return (planned, { id, wait, end }) => {
+    const operations = [marker(id, end), ...planned.map(toOperation)];
     return connection.inTransaction(async (session) => {
       try {
         const { upsertedIds } = await artifacts.bulkWrite(operations, { session, ordered: true });
@@ -51,6 +57,7 @@ function createSeveral(connection: Connection): Write<readonly PlannedUpdate[]> 
       } catch (error) {
         const isDone = writeErrorIndex(error) === 0 && isDuplicate(error);
         if (!isDone) throw judge(error, planned);
+        await session.abortTransaction();
       }
     }, wait);
   };
@@ -60,22 +67,28 @@ function createSeveral(connection: Connection): Write<readonly PlannedUpdate[]> 
 function createSingle(connection: Connection): Write<PlannedUpdate> {
   const artifacts = connection.collection<StoredArtifact>("artifacts");
 
-  async function once(
-    { filter, update, ...planned }: PlannedUpdate,
-    { commit, end }: BatchTerms,
-  ): Promise<void> {
-    const isPut = planned.kind === "put";
-    const inTime = { $expr: { $lt: [{ $toLong: "$$NOW" }, end] } };
-    const { matchedCount } = await artifacts.updateOne(isPut ? filter : { ...filter, ...inTime }, update, {
-      upsert: isPut,
-    });
-    if (matchedCount > 0 || planned.kind !== "condition") return;
-    const stored = await artifacts.findOne({ _id: planned.id });
-    if (stored?.commit === commit) return;
-    throw connection.serverTimeIn(0) >= end ? lateFault() : failed(planned);
+  /** Puts have no condition that could be late, so the time is a part of what they write. */
+  async function put({ filter, update }: PlannedUpdate, end: number): Promise<void> {
+    const inTime = { $set: { in_time: notAfter(end) } };
+    await artifacts.updateOne(filter, [update, inTime].flat(), { upsert: true });
   }
 
-  return (planned, terms, wait) => connection.run(() => once(planned, terms), wait);
+  async function change(
+    { filter, update, ...planned }: PlannedUpdate,
+    id: string,
+    end: number,
+  ): Promise<void> {
+    const inTime = { $expr: { $lt: [{ $toLong: "$$NOW" }, end] } };
+    const { matchedCount } = await artifacts.updateOne({ ...filter, ...inTime }, update);
+    if (matchedCount > 0 || planned.kind !== "condition") return;
+    const stored = await artifacts.findOne({ _id: planned.id });
+    if (stored?.commit === id) return;
+    // If the condition holds, it was the time that did not.
+    throw (await artifacts.findOne(filter)) === null ? failed(planned) : lateFault();
+  }
+
+  return (planned, { id, wait, end }) =>
+    connection.run(() => (planned.kind === "put" ? put(planned, end) : change(planned, id, end)), wait);
 }
 
 export function createCommit(connection: Connection): ArtifactStore["commit"] {
@@ -86,10 +99,10 @@ export function createCommit(connection: Connection): ArtifactStore["commit"] {
     const wait = deadline - now;
     if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
     // Made into updates now: the caller may change its objects before the transaction begins.
-    const terms = { commit: id, now, end: connection.serverTimeIn(wait), newId: connection.newId };
-    const planned = writes.flatMap((write) => planWrite(write, terms));
+    const planned = writes.flatMap((write) => planWrite(write, { commit: id, now, newId: connection.newId }));
+    const batch = { id, wait, end: connection.serverTimeIn(wait) };
     const [first, second] = planned;
     if (first === undefined) return connection.run(() => Promise.resolve(), wait);
-    return second === undefined ? writeSingle(first, terms, wait) : writeSeveral(planned, terms, wait);
+    return second === undefined ? writeSingle(first, batch) : writeSeveral(planned, batch);
   };
 }

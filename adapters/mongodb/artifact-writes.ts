@@ -25,15 +25,7 @@ export interface PlannedUpdate {
 export interface BatchTerms {
   readonly commit: string;
   readonly now: number;
-  /** Milliseconds since the epoch on the server's clock: from then on the server must refuse. */
-  readonly end: number;
   readonly newId: () => ObjectId;
-}
-
-/** A number; or a division by zero when the server's clock has come to `end`, and with it no update. */
-export function notAfter(end: number): Document {
-  // Compared as numbers: not every server can compare its time as a date.
-  return { $divide: [1, { $cond: [{ $lt: [{ $toLong: "$$NOW" }, end] }, 1, 0] }] };
 }
 
 const literal = (value: unknown): Document => ({ $literal: value });
@@ -70,7 +62,7 @@ function mergedMembers(document: Pick<StoredArtifact, "members">, merge: string,
 
 /** Puts the artifact in the place of what is there. */
 function replacement(artifact: Artifact, merge: string | undefined, terms: BatchTerms): Document[] {
-  const { now, commit, end, newId } = terms;
+  const { now, commit, newId } = terms;
   const document = toDocument(artifact, commit);
   const { consumedAt, replay, replayUntil } = artifact;
   return [
@@ -80,7 +72,6 @@ function replacement(artifact: Artifact, merge: string | undefined, terms: Batch
           literal(document),
           {
             order: { $ifNull: ["$order", newId()] },
-            in_time: notAfter(end),
             consumed_at: kept("consumed_at", consumedAt, now),
             replay: kept("replay", replay === undefined ? undefined : JSON.stringify(replay), now),
             replay_until: kept("replay_until", replayUntil, now),

@@ -50,7 +50,7 @@ export const COLLECTIONS: Readonly<Record<CollectionName, readonly IndexDescript
     { key: { replay_until: 1 }, ...sparse },
     { key: { forget_at: 1 }, ...expiring },
   ],
-  rate_limits: [{ key: { expire: 1 }, ...expiring }],
+  rate_limits: [{ key: { forget_at: 1 }, ...expiring }],
   deliveries: [],
   attempts: [],
   lanes: [],

@@ -23,7 +23,8 @@ export interface Connection {
   run<T>(work: () => Promise<T>, wait?: number): Promise<T>;
   /**
    * Runs `work` in a transaction, again and again while it meets others. It sees one moment of the database and its
-   * own writes; what it throws undoes them. All its operations must be given the session, one after the other.
+   * own writes; what it throws undoes them, and so does its own `abortTransaction`. All its operations must be given
+   * the session, one after the other.
    * @param wait milliseconds after which it is given up and not committed any more; default 4500.
    * @throws StorageUnavailable as `run`; then it may be committed only if that was under way.
    */

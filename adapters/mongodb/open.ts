@@ -8,6 +8,7 @@ import { createAudit, createKept } from "./directory-audit.ts";
 import { createClients } from "./directory-clients.ts";
 import { createEntries } from "./directory-entries.ts";
 import { prepareDatabase } from "./indexes.ts";
+import { mongoRateLimits } from "./rate-limits.ts";
 
 /** Milliseconds for making what is missing. */
 const PREPARATION = 60_000;
@@ -25,10 +26,7 @@ export interface MongoOptions {
  * @throws ConfigurationError when the address is wrong, the user is refused, the server has no transactions, or the
  *   database was written by a later version.
  */
-export async function openMongo({
-  url,
-  clock,
-}: MongoOptions): Promise<Omit<Storage, "deliveries" | "rateLimits">> {
+export async function openMongo({ url, clock }: MongoOptions): Promise<Omit<Storage, "deliveries">> {
   const connection = await connect(url, clock);
   try {
     await connection.run(() => prepareDatabase(connection.db), PREPARATION);
@@ -45,6 +43,7 @@ export async function openMongo({
       ...createAudit(connection),
     },
     artifacts: createArtifactStore(connection),
+    rateLimits: mongoRateLimits(connection),
     arrived: () => Promise.resolve(),
     parts: [
       {

@@ -47,7 +47,7 @@ async function attempt<T>(
     const result = await work(session);
     // Whoever waits for it has been told that it was not done.
     if (isLate()) throw lateFault();
-    await commit(session, isLate);
+    if (session.inTransaction()) await commit(session, isLate);
     return result;
   } finally {
     if (session.inTransaction()) await session.abortTransaction().catch(() => undefined);

@@ -1,0 +1,135 @@
+/** Where the points of rate limits are counted: one document a key, one round trip for all that asks for it at once. */
+import type { Document } from "mongodb";
+import type { Connection } from "./connection.ts";
+import { isDuplicate } from "./faults.ts";
+
+/** The window of a key. */
+interface StoredPoints {
+  readonly _id: string;
+  /** Of the window. Zero is as good as none. */
+  readonly points: number;
+  /** Milliseconds since the epoch, by the storage's clock. */
+  readonly ends_at: number;
+  /** When the server deletes it: some minutes later, for its clock may differ. */
+  readonly forget_at: Date;
+  /** For each step of the last round trip the points after it, or how many there would be if it was refused. */
+  readonly answers: readonly number[];
+}
+
+/** How many points there are after a step, and until when. */
+export interface Counted {
+  readonly points: number;
+  /** Milliseconds until the window ends. */
+  readonly left: number;
+}
+
+interface Waiting {
+  readonly step: number;
+  readonly resolve: (counted: Counted) => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+export interface PointsLimit {
+  readonly points: number;
+  readonly seconds: number;
+}
+
+/** At most so many steps in one round trip. */
+const LONGEST = 100;
+/** Milliseconds. */
+const MARGIN = 300_000;
+
+/** Goes through the steps: what would be above the limit is answered and not kept. */
+function walk(steps: readonly number[], limit: number): Document {
+  const wanted = { $max: [0, { $add: ["$$value.points", "$$this"] }] };
+  return {
+    $reduce: {
+      input: steps,
+      initialValue: { points: "$points", answers: [] },
+      in: {
+        points: { $cond: [{ $lte: [wanted, limit] }, wanted, "$$value.points"] },
+        answers: { $concatArrays: ["$$value.answers", [wanted]] },
+      },
+    },
+  };
+}
+
+function update(steps: readonly number[], limit: PointsLimit, now: number): Document[] {
+  const end = now + limit.seconds * 1000;
+  const isOpen = { $and: [{ $gt: ["$ends_at", now] }, { $gt: ["$points", 0] }] };
+  return [
+    {
+      $set: {
+        points: { $cond: [isOpen, "$points", 0] },
+        ends_at: { $cond: [isOpen, "$ends_at", end] },
+        forget_at: { $cond: [isOpen, "$forget_at", new Date(end + MARGIN)] },
+      },
+    },
+    { $set: { walked: walk(steps, limit.points) } },
+    { $set: { points: "$walked.points", answers: "$walked.answers" } },
+    { $unset: "walked" },
+  ];
+}
+
+/** The points of one limit. */
+export class Points {
+  readonly #connection: Connection;
+  readonly #limit: PointsLimit;
+  /** What waits, by key; a key is in here while something of it is under way. */
+  readonly #queues = new Map<string, Waiting[]>();
+
+  constructor(connection: Connection, limit: PointsLimit) {
+    this.#connection = connection;
+    this.#limit = limit;
+  }
+
+  /** Adds points to a key, or takes some away, after all that was asked for before. */
+  add(key: string, step: number): Promise<Counted> {
+    const { promise, resolve, reject } = Promise.withResolvers<Counted>();
+    const waiting = { step, resolve, reject };
+    const queue = this.#queues.get(key);
+    if (queue === undefined) {
+      this.#queues.set(key, [waiting]);
+      void this.#drain(key);
+    } else queue.push(waiting);
+    return promise;
+  }
+
+  async #drain(key: string): Promise<void> {
+    for (;;) {
+      const next = this.#queues.get(key)?.splice(0, LONGEST) ?? [];
+      if (next.length === 0) break;
+      await this.#send(key, next);
+    }
+    this.#queues.delete(key);
+  }
+
+  async #send(key: string, waiting: readonly Waiting[]): Promise<void> {
+    try {
+      const now = this.#connection.clock.now();
+      const stored = await this.#connection.run(() => this.#count(key, waiting, now));
+      for (const [index, { resolve }] of waiting.entries()) {
+        resolve({ points: stored?.answers[index] ?? 0, left: (stored?.ends_at ?? now) - now });
+      }
+    } catch (error) {
+      for (const { reject } of waiting) reject(error);
+    }
+  }
+
+  async #count(key: string, waiting: readonly Waiting[], now: number): Promise<StoredPoints | null> {
+    const stored = this.#connection.collection<StoredPoints>("rate_limits");
+    const steps = waiting.map(({ step }) => step);
+    const write = () =>
+      stored.findOneAndUpdate({ _id: key }, update(steps, this.#limit, now), {
+        upsert: true,
+        returnDocument: "after",
+      });
+    try {
+      return await write();
+    } catch (error) {
+      // Two that insert at once: one of them may be told so, and finds what is there.
+      if (!isDuplicate(error)) throw error;
+      return write();
+    }
+  }
+}
