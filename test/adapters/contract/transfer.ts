@@ -63,7 +63,7 @@ function describeReading(stage: Stage, transfer: () => StorageTransfer): void {
     });
     expect(parts.deliveries.find(({ id }) => id === "failed0")).toMatchObject({
       failedAt: START,
-      nextAttemptAt: START + 30_00000,
+      nextAttemptAt: START + 5000,
     });
     expect(parts.attempts).toEqual([{ ...attempt, number: 1, delivery: "failed0" }]);
     const models = parts.artifacts.map(({ model, key }) => `${model} ${key}`);
