@@ -17,7 +17,8 @@ export type SignInErrorCode =
   | "invalid_password"
   | "address_refused"
   | "invalid_notification"
-  | "keys";
+  | "keys"
+  | "unexpected_answer";
 
 /** The base of all errors of this package. */
 export class SignInError extends Error {

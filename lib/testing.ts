@@ -2,3 +2,10 @@
 export { describeStorage } from "./testing/contract/storage.ts";
 export { ManualClock, type StorageBackend } from "./testing/contract/stage.ts";
 export type { TestRunner } from "./testing/contract/runner.ts";
+export { createTestSignIn, type TestSignIn, type TestSignInConfig } from "./testing/test-sign-in.ts";
+export type { SentBack, SignInOptions, TestAnswer, TestClient, TestTokens } from "./testing/test-client.ts";
+export type { TestClock } from "./testing/test-clock.ts";
+export type { TestPerson } from "./testing/test-person.ts";
+export type { ToldNotification } from "./testing/told.ts";
+export { Browser, type BrowserOptions } from "./testing/browser/browser.ts";
+export { UnexpectedAnswer } from "./testing/unexpected-answer.ts";

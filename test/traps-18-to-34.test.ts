@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
-import type { Browser } from "./flows/browser.ts";
+import type { Browser } from "../lib/testing/browser/browser.ts";
 import {
   basic,
   type Parameters,

@@ -1,7 +1,7 @@
 /** Where the library that is used and the documented interface differ: one short test for each place, 1 to 17. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from "jose";
-import type { Browser } from "./flows/browser.ts";
+import type { Browser } from "../lib/testing/browser/browser.ts";
 import {
   basic,
   type Parameters,

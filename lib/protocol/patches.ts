@@ -4,6 +4,7 @@
  */
 import type { Client, Provider } from "oidc-provider";
 import type { Deployment } from "../../config/configuration.ts";
+import { type Clock, seconds } from "../clock.ts";
 
 /** Generations that a session, grant, code or token was given when the person signed in. */
 export interface Generations {
@@ -85,17 +86,168 @@ function repeatedLogout(provider: Provider, deliver: LogoutDelivery): void {
   });
 }
 
+/** A model as far as time goes, in seconds. */
+interface Timed {
+  exp?: number;
+  readonly iat?: number;
+  /** When the first of a chain of refresh tokens was issued. */
+  iiat?: number;
+  readonly loginTs?: number;
+  readonly rotations?: number;
+  /** How long it is to live, from the configuration. */
+  readonly expiration: number;
+  save(span: number): Promise<unknown>;
+}
+
+interface TimedClass extends ModelClass {
+  /** Where it is missing, `save` is told how long the model is to live. */
+  readonly expiresIn?: unknown;
+}
+
+/** The check of a record that was read. */
+type Verify = (
+  this: TimedClass,
+  stored: { readonly exp?: number },
+  options?: { readonly ignoreExpiration?: boolean },
+) => Promise<unknown>;
+
+/** What is stored of a model. */
+type Stamp = (this: Timed) => Promise<{ readonly payload?: { iat: number; exp?: number } }>;
+
+/** Seconds since the epoch. */
+type Now = () => number;
+
+/**
+ * The library reads the system's time, where every other time in this service is that of its clock. Codes, tokens,
+ * grants, sessions and interactions begin and end by our clock; what it compares with times that clients have
+ * signed, such as DPoP proofs, stays with the system's.
+ */
+function ownTime(provider: Provider, clock: Clock): void {
+  const now: Now = () => seconds(clock);
+  const base = Object.getPrototypeOf(provider.Session) as TimedClass;
+  for (const { prototype } of [base, provider.AccessToken as unknown as ModelClass]) {
+    const stamp = Reflect.get(prototype, "getValueAndPayload") as Stamp;
+    Object.defineProperty(prototype, "getValueAndPayload", { value: stampedBy(now, stamp) });
+  }
+  ownEnds(base, now);
+  ownEndsOfSessions(provider, now);
+  ownTimeOfIdTokens(provider, now);
+}
+
+/** Times of an artifact that is new are written when it is stored. */
+function stampedBy(now: Now, stamp: Stamp): Stamp {
+  return async function getValueAndPayload(this: Timed) {
+    const at = now();
+    if (this.iat === undefined && this.iiat !== undefined && !this.rotations) this.iiat = at;
+    const stored = await stamp.call(this);
+    if (stored.payload !== undefined && this.iat === undefined) stored.payload.iat = at;
+    if (stored.payload !== undefined && this.exp === undefined) stored.payload.exp = at + this.expiration;
+    return stored;
+  };
+}
+
+function ownEnds(base: TimedClass, now: Now): void {
+  const verify = Reflect.get(base, "verify") as Verify;
+  const save = Reflect.get(base.prototype, "save") as Timed["save"];
+  Object.defineProperty(base, "verify", {
+    async value(this: TimedClass, ...[stored, options]: Parameters<Verify>) {
+      if (options?.ignoreExpiration !== true && Number(stored.exp) <= now())
+        throw new Error("it has expired");
+      return verify.call(this, stored, { ...options, ignoreExpiration: true });
+    },
+  });
+  Object.defineProperties(base.prototype, {
+    isExpired: {
+      get(this: Timed) {
+        return Number(this.exp) <= now();
+      },
+    },
+    remainingTTL: {
+      get(this: Timed) {
+        return this.exp ? this.exp - now() : this.expiration;
+      },
+    },
+    save: {
+      value(this: Timed, span: number) {
+        const told = typeof (this.constructor as unknown as TimedClass).expiresIn !== "function";
+        // The library adds the span to the system's time and takes what comes of it as the end.
+        if (told) Object.defineProperty(this, "exp", fixed(now() + span));
+        return save.call(this, span);
+      },
+    },
+  });
+}
+
+/** A member that stays as it is, whatever is assigned to it. */
+function fixed(value: number): PropertyDescriptor {
+  return { configurable: true, enumerable: true, get: () => value, set: () => undefined };
+}
+
+/** What the library saves again for the rest of its time: it works that out by the system's. */
+function ownEndsOfSessions(provider: Provider, now: Now): void {
+  const { prototype: session } = provider.Session as unknown as ModelClass;
+  const { prototype: interaction } = provider.Interaction as unknown as ModelClass;
+  const save = Reflect.get(interaction, "save") as Timed["save"];
+  Object.defineProperties(session, {
+    persist: {
+      value(this: Timed) {
+        return this.save(Number(this.exp) - now());
+      },
+    },
+    past: {
+      value(this: Timed, age: number | string) {
+        return this.loginTs === undefined || now() - this.loginTs > Number(age);
+      },
+    },
+  });
+  Object.defineProperty(interaction, "save", {
+    value(this: Timed, span: number) {
+      return save.call(this, this.exp === undefined ? span : this.exp - now());
+    },
+  });
+}
+
+/** ID tokens and logout tokens: the library writes both times into their payload when it signs them. */
+function ownTimeOfIdTokens(provider: Provider, now: Now): void {
+  const { prototype } = provider.IdToken as unknown as ModelClass;
+  const claims = Reflect.get(prototype, "payload") as (this: unknown) => Promise<object>;
+  Object.defineProperty(prototype, "payload", {
+    async value(this: unknown) {
+      const at = now();
+      const written: { exp?: number | undefined; iat?: number | undefined } = {};
+      return Object.defineProperties(await claims.call(this), {
+        iat: {
+          enumerable: true,
+          get: () => written.iat && at,
+          set: (value?: number) => {
+            written.iat = value;
+          },
+        },
+        exp: {
+          enumerable: true,
+          get: () => written.iat && written.exp && at + written.exp - written.iat,
+          set: (value?: number) => {
+            written.exp = value;
+          },
+        },
+      });
+    },
+  });
+}
+
 /** What the patches call. */
 export interface PatchCalls {
   readonly checkSecret: SecretCheck;
   readonly deliverLogout: LogoutDelivery;
+  readonly clock: Clock;
 }
 
 /** Applies all patches to one provider; other providers in the process are not touched. */
-export function patchProvider(provider: Provider, { checkSecret, deliverLogout }: PatchCalls): void {
+export function patchProvider(provider: Provider, { checkSecret, deliverLogout, clock }: PatchCalls): void {
   keepGenerations(provider);
   documentedTokenType(provider);
   configuredAddresses(provider);
   hashedSecrets(provider, checkSecret);
   repeatedLogout(provider, deliverLogout);
+  ownTime(provider, clock);
 }

@@ -46,6 +46,7 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
   patchProvider(provider, {
     checkSecret: secretCheck(dependencies),
     deliverLogout: (clientId, send) => dependencies.backchannel.deliver(clientId, send),
+    clock: configuration.clock,
   });
   if (configuration.profile === "documented") registerPasswordGrant(provider, dependencies);
   return provider;

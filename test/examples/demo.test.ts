@@ -1,8 +1,8 @@
 /** What somebody sees who runs `npm start` and opens the printed address. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../flows/browser.ts";
-import { readTags } from "../interactions/html.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import { readTags } from "../../lib/testing/browser/html.ts";
 import { ROOT, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

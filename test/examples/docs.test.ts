@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/addresses.ts";
 import { checkConfigFile } from "../../examples/server/config-file.ts";
-import { Browser } from "../flows/browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../flows/browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 const running: Running[] = [];

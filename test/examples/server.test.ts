@@ -1,7 +1,7 @@
 /** `npm start -- --config FILE`: the server for people who run it. */
 import { connect } from "node:net";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../flows/browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { freePorts } from "./processes.ts";
 import { configuration, Room, SECRET } from "./room.ts";
 

@@ -1,6 +1,6 @@
 /** One person's browser that stays at every answer, and the calls of a client: each one request. */
-import { CookieJar } from "../flows/cookie-jar.ts";
-import { readForms } from "../flows/forms.ts";
+import { CookieJar } from "../../lib/testing/browser/cookie-jar.ts";
+import { readForms } from "../../lib/testing/browser/forms.ts";
 import { CALLBACK, type ClientName, type Credentials, PASSWORD, type Stage } from "./stage.ts";
 
 /** One request that can be sent again exactly as it was. */

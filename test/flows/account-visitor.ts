@@ -1,5 +1,5 @@
 /** People at the account pages. */
-import { Browser } from "./browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { ADA } from "./running-service.ts";
 
 /** Somebody who can sign in. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { tagsNamed } from "../interactions/html.ts";
-import type { Browser } from "./browser.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Parameters, type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
 

@@ -5,7 +5,7 @@ import type { Account } from "../../lib/domain/account.ts";
 import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
 import { formOf, listed, told } from "../interactions/console-visitor.ts";
 import { signedIn, signIn } from "./account-visitor.ts";
-import type { Browser } from "./browser.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { send } from "./relying-party.ts";
 import { ADA, type RunningService, startService } from "./running-service.ts";
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
 import type { Accounts } from "../../lib/domain/accounts.ts";
-import type { Browser } from "./browser.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { basic, type Person, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";

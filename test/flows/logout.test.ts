@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose";
 import * as client from "openid-client";
-import type { Browser } from "./browser.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 

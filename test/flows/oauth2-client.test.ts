@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "./browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
 
 /** Nothing here knows more of the service than the document says: addresses, parameters and headers by hand. */

@@ -1,6 +1,6 @@
 /** A client service as the document describes one: it builds addresses, sends forms, and reads the answers. */
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { Browser, type BrowserOptions } from "./browser.ts";
+import { Browser, type BrowserOptions } from "../../lib/testing/browser/browser.ts";
 import { ADA, type KnownClient, type RunningService } from "./running-service.ts";
 
 /** Parameters to send; what is `undefined` is left out. */

@@ -1,7 +1,7 @@
 /** One right request for every method of every row of the table of endpoints: what hostile ones are made from. */
 import { endpointPaths, type EndpointName } from "../../config/addresses.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Browser } from "../flows/browser.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService } from "../flows/running-service.ts";
 

@@ -1,8 +1,8 @@
 /** A person at the pages of the console. */
 import { expect } from "@jest/globals";
-import { Browser } from "../flows/browser.ts";
-import type { Form } from "../flows/forms.ts";
-import { tagsNamed } from "./html.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import type { Form } from "../../lib/testing/browser/forms.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 /** Links of the table. */
 export function listed(browser: Browser): string[] {

@@ -3,7 +3,7 @@ import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
 import { formOf, listed, open, press, told } from "./console-visitor.ts";
 import { deliveryWith, receiverWith } from "./every-console-page.ts";
 import { localeFile } from "./every-page.ts";
-import { tagsNamed } from "./html.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 const TEXTS = localeFile("en");
 

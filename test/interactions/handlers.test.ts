@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { Response } from "supertest";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
 import { localeFile } from "./every-page.ts";
-import { tagsNamed } from "./html.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { HOST, problems, RIGHT, site, title, TOKEN } from "./site.ts";
 
 const TEXTS = localeFile("en");

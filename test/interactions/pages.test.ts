@@ -3,7 +3,8 @@ import * as fc from "fast-check";
 import { createHash } from "node:crypto";
 import type { LanguageWishes } from "../../interactions/index.ts";
 import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
-import { readTags, skeleton, tagsNamed } from "./html.ts";
+import { readTags, tagsNamed } from "../../lib/testing/browser/html.ts";
+import { skeleton } from "./skeleton.ts";
 
 function accepting(header: string | undefined): LanguageWishes {
   return {

@@ -12,7 +12,7 @@ import {
   type SignInOutcome,
 } from "../../interactions/index.ts";
 import { pagesWith } from "./every-page.ts";
-import { tagsNamed } from "./html.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 /** Host of the deployment. */
 export const HOST = "login.example";

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { contrast, readTheme } from "../../interactions/theme.ts";
 import { localeFile, LOCALES, pagesWith, SOURCES } from "./every-page.ts";
-import { tagsNamed } from "./html.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 const folders: string[] = [];
 

@@ -10,7 +10,8 @@
  */
 import { CookieJar } from "./cookie-jar.ts";
 import { type Form, readForms } from "./forms.ts";
-import { tagsNamed } from "../interactions/html.ts";
+import { UnexpectedAnswer } from "../unexpected-answer.ts";
+import { tagsNamed } from "./html.ts";
 
 /** What sends a request; never follows a redirect by itself. */
 export type Send = (url: URL, init: RequestInit) => Promise<Response>;
@@ -21,6 +22,8 @@ export interface BrowserOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Redirects to addresses that begin with one of these are not followed: {@link Browser.location} is where they lead. */
   readonly stopAt?: string | readonly string[];
+  /** Only redirects to addresses that begin with one of these are followed. Default: all. */
+  readonly stayAt?: readonly string[];
   /** Sends the requests. Default: the global fetch. */
   readonly send?: Send;
   /** Milliseconds since the epoch, for cookies. Default: the system's clock. */
@@ -49,19 +52,21 @@ export class Browser {
   location: URL | undefined;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #stopAt: readonly string[];
+  readonly #stayAt: readonly string[];
   readonly #send: Send;
 
-  constructor({ headers = {}, stopAt = [], send = fetch, now }: BrowserOptions = {}) {
+  constructor({ headers = {}, stopAt = [], stayAt = [""], send = fetch, now }: BrowserOptions = {}) {
     this.jar = new CookieJar(now);
     this.#headers = headers;
     this.#stopAt = typeof stopAt === "string" ? [stopAt] : stopAt;
+    this.#stayAt = stayAt;
     this.#send = send;
   }
 
   /** The last answer. */
   get last(): Visit {
     const last = this.visits.at(-1);
-    if (last === undefined) throw new Error("this browser has not been anywhere");
+    if (last === undefined) throw new UnexpectedAnswer("this browser has not been anywhere");
     return last;
   }
 
@@ -99,7 +104,7 @@ export class Browser {
 
   /** Follows the redirect that was not followed. */
   async follow(): Promise<this> {
-    if (this.location === undefined) throw new Error(`${this.url.pathname} does not redirect`);
+    if (this.location === undefined) throw new UnexpectedAnswer(`${this.url.pathname} does not redirect`);
     return this.#go(this.location, { method: "GET" });
   }
 
@@ -107,13 +112,18 @@ export class Browser {
   async click(text: string): Promise<this> {
     const link = tagsNamed(this.html, "a").find((tag) => tag.text.trim() === text);
     const address = link?.attributes.get("href");
-    if (address === undefined) throw new Error(`${this.url.pathname} has no link "${text}"`);
+    if (address === undefined) throw new UnexpectedAnswer(`${this.url.pathname} has no link "${text}"`);
     return this.get(address);
   }
 
   /** The forms of the page, with hidden fields and values filled in. */
   forms(): Form[] {
     return readForms(this.html, this.url);
+  }
+
+  /** Whether the page has a form with a field or button of this name. */
+  hasForm(field: string): boolean {
+    return this.forms().some((form) => [...form.fields, ...form.buttons].some(([name]) => name === field));
   }
 
   /** The form that has a field or button of this name; without a name the only form. */
@@ -124,7 +134,7 @@ export class Browser {
     });
     if (fits.length === 1 && fits[0] !== undefined) return fits[0];
     const what = field === undefined ? "" : ` with "${field}"`;
-    throw new Error(`${this.url.pathname} (${this.status}) has ${fits.length} forms${what}`);
+    throw new UnexpectedAnswer(`${this.url.pathname} (${this.status}) has ${fits.length} forms${what}`);
   }
 
   /**
@@ -162,16 +172,20 @@ export class Browser {
       const to = REDIRECTS.has(status) ? headers.get("location") : null;
       this.location = to === null ? undefined : new URL(to, target);
       const { location } = this;
-      if (location === undefined || this.#stopAt.some((start) => location.href.startsWith(start)))
-        return this;
+      if (location === undefined || !this.#follows(location)) return this;
       if (left === 0) {
         if (redirects === 0) return this;
-        throw new Error(`more than ${redirects} redirects from ${url.pathname}`);
+        throw new UnexpectedAnswer(`more than ${redirects} redirects from ${url.pathname}`);
       }
       const keeps = status === 307 || status === 308;
       request = keeps ? request : { method: "GET" };
       target = location;
     }
+  }
+
+  #follows({ href }: URL): boolean {
+    const isAt = (start: string): boolean => href.startsWith(start);
+    return this.#stayAt.some(isAt) && !this.#stopAt.some(isAt);
   }
 
   #request(url: URL, init: RequestInit): Promise<Response> {

@@ -70,11 +70,6 @@ function readAttributes(rest: string, from: number): [Map<string, string>, numbe
   return [attributes, rest.length];
 }
 
-/** What a page is made of, without its texts and values: changes when a text becomes a tag or an attribute. */
-export function skeleton(html: string): string[] {
-  return readTags(html).map(({ name, attributes }) => `${name} ${[...attributes.keys()].join(" ")}`);
-}
-
 /** The tags of one name. */
 export function tagsNamed(html: string, name: string): Tag[] {
   return readTags(html).filter((tag) => tag.name === name);

@@ -1,5 +1,5 @@
 /** The forms of a page, with what a browser would send of them. */
-import { readTags, type Tag } from "../interactions/html.ts";
+import { readTags, type Tag } from "./html.ts";
 
 /** One form. */
 export interface Form {

@@ -1,0 +1,177 @@
+/** A client service in a test: it sends people to sign in, and exchanges what they come back with. */
+import { hash, randomBytes } from "node:crypto";
+import { endpointPaths } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { TestPerson } from "./test-person.ts";
+import { UnexpectedAnswer } from "./unexpected-answer.ts";
+
+/** How one sign-in differs from the usual one. */
+export interface SignInOptions {
+  /** Default: `openid` where the service has that deployment. */
+  readonly deployment?: DeploymentKind;
+  /** Further parameters of the authorization request, such as `scope`, `nonce`, `prompt` and `max_age`. */
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** What the person answers when the consent page is shown. Default `allow`. */
+  readonly consent?: "allow" | "deny";
+}
+
+/** Where a sign-in led. */
+export interface SentBack {
+  /** The client's address, with `code` or `error` in its query. */
+  readonly location: URL;
+  /** `null` when the sign-in was refused. */
+  readonly code: string | null;
+  /** Whether the person had to fill in the login form. */
+  readonly loginShown: boolean;
+  readonly consentShown: boolean;
+}
+
+/** The documented token response. */
+export interface TestTokens {
+  readonly access_token: string;
+  readonly token_type: string;
+  /** Seconds. */
+  readonly expires_in: number;
+  readonly refresh_token: string;
+  /** When `openid` was granted at the OpenID Connect deployment. */
+  readonly id_token?: string;
+}
+
+/** What an endpoint answered. */
+export interface TestAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The JSON body; empty for anything else. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** What a client is made of. */
+export interface TestClientParts {
+  readonly client_id: string;
+  readonly client_secret: string;
+  readonly redirect_uri: string;
+  /** Base URLs of the deployments. */
+  readonly urls: Partial<Readonly<Record<DeploymentKind, string>>>;
+}
+
+/** A registered client of a test service; see `TestSignIn.addClient`. */
+export class TestClient {
+  readonly client_id: string;
+  readonly client_secret: string;
+  readonly redirect_uri: string;
+  readonly #urls: TestClientParts["urls"];
+
+  constructor({ client_id, client_secret, redirect_uri, urls }: TestClientParts) {
+    this.client_id = client_id;
+    this.client_secret = client_secret;
+    this.redirect_uri = redirect_uri;
+    this.#urls = urls;
+  }
+
+  /** The address to which this client sends a person. */
+  authorizationUrl({ deployment, parameters }: SignInOptions = {}): string {
+    const { client_id, redirect_uri } = this;
+    const kind = this.#kind(deployment);
+    const usual = {
+      client_id,
+      redirect_uri,
+      response_type: "code",
+      ...(kind === "openid" && { scope: "openid" }),
+    };
+    return `${this.#address(kind, "authorize")}?${new URLSearchParams({ ...usual, ...parameters })}`;
+  }
+
+  /**
+   * Sends a person through the authorization endpoint, in their own browser: they fill in the login form when it
+   * is shown, and answer the consent page.
+   * @throws UnexpectedAnswer when they are not sent back, such as after a wrong password.
+   */
+  async authorize(person: TestPerson, options: SignInOptions = {}): Promise<SentBack> {
+    const { browser, username, password } = person;
+    await browser.get(this.authorizationUrl(options));
+    const loginShown = browser.hasForm("password");
+    if (loginShown) await browser.submit(browser.form("password"), { username, password });
+    const consentShown = browser.hasForm("decision");
+    if (consentShown)
+      await browser.submit(browser.form("decision"), { decision: options.consent ?? "allow" });
+    const { location } = browser;
+    if (location === undefined)
+      throw new UnexpectedAnswer(`${browser.url.pathname} answered ${browser.status}: ${browser.title}`);
+    return { location, code: location.searchParams.get("code"), loginShown, consentShown };
+  }
+
+  /**
+   * A whole sign-in, with PKCE: {@link authorize}, and the exchange of the code.
+   * @throws UnexpectedAnswer when it does not end with tokens.
+   */
+  async signIn(person: TestPerson, options: SignInOptions = {}): Promise<TestTokens> {
+    const code_verifier = randomBytes(32).toString("base64url");
+    const pkce = {
+      code_challenge: hash("sha256", code_verifier, "base64url"),
+      code_challenge_method: "S256",
+    };
+    const parameters = { ...pkce, ...options.parameters };
+    const { code, location } = await this.authorize(person, { ...options, parameters });
+    if (code === null) throw new UnexpectedAnswer(`no code came back: ${location.search}`);
+    const { status, body } = await this.exchange(code, { ...options, parameters: { code_verifier } });
+    if (status !== 200)
+      throw new UnexpectedAnswer(`the exchange was answered ${status}: ${JSON.stringify(body)}`);
+    return body as unknown as TestTokens;
+  }
+
+  /** Exchanges a code. @param options `parameters` are further form parameters. */
+  exchange(code: string, options: SignInOptions = {}): Promise<TestAnswer> {
+    const { redirect_uri } = this;
+    return this.token(
+      { grant_type: "authorization_code", code, redirect_uri, ...options.parameters },
+      options,
+    );
+  }
+
+  /** Uses a refresh token. @param options `parameters` are further form parameters. */
+  refresh(refresh_token: string, options: SignInOptions = {}): Promise<TestAnswer> {
+    return this.token({ grant_type: "refresh_token", refresh_token, ...options.parameters }, options);
+  }
+
+  /** Posts to the token endpoint, with this client's Basic credentials. */
+  token(
+    parameters: Readonly<Record<string, string>>,
+    { deployment }: Pick<SignInOptions, "deployment"> = {},
+  ): Promise<TestAnswer> {
+    const credentials = Buffer.from(`${this.client_id}:${this.client_secret}`).toString("base64");
+    return answered(this.#address(this.#kind(deployment), "token"), {
+      method: "POST",
+      headers: { authorization: `Basic ${credentials}` },
+      body: new URLSearchParams(parameters),
+    });
+  }
+
+  /** What the service tells about the owner of a token. */
+  userinfo(
+    access_token: string,
+    { deployment }: Pick<SignInOptions, "deployment"> = {},
+  ): Promise<TestAnswer> {
+    const address = this.#address(this.#kind(deployment), "userinfo");
+    return answered(`${address}?${new URLSearchParams({ client_id: this.client_id })}`, {
+      headers: { authorization: `Bearer ${access_token}` },
+    });
+  }
+
+  #kind(asked: DeploymentKind | undefined): DeploymentKind {
+    return asked ?? (this.#urls.openid === undefined ? "oauth2" : "openid");
+  }
+
+  #address(kind: DeploymentKind, endpoint: "authorize" | "token" | "userinfo"): string {
+    const url = this.#urls[kind];
+    if (url === undefined) throw new TypeError(`deployment: the service has no ${kind} deployment`);
+    return url + (endpointPaths[kind].find(({ name }) => name === endpoint)?.path ?? "");
+  }
+}
+
+async function answered(address: string, init: RequestInit): Promise<TestAnswer> {
+  const response = await fetch(address, { redirect: "manual", ...init });
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+  const body = isJson ? (JSON.parse(text) as TestAnswer["body"]) : {};
+  return { status: response.status, headers: response.headers, body };
+}

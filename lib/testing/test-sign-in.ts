@@ -1,0 +1,159 @@
+/** A service for the tests of those who build on it: in memory, with a clock that is moved by hand. */
+import { randomBytes } from "node:crypto";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { pino } from "pino";
+import { openStorage } from "../../adapters/open.ts";
+import type { Storage } from "../../adapters/storage.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
+import type { ImportedAccount } from "../domain/account.ts";
+import type { NewClient } from "../domain/client.ts";
+import { loadServiceKeys } from "../service-keys.ts";
+import { createSignInServiceOver, type SignInService } from "../service.ts";
+import { Browser } from "./browser/browser.ts";
+import { TestClient } from "./test-client.ts";
+import { TestClock } from "./test-clock.ts";
+import type { TestPerson } from "./test-person.ts";
+import { readTold, type ToldNotification } from "./told.ts";
+
+/** The configuration, of which nothing is required; the clock is the test's. */
+export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
+
+/** What {@link createTestSignIn} returns. */
+export interface TestSignIn {
+  readonly service: SignInService;
+  readonly clock: TestClock;
+  /** Base URLs of the deployments. */
+  readonly urls: Partial<Readonly<Record<DeploymentKind, string>>>;
+  /**
+   * Makes an account with a password, and a browser for it. Nobody is notified.
+   * @param parts what the test wants of it, as `accounts.import` takes it. Default: a username and an address of its own.
+   */
+  addPerson(parts?: Partial<Omit<ImportedAccount, "password_hash">>): Promise<TestPerson>;
+  /**
+   * Registers a client, and its service when there is none yet.
+   * @param settings as `clients.register` takes them. Default: first-party, of the service `"1"`.
+   */
+  addClient(settings?: Partial<NewClient>): Promise<TestClient>;
+  /** Every notification that was stored, with its body. */
+  notifications(): Promise<ToldNotification[]>;
+  /** Ends the service, and the listener if it has one. */
+  close(): Promise<void>;
+}
+
+/** Nothing listens there: browsers of a test stop in front of it. */
+const CALLBACK = "http://127.0.0.1:9/callback";
+
+/** For what a test does on purpose and the rules take for an attack. */
+const MANY = { points: 1_000_000, seconds: 900 };
+
+/**
+ * Starts a service for tests. Everything is kept in memory, nothing is logged, and no notification is sent: they
+ * are stored, and `notifications()` shows them. All of that can be configured otherwise.
+ *
+ * Time is `clock`: it begins with the system's and stands still until it is advanced. Codes, tokens, ID tokens, sessions,
+ * limits and notifications go by it. Timers do not: a service that is configured to deliver looks for what is
+ * due every `notifications.poll` seconds of the system. DPoP proofs are compared with the system's time.
+ * @param config without `deployments` it listens on a free port of the loopback, with both deployments; with
+ * them, `service.routes()` is to be mounted there by the test, in its own application.
+ */
+export async function createTestSignIn(config: TestSignInConfig = {}): Promise<TestSignIn> {
+  const clock = new TestClock();
+  const listener = config.deployments === undefined ? await listen() : undefined;
+  const deployments = config.deployments ?? listener!.deployments;
+  // Read again here to open what the service has sealed.
+  const secrets = config.keys?.secrets ?? [randomBytes(32).toString("base64")];
+  const opened: { storage?: Storage } = {};
+  const service = await createSignInServiceOver(
+    {
+      storage: "sqlite::memory:",
+      logger: pino({ level: "silent" }),
+      ...config,
+      rateLimits: { interactions: MANY, ...config.rateLimits },
+      notifications: { worker: false, ...config.notifications },
+      keys: { ...config.keys, secrets },
+      deployments,
+      clock,
+    },
+    async (configuration) => (opened.storage = await openStorage(configuration)),
+  ).catch(async (error: unknown) => {
+    await listener?.close();
+    throw error;
+  });
+  listener?.serve(service);
+  return testSignIn({ service, clock, storage: opened.storage!, deployments, listener });
+}
+
+interface Listener {
+  readonly deployments: DeploymentsInput;
+  serve(service: SignInService): void;
+  close(): Promise<void>;
+}
+
+/** The base URLs hold the port, so it listens before there is a service. */
+async function listen(): Promise<Listener> {
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    deployments: { oauth2: { url: origin }, openid: { url: `${origin}/openid` } },
+    serve(service) {
+      const answer = new Koa().use(service.routes()).callback();
+      server.on("request", (request, response) => void answer(request, response));
+    },
+    async close() {
+      const closed = new Promise((resolve) => void server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+interface TestSignInParts {
+  readonly service: SignInService;
+  readonly clock: TestClock;
+  readonly storage: Storage;
+  readonly deployments: DeploymentsInput;
+  readonly listener: Listener | undefined;
+}
+
+function testSignIn({ service, clock, storage, deployments, listener }: TestSignInParts): TestSignIn {
+  const urls = Object.fromEntries(Object.entries(deployments).map(([kind, { url }]) => [kind, url]));
+  let people = 0;
+  return {
+    service,
+    clock,
+    urls,
+    async addPerson(parts = {}) {
+      people += 1;
+      const usual = {
+        email: `person${people}@example.com`,
+        username: `person${people}`,
+        email_verified: true,
+      };
+      const password = parts.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...parts, password });
+      // How long a cookie is good for is decided by what the service keeps of it, on the clock of the test.
+      const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
+      return { account, username: account.username ?? account.email, password, browser };
+    },
+    async addClient(settings = {}) {
+      const { service: key = "1", redirect_uris = [CALLBACK] } = settings;
+      if ((await service.directory.services.find(key)) === undefined)
+        await service.directory.services.put(key, { name: `Service ${key}` });
+      const name = settings.name ?? `Client of ${key}`;
+      const credentials = await service.clients.register({ ...settings, name, service: key, redirect_uris });
+      return new TestClient({ ...credentials, redirect_uri: redirect_uris[0] ?? CALLBACK, urls });
+    },
+    async notifications() {
+      const { sealer } = await loadServiceKeys(service.configuration, storage.directory);
+      return readTold(storage.deliveries, sealer);
+    },
+    async close() {
+      await listener?.close();
+      await service.close();
+    },
+  };
+}
