@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../flows/browser.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { ROOT } from "./documents.ts";
 import { freePorts, newFolder, type Running, start } from "./processes.ts";
 import { configuration } from "./room.ts";
