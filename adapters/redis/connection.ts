@@ -2,7 +2,6 @@
  * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
-import { once } from "node:events";
 import { isIP } from "node:net";
 import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
@@ -51,6 +50,8 @@ export class Connection {
   readonly #running = new Set<Promise<unknown>>();
   /** The clock of Redis is at least so many milliseconds ahead of the one of `performance`; unknown on a new connection. */
   #ahead: number | undefined;
+  /** Told when there is a connection again. */
+  readonly #waiting = new Set<() => void>();
   #closing: Promise<void> | undefined;
 
   /** @param client is connected. */
@@ -58,6 +59,10 @@ export class Connection {
     this.#client = client;
     client.on("close", () => {
       this.#ahead = undefined;
+    });
+    client.on("ready", () => {
+      for (const tell of this.#waiting) tell();
+      this.#waiting.clear();
     });
   }
 
@@ -102,15 +107,21 @@ export class Connection {
 
   /** Waits for a connection. @returns whether there is one; not after so many milliseconds. */
   async readyWithin(milliseconds: number): Promise<boolean> {
-    const patience = AbortSignal.timeout(Math.max(0, Math.ceil(milliseconds)));
-    while (!this.isReady) {
-      try {
-        await once(this.#client, "ready", { signal: patience });
-      } catch {
-        if (patience.aborted) return false;
-      }
-    }
-    return true;
+    if (this.isReady) return true;
+    return new Promise((resolve) => {
+      const tell = (): void => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      const timer = setTimeout(
+        () => {
+          this.#waiting.delete(tell);
+          resolve(false);
+        },
+        Math.max(0, milliseconds),
+      );
+      this.#waiting.add(tell);
+    });
   }
 
   /**

@@ -82,7 +82,7 @@ export async function connectRedis(options: RedisOptions): Promise<ConnectedRedi
     const connection = new Connection(client);
     const prefix = address.prefix ?? PREFIX;
     const artifacts = createArtifactStore({ connection, prefix, clock });
-    const rateLimits = redisRateLimits(connection, prefix);
+    const rateLimits = redisRateLimits({ connection, prefix, clock });
     await tryOut({ artifacts, rateLimits }, clock).catch((error: unknown) => {
       throw unusable(error);
     });

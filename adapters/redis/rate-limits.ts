@@ -1,24 +1,36 @@
 /**
  * Rate limits that all processes share: rate-limiter-flexible's limiter for Redis, with a script of our own. The
- * library's counts what is refused, and begins a window below zero when a point is given back after its end.
+ * library's goes by the clock of Redis, counts what is refused, and begins a window below zero when a point is given
+ * back after its end.
  */
 import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import type { RateLimit } from "../../config/configuration.ts";
+import type { Clock } from "../../lib/clock.ts";
 import type { RateLimiter, RateLimiterFactory, Taken } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
 import { part } from "./names.ts";
 import { COUNT } from "./scripts.ts";
 
+/** What points are counted with. */
+export interface LimiterParts {
+  readonly connection: Connection;
+  /** What all keys begin with. */
+  readonly prefix: string;
+  /** Decides when a window ends. */
+  readonly clock: Clock;
+}
+
 const ALLOWED: Taken = { allowed: true, retryAfter: 0 };
 
-function createLimiter(connection: Connection, prefix: string, limit: RateLimit): RateLimiter {
+function createLimiter({ connection, prefix, clock }: LimiterParts, limit: RateLimit): RateLimiter {
   const limiter = new RateLimiterRedis({
     points: limit.points,
     duration: limit.seconds,
     keyPrefix: prefix,
     // All that the library asks of a client; a test holds that it asks this.
     storeClient: {
-      rlflxIncr: ([key = "", ...values]: readonly string[]) => connection.run(COUNT, [key], values),
+      rlflxIncr: ([key = "", ...values]: readonly string[]) =>
+        connection.run(COUNT, [key], [...values, String(clock.now())]),
     },
   });
   return {
@@ -39,7 +51,7 @@ function createLimiter(connection: Connection, prefix: string, limit: RateLimit)
   };
 }
 
-/** Limiters of all processes that have this Redis; a window ends by the clock of Redis, with its key. */
-export function redisRateLimits(connection: Connection, prefix: string): RateLimiterFactory {
-  return (name, limit) => createLimiter(connection, `${prefix}points:${part(name)}`, limit);
+/** Limiters of all processes that have this Redis. */
+export function redisRateLimits(parts: LimiterParts): RateLimiterFactory {
+  return (name, limit) => createLimiter({ ...parts, prefix: `${parts.prefix}points:${part(name)}` }, limit);
 }

@@ -1,5 +1,5 @@
 /**
- * A service that really runs: Koa on a free port of the loopback, SQLite, a directory, clients and accounts.
+ * A service that really runs: Koa on a free port of the loopback, a storage, a directory, clients and accounts.
  *
  * ```ts
  * const running = await startService();
@@ -15,6 +15,7 @@ import { pino } from "pino";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { Account, ImportedAccount } from "../../lib/domain/account.ts";
 import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
+import { newStorage } from "../servers/storage.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 
 /** Nothing listens there: the browsers of the tests stop in front of it. */
@@ -74,7 +75,7 @@ export const BOB: ImportedAccount & { readonly username: string; readonly passwo
 
 /** How a running service differs from the usual one. */
 export interface RunningOptions {
-  /** Everything but the deployments. Default: SQLite in memory, limits that no test meets by accident. */
+  /** Everything but the deployments. Default: what `TEST_STORAGE` says, limits that no test meets by accident. */
   readonly config?: Omit<SignInServiceConfig, "deployments">;
   /** Default: the OAuth 2.0 deployment at the origin, the OpenID Connect one under `/openid`. */
   readonly deployments?: (origin: string) => DeploymentsInput;
@@ -130,7 +131,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   };
   const log: string[] = [];
   const service = await start({
-    storage: "sqlite::memory:",
+    ...(await newStorage()),
     rateLimits: { clientSecret: MANY, interactions: MANY },
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     ...config,

@@ -1,0 +1,53 @@
+/**
+ * Where the services of the tests keep things: `TEST_STORAGE` is one of `sqlite` (the default), `sqlite+redis`,
+ * `mongodb` and `mongodb+redis`. The servers are started when the first service needs them, once for a test file.
+ */
+import { randomBytes } from "node:crypto";
+import { afterAll } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { MongoServer } from "./mongodb.ts";
+import { openOwnRedis, type OwnRedis } from "./redis.ts";
+
+/** The keys of the configuration that say where things are kept. */
+export type StorageConfig = Pick<SignInServiceConfig, "storage" | "artifacts" | "keys">;
+
+const COMBINATIONS = ["sqlite", "sqlite+redis", "mongodb", "mongodb+redis"];
+
+function chosen(): readonly string[] {
+  const name = process.env["TEST_STORAGE"] ?? "sqlite";
+  if (!COMBINATIONS.includes(name)) throw new Error(`TEST_STORAGE: one of ${COMBINATIONS.join(", ")}`);
+  return name.split("+");
+}
+
+/** The backends of this run. */
+export const BACKENDS: readonly string[] = chosen();
+
+interface Servers {
+  redis?: Promise<OwnRedis>;
+  mongo?: Promise<MongoServer>;
+}
+
+const servers: Servers = {};
+
+afterAll(async () => {
+  await (await servers.redis)?.close();
+  await (await servers.mongo)?.close();
+});
+
+async function newMongoDatabase(): Promise<string> {
+  servers.mongo ??= import("./mongodb.ts").then(({ openMongoServer }) => openMongoServer());
+  return (await servers.mongo).nextUrl();
+}
+
+async function newRedisPrefix(): Promise<string> {
+  servers.redis ??= openOwnRedis();
+  return `${(await servers.redis).url}?prefix=${randomBytes(6).toString("hex")}:`;
+}
+
+/** A storage with nothing in it. */
+export async function newStorage(): Promise<StorageConfig> {
+  const artifacts = BACKENDS.includes("redis") ? { artifacts: await newRedisPrefix() } : {};
+  if (!BACKENDS.includes("mongodb")) return { storage: "sqlite::memory:", ...artifacts };
+  const keys = { secrets: [randomBytes(32).toString("base64")] };
+  return { storage: await newMongoDatabase(), keys, ...artifacts };
+}
