@@ -1,5 +1,5 @@
 /** The public interface of sign-in-service. */
-export { createSignInService, type SignInService } from "./service.ts";
+export { createSignInService, createSignInServiceOver, type SignInService } from "./service.ts";
 export { applySeed } from "./seed.ts";
 export * from "./errors.ts";
 export type { SignInServiceConfig } from "../config/input.ts";

@@ -64,7 +64,7 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
 }
 
 /**
- * The same over a storage that the caller opens: not part of the public interface.
+ * {@link createSignInService} over a storage that the caller opens: for a backend of one's own.
  * @param open gets the configuration with every default filled in; the service closes what it returns.
  */
 export async function createSignInServiceOver(

@@ -123,6 +123,12 @@ describe("the code in README and docs", () => {
     await expect(running.stop()).resolves.toBe(0);
   });
 
+  it("about testing passes as a test", async () => {
+    const { running } = await run(/testing\.md/, /fail \d+/);
+    expect(running.said()).toMatch(/pass 2\b[\s\S]*fail 0\b/);
+    await expect(running.ended).resolves.toBe(0);
+  });
+
   it.each(blocks().filter(({ info }) => info === "json"))("$name is a configuration", async ({ code }) => {
     const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
     await expect(checkConfigFile({ deployments, ...JSON.parse(code) })).resolves.toBeDefined();
