@@ -7,14 +7,17 @@ import { build } from "./build.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
 import { deliver } from "./measurements/deliver.ts";
+import { delivered } from "./measurements/delivered.ts";
 import { exchange } from "./measurements/exchange.ts";
+import { hanging } from "./measurements/hanging.ts";
+import { parked } from "./measurements/parked.ts";
 import { processes } from "./measurements/processes.ts";
 import { refresh } from "./measurements/refresh.ts";
 import { roundTrips } from "./measurements/round-trips.ts";
 import { signIns } from "./measurements/sign-in.ts";
 import { start } from "./measurements/start.ts";
 import { userinfo } from "./measurements/userinfo.ts";
-import { isReached, type Measurement, type Row } from "./result.ts";
+import { hasToReach, isReached, type Measurement, type Row } from "./result.ts";
 import { FULL, QUICK } from "./rounds.ts";
 import { canPin } from "./side.ts";
 
@@ -27,6 +30,9 @@ const MEASUREMENTS: readonly Measurement[] = [
   roundTrips,
   processes,
   deliver,
+  delivered,
+  parked,
+  hanging,
   start,
 ];
 
@@ -55,7 +61,7 @@ function line(cells: readonly string[]): string {
 function table(rows: readonly Row[]): string {
   const head = line(["work", "against", "is", "to reach", "", "medians"]);
   const body = rows.map((row) => {
-    const target = `${row.unit === "×" ? "≥" : "≤"} ${shown({ ...row, value: row.target })}`;
+    const target = `${hasToReach(row) ? "≥" : "≤"} ${shown({ ...row, value: row.target })}`;
     return line([row.work, row.against, shown(row), target, isReached(row) ? "ok" : "short", row.raw]);
   });
   return [head, ...body].join("\n");

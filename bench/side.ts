@@ -31,6 +31,8 @@ export interface Side {
   readonly startTime: number;
   /** Resident memory now, in MB. */
   memory(): number;
+  /** The most that was resident since the start, in MB. */
+  peakMemory(): number;
   /** Ends the process and waits for its end. */
   stop(): Promise<void>;
 }
@@ -42,9 +44,9 @@ export interface SideOptions {
   readonly core?: Core;
 }
 
-function memoryOf(pid: number): number {
-  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kilobytes) / 1024;
+function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${figure}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024;
 }
 
 /** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
@@ -66,7 +68,8 @@ export async function startSide(
     pid,
     ready: JSON.parse(line) as Record<string, string>,
     startTime: performance.now() - began,
-    memory: () => memoryOf(pid),
+    memory: () => memoryOf(pid, "VmRSS"),
+    peakMemory: () => memoryOf(pid, "VmHWM"),
     async stop() {
       child.kill("SIGTERM");
       const patience = setTimeout(() => child.kill("SIGKILL"), 5_000);

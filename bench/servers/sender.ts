@@ -2,6 +2,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
 import { createDeliverer } from "../../notifier/index.ts";
+import { CREDENTIALS, documentedBody, SIGNING_SECRET } from "./notices.ts";
 import { serve } from "./ready.ts";
 
 interface Options {
@@ -13,22 +14,11 @@ interface Options {
   readonly parallel: number;
 }
 
-const BODY = JSON.stringify({
-  notification_type: "PROFILE_CHANGED",
-  data: {
-    user_id: 42,
-    user_uuid: "b5c6ab5e-0e4c-4d7c-8f0a-4f3e8d9f2c11",
-    user_email: "ada@example.com",
-    timestamp: 1_763_000_000,
-    services: { 1: 1_102_020_202, 2: null },
-  },
-});
-const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
-const CREDENTIALS = { client_id: "bench", client_secret: "a secret of the benchmark" };
+const BODY = JSON.stringify(documentedBody("b5c6ab5e-0e4c-4d7c-8f0a-4f3e8d9f2c11"));
 
 function bare({ url, parallel, signed }: Options): () => Promise<number> {
   const agent = new Agent({ keepAlive: true, maxSockets: parallel, maxFreeSockets: parallel });
-  const key = Buffer.from(SECRET.slice("whsec_".length), "base64");
+  const key = Buffer.from(SIGNING_SECRET.slice("whsec_".length), "base64");
   const { client_id, client_secret } = CREDENTIALS;
   const common = {
     authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`,
@@ -61,7 +51,7 @@ function deliver({ url, parallel, signed }: Options): () => Promise<number> {
     },
     clock: { now: Date.now },
   });
-  const target = { url, ...CREDENTIALS, signing_secrets: signed ? [SECRET] : [] };
+  const target = { url, ...CREDENTIALS, signing_secrets: signed ? [SIGNING_SECRET] : [] };
   const { signal } = new AbortController();
   return async () => {
     const result = await attempt(target, BODY, { id: randomUUID(), signal });

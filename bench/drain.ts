@@ -1,0 +1,54 @@
+/** How fast a queue that has been filled is emptied. */
+import { ask, type Notifying } from "./notifying-sides.ts";
+import type { Row } from "./result.ts";
+import { machineTime } from "./servers/commands.ts";
+import type { Side } from "./side.ts";
+
+/** What fills a queue without sending anything, and lets it go. */
+export interface Backlog {
+  readonly fill: () => Promise<unknown>;
+  readonly release: () => Promise<unknown>;
+}
+
+/**
+ * Fills, lets go, and waits until all has come.
+ * @returns arrivals in a second, from the first to the last one since then.
+ */
+export async function drain(receiver: Side, { fill, release }: Backlog, count: number): Promise<number> {
+  await ask(receiver, "reset");
+  await fill();
+  const from = machineTime();
+  await release();
+  const { perSecond, different } = (await ask(receiver, "arrived", { count, from })) as {
+    readonly perSecond: number;
+    readonly different: number;
+  };
+  if (different !== count) throw new Error(`${different} of ${count} notifications came`);
+  return perSecond;
+}
+
+/** As many users as there are to be notifications, each of them changed once in every round. */
+export async function changedUsers({ app }: Notifying, count: number): Promise<Backlog> {
+  const receiver = "service:1";
+  await ask(app, "users", { group: "users", services: 1, count });
+  return {
+    async fill() {
+      await ask(app, "pause", { receiver });
+      await ask(app, "change", { group: "users", times: 1 });
+    },
+    release: () => ask(app, "resume", { receiver }),
+  };
+}
+
+/** The most that the workers had resident. */
+export function memoryRow(against: string, workers: readonly Side[]): Row {
+  const sizes = workers.map((worker) => worker.peakMemory());
+  return {
+    work: "memory of a worker, most",
+    against,
+    value: Math.max(...sizes),
+    unit: "MB",
+    target: 150,
+    raw: `${sizes.map(Math.round).join(", ")} MB`,
+  };
+}

@@ -1,0 +1,98 @@
+/** This service with users whose changes are told to receivers. It delivers itself, or leaves that to a worker. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { createSignInService, type SignInServiceConfig } from "../../lib/index.ts";
+import { machineTime, obey } from "./commands.ts";
+import { CREDENTIALS, SIGNING_SECRET } from "./notices.ts";
+import { serve } from "./ready.ts";
+
+interface Options {
+  readonly config: SignInServiceConfig;
+  /** The URL of each service's receiver. */
+  readonly receivers: Readonly<Record<string, string>>;
+}
+
+const { config, receivers } = JSON.parse(process.argv[2] ?? "{}") as Options;
+/** Changes that are under way at once. */
+const PARALLEL = 100;
+/** Milliseconds between two looks at what is to be changed by now. */
+const TICK = 5;
+
+const service = await createSignInService(config);
+const { accounts, notifications } = service;
+const types = ["PROFILE_CHANGED"] as const;
+for (const [name, url] of Object.entries(receivers)) {
+  const receiver = { url, ...CREDENTIALS, signing_secret: SIGNING_SECRET, types };
+  await service.directory.services.put(name, { name, receiver });
+}
+
+const groups = new Map<string, readonly string[]>();
+let changes = 0;
+
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  const left = items.values();
+  const one = async (): Promise<void> => {
+    for (const item of left) await work(item);
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, one));
+}
+
+function change(sub: string): Promise<unknown> {
+  changes += 1;
+  return accounts.update(sub, { name: `Ada ${changes}` });
+}
+
+function usersOf(options: URLSearchParams): readonly string[] {
+  return groups.get(options.get("group") ?? "") ?? [];
+}
+
+/** Changes `perSecond` users for so many seconds, in turn; who was changed, and when that was committed. */
+async function paced(
+  users: readonly string[],
+  perSecond: number,
+  seconds: number,
+): Promise<(readonly [string, number])[]> {
+  const committed: (readonly [string, number])[] = [];
+  const under: Promise<void>[] = [];
+  const began = machineTime();
+  const total = Math.min(perSecond * seconds, users.length);
+  while (under.length < total) {
+    const now = Math.min(total, Math.floor(((machineTime() - began) * perSecond) / 1000));
+    for (const sub of users.slice(under.length, now)) {
+      under.push(change(sub).then(() => void committed.push([sub, machineTime()])));
+    }
+    await pause(TICK);
+  }
+  await Promise.all(under);
+  return committed;
+}
+
+await serve(async () => ({
+  handle: obey({
+    /** `count` users in a `group`, assigned to `services`. */
+    async users(options) {
+      const services = Object.fromEntries(
+        (options.get("services") ?? "").split(",").map((key) => [key, null]),
+      );
+      const subs = Array.from({ length: Number(options.get("count")) }, () => randomUUID());
+      await inParallel(subs, (sub) => accounts.import({ sub, email: `${sub}@example.com`, services }));
+      groups.set(options.get("group") ?? "", subs);
+    },
+    /** Changes every user of a `group` so many `times`. */
+    async change(options) {
+      const users = usersOf(options);
+      for (let time = 0; time < Number(options.get("times")); time += 1) await inParallel(users, change);
+    },
+    pace: (options) =>
+      paced(usersOf(options), Number(options.get("perSecond")), Number(options.get("seconds"))),
+    pause: (options) => notifications.pause(options.get("receiver") ?? ""),
+    resume: (options) => notifications.resume(options.get("receiver") ?? ""),
+    /** Takes the receiver of a `service` away. */
+    async remove(options) {
+      const name = options.get("service") ?? "";
+      await service.directory.services.put(name, { name });
+    },
+    receivers: () => notifications.receivers(),
+  }),
+  close: () => service.close(),
+}));
