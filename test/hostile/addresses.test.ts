@@ -3,6 +3,7 @@ import { endpointsOf } from "../../config/addresses.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { basic, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { fillConsole, WITH_CONSOLE, withAccountPages } from "./account-samples.ts";
 import { rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";
 
@@ -25,6 +26,7 @@ const authorizePath = (kind: DeploymentKind): string =>
 
 beforeAll(async () => {
   running = await startService({
+    config: WITH_CONSOLE,
     host(application) {
       application.on("error", (error: { code?: string }) => {
         // What Koa says when a connection breaks off after its answer, or before its request is complete.
@@ -37,7 +39,7 @@ beforeAll(async () => {
     },
   });
   port = Number(new URL(running.origin).port);
-  all = await samples(running);
+  all = await samples(running, await fillConsole(running));
 });
 afterAll(async () => {
   await running.close();
@@ -49,7 +51,7 @@ describe("paths", () => {
   it("match exactly: whatever is written otherwise falls through to the host application [D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
-      for (const { path, methods } of endpointsOf({ kind, post: false })) {
+      for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
         const target = new URL(running[kind] + path.replace(":uid", "some-id")).pathname;
         const last = target.lastIndexOf("/");
         for (const variant of [
@@ -74,7 +76,7 @@ describe("paths", () => {
           if (!/^(?:\/|http)/.test(variant)) continue;
           // A uid is one segment of any letters: there these are other uids, not other paths.
           if (
-            path.endsWith(":uid") &&
+            /:uid$|\/receivers$/.test(path) &&
             /^[\w/-]+$/.test(variant) &&
             variant.startsWith(target.slice(0, last + 1)) &&
             !variant.endsWith("/")

@@ -12,6 +12,7 @@ import {
   STRANGE,
   TYPES,
 } from "./changes.ts";
+import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { type Change, type Sample, samples, sendSample } from "./requests.ts";
 import { judge, PLANTED, type Verdict, verdict } from "./verdict.ts";
 
@@ -28,6 +29,7 @@ const PAGES: ReadonlySet<string> = new Set([
   "logout",
   "logoutConfirm",
   "logoutSuccess",
+  "account",
 ]);
 
 describe("every endpoint of both deployments", () => {
@@ -38,6 +40,7 @@ describe("every endpoint of both deployments", () => {
   beforeAll(async () => {
     running = await startService({
       config: {
+        ...WITH_CONSOLE,
         rateLimits: {
           clientSecret: MANY,
           interactions: MANY,
@@ -47,7 +50,7 @@ describe("every endpoint of both deployments", () => {
       },
       host: (application) => void application.on("error", (error) => void defects.push(error)),
     });
-    all = await samples(running);
+    all = await samples(running, await fillConsole(running));
   });
   afterAll(() => running.close());
 
@@ -111,7 +114,7 @@ describe("every endpoint of both deployments", () => {
   it("has a right request among the samples, for every row of the table", async () => {
     for (const kind of ["oauth2", "openid"] as const) {
       const has = new Set(all.filter((sample) => sample.kind === kind).map(({ endpoint }) => endpoint));
-      const rows = endpointPaths[kind].map(({ name }) => name).filter((name) => name !== "account");
+      const rows = endpointPaths[kind].map(({ name }) => name);
       expect(rows.filter((name) => !has.has(name))).toEqual([]);
     }
     for (const sample of all)

@@ -4,6 +4,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService } from "../flows/running-service.ts";
+import { type AccountParts, accountParts } from "./account-samples.ts";
 
 type Fields = Readonly<Record<string, string>>;
 
@@ -24,6 +25,8 @@ type Parts = Partial<Pick<Sample, "query" | "form" | "headers">> & {
   readonly method?: string;
   /** What stands for `:uid`. */
   readonly uid?: string;
+  /** Below the base URL, where the endpoint has several pages; default: that of the row. */
+  readonly path?: string;
 };
 
 /** What the samples of one deployment are made of. */
@@ -32,6 +35,7 @@ interface Material {
   readonly code: string;
   /** A browser in front of the login form. */
   readonly browser: Browser;
+  readonly pages: readonly AccountParts[];
 }
 
 const { client_id, client_secret } = NEWS;
@@ -46,7 +50,10 @@ function authorization(kind: DeploymentKind): Fields {
 }
 
 /** What belongs to each endpoint; several when it has several meanings. */
-function partsOf(kind: DeploymentKind, { tokens, code, browser }: Material): Record<EndpointName, Parts[]> {
+function partsOf(
+  kind: DeploymentKind,
+  { tokens, code, browser, pages }: Material,
+): Record<EndpointName, readonly Parts[]> {
   const bearer = { authorization: `Bearer ${tokens.access_token}` };
   const owned = { query: { client_id }, headers: bearer };
   const uid = browser.url.pathname.split("/").at(-1) ?? "";
@@ -80,7 +87,7 @@ function partsOf(kind: DeploymentKind, { tokens, code, browser }: Material): Rec
       { uid, headers: cookie },
       { uid, headers: cookie, method: "POST", form: { csrf, username: "nobody", password: "wrong" } },
     ],
-    account: [],
+    account: pages,
     userinfo: [owned],
     userinfoAlias: [owned],
     profile: [owned],
@@ -99,21 +106,24 @@ function partsOf(kind: DeploymentKind, { tokens, code, browser }: Material): Rec
   };
 }
 
-async function material(party: RelyingParty): Promise<Material> {
+async function material(party: RelyingParty, pages: readonly AccountParts[]): Promise<Material> {
   const browser = party.browser();
   await browser.get(party.authorizeUrl());
-  return { tokens: await party.tokens({ scope: "openid" }), code: await party.code(), browser };
+  return { tokens: await party.tokens({ scope: "openid" }), code: await party.code(), browser, pages };
 }
 
-/** All samples of both deployments. */
-export async function samples(running: RunningService): Promise<Sample[]> {
+/** All samples of both deployments. @param deliveries see `fillConsole`. */
+export async function samples(running: RunningService, deliveries: readonly string[]): Promise<Sample[]> {
   const all: Sample[] = [];
   for (const kind of ["oauth2", "openid"] as const) {
-    const parts = partsOf(kind, await material(relyingParty(running, kind, NEWS)));
-    for (const { name, methods, path } of endpointPaths[kind]) {
-      for (const { uid = "", method = methods[0] ?? "", query = {}, headers = {}, form } of parts[name]) {
+    const pages = await accountParts(running, running[kind], deliveries);
+    const parts = partsOf(kind, await material(relyingParty(running, kind, NEWS), pages));
+    for (const { name, methods, path: row } of endpointPaths[kind]) {
+      for (const part of parts[name]) {
+        const { uid = "", path = row, method = methods[0] ?? "", query = {}, headers = {}, form } = part;
         const url = running[kind] + path.replace(":uid", uid);
-        const title = `${method} ${kind} ${path} ${form?.["grant_type"] ?? Object.keys(form ?? {})[0] ?? ""}`;
+        const meaning = form?.["grant_type"] ?? form?.["action"] ?? Object.keys(form ?? {})[0] ?? "";
+        const title = `${method} ${kind} ${path} ${meaning}`;
         const body = form === undefined ? {} : { form };
         all.push({ title: title.trim(), kind, endpoint: name, method, url, query, headers, ...body });
       }

@@ -3,6 +3,7 @@ import { endpointsOf } from "../../config/addresses.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { basic, relyingParty } from "../flows/relying-party.ts";
 import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { WITH_CONSOLE, withAccountPages } from "./account-samples.ts";
 import { breakOff, rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { judge, PLANTED } from "./verdict.ts";
 
@@ -30,6 +31,7 @@ const tokenHeaders = { authorization: basic(NEWS), "content-type": FORM };
 
 beforeAll(async () => {
   running = await startService({
+    config: WITH_CONSOLE,
     host(application) {
       application.on("error", (error: { code?: string }) => {
         // What Koa says when a connection breaks off after its answer, or before its request is complete.
@@ -53,8 +55,7 @@ describe("methods", () => {
   it("other than the documented ones are 405 with Allow and a JSON body, HEAD included [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
-      for (const { path, methods, name } of endpointsOf({ kind, post: false })) {
-        if (name === "account") continue;
+      for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
         const target = new URL(running[kind] + path.replace(":uid", "some-id")).pathname;
         for (const method of METHODS.filter((one) => !methods.includes(one))) {
           const { status, headers, body } = await raw(method, target);

@@ -46,7 +46,9 @@ export function judge(status: number, headers: ReadonlyMap<string, string>, text
   const faults: string[] = [];
   const all = [...headers].map(([name, value]) => `${name}: ${value}`).join("\n");
   const type = headers.get("content-type") ?? "";
-  if (!STATUSES.has(status)) faults.push(`status ${status}`);
+  // Not to be found is a page of ours alone: everything else that is not there is the host application's.
+  const isPage = type.startsWith("text/html");
+  if (!STATUSES.has(status) && !(status === 404 && isPage)) faults.push(`status ${status}`);
   if (INSIDE.test(text) || INSIDE.test(all)) faults.push("a stack or a path");
   if (SECRETS.some((secret) => text.includes(secret) || all.includes(secret))) faults.push("a secret");
   if (new RegExp(`^(?:${PLANTED}|set-cookie: ${PLANTED})`, "m").test(all)) faults.push("a planted header");
@@ -54,7 +56,7 @@ export function judge(status: number, headers: ReadonlyMap<string, string>, text
   if (headers.has("location") !== (status === 302 || status === 303)) faults.push("a Location");
   if (/html/.test(type) && !headers.has("content-security-policy")) faults.push("a page without its headers");
   if (status < 400) return { status, error: "", faults };
-  if (type.startsWith("text/html")) return { status, error: "page", faults };
+  if (isPage) return { status, error: "page", faults };
   if (!type.startsWith("application/json")) return { status, error: "", faults: [...faults, `type ${type}`] };
   const { error, ...rest } = JSON.parse(text) as { error?: unknown };
   if (!CODES.has(error)) faults.push(`error ${String(error)}`);

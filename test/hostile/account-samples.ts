@@ -1,0 +1,117 @@
+/** Right requests to every page under `{base}/account`, the operators' console included. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { signedIn } from "../flows/account-visitor.ts";
+import type { Form } from "../flows/forms.ts";
+import type { RunningService } from "../flows/running-service.ts";
+import { formOf } from "../interactions/console-visitor.ts";
+
+type Fields = Readonly<Record<string, string>>;
+
+/** A request to one of the pages. */
+export interface AccountParts {
+  /** Below the base URL. */
+  readonly path: string;
+  readonly method: "GET" | "POST";
+  readonly query?: Fields;
+  readonly form?: Fields;
+  readonly headers: Fields;
+}
+
+/** Who may use the console. */
+export const OPERATOR: {
+  readonly sub: string;
+  readonly email: string;
+  readonly username: string;
+  readonly password: string;
+} = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+
+/** Configuration with which there is a console; what fails is parked at once. */
+export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notifications"> = {
+  operators: [OPERATOR.sub],
+  notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
+};
+
+/** Every page with its right methods, below the base URL; `:uid` stands for one segment. */
+export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: readonly string[] }[] = [
+  { path: "/account", methods: ["GET"] },
+  { path: "/account/callback", methods: ["GET"] },
+  { path: "/account/deliveries", methods: ["GET", "POST"] },
+  { path: "/account/deliveries/receivers", methods: ["GET", "POST"] },
+  { path: "/account/deliveries/:uid", methods: ["GET", "POST"] },
+];
+
+/** The rows of a table of endpoints, with each page of the account in place of their one row. */
+export function withAccountPages<Row extends { readonly name: string }>(
+  rows: readonly Row[],
+): readonly (Row | (typeof ACCOUNT_PAGES)[number])[] {
+  return [...rows.filter(({ name }) => name !== "account"), ...ACCOUNT_PAGES];
+}
+
+/** A port on which nobody listens. */
+async function nobodysPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => void server.close(resolve));
+  return port;
+}
+
+/** An operator, and two parked deliveries to a receiver that is not there. @returns the ids of the deliveries. */
+export async function fillConsole({ service }: RunningService): Promise<readonly string[]> {
+  const { accounts, directory, events } = service;
+  await accounts.import(OPERATOR);
+  const url = `http://127.0.0.1:${await nobodysPort()}/notify`;
+  const receiver = { url, client_id: "r", client_secret: "the secret of it" };
+  await directory.services.put("9", { name: "Told", receiver: { ...receiver, types: ["PROFILE_CHANGED"] } });
+  const ids: string[] = [];
+  for (const email of ["grace@example.com", "jean@example.com"]) {
+    const { sub } = await accounts.create({ email });
+    await accounts.assign(sub, "9");
+    const parked = new Promise<string>((resolve) => {
+      events.once("delivery.parked", ({ id }) => resolve(id));
+    });
+    await accounts.update(sub, { name: "Changed" });
+    ids.push(await parked);
+  }
+  return ids;
+}
+
+const fieldsOf = ({ fields }: Form): Fields => Object.fromEntries(fields);
+
+/** A request for every page and every form of one deployment. @param ids deliveries that are parked. */
+export async function accountParts(
+  running: RunningService,
+  base: string,
+  [first = "", second = ""]: readonly string[],
+): Promise<AccountParts[]> {
+  const list = "/account/deliveries";
+  const browser = await signedIn(base, OPERATOR);
+  const headers = { cookie: browser.jar.header(new URL(`${base}/account`)) };
+  const get = (path: string, query: Fields): AccountParts => ({ path, method: "GET", query, headers });
+  const post = async (path: string, action: string, search = ""): Promise<AccountParts> => {
+    await browser.get(`${base}${path}${search}`);
+    return { path, method: "POST", form: fieldsOf(formOf(browser, action)), headers };
+  };
+  const { sub = "" } = (await running.service.notifications.find(first)) ?? {};
+  const filter = { state: "parked", receiver: "service:9", type: "PROFILE_CHANGED", sub };
+  return [
+    get("/account", { tab: "1" }),
+    get("/account/callback", { code: "c", state: "s", iss: base }),
+    get(list, { ...filter, after: second, result: "x.y" }),
+    get(`${list}/receivers`, { result: "x.y" }),
+    get(`${list}/${first}`, { result: "x.y" }),
+    await post(list, "redriveAll", `?${new URLSearchParams(filter)}`),
+    await post(`${list}/receivers`, "test"),
+    await post(`${list}/receivers`, "pause"),
+    await post(`${list}/receivers`, "redriveAll"),
+    await post(`${list}/${first}`, "redrive"),
+    await post(`${list}/${second}`, "discard"),
+  ];
+}

@@ -1,0 +1,150 @@
+/** What the generic tables can't know of the pages under `{base}/account`: their own right and wrong answers. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { type RunningService, startService } from "../flows/running-service.ts";
+import { fillConsole, OPERATOR, WITH_CONSOLE } from "./account-samples.ts";
+import { MALFORMED } from "./changes.ts";
+import { type Change, type Sample, samples, sendSample } from "./requests.ts";
+import { verdict } from "./verdict.ts";
+
+let running: RunningService;
+let all: Sample[];
+const defects: unknown[] = [];
+
+beforeAll(async () => {
+  running = await startService({
+    config: WITH_CONSOLE,
+    host: (application) => void application.on("error", (error) => void defects.push(error)),
+  });
+  const made = await samples(running, await fillConsole(running));
+  all = made.filter(({ endpoint }) => endpoint === "account");
+});
+afterAll(async () => {
+  await running.close();
+  expect(defects).toEqual([]);
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+
+const forms = (): Sample[] => all.filter(({ method }) => method === "POST");
+const questions = (): Sample[] => all.filter(({ method, url }) => method === "GET" && /deliveries/.test(url));
+
+/** The status, and every fault of the answer. */
+async function seen(sample: Sample, change?: Change): Promise<unknown> {
+  const { status, faults } = await verdict(sendSample(sample, change));
+  return [sample.title, status, faults];
+}
+
+/** A form with one field changed, or taken off. */
+function withField({ form = {} }: Sample, name: string, value: string | undefined): Change {
+  const fields = Object.entries({ ...form, [name]: value }).filter((pair) => pair[1] !== undefined);
+  return { body: new URLSearchParams(fields as [string, string][]).toString() };
+}
+
+describe("the pages of the account", () => {
+  it("answer right requests on both deployments, so that the tables begin inside of them", async () => {
+    const found: unknown[] = [];
+    for (const sample of all) {
+      const response = await sendSample(sample);
+      const location = response.headers.get("location");
+      found.push([sample.title, response.status, location === null ? "" : new URL(location).pathname]);
+    }
+    const expected = all.map(({ title, url, method }) => {
+      const { pathname } = new URL(url);
+      const moves = method === "POST" || pathname.endsWith("/callback");
+      return [title, moves ? 303 : 200, moves ? pathname : ""];
+    });
+    expect(found).toEqual(expected);
+    expect(all).toHaveLength(22);
+  });
+
+  it("refuse forms whose seal is missing, wrong, of another form or of another person", async () => {
+    const before = await running.service.audit({ limit: 1000 });
+    for (const sample of forms()) {
+      const { csrf = "" } = sample.form ?? {};
+      const others = forms().flatMap(({ form = {} }) => (form["csrf"] === csrf ? [] : [form["csrf"] ?? ""]));
+      const wrong = [
+        undefined,
+        "",
+        "x",
+        `${csrf}x`,
+        csrf.slice(1),
+        "x".repeat(10_000),
+        "\u{1F4A9}",
+        ...others,
+      ];
+      for (const value of wrong) {
+        expect(await seen(sample, withField(sample, "csrf", value))).toEqual([sample.title, 403, []]);
+      }
+      const cookie = { headers: { cookie: undefined } };
+      expect(await seen(sample, cookie)).toEqual([sample.title, 303, []]);
+    }
+    expect(await running.service.audit({ limit: 1000 })).toEqual(before);
+  });
+
+  it("refuse actions that no form has, and fields that are no filter", async () => {
+    for (const sample of forms()) {
+      for (const action of [undefined, "", "constructor", "__proto__", "x".repeat(10_000), "REDRIVE"]) {
+        expect(await seen(sample, withField(sample, "action", action))).toEqual([sample.title, 400, []]);
+      }
+      if (sample.form?.["receiver"] === undefined) continue;
+      for (const receiver of [
+        "service:../9",
+        "portal:",
+        "x".repeat(10_000),
+        "service:9\r\nx: y",
+        "__proto__:x",
+      ]) {
+        expect(await seen(sample, withField(sample, "receiver", receiver))).toEqual([sample.title, 400, []]);
+      }
+    }
+  });
+
+  it("refuse filters that no page has, repeated and malformed ones", async () => {
+    for (const sample of questions()) {
+      for (const [name, own] of Object.entries(sample.query)) {
+        const text = new URLSearchParams(sample.query).toString();
+        const twice = { query: `${text}&${name}=${encodeURIComponent(own)}` };
+        expect(await seen(sample, twice)).toEqual([sample.title, 400, []]);
+        for (const value of MALFORMED) {
+          const malformed = { query: text.replace(new RegExp(`${name}=[^&]*`), `${name}=${value}`) };
+          expect(await seen(sample, malformed)).toEqual([sample.title, 400, []]);
+        }
+        // What came of an action is said or not; nobody types it.
+        if (name === "result") continue;
+        for (const value of [
+          "x".repeat(10_000),
+          "' OR '1'='1",
+          "../../etc/passwd",
+          "[object Object]",
+          "\u202E",
+        ]) {
+          const strange = { query: new URLSearchParams({ ...sample.query, [name]: value }).toString() };
+          expect(await seen(sample, strange)).toEqual([sample.title, 400, []]);
+        }
+      }
+    }
+  });
+
+  it("have a page for deliveries that there are not", async () => {
+    for (const sample of all.filter(({ url }) => /deliveries\/msg_/.test(url))) {
+      for (const id of ["x", "__proto__", "constructor", "msg_", "-", "0".repeat(255)]) {
+        const other = { ...sample, url: sample.url.replace(/[^/]+$/, id) };
+        // Each form is good for its own delivery alone.
+        const status = sample.method === "GET" ? 404 : 403;
+        expect(await seen(other)).toEqual([sample.title, status, []]);
+      }
+    }
+  });
+
+  it("leave nothing in the log that was told to them", async () => {
+    const log = running.log.join("");
+    const seals = forms().map(({ form = {} }) => form["csrf"] ?? "");
+    const cookies = all
+      .flatMap(({ headers }) => (headers["cookie"] ?? "").split("; "))
+      .map((pair) => pair.slice(pair.indexOf("=") + 1));
+    const told = seals.concat(cookies);
+    const secrets = [...told.filter((value) => value.length > 7), OPERATOR.password, "the secret of it"];
+    expect(secrets.length).toBeGreaterThan(20);
+    expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
+    expect(log).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
+  });
+});
