@@ -2,9 +2,9 @@
  * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
-import { isIP } from "node:net";
 import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
+import { driverOptions } from "./driver-options.ts";
 import { answerCode, asFault, closedFault } from "./faults.ts";
 import type { Script } from "./scripts.ts";
 
@@ -17,16 +17,9 @@ const LONGEST_PAUSE = 500;
 
 /** Makes the driver's client; it begins to connect at once. */
 export async function createClient(address: RedisAddress): Promise<Redis> {
-  const { host, port, username, password, db, tls } = address;
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
-    host,
-    port,
-    db,
-    ...(username === undefined ? {} : { username }),
-    ...(password === undefined ? {} : { password }),
-    // The name says which certificate is wanted; an address is none.
-    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
+    ...driverOptions(address),
     enableAutoPipelining: true,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,

@@ -6,28 +6,39 @@ import { answerCode, reason } from "./faults.ts";
 /** Codes that say who asks is not let in; waiting does not help. */
 const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
 
-function wrong(text: string): ConfigurationError {
-  return new ConfigurationError([`config.artifacts: ${text}`]);
+/** What a Redis is for. */
+export interface Purpose {
+  /** The key of the configuration that names it. */
+  readonly key: "artifacts" | "queue";
+  /** What may happen when it forgets keys: the end of a sentence. */
+  readonly harm: string;
+}
+
+function wrong({ key }: Purpose, text: string): ConfigurationError {
+  return new ConfigurationError([`config.${key}: ${text}`]);
 }
 
 /** @param error what came of the driver, or of a call of the store. */
-export function unusable(error: unknown): StorageUnavailable {
+export function unusable({ key }: Purpose, error: unknown): StorageUnavailable {
   const why = error instanceof StorageUnavailable ? error.message : reason(error);
-  return new StorageUnavailable(`the Redis of config.artifacts can't be used (${why})`);
+  return new StorageUnavailable(`the Redis of config.${key} can't be used (${why})`);
 }
 
 /**
  * Waits for the first connection.
  * @param patience milliseconds after which a Redis that does not answer is given up.
+ * @throws ConfigurationError when it has no such database.
  * @throws StorageUnavailable when it does not answer in time, or refuses.
  */
-export async function firstConnection(client: Redis, patience: number): Promise<void> {
+export async function firstConnection(client: Redis, purpose: Purpose, patience: number): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let last: unknown;
-  const timer = setTimeout(() => reject(unusable(last)), patience);
+  const timer = setTimeout(() => reject(unusable(purpose, last)), patience);
   const onError = (error: unknown): void => {
     last = error;
-    if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(error));
+    // The driver would go on with the first database.
+    if (answerCode(error) === "ERR") reject(wrong(purpose, "this Redis has no database of this number"));
+    if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(purpose, error));
   };
   client.on("error", onError);
   client.once("ready", resolve);
@@ -56,11 +67,11 @@ async function evictionPolicy(client: Redis): Promise<string | undefined> {
   }
 }
 
-function evictionWarning(policy: string | undefined): string | undefined {
+function evictionWarning({ key, harm }: Purpose, policy: string | undefined): string | undefined {
   if (policy === "noeviction") return undefined;
   return policy === undefined
-    ? "the maxmemory-policy of the Redis of config.artifacts can't be read (the user may not use INFO): make sure that it is noeviction"
-    : `the Redis of config.artifacts has maxmemory-policy ${policy}: set it to noeviction, or people are signed out and what was ended may come back when its memory is full`;
+    ? `the maxmemory-policy of the Redis of config.${key} can't be read (the user may not use INFO): make sure that it is noeviction`
+    : `the Redis of config.${key} has maxmemory-policy ${policy}: set it to noeviction, or ${harm} when its memory is full`;
 }
 
 /**
@@ -68,19 +79,27 @@ function evictionWarning(policy: string | undefined): string | undefined {
  * @throws ConfigurationError with one sentence for a Redis that can't serve.
  * @throws StorageUnavailable when it does not answer.
  */
-export async function lookAt(client: Redis, onWarning: (text: string) => void): Promise<void> {
+export async function lookAt(
+  client: Redis,
+  purpose: Purpose,
+  onWarning: (text: string) => void,
+): Promise<void> {
   try {
     const self = await said(client);
     const mode = self.get("mode");
     if (mode !== "standalone") {
-      throw wrong(`this is a Redis ${String(mode)}, which can't be used: name one server, a primary`);
+      throw wrong(
+        purpose,
+        `this is a Redis ${String(mode)}, which can't be used: name one server, a primary`,
+      );
     }
-    if (self.get("role") !== "master") throw wrong("this Redis is a replica: name the primary");
-    const warning = evictionWarning(await evictionPolicy(client));
+    if (self.get("role") !== "master") throw wrong(purpose, "this Redis is a replica: name the primary");
+    const warning = evictionWarning(purpose, await evictionPolicy(client));
     if (warning !== undefined) onWarning(warning);
   } catch (error) {
     if (error instanceof ConfigurationError) throw error;
-    if (answerCode(error) === "ERR") throw wrong("this Redis is too old: version 6 or later is needed");
-    throw unusable(error);
+    if (answerCode(error) === "ERR")
+      throw wrong(purpose, "this Redis is too old: version 6 or later is needed");
+    throw unusable(purpose, error);
   }
 }

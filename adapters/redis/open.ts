@@ -9,7 +9,7 @@ import type { RateLimiterFactory } from "../rate-limits.ts";
 import type { Storage } from "../storage.ts";
 import { createArtifactStore } from "./artifacts.ts";
 import { Connection, createClient } from "./connection.ts";
-import { firstConnection, lookAt, unusable } from "./first-look.ts";
+import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 
 /** The parts of a storage that Redis can be. */
@@ -28,6 +28,10 @@ export interface RedisOptions {
 
 type Tried = Pick<Storage, "artifacts" | "rateLimits">;
 
+const PURPOSE: Purpose = {
+  key: "artifacts",
+  harm: "people are signed out and what was ended may come back",
+};
 const PREFIX = "sign-in:";
 const PATIENCE = 10_000;
 
@@ -77,14 +81,14 @@ export async function connectRedis(options: RedisOptions): Promise<ConnectedRedi
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
   const client = await createClient(address);
   try {
-    await firstConnection(client, patience);
-    await lookAt(client, onWarning);
+    await firstConnection(client, PURPOSE, patience);
+    await lookAt(client, PURPOSE, onWarning);
     const connection = new Connection(client);
     const prefix = address.prefix ?? PREFIX;
     const artifacts = createArtifactStore({ connection, prefix, clock });
     const rateLimits = redisRateLimits({ connection, prefix, clock });
     await tryOut({ artifacts, rateLimits }, clock).catch((error: unknown) => {
-      throw unusable(error);
+      throw unusable(PURPOSE, error);
     });
     return { client, connection, prefix, artifacts, rateLimits };
   } catch (error) {

@@ -1,10 +1,11 @@
 /** A scheduler over the Redis of `config.queue`: the connections, the queue of BullMQ, and what is warned of. */
+import type { Queue } from "bullmq";
+import { unusable } from "../../adapters/redis/first-look.ts";
 import { readRedisAddress } from "../../config/redis-address.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
-import { openRedis, unusable } from "./connection.ts";
-import type { Queue } from "bullmq";
-import { type BullParts, createBullScheduler } from "./scheduler.ts";
 import type { Scheduler } from "../scheduler.ts";
+import { openRedis, PURPOSE } from "./connection.ts";
+import { type BullParts, createBullScheduler } from "./scheduler.ts";
 import { createWakeUps, QUEUE, type WakeUp } from "./wake-ups.ts";
 
 export interface BullDeps extends Omit<BullParts, "redis" | "queue" | "wakeUps" | "makeWorker"> {
@@ -27,13 +28,6 @@ const PASSED_ON = 250;
 /** Milliseconds until a worker asks again that lost its connection. */
 const RETRY = 1000;
 
-function evictionWarning(policy: string | undefined): string | undefined {
-  if (policy === "noeviction") return undefined;
-  return policy === undefined
-    ? "the Redis of config.queue does not tell its maxmemory-policy: make sure that it is noeviction"
-    : `the Redis of config.queue has maxmemory-policy ${policy}: set it to noeviction, or wake-ups get lost and notifications are late`;
-}
-
 /** Does what a look does: a user who may not is told so now. */
 async function tryOut(queue: Queue<WakeUp>): Promise<void> {
   await queue.waitUntilReady();
@@ -49,13 +43,11 @@ export async function openBullScheduler(deps: BullDeps): Promise<Scheduler> {
   const { settings, patience = PATIENCE } = deps;
   const address = readRedisAddress(deps.url);
   if (typeof address === "string") throw new ConfigurationError([`config.queue: ${address}`]);
-  const redis = await openRedis(address, patience);
-  const warning = evictionWarning(redis.evictionPolicy);
-  if (warning !== undefined) deps.onWarning(warning);
+  const redis = await openRedis({ address, patience, onWarning: deps.onWarning });
   const { DelayedError, Queue, Worker } = await import("bullmq");
-  // BullMQ's own check only repeats the warning, on the console.
+  // BullMQ's own check repeats the warning on the console, or asks for INFO, which the user may not be allowed.
   const { prefix = PREFIX } = address;
-  const common = { prefix, skipVersionCheck: warning !== undefined };
+  const common = { prefix, skipVersionCheck: redis.warned };
   const queue = new Queue<WakeUp>(QUEUE, { ...common, connection: redis.client });
   // Told by the looks that fail; without a listener it would end the process.
   queue.on("error", () => undefined);
@@ -63,7 +55,7 @@ export async function openBullScheduler(deps: BullDeps): Promise<Scheduler> {
     await tryOut(queue);
   } catch (error) {
     redis.disconnect();
-    throw unusable(error);
+    throw unusable(PURPOSE, error);
   }
   const makeWorker: BullParts["makeWorker"] = (serve) =>
     new Worker<WakeUp>(

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { signedIn } from "../flows/account-visitor.ts";
-import type { Form } from "../flows/forms.ts";
+import type { Form } from "../../lib/testing/browser/forms.ts";
 import type { RunningService } from "../flows/running-service.ts";
 import { formOf } from "../interactions/console-visitor.ts";
 

@@ -1,0 +1,204 @@
+/** Opening: which Redis is taken, what is refused with one sentence, and what an operator is told. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { freePorts } from "../../examples/processes.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { selfSigned } from "../peers.ts";
+import { type BullStage, openBullStage, until } from "./stage.ts";
+
+jest.setTimeout(60_000);
+
+const SECRET = "a-secret-that-is-nowhere";
+const opened: OwnRedis[] = [];
+let stage: BullStage;
+beforeEach(async () => {
+  stage = await openBullStage();
+  await stage.receiver("1");
+});
+afterEach(async () => {
+  await stage.close();
+  for (const each of opened.splice(0)) await each.close();
+});
+
+async function redisWith(...options: string[]): Promise<OwnRedis> {
+  const redis = await openOwnRedis(options);
+  opened.push(redis);
+  return redis;
+}
+
+/** The error's code and text. */
+async function refused(url: string): Promise<string> {
+  try {
+    await stage.worker(url);
+    return "taken";
+  } catch (error) {
+    const { code, message, stack } = error as Error & { code: string };
+    expect(`${JSON.stringify(error)} ${message} ${String(stack)}`).not.toContain(SECRET);
+    return `${code}: ${message}`;
+  }
+}
+
+/** Delivers, with a worker of its own. */
+async function delivers(url: string, id: string): Promise<void> {
+  const worker = await stage.worker(url);
+  worker.scheduler.start();
+  await stage.add(`${id}@1/a`);
+  worker.scheduler.wake();
+  await stage.nothingWaits();
+  expect(stage.posted.map((post) => post.id)).toContain(id);
+  await worker.end();
+}
+
+/** The address with a user and password in it. */
+function as(redis: OwnRedis, user: string, password: string): string {
+  return redis.url.replace("redis://", `redis://${user}:${encodeURIComponent(password)}@`);
+}
+
+describe("an address", () => {
+  it("gives user, password, database and the prefix of all keys", async () => {
+    const redis = await redisWith();
+    const rules = "resetkeys ~news:* +@all -@dangerous +info";
+    await redis.client.call("ACL", "SETUSER", "news", "on", `>${SECRET}@/:%`, ...rules.split(" "));
+    await delivers(`${as(redis, "news", `${SECRET}@/:%`)}/3?prefix=news`, "d1");
+    expect(stage.warnings).toEqual([]);
+    expect(await redis.client.dbsize()).toBe(0);
+    await redis.client.select(3);
+    const keys = await redis.client.keys("*");
+    expect(keys).toContain("news:deliveries:meta");
+    expect(keys.filter((key) => !key.startsWith("news:"))).toEqual([]);
+  });
+
+  it("with the password of the default user is taken, and with a wrong one refused at once", async () => {
+    const redis = await redisWith();
+    await redis.client.config("SET", "requirepass", SECRET);
+    await delivers(as(redis, "", SECRET), "d1");
+    for (const url of [redis.url, as(redis, "", "wrong"), as(redis, "nobody", SECRET)]) {
+      expect(await refused(url)).toMatch(
+        /^storage_unavailable: the Redis of config\.queue can't be used \((?:NOAUTH|WRONGPASS)\)$/,
+      );
+    }
+  });
+
+  it("of a database that is not there is refused: the first one is not taken for it", async () => {
+    const redis = await redisWith();
+    expect(await refused(`${redis.url}/16`)).toBe(
+      "configuration: config.queue: this Redis has no database of this number",
+    );
+  });
+});
+
+describe("a user who may too little", () => {
+  it("is refused at the start, for the keys and for scripts", async () => {
+    const redis = await redisWith();
+    const url = as(redis, "news", SECRET);
+    const setUser = (...rules: string[]): Promise<unknown> =>
+      redis.client.call("ACL", "SETUSER", "news", "reset", "on", `>${SECRET}`, ...rules);
+    for (const rules of [
+      ["~other:*", "+@all"],
+      ["~*", "+@all", "-@scripting"],
+    ]) {
+      await setUser(...rules);
+      expect(await refused(url)).toBe(
+        "storage_unavailable: the Redis of config.queue can't be used (NOPERM)",
+      );
+    }
+  });
+
+  it("need not be allowed INFO: then the rule about eviction is left to the operator", async () => {
+    const redis = await redisWith();
+    const rules = "resetkeys ~sign-in-service:* +@all -@dangerous";
+    await redis.client.call("ACL", "SETUSER", "news", "on", `>${SECRET}`, ...rules.split(" "));
+    const told = jest.spyOn(console, "warn").mockImplementation(() => undefined);
+    await delivers(as(redis, "news", SECRET), "d1");
+    expect(JSON.stringify(told.mock.calls)).not.toContain(SECRET);
+    told.mockRestore();
+    expect(stage.warnings).toEqual([
+      "the maxmemory-policy of the Redis of config.queue can't be read (the user may not use INFO): make sure that it is noeviction",
+    ]);
+  });
+});
+
+describe("what this Redis is", () => {
+  it("one that may forget keys is named, also when CONFIG is forbidden, and used", async () => {
+    const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
+    await delivers(redis.url, "d1");
+    expect(stage.warnings).toEqual([
+      "the Redis of config.queue has maxmemory-policy allkeys-lru: set it to noeviction, or wake-ups get lost and notifications are late when its memory is full",
+    ]);
+  });
+
+  it("a Redis Cluster is refused", async () => {
+    const redis = await redisWith("--cluster-enabled", "yes");
+    expect(await refused(redis.url)).toBe(
+      "configuration: config.queue: this is a Redis cluster, which can't be used: name one server, a primary",
+    );
+  });
+
+  it("a replica is refused", async () => {
+    const redis = await redisWith("--replicaof", "127.0.0.1 1");
+    expect(await refused(redis.url)).toBe(
+      "configuration: config.queue: this Redis is a replica: name the primary",
+    );
+  });
+
+  it("one that becomes a replica is left for whoever has its address then", async () => {
+    const redis = await redisWith();
+    const worker = await stage.worker(redis.url, 50);
+    worker.scheduler.start();
+    await redis.client.call("REPLICAOF", "127.0.0.1", "1");
+    await stage.add("d1@1/a");
+    worker.scheduler.wake();
+    await until(() => !worker.scheduler.ok);
+    await redis.client.call("REPLICAOF", "NO", "ONE");
+    await stage.nothingWaits();
+    await until(() => worker.scheduler.ok);
+  });
+
+  it("one whose memory is full delays, and loses nothing", async () => {
+    const redis = await redisWith();
+    const worker = await stage.worker(redis.url, 50);
+    worker.scheduler.start();
+    await redis.client.config("SET", "maxmemory", "1");
+    await stage.add("d1@1/a");
+    worker.scheduler.wake();
+    await until(() => stage.faults.length > 0);
+    expect(stage.posted).toEqual([]);
+    await redis.client.config("SET", "maxmemory", "0");
+    await stage.nothingWaits();
+    expect(stage.faults).toHaveLength(1);
+  });
+
+  it("one that starts later than the service is waited for", async () => {
+    const redis = await redisWith();
+    await redis.stop();
+    const starting = delivers(redis.url, "d1");
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await redis.start();
+    await starting;
+  });
+});
+
+describe("TLS", () => {
+  const trusted = getCACertificates("default");
+  afterEach(() => setDefaultCACertificates(trusted));
+
+  it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-tls-"));
+    const { key, cert } = selfSigned("localhost");
+    writeFileSync(join(folder, "key.pem"), key);
+    writeFileSync(join(folder, "cert.pem"), cert);
+    const port = await freePorts();
+    const files = ["--tls-key-file", join(folder, "key.pem"), "--tls-cert-file", join(folder, "cert.pem")];
+    await redisWith("--tls-port", String(port), ...files, "--tls-auth-clients", "no");
+    const url = `rediss://localhost:${port}`;
+    expect(await refused(url)).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
+    setDefaultCACertificates([...trusted, cert]);
+    await delivers(url, "d1");
+    expect(await refused(`rediss://127.0.0.1:${port}`)).toContain("ERR_TLS_CERT_ALTNAME_INVALID");
+    expect(await refused(`redis://localhost:${port}`)).toContain("storage_unavailable");
+    rmSync(folder, { recursive: true });
+  });
+});
