@@ -82,7 +82,7 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
 export async function connect(url: string, clock: Clock): Promise<Connection> {
   const { client, db, newId, serverClock } = await openClient(url);
   const gate = createGate(client);
-  const transact = createTransactions(client);
+  const transactions = createTransactions(client);
   return {
     clock,
     db,
@@ -90,7 +90,10 @@ export async function connect(url: string, clock: Clock): Promise<Connection> {
     serverTimeIn: (milliseconds) => serverClock.in(milliseconds),
     collection: (name) => db.collection(name),
     run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
-    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transact(work, wait)),
-    close: gate.close,
+    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transactions.run(work, wait)),
+    close() {
+      transactions.stop();
+      return gate.close();
+    },
   };
 }

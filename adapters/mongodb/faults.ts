@@ -23,6 +23,11 @@ export function isRefused(error: unknown): boolean {
   return REFUSED_CODES.has(codeOf(error));
 }
 
+/** Whether it is not known what the server made of it. */
+export function isNetworkFault(error: unknown): boolean {
+  return String(field(error, "name")).startsWith("MongoNetwork");
+}
+
 /** Whether the driver has put this label on the error. */
 export function hasLabel(error: unknown, label: string): boolean {
   const labels = field(error, "errorLabels");

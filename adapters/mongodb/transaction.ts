@@ -1,7 +1,8 @@
 /** Transactions, repeated while they meet others, until their time is over. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, MongoClient, TransactionOptions } from "mongodb";
-import { hasLabel, lateFault } from "./faults.ts";
+import { Abandoned } from "./abandoned.ts";
+import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
 
 /** Milliseconds before the second try, on average; each further pause is twice as long, up to the longest. */
 const FIRST_PAUSE = 4;
@@ -12,7 +13,12 @@ const TRANSIENT = "TransientTransactionError";
 /** It is not known whether it is committed; asking again is safe, and tells. */
 const UNKNOWN = "UnknownTransactionCommitResult";
 
-export type Transact = <T>(work: (session: ClientSession) => Promise<T>, wait: number) => Promise<T>;
+export interface Transactions {
+  /** Runs `work`, as `Connection` says. */
+  run<T>(work: (session: ClientSession) => Promise<T>, wait: number): Promise<T>;
+  /** Does nothing more in the background. */
+  stop(): void;
+}
 
 const OPTIONS: TransactionOptions = {
   readConcern: { level: "snapshot" },
@@ -37,7 +43,7 @@ async function commit(session: ClientSession, isLate: () => boolean): Promise<vo
 }
 
 async function attempt<T>(
-  client: MongoClient,
+  { client, abandoned }: { readonly client: MongoClient; readonly abandoned: Abandoned },
   work: (session: ClientSession) => Promise<T>,
   isLate: () => boolean,
 ): Promise<T> {
@@ -49,6 +55,9 @@ async function attempt<T>(
     if (isLate()) throw lateFault();
     if (session.inTransaction()) await commit(session, isLate);
     return result;
+  } catch (error) {
+    if (isNetworkFault(error)) abandoned.add(session);
+    throw error;
   } finally {
     if (session.inTransaction()) await session.abortTransaction().catch(() => undefined);
     await session.endSession();
@@ -56,17 +65,21 @@ async function attempt<T>(
 }
 
 /** The transactions of one client. */
-export function createTransactions(client: MongoClient): Transact {
-  return async (work, wait) => {
-    const end = performance.now() + wait;
-    const isLate = (): boolean => performance.now() >= end;
-    for (let tries = 0; ; tries += 1) {
-      try {
-        return await attempt(client, work, isLate);
-      } catch (error) {
-        if (!hasLabel(error, TRANSIENT) || isLate()) throw error;
+export function createTransactions(client: MongoClient): Transactions {
+  const abandoned = new Abandoned(client);
+  return {
+    async run(work, wait) {
+      const end = performance.now() + wait;
+      const isLate = (): boolean => performance.now() >= end;
+      for (let tries = 0; ; tries += 1) {
+        try {
+          return await attempt({ client, abandoned }, work, isLate);
+        } catch (error) {
+          if (!hasLabel(error, TRANSIENT) || isLate()) throw error;
+        }
+        await pause(jitter(tries));
       }
-      await pause(jitter(tries));
-    }
+    },
+    stop: () => abandoned.stop(),
   };
 }

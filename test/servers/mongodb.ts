@@ -17,10 +17,18 @@ const SECANTUS = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/
 /** A server has to answer in so many milliseconds. */
 const PATIENCE = 60_000;
 
+/** How a server of the test's own is started. */
+interface Options {
+  /** Without a replica set, and so without transactions. Default `false`. */
+  readonly standalone?: boolean;
+  /** What was acknowledged is there after `kill`. Default `false`: that costs time, where it is not always so. */
+  readonly durable?: boolean;
+}
+
 /** A kind of server: how it is started, and whether it has to be told that it is a replica set. */
 interface Kind {
   readonly executable: string;
-  readonly args: (port: number, folder: string, standalone: boolean) => string[];
+  readonly args: (port: number, folder: string, options: Options) => string[];
 }
 
 function isExecutable(path: string): boolean {
@@ -42,7 +50,7 @@ function findKind(): Kind | undefined {
   if (mongod !== undefined) {
     return {
       executable: mongod,
-      args: (port, folder, standalone) => [
+      args: (port, folder, { standalone = false }) => [
         `--port=${port}`,
         "--bind_ip=127.0.0.1",
         `--dbpath=${folder}`,
@@ -54,11 +62,12 @@ function findKind(): Kind | undefined {
   if (!isExecutable(SECANTUS)) return undefined;
   return {
     executable: SECANTUS,
-    args: (port, folder, standalone) => [
+    args: (port, folder, { standalone = false, durable = false }) => [
       `--port=${port}`,
       `--storage-path=${join(folder, "data")}`,
       "--log-level=ERROR",
       ...(standalone ? ["--standalone"] : []),
+      ...(durable ? ["--sync-on-commit"] : []),
     ],
   };
 }
@@ -155,10 +164,7 @@ async function untilReady(url: string, port: number, standalone: boolean): Promi
   }
 }
 
-/** @param options.standalone without a replica set, and so without transactions. */
-export async function startOwnMongo({
-  standalone = false,
-}: { standalone?: boolean } = {}): Promise<OwnMongo> {
+export async function startOwnMongo(options: Options = {}): Promise<OwnMongo> {
   if (kind === undefined) throw new Error("there is no MongoDB that the test could start");
   const { executable, args } = kind;
   const folder = mkdtempSync(join(tmpdir(), "sign-in-mongodb-"));
@@ -166,8 +172,8 @@ export async function startOwnMongo({
   const url = `mongodb://127.0.0.1:${port}/?directConnection=true`;
   let child: ChildProcess | undefined;
   async function start(): Promise<void> {
-    child = spawn(executable, args(port, folder, standalone), { stdio: "ignore" });
-    await untilReady(url, port, standalone);
+    child = spawn(executable, args(port, folder, options), { stdio: "ignore" });
+    await untilReady(url, port, options.standalone ?? false);
   }
   async function kill(): Promise<void> {
     const ending = child;
