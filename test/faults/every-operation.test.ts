@@ -11,6 +11,7 @@ import { clientSteps } from "./client-steps.ts";
 import { authorizeUrl, passwordGrant, Person, send, type Wire } from "./person.ts";
 import { type Dump, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
+import { expectUnavailable } from "./unavailable.ts";
 import { WatchedStorage } from "./watched-storage.ts";
 
 let stage: Stage;
@@ -62,32 +63,6 @@ async function failing(wire: Wire, at: number, { make, accept }: Fault) {
   const response = await send({ ...wire, headers: { ...wire.headers, accept } });
   stage.storage.fail = () => undefined;
   return { response, failed: calls[at - 1], events: [...told] };
-}
-
-async function expectUnavailable(response: Response, isPage: boolean, where: string): Promise<void> {
-  const text = await response.text();
-  expect({
-    where,
-    status: response.status,
-    retryAfter: response.headers.get("retry-after"),
-    cache: response.headers.get("cache-control"),
-    location: response.headers.get("location"),
-    cookies: response.headers.getSetCookie(),
-    type: response.headers.get("content-type")?.split(";")[0],
-  }).toEqual({
-    where,
-    status: 503,
-    retryAfter: expect.stringMatching(/^[1-9]\d*$/),
-    cache: "no-store",
-    location: null,
-    cookies: [],
-    type: isPage ? "text/html" : "application/json",
-  });
-  if (!isPage)
-    expect(JSON.parse(text)).toEqual({
-      error: "temporarily_unavailable",
-      error_description: expect.any(String),
-    });
 }
 
 function without(dump: Dump, tables: readonly string[]): Dump {

@@ -1,100 +1,29 @@
-import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
 import type { Accounts } from "../../lib/domain/accounts.ts";
-import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { basic, type Person, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
-import { CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { type Held, Holdings, STOP } from "./holdings.ts";
+import { type RelyingParty, relyingParty } from "./relying-party.ts";
+import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
-
-const STOP = { stopAt: [CALLBACK, ...SHOP.redirect_uris] };
 
 let running: RunningService;
 let accounts: Accounts;
 let oauth2: RelyingParty;
 let openid: RelyingParty;
-let shop: RelyingParty;
+let holdings: Holdings;
 
 beforeAll(async () => {
   running = await startService();
   ({ accounts } = running.service);
   oauth2 = relyingParty(running, "oauth2", NEWS);
   openid = relyingParty(running, "openid", NEWS);
-  shop = relyingParty(running, "openid", SHOP);
+  holdings = new Holdings(running);
 });
 afterAll(() => running.close());
 
-/** A new account, with which nothing has happened. */
-async function newcomer(): Promise<{ account: Account; person: Person }> {
-  const username = `user-${randomBytes(6).toString("hex")}`;
-  const password = "a password of a newcomer";
-  const account = await accounts.create({ email: `${username}@example.com`, username, password });
-  return { account, person: { username, password } };
-}
-
-/** Everything that a person and two clients hold. */
-interface Held {
-  readonly account: Account;
-  readonly person: Person;
-  readonly browser: Browser;
-  readonly news: Tokens;
-  readonly newsCode: string;
-  readonly shop: Tokens;
-  readonly shopCode: string;
-}
-
-async function everything(): Promise<Held> {
-  const { account, person } = await newcomer();
-  const browser = openid.browser(STOP);
-  return {
-    account,
-    person,
-    browser,
-    news: await openid.tokens({ scope: "openid" }, person, browser),
-    shop: await shop.tokens({ scope: "openid" }, person, browser),
-    newsCode: await openid.code({}, person, browser),
-    shopCode: await shop.code({}, person, browser),
-  };
-}
-
-/** Whether RFC 7662 calls the token active. */
-async function isActive(client: typeof NEWS, token: string): Promise<unknown> {
-  const { body } = await send(`${running.openid}/oauth2/introspect`, {
-    method: "POST",
-    headers: { authorization: basic(client) },
-    body: new URLSearchParams({ token }),
-  });
-  return body["active"];
-}
-
-/** What works of what a client holds: userinfo, the standard one, both introspections, refresh, code. */
-async function alive(party: RelyingParty, tokens: Tokens, code: string): Promise<boolean> {
-  const seen = [
-    (await party.userinfo(tokens.access_token)).status === 200,
-    (await party.profile(tokens.access_token)).status === 200,
-    (await party.bearer("/oauth2/userinfo", tokens.access_token)).status === 200,
-    (await isActive(party.client, tokens.access_token)) === true,
-    (await isActive(party.client, tokens.refresh_token)) === true,
-    (await party.refresh(tokens.refresh_token)).status === 200,
-    (await party.exchange(code)).status === 200,
-  ];
-  const [first = false] = seen;
-  // All or nothing: nothing of it may end alone.
-  expect(seen).toEqual(seen.map(() => first));
-  return first;
-}
-
-async function isSignedIn({ browser }: Held): Promise<boolean> {
-  await browser.get(openid.authorizeUrl({ prompt: "none" }));
-  return browser.location?.searchParams.has("code") ?? false;
-}
-
-/** What is left: the news' tokens, the shop's, the session. */
-async function left(held: Held): Promise<[news: boolean, shop: boolean, session: boolean]> {
-  const news = await alive(openid, held.news, held.newsCode);
-  const other = await alive(shop, held.shop, held.shopCode);
-  return [news, other, await isSignedIn(held)];
-}
+const newcomer = (): ReturnType<Holdings["newcomer"]> => holdings.newcomer();
+const everything = (): Promise<Held> => holdings.everything();
+const left = (held: Held): ReturnType<Holdings["left"]> => holdings.left(held);
 
 describe("what an account change ends, at once", () => {
   it("nothing, as long as nothing happens [D-ACCOUNT-9]", async () => {
@@ -233,7 +162,7 @@ describe("assignment", () => {
   it("of 20 browsers at once is one, and each gets its code [D-ACCOUNT-4, D-AUTHZ-16]", async () => {
     const { account, person } = await newcomer();
     const browser = openid.browser(STOP);
-    await shop.authorize(browser, {}, person);
+    await relyingParty(running, "openid", SHOP).authorize(browser, {}, person);
     const cookie = browser.jar.header(new URL(running.origin));
     const answers = await Promise.all(
       Array.from({ length: 20 }, () =>

@@ -6,7 +6,7 @@ import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { artifact, outcomes } from "../../../lib/testing/contract/stage.ts";
-import { Wire } from "./wire.ts";
+import { Wire } from "../../servers/wire.ts";
 
 const clock = createSystemClock();
 const UNAVAILABLE = { code: "storage_unavailable" };
@@ -111,7 +111,7 @@ describe("a commit to a Redis that sleeps", () => {
 describe("a commit whose answer is lost", () => {
   it("is asked for again, and was written once", async () => {
     await commit(5000, put("code"));
-    const lost = wire.loseNextAnswer();
+    const lost = wire.loseAnswer(1);
     const written = commit(4500, consume("code"), put("token"));
     await lost;
     await expect(written).resolves.toBeUndefined();
@@ -120,7 +120,7 @@ describe("a commit whose answer is lost", () => {
   });
 
   it("is asked for again also when the answer was that a condition failed", async () => {
-    const lost = wire.loseNextAnswer();
+    const lost = wire.loseAnswer(1);
     const refused = commit(4500, consume("none"), put("token"));
     await lost;
     await expect(refused).rejects.toMatchObject({ code: "condition_failed" });
@@ -129,7 +129,7 @@ describe("a commit whose answer is lost", () => {
 
   it("of many, all are written", async () => {
     const keys = Array.from({ length: 100 }, (_, index) => `k${index}`);
-    const lost = wire.loseNextAnswer();
+    const lost = wire.loseAnswer(1);
     const written = keys.map((key) => commit(4500, put(key)));
     await lost;
     await expect(outcomes(written)).resolves.toEqual(keys.map(() => undefined));
@@ -190,7 +190,7 @@ describe("a connection that is lost", () => {
     for (let round = 0; round < 20; round += 1) {
       await new Promise((resolve) => setTimeout(resolve, 50));
       if (round % 2 === 0) wire.cut();
-      else await wire.loseNextAnswer();
+      else await wire.loseAnswer(1);
     }
     stop.abort();
     await Promise.all(writers);

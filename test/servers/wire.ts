@@ -7,7 +7,8 @@ export class Wire {
   readonly #pairs = new Set<readonly [near: Socket, far: Socket]>();
   /** How many connections were made. */
   connections = 0;
-  #loseAnswer: (() => void) | undefined;
+  #isDown = false;
+  #loss: { left: number; readonly lost: () => void } | undefined;
 
   private constructor(target: number) {
     this.#target = target;
@@ -25,11 +26,28 @@ export class Wire {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** The next answer is lost, with all connections; resolves when that has happened. */
-  loseNextAnswer(): Promise<void> {
+  /** The answer with this number from now on is lost, with all connections; resolves when that has happened. */
+  loseAnswer(number: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#loseAnswer = resolve;
+      this.#loss = { left: number, lost: resolve };
     });
+  }
+
+  /** Takes back what `loseAnswer` has asked for; true when it has not happened yet. */
+  loseNothing(): boolean {
+    const was = this.#loss !== undefined;
+    this.#loss = undefined;
+    return was;
+  }
+
+  /** Ends all connections and takes no more until it is `up` again. */
+  down(): void {
+    this.#isDown = true;
+    this.cut();
+  }
+
+  up(): void {
+    this.#isDown = false;
   }
 
   /** Ends all connections. */
@@ -46,18 +64,22 @@ export class Wire {
   }
 
   #join(near: Socket): void {
+    if (this.#isDown) {
+      near.destroy();
+      return;
+    }
     this.connections += 1;
     const far = connect(this.#target, "127.0.0.1");
     const pair = [near, far] as const;
     this.#pairs.add(pair);
     near.on("data", (data) => far.write(data));
     far.on("data", (data) => {
-      const lose = this.#loseAnswer;
-      this.#loseAnswer = undefined;
-      if (lose === undefined) near.write(data);
+      const loss = this.#loss;
+      if (loss === undefined || (loss.left -= 1) > 0) near.write(data);
       else {
+        this.#loss = undefined;
         this.cut();
-        lose();
+        loss.lost();
       }
     });
     const end = (): void => {

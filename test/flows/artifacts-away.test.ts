@@ -1,0 +1,84 @@
+/** Accounts and artifacts in two stores: what an account change ends, while the store of the artifacts is away. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Accounts } from "../../lib/domain/accounts.ts";
+import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import { Wire } from "../servers/wire.ts";
+import { type Held, Holdings } from "./holdings.ts";
+import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+
+let redis: OwnRedis;
+let wire: Wire;
+let running: RunningService;
+let holdings: Holdings;
+let accounts: Accounts;
+
+/** Codes of the faults that were told. */
+const told: unknown[] = [];
+
+beforeAll(async () => {
+  redis = await openOwnRedis();
+  wire = await Wire.to(Number(new URL(redis.url).port));
+  running = await startService({ config: { artifacts: `redis://127.0.0.1:${wire.port}` } });
+  ({ accounts } = running.service);
+  holdings = new Holdings(running);
+  running.service.events.on("fault", ({ code }) => told.push(code));
+});
+afterEach(() => {
+  wire.up();
+  redis.resume();
+});
+afterAll(async () => {
+  await running.close();
+  await wire.close();
+  await redis.close();
+});
+
+async function untilHealthy(): Promise<void> {
+  while (!(await running.service.health()).ok) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
+type Change = (sub: string) => Promise<unknown>;
+type Left = Awaited<ReturnType<Holdings["left"]>>;
+
+const CHANGES: readonly [name: string, change: Change, left: Left][] = [
+  ["deletion", (sub) => accounts.delete(sub), [false, false, false]],
+  ["a new password", (sub) => accounts.setPassword(sub, "another password"), [false, false, false]],
+  ["endSessions", (sub) => accounts.endSessions(sub), [true, true, false]],
+  ["revokeTokens", (sub) => accounts.revokeTokens(sub), [false, false, true]],
+  ["revokeTokens at a client", (sub) => accounts.revokeTokens(sub, NEWS.client_id), [false, true, true]],
+  ["unassignment", (sub) => accounts.unassign(sub, [SHOP.service]), [true, false, true]],
+];
+
+describe.each(CHANGES)("%s ends at once what it ends", (_name, change, left) => {
+  let held: Held;
+  beforeAll(async () => {
+    await untilHealthy();
+    held = await holdings.everything();
+  });
+
+  it("when Redis can't be reached at that moment [D-ACCOUNT-9]", async () => {
+    told.length = 0;
+    wire.down();
+    await change(held.account.sub);
+    expect(told).toContain("storage_unavailable");
+    wire.up();
+    await untilHealthy();
+    expect(await holdings.left(held)).toEqual(left);
+  });
+});
+
+it("deletion and a new password don't wait for a Redis that sleeps for longer than a request may take", async () => {
+  await untilHealthy();
+  const [one, other] = [await holdings.everything(), await holdings.everything()];
+  redis.pause();
+  const slow = new Promise((resolve) => setTimeout(resolve, 10_000, "too slow"));
+  const changes = Promise.all([
+    accounts.delete(one.account.sub),
+    accounts.setPassword(other.account.sub, "another password"),
+  ]);
+  await expect(Promise.race([changes, slow])).resolves.not.toBe("too slow");
+  redis.resume();
+  await untilHealthy();
+  expect(await holdings.left(one)).toEqual([false, false, false]);
+  expect(await holdings.left(other)).toEqual([false, false, false]);
+});

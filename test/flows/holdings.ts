@@ -1,0 +1,98 @@
+/** Everything that a person and two clients hold, and what is left of it. */
+import { randomBytes } from "node:crypto";
+import { expect } from "@jest/globals";
+import type { Account } from "../../lib/domain/account.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { basic, type Person, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
+import { CALLBACK, NEWS, type RunningService, SHOP } from "./running-service.ts";
+
+/** Where the browsers of both clients stop. */
+export const STOP: { readonly stopAt: string[] } = { stopAt: [CALLBACK, ...SHOP.redirect_uris] };
+
+export interface Held {
+  readonly account: Account;
+  readonly person: Person;
+  readonly browser: Browser;
+  readonly news: Tokens;
+  readonly newsCode: string;
+  readonly shop: Tokens;
+  readonly shopCode: string;
+}
+
+export class Holdings {
+  readonly #running: RunningService;
+  readonly #news: RelyingParty;
+  readonly #shop: RelyingParty;
+
+  constructor(running: RunningService) {
+    this.#running = running;
+    this.#news = relyingParty(running, "openid", NEWS);
+    this.#shop = relyingParty(running, "openid", SHOP);
+  }
+
+  /** A new account, with which nothing has happened. */
+  async newcomer(): Promise<{ account: Account; person: Person }> {
+    const username = `user-${randomBytes(6).toString("hex")}`;
+    const password = "a password of a newcomer";
+    const account = await this.#running.service.accounts.create({
+      email: `${username}@example.com`,
+      username,
+      password,
+    });
+    return { account, person: { username, password } };
+  }
+
+  /** A new account that has signed in to both clients. */
+  async everything(): Promise<Held> {
+    const { account, person } = await this.newcomer();
+    const browser = this.#news.browser(STOP);
+    return {
+      account,
+      person,
+      browser,
+      news: await this.#news.tokens({ scope: "openid" }, person, browser),
+      shop: await this.#shop.tokens({ scope: "openid" }, person, browser),
+      newsCode: await this.#news.code({}, person, browser),
+      shopCode: await this.#shop.code({}, person, browser),
+    };
+  }
+
+  /** What is left: the news' tokens, the shop's, the session. */
+  async left(held: Held): Promise<[news: boolean, shop: boolean, session: boolean]> {
+    const news = await this.#alive(this.#news, held.news, held.newsCode);
+    const shop = await this.#alive(this.#shop, held.shop, held.shopCode);
+    return [news, shop, await this.#isSignedIn(held)];
+  }
+
+  /** What works of what a client holds: userinfo, the standard one, both introspections, refresh, code. */
+  async #alive(party: RelyingParty, tokens: Tokens, code: string): Promise<boolean> {
+    const seen = [
+      (await party.userinfo(tokens.access_token)).status === 200,
+      (await party.profile(tokens.access_token)).status === 200,
+      (await party.bearer("/oauth2/userinfo", tokens.access_token)).status === 200,
+      (await this.#isActive(party, tokens.access_token)) === true,
+      (await this.#isActive(party, tokens.refresh_token)) === true,
+      (await party.refresh(tokens.refresh_token)).status === 200,
+      (await party.exchange(code)).status === 200,
+    ];
+    const [first = false] = seen;
+    // All or nothing: nothing of it may end alone.
+    expect(seen).toEqual(seen.map(() => first));
+    return first;
+  }
+
+  /** Whether RFC 7662 calls the token active. */
+  async #isActive({ client }: RelyingParty, token: string): Promise<unknown> {
+    const { body } = await send(`${this.#running.openid}/oauth2/introspect`, {
+      method: "POST",
+      headers: { authorization: basic(client) },
+      body: new URLSearchParams({ token }),
+    });
+    return body["active"];
+  }
+
+  async #isSignedIn({ browser }: Held): Promise<boolean> {
+    await browser.get(this.#news.authorizeUrl({ prompt: "none" }));
+    return browser.location?.searchParams.has("code") ?? false;
+  }
+}
