@@ -76,6 +76,11 @@ export interface ArtifactFilter {
 export interface ArtifactStore {
   /** The artifact, consumed or not; `undefined` when it is missing or expired. */
   find(model: string, key: string): Promise<Artifact | undefined>;
+  /** The artifact as `find` gives it, with the grant of its family: together where the store can, else one after the other. */
+  findWithGrant(
+    model: string,
+    key: string,
+  ): Promise<{ readonly artifact: Artifact; readonly grant: Artifact | undefined } | undefined>;
   /** The artifact of this model with this `uid`. */
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
   /**

@@ -6,15 +6,13 @@
 import { RateLimiterMemory, RateLimiterRes } from "rate-limiter-flexible";
 import type { RateLimit } from "../config/configuration.ts";
 import { type Clock, createSystemClock } from "../lib/clock.ts";
-import type { RateLimiter, RateLimiterFactory, Taken } from "./rate-limits.ts";
+import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused } from "./rate-limits.ts";
 
 interface Window {
   taken: number;
   /** Milliseconds since the epoch. */
   readonly endsAt: number;
 }
-
-const ALLOWED: Taken = { allowed: true, retryAfter: 0 };
 
 /** What the library's limiter asks of the place where it counts. */
 class Windows {
@@ -40,6 +38,14 @@ class Windows {
     return new RateLimiterRes(0, window.endsAt - now, wanted);
   }
 
+  /** Milliseconds until there is a point again; 0 when there is one. */
+  wait(key: string): number {
+    const now = this.#clock.now();
+    this.#dropEnded(now);
+    const window = this.#windows.get(key);
+    return window !== undefined && window.taken >= this.#limit.points ? window.endsAt - now : 0;
+  }
+
   #dropEnded(now: number): void {
     for (const [key, { endsAt }] of this.#windows) {
       if (endsAt > now) return;
@@ -50,9 +56,10 @@ class Windows {
 
 function createLimiter(limit: RateLimit, clock: Clock): RateLimiter {
   const { points, seconds } = limit;
+  const windows = new Windows(limit, clock);
   const limiter = Object.assign(new RateLimiterMemory({ points, duration: seconds, keyPrefix: "" }), {
     // The library's name for the place where it counts; a test holds that it uses ours.
-    _memoryStorage: new Windows(limit, clock),
+    _memoryStorage: windows,
   });
   return {
     // Both count at once, when they are called; only the answer comes later.
@@ -62,8 +69,12 @@ function createLimiter(limit: RateLimit, clock: Clock): RateLimiter {
         return ALLOWED;
       } catch (refusal) {
         if (!(refusal instanceof RateLimiterRes)) throw refusal;
-        return { allowed: false, retryAfter: Math.max(1, Math.ceil(refusal.msBeforeNext / 1000)) };
+        return refused(refusal.msBeforeNext);
       }
+    },
+    async look(key) {
+      const wait = windows.wait(limiter.getKey(key));
+      return wait === 0 ? ALLOWED : refused(wait);
     },
     async giveBack(key) {
       await limiter.reward(key);

@@ -30,6 +30,8 @@ export interface ProtocolInput {
 
 type Runner = (exchange: Exchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
 
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+
 /** A request with another URL, other headers and another body; everything else is the real one. */
 function requestLike(
   req: IncomingMessage,
@@ -37,17 +39,17 @@ function requestLike(
   headers: IncomingMessage["headers"],
   body: string | undefined,
 ) {
-  const own: PropertyDescriptorMap = {
-    url: { value: url, writable: true },
-    originalUrl: { value: url, writable: true },
-    headers: { value: headers },
-  };
+  const like = Object.create(req) as Mutable<IncomingMessage> & { originalUrl: string };
+  like.url = url;
+  like.originalUrl = url;
+  like.headers = headers;
   if (body !== undefined) {
-    own["readable"] = { value: true };
+    // An assignment would reach the state of the real stream.
+    Object.defineProperty(like, "readable", { value: true });
     // All that the library does with a stream is to iterate over it.
-    own["iterator"] = { value: () => [Buffer.from(body)] };
+    Object.defineProperty(like, "iterator", { value: () => [Buffer.from(body)] });
   }
-  return Object.create(req, own) as IncomingMessage;
+  return like;
 }
 
 /** What scripts of any site may read. */

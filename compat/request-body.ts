@@ -14,13 +14,13 @@ const UNPARSED = Symbol.for("unparsedBody");
 
 const readText = koaBody({
   json: false,
-  text: false,
   multipart: false,
-  urlencoded: true,
-  formLimit: LIMIT,
+  urlencoded: false,
+  // As text: its own parser would guess where ours refuses.
+  text: true,
+  textTypes: [FORM],
+  textLimit: LIMIT,
   includeUnparsed: true,
-  // Its own parse of the text is not used: ours refuses what it would guess.
-  queryString: { parameterLimit: 1, depth: 0 },
 });
 
 const refused = (description: string): EndpointError =>

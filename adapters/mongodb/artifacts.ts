@@ -48,7 +48,9 @@ function createRemovals(connection: Connection): Removals {
   };
 }
 
-function createReading(connection: Connection): Pick<ArtifactStore, "find" | "findByUid" | "listByAccount"> {
+type Reading = Pick<ArtifactStore, "find" | "findWithGrant" | "findByUid" | "listByAccount">;
+
+function createReading(connection: Connection): Reading {
   const { clock } = connection;
   const artifacts = connection.collection<StoredArtifact>("artifacts");
 
@@ -58,10 +60,18 @@ function createReading(connection: Connection): Pick<ArtifactStore, "find" | "fi
     return found.filter(({ expires_at }) => expires_at > now).map((stored) => toArtifact(stored, now));
   }
 
+  async function find(model: string, key: string): Promise<Artifact | undefined> {
+    const found = await connection.run(() => artifacts.findOne({ _id: artifactId(model, key) }));
+    return alive(found === null ? [] : [found])[0];
+  }
+
   return {
-    async find(model, key) {
-      const found = await connection.run(() => artifacts.findOne({ _id: artifactId(model, key) }));
-      return alive(found === null ? [] : [found])[0];
+    find,
+    async findWithGrant(model, key) {
+      const artifact = await find(model, key);
+      if (artifact === undefined) return undefined;
+      const { grantKey } = artifact;
+      return { artifact, grant: grantKey === undefined ? undefined : await find("Grant", grantKey) };
     },
     async findByUid(model, uid) {
       const filter = { uid: uidKey(model, uid), expires_at: { $gt: clock.now() } };

@@ -95,6 +95,16 @@ export class Points {
     return promise;
   }
 
+  /** How many there are, after all that was asked for before. */
+  async look(key: string): Promise<Counted> {
+    // Behind what is under way, as one more step of it.
+    if (this.#queues.has(key)) return this.add(key, 0);
+    const stored = this.#connection.collection<StoredPoints>("rate_limits");
+    const found = await this.#connection.run(() => stored.findOne({ _id: key }));
+    const left = (found?.ends_at ?? 0) - this.#connection.clock.now();
+    return left > 0 ? { points: found?.points ?? 0, left } : { points: 0, left: 0 };
+  }
+
   async #drain(key: string): Promise<void> {
     for (;;) {
       const next = this.#queues.get(key)?.splice(0, LONGEST) ?? [];

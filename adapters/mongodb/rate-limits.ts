@@ -5,12 +5,10 @@
  */
 import { RateLimiterMongo, RateLimiterRes } from "rate-limiter-flexible";
 import type { RateLimit } from "../../config/configuration.ts";
-import type { RateLimiter, RateLimiterFactory, Taken } from "../rate-limits.ts";
+import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
 import { toKey } from "./keys.ts";
 import { Points } from "./points.ts";
-
-const ALLOWED: Taken = { allowed: true, retryAfter: 0 };
 
 /** What the library asks to be written. */
 interface Asked {
@@ -30,11 +28,12 @@ function database(points: Points): object {
 }
 
 function createLimiter(connection: Connection, name: string, limit: RateLimit): RateLimiter {
+  const points = new Points(connection, limit);
   const limiter = new RateLimiterMongo({
     points: limit.points,
     duration: limit.seconds,
     keyPrefix: "",
-    storeClient: database(new Points(connection, limit)),
+    storeClient: database(points),
     disableIndexesCreation: true,
   });
   return {
@@ -44,8 +43,12 @@ function createLimiter(connection: Connection, name: string, limit: RateLimit): 
         return ALLOWED;
       } catch (refusal) {
         if (!(refusal instanceof RateLimiterRes)) throw refusal;
-        return { allowed: false, retryAfter: Math.max(1, Math.ceil(refusal.msBeforeNext / 1000)) };
+        return refused(refusal.msBeforeNext);
       }
+    },
+    async look(key) {
+      const counted = await points.look(toKey(name, key));
+      return counted.points < limit.points ? ALLOWED : refused(counted.left);
     },
     async giveBack(key) {
       await limiter.reward(toKey(name, key));

@@ -24,7 +24,7 @@ const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessTo
 const DEADLINE = 4_500;
 
 /** What a client or browser may present as an identifier; anything else is unknown without a look-up. */
-const PRESENTABLE = /^[\x21-\x7e]{1,255}$/;
+export const PRESENTABLE: RegExp = /^[\x21-\x7e]{1,255}$/;
 
 /** The key under which an identifier is stored: its hash, so that a copy of the store opens nothing. */
 export function artifactKey(identifier: string): string {

@@ -17,6 +17,8 @@ export interface Unit {
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
+  /** Begins to read what will be asked for, with the grant of its family: `find` answers from it. */
+  prefetch(model: string, key: string): void;
   /** What this unit has read or written under this key, without asking the store. */
   known(model: string, key: string): Artifact | undefined;
   write(write: ArtifactWrite): void;
@@ -57,6 +59,8 @@ class PendingUnit implements Unit {
   failure: unknown;
   readonly #store: ArtifactStore;
   readonly #read = new Map<string, Artifact>();
+  /** What was asked for ahead. */
+  readonly #ahead = new Map<string, Promise<void>>();
   /** The state that the writes lead to: `undefined` for what is removed. */
   readonly #overlay = new Map<string, Artifact | undefined>();
   readonly #clock: Clock;
@@ -79,9 +83,28 @@ class PendingUnit implements Unit {
     const seen = this.known(model, key);
     const at = place(model, key);
     if (seen !== undefined || this.#overlay.has(at)) return seen;
+    const ahead = this.#ahead.get(at);
+    if (ahead !== undefined) {
+      await ahead;
+      return this.known(model, key);
+    }
     const found = await this.#store.find(model, key);
     if (found !== undefined) this.#read.set(at, found);
     return found;
+  }
+
+  prefetch(model: string, key: string): void {
+    const ahead = this.#readWithGrant(model, key);
+    // Whoever asks for it meets the fault; perhaps nobody does.
+    ahead.catch(() => undefined);
+    this.#ahead.set(place(model, key), ahead);
+  }
+
+  async #readWithGrant(model: string, key: string): Promise<void> {
+    const found = await this.#store.findWithGrant(model, key);
+    for (const one of [found?.artifact, found?.grant]) {
+      if (one !== undefined) this.#read.set(place(one.model, one.key), one);
+    }
   }
 
   async findByUid(model: string, uid: string): Promise<Artifact | undefined> {

@@ -3,12 +3,16 @@ import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
 import { type ArtifactParts, createCommit } from "./artifact-commits.ts";
 import { type Fields, type Found, toFound } from "./artifact-fields.ts";
 import { artifactId, part } from "./names.ts";
-import { LIST, READ_FIELDS, REMOVE } from "./scripts.ts";
+import { LIST, READ_FIELDS, WITH_GRANT } from "./read-scripts.ts";
+import { REMOVE } from "./scripts.ts";
 
 /** At most so many artifacts are removed in one script, so that nobody waits long for it. */
 const STEP = 500;
 /** How many artifacts of one account a list shows at most. */
 const LONGEST_LIST = 1_000;
+
+/** What `WITH_GRANT` answers. */
+type WithGrant = readonly [artifact: Fields, grant?: Fields, family?: string];
 
 const byAge = (one: Found, other: Found): number => (one.born < other.born ? -1 : 1);
 
@@ -58,6 +62,17 @@ function createReads(parts: ArtifactParts) {
 
   return {
     find: (model, key) => connection.during(() => read(artifactId(model, key))),
+    findWithGrant: (model, key) =>
+      connection.during(async () => {
+        const id = artifactId(model, key);
+        const answer = (await connection.run(WITH_GRANT, [], [prefix, id])) as WithGrant;
+        const [fields, grantFields, family] = answer;
+        const now = clock.now();
+        const found = toFound(id, fields, now);
+        if (found === undefined) return undefined;
+        const grant = grantFields && family && toFound(`Grant:${family}`, grantFields, now);
+        return { artifact: await complete(id, found), grant: grant ? grant.artifact : undefined };
+      }),
     findByUid: (model, uid) =>
       connection.during(async () => {
         const youngest = (await list(`by-uid:${part(model)}:${part(uid)}`)).at(-1);

@@ -6,7 +6,7 @@
 import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
 import type { RateLimit } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { RateLimiter, RateLimiterFactory, Taken } from "../rate-limits.ts";
+import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
 import { part } from "./names.ts";
 import { COUNT } from "./scripts.ts";
@@ -19,8 +19,6 @@ export interface LimiterParts {
   /** Decides when a window ends. */
   readonly clock: Clock;
 }
-
-const ALLOWED: Taken = { allowed: true, retryAfter: 0 };
 
 function createLimiter({ connection, prefix, clock }: LimiterParts, limit: RateLimit): RateLimiter {
   const limiter = new RateLimiterRedis({
@@ -41,8 +39,15 @@ function createLimiter({ connection, prefix, clock }: LimiterParts, limit: RateL
           return ALLOWED;
         } catch (refusal) {
           if (!(refusal instanceof RateLimiterRes)) throw refusal;
-          return { allowed: false, retryAfter: Math.max(1, Math.ceil(refusal.msBeforeNext / 1000)) };
+          return refused(refusal.msBeforeNext);
         }
+      }),
+    look: (key) =>
+      connection.during(async () => {
+        const window = await connection.send((client) => client.get(limiter.getKey(part(key))));
+        const [taken = 0, till = 0] = (window ?? "").split(" ").map(Number);
+        const left = till - clock.now();
+        return taken < limit.points || left <= 0 ? ALLOWED : refused(left);
       }),
     giveBack: (key) =>
       connection.during(async () => {

@@ -16,7 +16,8 @@ export interface Script {
   readonly sha: string;
 }
 
-function script(...parts: readonly string[]): Script {
+/** A script of these parts, one after the other. */
+export function script(...parts: readonly string[]): Script {
   const text = parts.join("\n");
   return { text, sha: hash("sha1", text) };
 }
@@ -127,21 +128,6 @@ end
 storeAll()
 return count`,
 );
-
-/** What a reader gets of each artifact, in this order. */
-export const READ_FIELDS = ["p", "e", "c", "r", "t", "g", "u", "a", "l", "m", "b"] as const;
-
-/** ARGV: prefix, index, models (none: all). The answer: id and fields of each. */
-export const LIST: Script = script(`
-local wanted, found = {}, {}
-for i = 3, #ARGV do wanted[ARGV[i]] = true end
-for _, id in ipairs(redis.call("ZRANGE", ARGV[1] .. ARGV[2], 0, -1)) do
-  if #ARGV == 2 or wanted[string.match(id, "^[^:]*")] then
-    local fields = redis.call("HMGET", ARGV[1] .. "artifact:" .. id, ${READ_FIELDS.map((name) => `"${name}"`).join(", ")})
-    found[#found + 1] = { id, fields }
-  end
-end
-return found`);
 
 /**
  * Takes points of a limit or gives them back. A number above the limit is answered but not kept: it was refused.

@@ -127,12 +127,20 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
   );
   const plan = createWritePlanner(connection);
 
+  function find(model: string, key: string, now: number): Artifact | undefined {
+    const row = byKey(toText(model), toText(key), now);
+    return row && toArtifact(model, key, row, now);
+  }
+
   return {
-    find: (model, key) =>
+    find: (model, key) => connection.read(() => find(model, key, clock.now())),
+    findWithGrant: (model, key) =>
       connection.read(() => {
         const now = clock.now();
-        const row = byKey(toText(model), toText(key), now);
-        return row && toArtifact(model, key, row, now);
+        const artifact = find(model, key, now);
+        if (artifact === undefined) return undefined;
+        const { grantKey } = artifact;
+        return { artifact, grant: grantKey === undefined ? undefined : find("Grant", grantKey, now) };
       }),
     findByUid: (model, uid) =>
       connection.read(() => {

@@ -23,8 +23,8 @@ export interface AttemptLimits {
   }): Promise<Attempt>;
   passwordGrant(attempt: { readonly account: string; readonly client: string }): Promise<Attempt>;
   /**
-   * A client secret; `check` runs at once, in the same tick, so that the points of many right secrets that
-   * are checked together don't add up.
+   * A client secret. It is compared in no time, so that is done first: a wrong one takes a point, a right one only
+   * needs that there is one. Guesses in parallel still count, for each takes its point before its answer is known.
    */
   clientSecret(
     attempt: { readonly client: string; readonly address: string },
@@ -101,10 +101,8 @@ export function createAttemptLimits(limits: RateLimits, create: RateLimiterFacto
       ]),
     async clientSecret({ client, address }, check) {
       const key = `${client} ${callerNetwork(address)}`;
-      const taking = clientSecret.take(key);
       const matches = check();
-      const returning = matches ? clientSecret.giveBack(key) : undefined;
-      const [{ allowed, retryAfter }] = await Promise.all([taking, returning]);
+      const { allowed, retryAfter } = await (matches ? clientSecret.look(key) : clientSecret.take(key));
       return { allowed, matches, retryAfter };
     },
     interaction: (address) => take([[interactions, callerNetwork(address)]]),

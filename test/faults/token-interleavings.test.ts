@@ -179,7 +179,7 @@ describe("one code", () => {
     let first: Response | undefined;
     const late = await one(
       wire,
-      "artifacts.find",
+      "artifacts.findWithGrant",
       async () => {
         first = await send(wire);
       },

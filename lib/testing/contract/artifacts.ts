@@ -19,6 +19,28 @@ export function describeArtifacts(stage: Stage, runner: TestRunner): void {
   for (const model of MODELS) {
     const sample = (key: string, parts = {}) => artifact(stage.clock, model, key, parts);
     describe(model, () => {
+      it("is found with the grant of its family, as long as each is there", async () => {
+        const { artifacts } = stage.storage;
+        const grant = artifact(stage.clock, "Grant", "g", { grantKey: "g" });
+        const member = sample("k", { grantKey: "g", expiresAt: grant.expiresAt + 1000 });
+        await expect(artifacts.findWithGrant(model, "k")).resolves.toBeUndefined();
+        await commit(stage, { kind: "put", artifact: member }, { kind: "put", artifact: sample("alone") });
+        await expect(artifacts.findWithGrant(model, "k")).resolves.toEqual({
+          artifact: member,
+          grant: undefined,
+        });
+        await expect(artifacts.findWithGrant(model, "alone")).resolves.toMatchObject({ grant: undefined });
+        await commit(stage, { kind: "put", artifact: grant });
+        await expect(artifacts.findWithGrant(model, "k")).resolves.toEqual({ artifact: member, grant });
+        stage.clock.advance(grant.expiresAt - stage.clock.now());
+        await expect(artifacts.findWithGrant(model, "k")).resolves.toEqual({
+          artifact: member,
+          grant: undefined,
+        });
+        stage.clock.advance(1000);
+        await expect(artifacts.findWithGrant(model, "k")).resolves.toBeUndefined();
+      });
+
       it("is found as it was put, until the millisecond in which it expires", async () => {
         const { clock } = stage;
         const full = sample("k", {

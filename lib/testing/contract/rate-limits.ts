@@ -65,6 +65,19 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     await expect(takes(two, 2)).resolves.toEqual([true, false]);
   });
 
+  it("say whether there is a point without taking it, in order with the takes before", async () => {
+    const two = limiter(2);
+    const looks = async (): Promise<boolean> => (await two.look("k")).allowed;
+    await expect(Promise.all([looks(), looks(), looks()])).resolves.toEqual([true, true, true]);
+    const [, first, , second] = await Promise.all([two.take("k"), looks(), two.take("k"), looks()]);
+    expect([first, second]).toEqual([true, false]);
+    const { allowed, retryAfter } = await two.look("k");
+    expect([allowed, retryAfter > 0, retryAfter <= 900]).toEqual([false, true, true]);
+    await two.giveBack("k");
+    await expect(looks()).resolves.toBe(true);
+    await expect(takes(two, 2)).resolves.toEqual([true, false]);
+  });
+
   it("keep the points of two names, and of keys that look alike, apart", async () => {
     const [one, two] = [limiter(1, 60, "one"), limiter(1, 60, "two")];
     for (const each of [one, two]) {
