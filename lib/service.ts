@@ -21,6 +21,7 @@ import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
 import { createLogger, describeDefect } from "./logger.ts";
 import { createMetrics } from "./metrics.ts";
+import { createOutages, type Outage } from "./outages.ts";
 import { createRequestGate } from "./request-gate.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import { loadServiceKeys, type ServiceKeys } from "./service-keys.ts";
@@ -82,7 +83,8 @@ export async function createSignInServiceOver(
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
     }
-    return await build({ configuration, storage, keys, onDefect, onWarning });
+    const outages = createOutages(logger, configuration.clock);
+    return await build({ configuration, storage, keys, outages, onDefect, onWarning });
   } catch (error) {
     await storage.close();
     throw error;
@@ -96,6 +98,7 @@ interface Parts {
   readonly configuration: Configuration;
   readonly storage: Storage;
   readonly keys: ServiceKeys;
+  readonly outages: (work: string) => Outage;
   readonly onDefect: (error: unknown) => void;
   readonly onWarning: (text: string) => void;
 }
@@ -129,10 +132,10 @@ function createDomain(
 }
 
 async function build(parts: Parts): Promise<SignInService> {
-  const { configuration, storage, keys, onDefect: onFault, onWarning } = parts;
-  const { sealer } = keys;
+  const { onDefect: onFault, ...common } = parts;
+  const { sealer } = common.keys;
   const events = createEvents(onFault);
-  const notifier = await createNotifier({ configuration, storage, sealer, events, onFault, onWarning });
+  const notifier = await createNotifier({ ...common, sealer, events, onFault });
   try {
     return await assemble(parts, events, notifier);
   } catch (error) {
@@ -171,11 +174,11 @@ async function keepAccountClient(
 }
 
 function serviceObject(
-  { configuration, storage, onDefect }: Parts,
+  { configuration, storage, outages }: Parts,
   { accounts, clients, directory }: DomainCalls,
   { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
 ): SignInService {
-  const sweeper = startSweeper(storage.artifacts, onDefect);
+  const sweeper = startSweeper(storage.artifacts, outages("removing what has expired"));
   const metrics = createMetrics(events, () => storage.deliveries.counts());
   const gate = createRequestGate(http.routes);
   let closing: Promise<void> | undefined;

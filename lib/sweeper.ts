@@ -1,5 +1,6 @@
 /** Deletes what has expired, a little at a time, in the background. */
 import type { ArtifactStore } from "../adapters/artifacts.ts";
+import type { Outage } from "./outages.ts";
 
 /** Milliseconds between two passes, and artifacts deleted in one go. */
 const INTERVAL = 30_000;
@@ -10,16 +11,17 @@ export interface Sweeper {
   stop(): Promise<void>;
 }
 
-/** @param onFault told when a pass fails; the next one tries again. */
-export function startSweeper(artifacts: ArtifactStore, onFault: (error: unknown) => void): Sweeper {
+/** @param outage told what came of each pass; after one that failed the next one tries again. */
+export function startSweeper(artifacts: ArtifactStore, outage: Outage): Sweeper {
   const stopping = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
   async function pass(): Promise<void> {
     try {
       while (!stopping.signal.aborted && (await artifacts.purgeExpired(BATCH)) === BATCH);
+      outage.worked();
     } catch (error) {
-      onFault(error);
+      outage.failed(error);
     }
   }
 

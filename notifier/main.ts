@@ -7,6 +7,7 @@ import { createEvents, type ServiceEmitter } from "../lib/events.ts";
 import { type Health, storageHealth } from "../lib/health.ts";
 import { createLogger, describeDefect } from "../lib/logger.ts";
 import { createMetrics } from "../lib/metrics.ts";
+import { createOutages } from "../lib/outages.ts";
 import { loadServiceKeys } from "../lib/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
 import { createNotifier } from "./notifier.ts";
@@ -51,7 +52,13 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
     const events = createEvents(onDefect);
     const settings = { ...configuration.notifications, worker: true };
     const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };
-    const notifier = await createNotifier({ ...parts, keepAlive: true, onFault: onDefect, onWarning });
+    const notifier = await createNotifier({
+      ...parts,
+      keepAlive: true,
+      outages: createOutages(logger, configuration.clock),
+      onFault: onDefect,
+      onWarning,
+    });
     const metrics = createMetrics(events, () => storage.deliveries.counts());
     notifier.start();
     let closing: Promise<void> | undefined;

@@ -5,6 +5,7 @@ import type { DeliveryStore } from "../adapters/deliveries.ts";
 import type { Storage } from "../adapters/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
+import type { Outage } from "../lib/outages.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import { createDeliverer } from "./deliver.ts";
 import { createLaneRunner } from "./lane-run.ts";
@@ -20,7 +21,9 @@ export interface NotifierParts {
   readonly events: ServiceEmitter;
   /** Whether the worker keeps the process alive, as the only thing that it does; default not. */
   readonly keepAlive?: boolean;
-  /** Told when a look at the storage fails; the next one tries again. */
+  /** Gives the teller of one piece of work in the background. */
+  readonly outages: (work: string) => Outage;
+  /** Told about errors that nobody expected. */
   readonly onFault: (error: unknown) => void;
   /** Told what an operator should put right, in words without secrets. */
   readonly onWarning: (text: string) => void;
@@ -55,7 +58,7 @@ function detailOf(
 }
 
 type SchedulerParts = Pick<NotifierParts, "onFault" | "onWarning"> &
-  Omit<PollerDeps, "onFault" | "deliveries"> & { readonly deliveries: DeliveryStore };
+  Omit<PollerDeps, "deliveries"> & { readonly deliveries: DeliveryStore };
 
 /** The one that `config.queue` chooses; a driver's code is loaded when it is chosen. */
 async function openScheduler(queue: string, parts: SchedulerParts): Promise<Scheduler> {
@@ -67,6 +70,7 @@ async function openScheduler(queue: string, parts: SchedulerParts): Promise<Sche
 /** @throws StorageUnavailable when the Redis of `config.queue` can't be used. */
 export async function createNotifier({
   keepAlive = false,
+  outages,
   onFault,
   onWarning,
   ...parts
@@ -78,10 +82,10 @@ export async function createNotifier({
   const owner = `${hostname()} ${process.pid} ${randomBytes(4).toString("hex")}`;
   const common = { directory, deliveries, sealer, events, clock, settings, attempt: deliverer.attempt };
   const runner = createLaneRunner({ ...common, owner });
-  const told = { onFault, onWarning };
+  const told = { outage: outages("looking for deliveries that are due"), onFault, onWarning };
   const scheduler = await openScheduler(queue, { deliveries, runner, clock, settings, keepAlive, ...told });
   const wake = (): void => scheduler.wake();
-  const upkeep = createUpkeep({ ...common, wake, onFault });
+  const upkeep = createUpkeep({ ...common, wake, outage: outages("upkeep of deliveries") });
   const notifications = createNotifications({ ...common, wake });
   return {
     notifications,

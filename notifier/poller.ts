@@ -6,6 +6,7 @@
 import type { Claim, DeliveryStore } from "../adapters/deliveries.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
+import type { Outage } from "../lib/outages.ts";
 import type { LaneRunner } from "./lane-run.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { shareOut } from "./shares.ts";
@@ -17,8 +18,8 @@ export interface PollerDeps {
   readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
   /** Whether waiting for the next look keeps the process alive. */
   readonly keepAlive: boolean;
-  /** Told when a look at the storage fails; the next one tries again. */
-  readonly onFault: (error: unknown) => void;
+  /** Told what came of each look at the storage; after one that failed the next one tries again. */
+  readonly outage: Outage;
 }
 
 export interface Poller extends Scheduler {
@@ -112,9 +113,10 @@ class EmbeddedPoller implements Poller {
       try {
         sleep = Math.min(interval, await this.pass());
         this.ok = true;
+        this.#deps.outage.worked();
       } catch (error) {
         this.ok = false;
-        this.#deps.onFault(error);
+        this.#deps.outage.failed(error);
         await this.#sleep(interval);
         continue;
       }

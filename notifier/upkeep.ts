@@ -5,6 +5,7 @@ import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
+import type { Outage } from "../lib/outages.ts";
 import { RECEIVER_REMOVED } from "./lane-run.ts";
 import { releaseAll } from "./receiver-watch.ts";
 
@@ -16,20 +17,21 @@ export interface UpkeepDeps {
   readonly events: ServiceEmitter;
   /** Told when there may be more to send than before. */
   readonly wake: () => void;
-  /** Told when a pass fails; the next one tries again. */
-  readonly onFault: (error: unknown) => void;
+  /** Told what came of each pass; after one that failed the next one tries again. */
+  readonly outage: Outage;
 }
 
 export interface Upkeep {
   /** Everything once. */
   pass(): Promise<void>;
-  /** At once, and then every minute. */
+  /** At once, and then every minute; five seconds after a pass that failed. */
   start(): void;
   /** Waits for the step that is running. */
   stop(): Promise<void>;
 }
 
 const INTERVAL = 60_000;
+const AFTER_FAILURE = 5_000;
 /** Deliveries or lanes in one step, so that nobody waits long for the storage. */
 const STEP = 500;
 
@@ -86,19 +88,26 @@ export function createUpkeep(deps: UpkeepDeps): Upkeep {
     for (const step of STEPS) if (more()) await step(deps, more);
     deps.wake();
   }
+  async function run(): Promise<void> {
+    let pause = INTERVAL;
+    try {
+      await pass();
+      deps.outage.worked();
+    } catch (error) {
+      pause = AFTER_FAILURE;
+      deps.outage.failed(error);
+    }
+    if (more()) timer = setTimeout(next, pause).unref();
+  }
   function next(): void {
-    running = running.then(pass).catch(deps.onFault);
+    running = run();
   }
   return {
     pass,
-    start() {
-      next();
-      timer = setInterval(next, INTERVAL);
-      timer.unref();
-    },
+    start: next,
     async stop() {
       stopping.abort();
-      clearInterval(timer);
+      clearTimeout(timer);
       await running;
     },
   };

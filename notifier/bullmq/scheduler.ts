@@ -7,6 +7,7 @@ import type { Queue, Worker } from "bullmq";
 import type { DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
+import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import type { Scheduler } from "../scheduler.ts";
 import type { OpenedRedis } from "./connection.ts";
@@ -20,7 +21,9 @@ export interface BullParts {
   readonly runner: Pick<LaneRunner, "run" | "terms">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency">;
-  /** Told when looking begins to fail; the next look tries again. */
+  /** Told what came of each look; after one that failed the next one tries again. */
+  readonly outage: Outage;
+  /** Told about errors that nobody expected. */
   readonly onFault: (error: unknown) => void;
   /** Milliseconds between two looks for what is due and not scheduled; default a minute. */
   readonly interval?: number;
@@ -101,19 +104,16 @@ class BullScheduler implements Scheduler {
       try {
         pause = Math.min(interval, await this.#pass());
         this.#lookedWell = true;
+        this.#parts.outage.worked();
       } catch (error) {
         pause = Math.min(interval, SOON);
-        this.#fault(error);
+        this.#lookedWell = false;
+        // What fails because the connections are being closed is no fault.
+        if (!this.#stopped) this.#parts.outage.failed(error);
       }
     }
     this.#looking = undefined;
     this.#sleep(pause);
-  }
-
-  /** One report for an outage, however many looks fail in it. */
-  #fault(error: unknown): void {
-    if (this.#lookedWell && !this.#stopped) this.#parts.onFault(error);
-    this.#lookedWell = false;
   }
 
   /** A process that only stores leaves the later looks to the workers, if its last one succeeded. */

@@ -32,6 +32,8 @@ function expired(count: number) {
   } as unknown as Storage["artifacts"] & { readonly passes: number[]; left(): number };
 }
 
+const SILENT = { failed: () => undefined, worked: () => undefined };
+
 describe("the sweeper", () => {
   beforeEach(() => {
     jest.useFakeTimers();
@@ -42,7 +44,7 @@ describe("the sweeper", () => {
 
   it("deletes everything that has expired in one pass, a little at a time, and comes again", async () => {
     const store = expired(1_200);
-    const sweeper = startSweeper(store, () => undefined);
+    const sweeper = startSweeper(store, SILENT);
     expect(store.passes).toEqual([]);
     await jest.advanceTimersByTimeAsync(INTERVAL);
     expect(store.passes).toEqual([500, 500, 200]);
@@ -57,10 +59,19 @@ describe("the sweeper", () => {
   it("tells of a failed pass and tries again at the next", async () => {
     const told: unknown[] = [];
     const store = expired(1);
-    const failing = { ...store, purgeExpired: () => Promise.reject(new Error("away")) };
-    const sweeper = startSweeper(failing, (error) => told.push(error));
+    let away = true;
+    const purgeExpired = (limit: number): Promise<number> =>
+      away ? Promise.reject(new Error("away")) : store.purgeExpired(limit);
+    const failing = { ...store, purgeExpired };
+    const sweeper = startSweeper(failing, {
+      failed: (error) => void told.push((error as Error).message),
+      worked: () => void told.push("works"),
+    });
     await jest.advanceTimersByTimeAsync(2 * INTERVAL);
-    expect(told.length).toBe(2);
+    expect(told).toEqual(["away", "away"]);
+    away = false;
+    await jest.advanceTimersByTimeAsync(INTERVAL);
+    expect(told).toEqual(["away", "away", "works"]);
     await sweeper.stop();
   });
 
@@ -73,7 +84,7 @@ describe("the sweeper", () => {
         return step.promise;
       },
     };
-    const sweeper = startSweeper(slow as unknown as Storage["artifacts"], () => undefined);
+    const sweeper = startSweeper(slow as unknown as Storage["artifacts"], SILENT);
     await jest.advanceTimersByTimeAsync(INTERVAL);
     let stopped = false;
     const stopping = sweeper.stop().finally(() => {

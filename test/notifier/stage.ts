@@ -161,12 +161,15 @@ type WorkerParts = Parameters<typeof createLaneRunner>[0] &
   Parameters<typeof createUpkeep>[0] &
   Parameters<typeof createPoller>[0];
 
-function onFault(error: unknown): never {
-  throw error;
-}
+const outage = {
+  failed(error: unknown): never {
+    throw error;
+  },
+  worked: () => undefined,
+};
 
 function createWorker(
-  parts: Omit<WorkerParts, "owner" | "onFault" | "wake" | "runner" | "keepAlive" | "clock"> & {
+  parts: Omit<WorkerParts, "owner" | "outage" | "wake" | "runner" | "keepAlive" | "clock"> & {
     readonly clock: ManualClock;
   },
 ): Worker {
@@ -181,8 +184,8 @@ function createWorker(
       return run.finally(() => running.delete(run));
     },
   };
-  const poller = createPoller({ ...parts, runner: watched, keepAlive: false, onFault });
-  const upkeep = createUpkeep({ ...parts, wake: () => undefined, onFault });
+  const poller = createPoller({ ...parts, runner: watched, keepAlive: false, outage });
+  const upkeep = createUpkeep({ ...parts, wake: () => undefined, outage });
   async function settle(): Promise<number> {
     for (;;) {
       const next = await poller.pass();

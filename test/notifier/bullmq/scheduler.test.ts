@@ -108,7 +108,8 @@ describe("over Redis", () => {
     await stage.nothingWaits();
     expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2", "d3"]);
     await until(() => scheduler.ok);
-    expect(stage.faults).toHaveLength(1);
+    expect(stage.faults).toEqual([expect.objectContaining({ work: "look", failures: 1 })]);
+    expect(stage.healed).toEqual([expect.objectContaining({ failures: expect.any(Number) })]);
   });
 
   it("a receiver that hangs has at most twice its share of wake-ups, and stands in nobody's way", async () => {

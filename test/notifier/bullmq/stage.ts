@@ -7,6 +7,7 @@ import { defaults } from "../../../config/defaults.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { createDirectory } from "../../../lib/domain/directory.ts";
 import { createEvents } from "../../../lib/events.ts";
+import { createOutages } from "../../../lib/outages.ts";
 import { createSealer } from "../../../lib/sealing.ts";
 import type { Attempt } from "../../../notifier/attempt.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/open.ts";
@@ -32,6 +33,8 @@ export interface BullStage {
   readonly posted: Posted[];
   readonly warnings: string[];
   readonly faults: unknown[];
+  /** What was told when looking worked again. */
+  readonly healed: unknown[];
   answer: (posted: Posted, signal: AbortSignal) => number | Promise<number>;
   worker(url: string, interval?: number): Promise<BullWorker>;
   receiver(service: string): Promise<void>;
@@ -60,6 +63,11 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
   const workers = new Set<BullWorker>();
   const onFault = (error: unknown): void => void faults.push(error);
   const onWarning = (text: string): void => void warnings.push(text);
+  const healed: unknown[] = [];
+  const outage = createOutages(
+    { error: onFault, warn: (what: unknown) => void healed.push(what) },
+    clock,
+  )("look");
   const events = createEvents(onFault);
   const directory = createDirectory({ directory: storage.directory, sealer });
   const stage = { answer: () => 200 } as { answer: BullStage["answer"] };
@@ -82,6 +90,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     posted,
     warnings,
     faults,
+    healed,
     waiting,
     nothingWaits: () => until(async () => (await waiting()) === 0),
     async worker(url: string, interval = 60_000) {
@@ -95,6 +104,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
         clock,
         settings,
         interval,
+        outage,
         onFault,
         onWarning,
         patience: 1000,
