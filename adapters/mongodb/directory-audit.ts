@@ -49,7 +49,7 @@ export function createAudit(connection: Connection): Audit {
     async listAudit({ limit }) {
       // For MongoDB a limit of zero is none.
       if (limit < 1) return [];
-      const newest = () => audit.find().sort({ _id: -1 }).limit(limit).toArray();
+      const newest = () => audit.find().sort({ _id: -1 }).hint({ _id: 1 }).limit(limit).toArray();
       return (await connection.run(newest)).map(toRecord);
     },
   };

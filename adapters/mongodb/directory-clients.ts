@@ -84,7 +84,7 @@ export function createClients(connection: Connection): Clients {
       return found === null ? undefined : toRecord(found);
     },
     async listClients() {
-      const all = await connection.run(() => clients.find().sort({ _id: 1 }).toArray());
+      const all = await connection.run(() => clients.find().sort({ _id: 1 }).hint({ _id: 1 }).toArray());
       return all.map(toRecord);
     },
     commitClient: createCommit(connection),

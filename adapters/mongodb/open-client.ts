@@ -109,9 +109,10 @@ export function requireTransactions(answer: Document, where: string): void {
 /** How clients are made. @throws ConfigurationError when the driver can't read the address. */
 async function createFactory(
   url: string,
+  times: MongoClientOptions,
 ): Promise<{ make: () => MongoClient; where: string; newId: () => ObjectId }> {
   const { MongoClient, ObjectId } = await import("mongodb");
-  const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...TIMES });
+  const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...times });
   try {
     return { make, where: hostsOf(make()), newId: () => new ObjectId() };
   } catch {
@@ -122,12 +123,21 @@ async function createFactory(
   }
 }
 
-/**
- * @param patience milliseconds in which the server has to answer.
- * @throws StorageUnavailable, ConfigurationError
- */
-export async function openClient(url: string, patience: number = PATIENCE): Promise<OpenedClient> {
-  const { make, where, newId } = await createFactory(url);
+/** How a client is opened. */
+export interface ClientTerms {
+  /** Milliseconds in which the server has to answer. Default 15000. */
+  readonly patience?: number;
+  /** Whether an operation may take as long as it takes: to make indexes. Default `false`. */
+  readonly isPatient?: boolean;
+}
+
+/** @throws StorageUnavailable, ConfigurationError */
+export async function openClient(
+  url: string,
+  { patience = PATIENCE, isPatient = false }: ClientTerms = {},
+): Promise<OpenedClient> {
+  const times = isPatient ? { ...TIMES, socketTimeoutMS: 0 } : TIMES;
+  const { make, where, newId } = await createFactory(url, times);
   const { client, answer } = await untilConnected(make, where, patience);
   try {
     requireTransactions(answer, where);

@@ -7,17 +7,28 @@ import { createAccounts } from "./directory-accounts.ts";
 import { createAudit, createKept } from "./directory-audit.ts";
 import { createClients } from "./directory-clients.ts";
 import { createEntries } from "./directory-entries.ts";
+import { asFault } from "./faults.ts";
 import { prepareDatabase } from "./indexes.ts";
+import { openClient } from "./open-client.ts";
 import { mongoRateLimits } from "./rate-limits.ts";
-
-/** Milliseconds for making what is missing. */
-const PREPARATION = 60_000;
 
 export interface MongoOptions {
   /** `mongodb://…` or `mongodb+srv://…`; the database is named after the hosts, default `sign-in`. */
   readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
+}
+
+/** Makes what is missing. An index on many documents takes its time, which no request would wait for. */
+async function prepare(url: string): Promise<void> {
+  const { client, db } = await openClient(url, { isPatient: true });
+  try {
+    await prepareDatabase(db);
+  } catch (error) {
+    throw asFault(error);
+  } finally {
+    await client.close();
+  }
 }
 
 /**
@@ -27,13 +38,8 @@ export interface MongoOptions {
  *   database was written by a later version.
  */
 export async function openMongo({ url, clock }: MongoOptions): Promise<Omit<Storage, "deliveries">> {
+  await prepare(url);
   const connection = await connect(url, clock);
-  try {
-    await connection.run(() => prepareDatabase(connection.db), PREPARATION);
-  } catch (error) {
-    await connection.close();
-    throw error;
-  }
   return {
     directory: {
       ...createAccounts(connection),

@@ -131,9 +131,9 @@ describeOwnMongo("a MongoDB that can't be used", () => {
 
   it("is not there: the sentence names the host and nothing else of the address", async () => {
     const port = await freePorts();
-    const refused = await openClient(`mongodb://user:secret@127.0.0.1:${port}/?authSource=x`, 1000).catch(
-      (error: unknown) => error,
-    );
+    const refused = await openClient(`mongodb://user:secret@127.0.0.1:${port}/?authSource=x`, {
+      patience: 1000,
+    }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ code: "storage_unavailable" });
     expect(String(refused)).toContain(`127.0.0.1:${port} does not answer`);
     expect(String(refused)).not.toContain("secret");
