@@ -6,7 +6,7 @@ import { extname, join } from "node:path";
 const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
 /** The folders that tsconfig.build.json compiles. */
-const FOLDERS = ["lib", "adapters", "interactions", "compat", "notifier", "config"];
+const FOLDERS = ["lib", "adapters", "interactions", "compat", "notifier", "config", "cli"];
 const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
 
 for (const folder of FOLDERS) {

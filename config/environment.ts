@@ -20,6 +20,14 @@ export interface Environment {
   readonly byNpm?: true;
 }
 
+/** One variable whose name an operator gives, as for an address with a password; `undefined` when not set, or empty. */
+export function readVariable(
+  name: string,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): string | undefined {
+  return env[name] || undefined;
+}
+
 /**
  * Reads and checks the environment.
  *

@@ -3,9 +3,10 @@ import { createSecretKey, generateKeyPair, type KeyObject, randomBytes } from "n
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
 import type { DirectoryStore } from "../adapters/directory.ts";
+import { UNFINISHED_COPY } from "../adapters/transfer.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { readOrMakeKeyFile } from "../config/key-file.ts";
-import { SignInError } from "./errors.ts";
+import { ConfigurationError, SignInError } from "./errors.ts";
 import { createSealer, deriveKey, type Sealer } from "./sealing.ts";
 
 const generate = promisify(generateKeyPair);
@@ -71,13 +72,19 @@ function withAlgorithm(key: JWK): JWK {
 const random = (): string => randomBytes(32).toString("base64");
 
 /**
+ * @throws ConfigurationError while a copy into this storage is not finished.
  * @throws SignInError `keys` with one sentence when the secrets are not those with which this storage was begun.
  */
 export async function loadServiceKeys(
   configuration: Configuration,
   directory: DirectoryStore,
 ): Promise<ServiceKeys> {
-  const check = await directory.kept("check");
+  const [check, copy] = await Promise.all([directory.kept("check"), directory.kept(UNFINISHED_COPY)]);
+  if (copy !== undefined) {
+    throw new ConfigurationError([
+      "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
+    ]);
+  }
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
   const kept = check ?? (await directory.keep("check", sealer.seal("check", CHECK)));
   try {

@@ -17,6 +17,7 @@ interface Manifest {
   readonly name: string;
   readonly version: string;
   readonly files: readonly string[];
+  readonly bin: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
   readonly dependencies: Readonly<Record<string, string>>;
 }
@@ -80,6 +81,21 @@ describe("the packed package", () => {
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
     expect(files).toContain("./dist/interactions/locales/en.json");
+  });
+
+  it("brings the program that it names", () => {
+    expect(Object.keys(manifest.bin)).toEqual([manifest.name]);
+    const program = join(installed, manifest.bin[manifest.name] ?? "");
+    expect(readFileSync(program, "utf8")).toMatch(/^#!\/usr\/bin\/env node\n/);
+    expect(run(process.execPath, [program, "--help"], consumer)).toMatch(/^Usage: sign-in-service COMMAND/);
+    const folder = join(consumer, "data");
+    mkdirSync(folder);
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [program, "storage", "copy", "sqlite:data/a.db", "sqlite:data/b.db"],
+      { cwd: consumer, encoding: "utf8" },
+    );
+    expect([status, stderr]).toEqual([1, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
 
   it("gives the same names to import and to require()", () => {

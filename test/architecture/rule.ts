@@ -19,7 +19,7 @@ export interface Rule {
   readonly finds: readonly string[];
 }
 
-const PRODUCT = /^(?:lib|adapters|config|compat|interactions|notifier)\//;
+const PRODUCT = /^(?:lib|adapters|config|compat|interactions|notifier|cli)\//;
 
 /** Whether a path belongs to what is published; tests, tools, examples and benchmarks do not. */
 export function isProduct(path: string): boolean {

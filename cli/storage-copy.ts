@@ -1,0 +1,156 @@
+/** `storage copy`: all that one storage keeps, into another one. */
+import { openTransfer } from "../adapters/open-transfer.ts";
+import type { StorageTransfer } from "../adapters/transfer.ts";
+import { isSqlite } from "../config/value-forms.ts";
+import { ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
+import { describePlace, identityOf, overlap, pathOf, type Place, readPlace } from "./addresses.ts";
+import { parseArguments } from "./arguments.ts";
+import type { Command, Surroundings } from "./command.ts";
+import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { isSame, type PartComparison } from "./copy/compare.ts";
+import { type CopyReport, copyStorage, finishCopy } from "./copy/copy.ts";
+import { Progress } from "./progress.ts";
+
+const USAGE = `Usage: sign-in-service storage copy FROM TO [options]
+
+Copies all that the storage FROM keeps into the empty storage TO, and compares the two: accounts, clients, the directory,
+audit records, notifications with their order, codes, tokens and sessions, counters and keys. Stop the service first.
+A copy that was stopped, by Ctrl+C or a crash, goes on where it was when the same command is run again.
+
+FROM and TO are addresses as in the configuration: sqlite:PATH, mongodb://HOST/DATABASE.
+An address may be given as env:NAME: then it is in that environment variable, and not in the list of processes.
+
+  --from-artifacts ADDRESS  where the artifacts of FROM are: redis://… or rediss://…; default: in FROM
+  --to-artifacts ADDRESS    where they are to be; default: in TO
+  --config-from FILE        a configuration (JSON) whose "storage" and "artifacts" count, in place of FROM
+  --config-to FILE          the same in place of TO
+  --help                    this text
+
+Exit codes: 0 copied, and both are the same; 1 not copied, not to its end, or not the same; 2 wrong arguments.
+`;
+
+interface Places {
+  readonly from: Place;
+  readonly to: Place;
+}
+
+async function readPlaces(args: readonly string[], { readVariable }: Surroundings): Promise<Places> {
+  const { values, positionals } = parseArguments(args, {
+    "from-artifacts": { type: "string" },
+    "to-artifacts": { type: "string" },
+    "config-from": { type: "string" },
+    "config-to": { type: "string" },
+  });
+  const left = [...positionals];
+  const words = (name: "FROM" | "TO", config: string | undefined, artifacts: string | undefined) => ({
+    name,
+    config,
+    artifacts,
+    address: config === undefined ? left.shift() : undefined,
+  });
+  const ofFrom = words("FROM", values["config-from"], values["from-artifacts"]);
+  const ofTo = words("TO", values["config-to"], values["to-artifacts"]);
+  if (left.length > 0) throw misused("There is an address too many");
+  const places = { from: await readPlace(ofFrom, readVariable), to: await readPlace(ofTo, readVariable) };
+  if (overlap(places.from, places.to)) {
+    throw misused("FROM and TO must be different places, and so must their artifacts");
+  }
+  return places;
+}
+
+/** @param name how a sentence names it. */
+async function openPlace(
+  { storage, artifacts }: Place,
+  { name, mustExist }: { readonly name: string; readonly mustExist: boolean },
+  { clock, err }: Surroundings,
+): Promise<StorageTransfer> {
+  try {
+    return await openTransfer({
+      storage,
+      ...(artifacts !== undefined && { artifacts }),
+      clock,
+      mustExist,
+      onWarning: (text) => void err.write(`${name}: ${text}\n`),
+    });
+  } catch (error) {
+    if (error instanceof ConfigurationError) {
+      const problems = error.problems.map((problem) => problem.replace(/^config\.\w+: /, ""));
+      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, { cause: error });
+    }
+    if (error instanceof StorageUnavailable) {
+      throw new CommandFailure(`${name}: ${error.message}.`, { cause: error });
+    }
+    throw error;
+  }
+}
+
+function table(parts: readonly PartComparison[]): string {
+  const lines = parts.map((each) => {
+    const { part, source, target } = each;
+    const counts = isSame(each) ? String(target.count) : `${source.count} → ${target.count}`;
+    const checksum = isSame(each) ? target.checksum.slice(0, 16) : "differs";
+    return `${part.padEnd(12)}${counts.padStart(12)}  ${checksum}`;
+  });
+  return [`${"part".padEnd(12)}${"records".padStart(12)}  checksum`, ...lines, ""].join("\n");
+}
+
+/** What the operator must know of the keys. */
+function keysSentence({ from, to }: Places): string {
+  const where = isSqlite(to.storage) ? `${pathOf(to.storage)}.keys or keys.secrets` : "keys.secrets";
+  return (
+    `What is sealed in the copy opens only with the keys.secrets of the old storage (${from.secrets}): ` +
+    `the service on the new one must get the same, as its ${where}.\n`
+  );
+}
+
+function report({ parts }: CopyReport, places: Places, { out, err }: Surroundings): boolean {
+  out.write(table(parts));
+  const different = parts.filter((part) => !isSame(part)).map(({ part }) => part);
+  if (different.length === 0) {
+    out.write(`\nCopied and compared: both hold the same.\n${keysSentence(places)}`);
+    return true;
+  }
+  err.write(
+    `FROM and TO are not the same in ${different.join(", ")}. ` +
+      "Was a service still running on one of them? Stop it, empty TO, and copy again.\n",
+  );
+  return false;
+}
+
+async function copy(places: Places, surroundings: Surroundings): Promise<number> {
+  const { clock, signal, err } = surroundings;
+  err.write(`from ${describePlace(places.from)}\nto   ${describePlace(places.to)}\n`);
+  const from = await openPlace(places.from, { name: "FROM", mustExist: true }, surroundings);
+  try {
+    const to = await openPlace(places.to, { name: "TO", mustExist: false }, surroundings);
+    const progress = new Progress(err);
+    try {
+      const done = await copyStorage(from, to, {
+        source: identityOf(places.from),
+        clock,
+        signal,
+        onProgress: ({ step, part, done: count, total }) => progress.update(`${step} ${part}`, count, total),
+      });
+      progress.clear();
+      if (!report(done, places, surroundings)) return FAILED;
+      await finishCopy(to);
+      return 0;
+    } catch (error) {
+      progress.clear();
+      if (!signal.aborted) throw error;
+      err.write("Stopped. Run the same command again, and it goes on where it was.\n");
+      return FAILED;
+    } finally {
+      await to.close();
+    }
+  } finally {
+    await from.close();
+  }
+}
+
+export const storageCopy: Command = {
+  words: ["storage", "copy"],
+  summary: "copies all that one storage keeps into another one",
+  usage: USAGE,
+  run: async (args, surroundings) => copy(await readPlaces(args, surroundings), surroundings),
+};

@@ -1,0 +1,237 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { PARTS } from "../../adapters/transfer.ts";
+import { canonical } from "../../cli/copy/checksum.ts";
+import { createSignInService } from "../../lib/service.ts";
+import type { Everything } from "../adapters/contract/transfer-samples.ts";
+import type { Running } from "../examples/processes.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { fillWith } from "./samples.ts";
+import { type Addresses, copyWords, everythingIn, markIn, withTransfer, Workshop } from "./stage.ts";
+
+const workshop = new Workshop();
+const SIZE = 2000;
+const big = workshop.sqlite();
+let inBig: Everything;
+let redis: OwnRedis;
+
+beforeAll(async () => {
+  redis = await openOwnRedis();
+  await withTransfer(big, (transfer) => fillWith(transfer, SIZE, Date.now()));
+  inBig = await everythingIn(big);
+}, 120_000);
+afterAll(async () => {
+  await redis.close();
+  workshop.remove();
+});
+
+function isPasswordIn(said: string): boolean {
+  return said.includes("w%2Ford") || said.includes("w/ord");
+}
+
+/** Redis has no order. */
+function sorted(all: Everything): Everything {
+  return { ...all, artifacts: all.artifacts.toSorted((a, b) => (canonical(a) < canonical(b) ? -1 : 1)) };
+}
+
+/** A place with a few records. */
+async function small(): Promise<Addresses> {
+  const place = workshop.sqlite();
+  await withTransfer(place, (transfer) => fillWith(transfer, 10, Date.now()));
+  return place;
+}
+
+const pathOf = ({ storage }: Addresses): string => storage.slice("sqlite:".length);
+
+/** Waits until the copy into this file has come further, or has ended. */
+async function untilFurther(path: string, running: Running): Promise<void> {
+  const before = markIn(path);
+  const state = { hasEnded: false };
+  const ended = running.ended.then(() => (state.hasEnded = true));
+  while (!state.hasEnded && (markIn(path) ?? before) === before) await pause(1);
+  if (state.hasEnded) await ended;
+}
+
+/** What a new service on a storage says. */
+async function startOn(place: Addresses): Promise<unknown> {
+  const service = await createSignInService({
+    ...place,
+    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
+  });
+  await service.close();
+  return undefined;
+}
+
+describe("a copy", () => {
+  it("has every record of every part, and says how many", async () => {
+    for (const name of PARTS)
+      expect(inBig[name].length).toBeGreaterThanOrEqual(name === "counters" ? 1 : 500);
+    const to = workshop.sqlite();
+    const { code, said } = await workshop.run(copyWords(big, to));
+    expect([code, said]).toEqual([0, expect.stringContaining("both hold the same")]);
+    for (const name of PARTS) {
+      expect(said).toMatch(new RegExp(`^${name} +${inBig[name].length}  [0-9a-f]{16}$`, "m"));
+    }
+    expect(said).toContain(`${pathOf(big)}.keys`);
+    expect(markIn(pathOf(to))).toBeUndefined();
+    await expect(everythingIn(to)).resolves.toEqual(inBig);
+    // And nothing was changed where it came from.
+    await expect(everythingIn(big)).resolves.toEqual(inBig);
+  }, 120_000);
+
+  it("goes on where it was after SIGKILL, again and again", async () => {
+    const to = workshop.sqlite();
+    let kills = 0;
+    for (let code: unknown; code !== 0;) {
+      const running = workshop.start(copyWords(big, to));
+      if (kills < 12) {
+        await untilFurther(pathOf(to), running);
+        await pause(kills * 3);
+        void running.stop("SIGKILL");
+      }
+      code = await running.ended;
+      expect([0, "SIGKILL"]).toContain(code);
+      if (code === "SIGKILL") kills += 1;
+    }
+    expect(kills).toBeGreaterThanOrEqual(5);
+    await expect(everythingIn(to)).resolves.toEqual(inBig);
+  }, 240_000);
+
+  it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
+    const to = workshop.sqlite();
+    const running = workshop.start(copyWords(big, to));
+    await untilFurther(pathOf(to), running);
+    await expect(running.stop("SIGINT")).resolves.toBe(1);
+    expect(running.said()).toContain("Stopped. Run the same command again, and it goes on where it was.");
+    await expect(startOn(to)).rejects.toMatchObject({
+      code: "configuration",
+      problems: [expect.stringContaining("a copy into this storage is not finished")],
+    });
+    // An unfinished copy is neither copied from, nor taken for one of another storage.
+    const other = await small();
+    await expect(workshop.run(copyWords(to, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("FROM is itself the target of a copy that was not finished."),
+    });
+    await expect(workshop.run(copyWords(other, to))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("TO holds an unfinished copy of another storage."),
+    });
+    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
+    await expect(everythingIn(to)).resolves.toEqual(inBig);
+  }, 120_000);
+
+  it("finds out that what it has copied was changed since, and does not call it done", async () => {
+    const from = workshop.sqlite();
+    await withTransfer(from, (transfer) => fillWith(transfer, 600, Date.now()));
+    const to = workshop.sqlite();
+    const running = workshop.start(copyWords(from, to));
+    await untilFurther(pathOf(to), running);
+    await running.stop("SIGINT");
+    await withTransfer(from, async ({ parts }) => {
+      const [first] = (await parts.entries.read({ limit: 1 })).records;
+      await parts.entries.write([{ ...first!, record: { ...first!.record, name: "changed" } }], 0);
+    });
+    const { code, said } = await workshop.run(copyWords(from, to));
+    expect(code).toBe(1);
+    expect(said).toContain("FROM and TO are not the same in entries.");
+    expect(said).toMatch(/^entries +600 → 600  differs$/m);
+    expect(said).toMatch(/^accounts +600  [0-9a-f]{16}$/m);
+    await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
+  }, 120_000);
+
+  it("refuses a target with anything in it, a source with nothing, and a file that is not there", async () => {
+    const [from, to] = [await small(), await small()];
+    const before = await everythingIn(to);
+    await expect(workshop.run(copyWords(from, to))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining(
+        "TO must be empty, but there is something in it already: entries, clients,",
+      ),
+    });
+    await expect(everythingIn(to)).resolves.toEqual(before);
+    const counted = workshop.sqlite();
+    await withTransfer(counted, ({ parts }) => parts.counters.write([{ name: "user_id", value: 1 }], 0));
+    await expect(workshop.run(copyWords(from, counted))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("already: counters."),
+    });
+    const empty = workshop.sqlite();
+    await withTransfer(empty, () => Promise.resolve());
+    await expect(workshop.run(copyWords(empty, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("There is nothing in FROM."),
+    });
+    const missing = workshop.sqlite();
+    await expect(workshop.run(copyWords(missing, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("can't be opened: ENOENT"),
+    });
+    await expect(workshop.run(copyWords(from, missing))).resolves.toMatchObject({ code: 0 });
+  }, 60_000);
+});
+
+describe("artifacts in Redis", () => {
+  const password = "pass%3Aw%2Ford-of-redis";
+
+  it("are moved there and back, and nothing changes on the way", async () => {
+    const [there, back] = [{ ...workshop.sqlite(), artifacts: `${redis.url}/3` }, workshop.sqlite()];
+    await expect(workshop.run(copyWords(big, there))).resolves.toMatchObject({ code: 0 });
+    await expect(redis.client.select(3)).resolves.toBe("OK");
+    await expect(redis.client.dbsize()).resolves.toBeGreaterThan(inBig.artifacts.length);
+    await expect(
+      withTransfer({ storage: there.storage }, ({ parts }) => parts.artifacts.count()),
+    ).resolves.toBe(0);
+    await expect(workshop.run(copyWords(there, back))).resolves.toMatchObject({ code: 0 });
+    const found = await everythingIn(back);
+    expect(sorted(found)).toEqual(sorted(inBig));
+    // What is there already is refused, also when it is in Redis alone.
+    await expect(
+      workshop.run(copyWords(big, { ...workshop.sqlite(), artifacts: `${redis.url}/3` })),
+    ).resolves.toMatchObject({ code: 1, said: expect.stringContaining("already: artifacts.") });
+  }, 240_000);
+
+  it("go on after SIGKILL too", async () => {
+    const to = { ...workshop.sqlite(), artifacts: `${redis.url}?prefix=killed:` };
+    for (let kills = 0; kills < 3; kills += 1) {
+      const running = workshop.start(copyWords(big, to));
+      for (const isThere = () => markIn(pathOf(to))?.includes('"artifacts"') === true; !isThere();)
+        await pause(1);
+      await untilFurther(pathOf(to), running);
+      await running.stop("SIGKILL");
+    }
+    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
+    const found = await everythingIn(to);
+    expect(found.artifacts).toHaveLength(inBig.artifacts.length);
+  }, 240_000);
+
+  it("are reached with a password that is never printed", async () => {
+    await redis.client.call("ACL", "SETUSER", "copier", "on", ">pass:w/ord-of-redis", "~*", "+@all");
+    const { host } = new URL(redis.url);
+    const url = `redis://copier:${password}@${host}?prefix=secret:`;
+    const from = await small();
+    const said: string[] = [];
+    const run = async (words: string[], env: Record<string, string> = {}): Promise<number | string> => {
+      const outcome = await workshop.run(words, env);
+      said.push(outcome.said);
+      return outcome.code;
+    };
+    await expect(
+      run(copyWords(from, { ...workshop.sqlite(), artifacts: "env:THE_REDIS" }), { THE_REDIS: url }),
+    ).resolves.toBe(0);
+    const wrong = url.replace("copier:", "copier:x");
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: wrong }))).resolves.toBe(1);
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: `${url}&x=1` }))).resolves.toBe(2);
+    await expect(run(copyWords(from, { storage: `redis://u:${password}@127.0.0.1` }))).resolves.toBe(2);
+    await expect(run([...copyWords(from, { storage: url }), url])).resolves.toBe(2);
+    await expect(
+      run(copyWords(from, { ...workshop.sqlite(), artifacts: `redis://u:${password}@h:1:2` })),
+    ).resolves.toBe(2);
+    const down = `redis://u:${password}@127.0.0.1:1`;
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: down }))).resolves.toBe(1);
+    expect(said.filter(isPasswordIn)).toEqual([]);
+    expect(said[0]).toContain(`redis://${host}/0?prefix=secret:`);
+    expect(said[1]).toContain("WRONGPASS");
+  }, 120_000);
+});

@@ -1,0 +1,100 @@
+/** Places to copy between, and the command as a process. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { openTransfer } from "../../adapters/open-transfer.ts";
+import { type StorageTransfer, UNFINISHED_COPY } from "../../adapters/transfer.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+import { type Everything, readParts } from "../adapters/contract/transfer-samples.ts";
+import { newFolder, type Running, start } from "../examples/processes.ts";
+
+/** A storage as a command line names it. */
+export interface Addresses {
+  readonly storage: string;
+  readonly artifacts?: string;
+}
+
+const clock = createSystemClock();
+
+/** Opens a place for `work`, and closes it. */
+export async function withTransfer<T>(
+  place: Addresses,
+  work: (transfer: StorageTransfer) => Promise<T>,
+): Promise<T> {
+  const transfer = await openTransfer({ ...place, clock, mustExist: false });
+  try {
+    return await work(transfer);
+  } finally {
+    await transfer.close();
+  }
+}
+
+/** All that a place keeps. */
+export function everythingIn(place: Addresses): Promise<Everything> {
+  return withTransfer(place, ({ parts }) => readParts(parts));
+}
+
+/** The words that copy. */
+export function copyWords(from: Addresses, to: Addresses): string[] {
+  return [
+    "storage",
+    "copy",
+    from.storage,
+    to.storage,
+    ...(from.artifacts === undefined ? [] : ["--from-artifacts", from.artifacts]),
+    ...(to.artifacts === undefined ? [] : ["--to-artifacts", to.artifacts]),
+  ];
+}
+
+/** What a command came to. */
+export interface Outcome {
+  readonly code: number | string;
+  /** Both outputs. */
+  readonly said: string;
+}
+
+/** A folder for database files, and the command in it. */
+export class Workshop {
+  readonly folder: string = newFolder();
+  #files = 0;
+
+  /** The path of a new database file. */
+  path(): string {
+    this.#files += 1;
+    return join(this.folder, `${this.#files}.db`);
+  }
+
+  /** A new place in SQLite. */
+  sqlite(): Addresses {
+    return { storage: `sqlite:${this.path()}` };
+  }
+
+  start(words: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+    return start("cli/main.ts", { args: words, env, cwd: this.folder });
+  }
+
+  async run(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+    const running = this.start(words, env);
+    return { code: await running.ended, said: running.said() };
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The mark in a database file that another process writes to; `undefined` when there is none yet. */
+export function markIn(path: string): string | undefined {
+  try {
+    const database = new DatabaseSync(path, { readOnly: true });
+    try {
+      const row = database.prepare("SELECT value FROM kept WHERE name = ?").get(UNFINISHED_COPY);
+      return row && String(row["value"]);
+    } finally {
+      database.close();
+    }
+  } catch {
+    // There is no file, or no table in it, or a lock on it.
+    return undefined;
+  }
+}
