@@ -81,6 +81,8 @@ export interface RunningOptions {
   readonly deployments?: (origin: string) => DeploymentsInput;
   /** What starts the service. Default: `createSignInService`. */
   readonly start?: (config: SignInServiceConfig) => Promise<SignInService>;
+  /** Where it listens; default: any free port. */
+  readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
   readonly host?: (application: Koa) => void;
 }
@@ -107,8 +109,8 @@ const SEED: Seed = {
   accounts: [ADA, BOB],
 };
 
-async function listen(server: Server): Promise<string> {
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+async function listen(server: Server, wanted: number): Promise<string> {
+  await new Promise<void>((resolve) => void server.listen(wanted, "127.0.0.1", resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
@@ -124,7 +126,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   const { config = {}, start = createSignInService } = options;
   // The base URLs hold the port, so the server listens before there is a service.
   const server = createServer();
-  const origin = await listen(server);
+  const origin = await listen(server, options.port ?? 0);
   const deployments = options.deployments?.(origin) ?? {
     oauth2: { url: origin },
     openid: { url: `${origin}/openid` },
