@@ -1,4 +1,5 @@
 /** userinfo, profile and revoke: three reads and an answer, without the library. */
+import { randomUUID } from "node:crypto";
 import type { AccountRecord } from "../adapters/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { isCurrent } from "../lib/protocol/account.ts";
@@ -15,13 +16,21 @@ const invalidToken = (): EndpointError =>
   new EndpointError(400, "invalid_token", "the access token is not valid");
 const invalidRequest = (text: string): EndpointError => new EndpointError(400, "invalid_request", text);
 
-/** The client in the query decides how an error looks, so it is read first. */
-export function queriedClient({ clients }: CompatDependencies): Step {
+/** The client in the query decides how an error looks, so it is read first, and the token beside it. */
+export function queriedClient({ artifacts, clients }: CompatDependencies): Step {
   return async (exchange, next) => {
     const query = parseFields(exchange.ctx.querystring);
     exchange.query = query;
     const ids = query.all("client_id");
     if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
+    const token = BEARER.exec(exchange.ctx.req.headers.authorization ?? "")?.[1];
+    if (token !== undefined) {
+      const key = artifactKey(token);
+      const found = artifacts.find("AccessToken", key);
+      // It may be that nobody asks; who does is told.
+      found.catch(() => undefined);
+      exchange.presented = { key, found };
+    }
     const client = await clients.record(ids[0]);
     if (client !== undefined && !client.disabled) exchange.client = client;
     await next();
@@ -29,16 +38,15 @@ export function queriedClient({ clients }: CompatDependencies): Step {
 }
 
 /** The token of the header, when it is this client's and nothing has ended it. One answer for all that is not so. */
-export function bearer({ artifacts, accounts }: CompatDependencies): Step {
+export function bearer({ accounts }: CompatDependencies): Step {
   return async (exchange, next) => {
-    const header = exchange.ctx.req.headers.authorization;
-    if (header === undefined) throw invalidRequest("the Authorization header is missing");
-    const token = BEARER.exec(header)?.[1];
-    if (token === undefined) throw invalidRequest("the Authorization header is malformed");
-    const { client } = exchange;
+    const { client, presented } = exchange;
+    if (exchange.ctx.req.headers.authorization === undefined)
+      throw invalidRequest("the Authorization header is missing");
+    if (presented === undefined) throw invalidRequest("the Authorization header is malformed");
     if (client === undefined) throw invalidToken();
-    const key = artifactKey(token);
-    const found = await artifacts.find("AccessToken", key);
+    const { key } = presented;
+    const found = await presented.found;
     if (found === undefined || found.clientId !== client.client_id || found.accountId === undefined)
       throw invalidToken();
     const { payload } = found;
@@ -76,11 +84,11 @@ export const profileClaims: Step = async (exchange) => {
 
 /** Exactly the presented access token ends. A link that a browser fetches ahead of a click ends nothing. */
 export function endToken({ artifacts, events }: CompatDependencies): Step {
-  return async ({ ctx, token, account, client, startedAt, deadline }) => {
+  return async ({ ctx, token, account, client, deadline }) => {
     if (!token || !account || !client) throw invalidToken();
     try {
       await artifacts.commit({
-        id: `revoke ${token.key} ${startedAt}`,
+        id: randomUUID(),
         deadline,
         writes: [{ kind: "remove", model: "AccessToken", key: token.key, mustExist: true }],
       });

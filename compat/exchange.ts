@@ -4,7 +4,7 @@ import type { EndpointName } from "../config/addresses.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../adapters/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import type { ArtifactStore } from "../adapters/artifacts.ts";
+import type { Artifact, ArtifactStore } from "../adapters/artifacts.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
@@ -93,6 +93,8 @@ export interface Exchange {
   /** Read once, by the step that needs it first. */
   query?: Fields | undefined;
   body?: Fields | undefined;
+  /** The bearer token of the header: its key, and what is found under it. */
+  presented?: { readonly key: string; readonly found: Promise<Artifact | undefined> };
   /** The client that the request names, where it is known already. */
   client?: ClientRecord;
   /** `Authorization` as the library may read it; `undefined` takes the header away. */

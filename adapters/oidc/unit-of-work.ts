@@ -6,6 +6,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../lib/clock.ts";
 import type { Artifact, ArtifactStore, ArtifactWrite } from "../artifacts.ts";
+import type { ClientRecord } from "../directory.ts";
 
 /** The writes of one request that are not committed yet, and what it has read. */
 export interface Unit {
@@ -13,6 +14,8 @@ export interface Unit {
   readonly startedAt: number;
   /** Milliseconds since the epoch: after this nothing is written any more. */
   readonly deadline: number;
+  /** The client that the request names, when it was read before: nobody reads it again. */
+  readonly client: ClientRecord | undefined;
   /** Set by whoever meets an error that the library would hide: the edge answers with it. */
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
@@ -34,10 +37,12 @@ export interface Unit {
 /** Carries the unit of a request to the adapter, across everything that the request awaits. */
 export interface UnitsOfWork {
   current(): Unit | undefined;
-  run<T>(
-    times: { readonly startedAt: number; readonly deadline: number },
-    work: (unit: Unit) => Promise<T>,
-  ): Promise<T>;
+  run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
+}
+
+/** The request that a unit is of. */
+export interface UnitRequest extends Pick<Unit, "startedAt" | "deadline"> {
+  readonly client?: ClientRecord | undefined;
 }
 
 const place = (model: string, key: string): string => `${model}:${key}`;
@@ -56,6 +61,7 @@ function touches(write: ArtifactWrite, { model, key, grantKey }: Artifact): bool
 class PendingUnit implements Unit {
   readonly startedAt: number;
   readonly deadline: number;
+  readonly client: ClientRecord | undefined;
   failure: unknown;
   readonly #store: ArtifactStore;
   readonly #read = new Map<string, Artifact>();
@@ -67,15 +73,12 @@ class PendingUnit implements Unit {
   #writes: ArtifactWrite[] = [];
   #tell: (() => void)[] = [];
 
-  constructor(
-    store: ArtifactStore,
-    clock: Clock,
-    times: { readonly startedAt: number; readonly deadline: number },
-  ) {
+  constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
     this.#store = store;
     this.#clock = clock;
-    this.startedAt = times.startedAt;
-    this.deadline = times.deadline;
+    this.startedAt = request.startedAt;
+    this.deadline = request.deadline;
+    this.client = request.client;
   }
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
@@ -209,8 +212,8 @@ export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWo
   const storage = new AsyncLocalStorage<Unit>();
   return {
     current: () => storage.getStore(),
-    run(times, work) {
-      const unit = new PendingUnit(store, clock, times);
+    run(request, work) {
+      const unit = new PendingUnit(store, clock, request);
       return storage.run(unit, () => work(unit));
     },
   };

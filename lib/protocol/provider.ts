@@ -61,7 +61,8 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
       units,
       clock: configuration.clock,
       async clientMetadata(clientId) {
-        const record = await clients.record(clientId);
+        const known = units.current()?.client;
+        const record = known?.client_id === clientId ? known : await clients.record(clientId);
         return record === undefined || record.disabled
           ? undefined
           : clientMetadata(record, { signingAlgorithm: algorithm, profile: configuration.profile });
