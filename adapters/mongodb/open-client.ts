@@ -52,6 +52,7 @@ function hostsOf({ options }: MongoClient): string {
 
 /** Whether the error says that a server waits to be made a replica set. */
 function isUninitiated(error: unknown): boolean {
+  if (error instanceof StorageUnavailable) return true;
   const servers: unknown = Reflect.get(Object(Reflect.get(Object(error), "reason")), "servers");
   if (!(servers instanceof Map)) return false;
   return [...servers.values()].some((server) => Reflect.get(Object(server), "type") === "RSGhost");
@@ -61,7 +62,9 @@ function isUninitiated(error: unknown): boolean {
 async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; answer: Document }> {
   const client = make();
   try {
-    return { client, answer: await client.db("admin").command({ hello: 1 }) };
+    const answer = await client.db("admin").command({ hello: 1 });
+    if (answer["isreplicaset"] === true) throw new StorageUnavailable("MongoDB is not a replica set yet");
+    return { client, answer };
   } catch (error) {
     await client.close();
     throw error;

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
 import { prepareDatabase } from "../../../adapters/mongodb/indexes.ts";
-import { openClient } from "../../../adapters/mongodb/open-client.ts";
+import { openClient, requireTransactions } from "../../../adapters/mongodb/open-client.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { NameTaken } from "../../../lib/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
@@ -127,6 +127,12 @@ describeOwnMongo("a MongoDB that can't be used", () => {
     expect(refused).toMatchObject({ code: "configuration" });
     expect(String(refused)).toMatch(/127\.0\.0\.1:\d+ runs standalone .* --replSet rs0 .* rs\.initiate\(\)/);
     await server.close();
+  });
+
+  it("is one of a sharded cluster or a replica set: these have transactions", () => {
+    expect(() => requireTransactions({ msg: "isdbgrid" }, "host")).not.toThrow();
+    expect(() => requireTransactions({ setName: "rs0" }, "host")).not.toThrow();
+    expect(() => requireTransactions({ isWritablePrimary: true }, "host")).toThrow(/host runs standalone/);
   });
 
   it("is not there: the sentence names the host and nothing else of the address", async () => {
