@@ -109,6 +109,7 @@ export async function answerError(
   ctx.status = status;
   if (challenge !== undefined) ctx.set("WWW-Authenticate", challenge);
   if (error.retryAfter !== undefined) ctx.set("Retry-After", String(error.retryAfter));
+  if (error.closes && ctx.req.httpVersionMajor === 1) ctx.set("Connection", "close");
   if (error.allow !== undefined) ctx.set("Allow", error.allow.join(", "));
   ctx.set("Cache-Control", "no-store");
   tell(exchange, error, dependencies);

@@ -9,6 +9,8 @@ export class EndpointError extends Error {
   readonly allow: readonly string[] | undefined;
   /** A browser is better told to begin again than to be shown an error code. */
   readonly startAgain: boolean;
+  /** More of the request may come, and nobody reads it: the connection ends with the answer. */
+  readonly closes: boolean;
 
   constructor(
     status: number,
@@ -18,6 +20,7 @@ export class EndpointError extends Error {
       readonly retryAfter?: number;
       readonly allow?: readonly string[];
       readonly startAgain?: boolean;
+      readonly closes?: boolean;
     } = {},
   ) {
     super(description);
@@ -27,5 +30,6 @@ export class EndpointError extends Error {
     this.retryAfter = options.retryAfter;
     this.allow = options.allow;
     this.startAgain = options.startAgain ?? false;
+    this.closes = options.closes ?? false;
   }
 }

@@ -83,11 +83,14 @@ export interface Exchange {
   readonly path: string;
   /** The `:uid` of the path, where there is one. */
   readonly uid: string | undefined;
-  /** Milliseconds since the epoch: when the request reached the service. */
+  /** Milliseconds since the epoch: when the head of the request reached the service. */
   readonly startedAt: number;
   /** Milliseconds since the epoch: since when it may have been under way. */
-  readonly underWaySince: number;
-  readonly deadline: number;
+  underWaySince: number;
+  /** Milliseconds since the epoch: after it nothing of the request is committed. It counts from its last byte. */
+  deadline: number;
+  /** The form in the body, again and again; rejects with what is wrong with it. */
+  form: () => Promise<Fields>;
   /** The caller's address as far as proxies are trusted. */
   readonly address: string;
   /** Read once, by the step that needs it first. */

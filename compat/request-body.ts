@@ -3,7 +3,8 @@ import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { EndpointError } from "./endpoint-error.ts";
 import { Fields, parseFields } from "./form-fields.ts";
-import type { Step } from "./exchange.ts";
+import type { Exchange, Step } from "./exchange.ts";
+import type { WithinTime } from "./within-time.ts";
 
 const FORM = "application/x-www-form-urlencoded";
 const LIMIT = "64kb";
@@ -87,9 +88,29 @@ export async function readForm(ctx: Context): Promise<Fields> {
   return typeof request.rawBody === "string" ? parseText(request.rawBody) : new Fields();
 }
 
-/** Reads the body; a parameter that is there twice is refused. */
+/**
+ * Waits for the body of a request, but does not judge it: whoever needs it is told what is wrong with it.
+ * @throws EndpointError 400 when it does not arrive in time.
+ */
+export async function receiveForm(ctx: Context, inTime: WithinTime): Promise<Exchange["form"]> {
+  const form = readForm(ctx);
+  await inTime(
+    form.then(
+      () => undefined,
+      () => undefined,
+    ),
+  );
+  return () => form;
+}
+
+/** The error of a body that does not come: who sends it is at fault, not the service. */
+export function lateBody(): EndpointError {
+  return new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true });
+}
+
+/** Takes the body; a parameter that is there twice is refused. */
 export const formBody: Step = async (exchange, next) => {
-  const body = await readForm(exchange.ctx);
+  const body = await exchange.form();
   const [repeated] = body.repeated();
   if (repeated !== undefined) throw refused("a parameter is repeated");
   exchange.body = body;

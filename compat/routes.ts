@@ -2,16 +2,34 @@
 import type { Context, Middleware } from "koa";
 import { endpointsOf, type EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
+import { StorageUnavailable } from "../lib/errors.ts";
 import { accountSteps } from "./account.ts";
 import { answerError, takeBack } from "./answers.ts";
 import { callerAddress, requestedHost } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import { compose, endpointTable } from "./endpoints.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { Fields } from "./form-fields.ts";
+import { lateBody, receiveForm } from "./request-body.ts";
 import { createWithinTime, type WithinTime } from "./within-time.ts";
 
-/** Milliseconds after which a request has failed: below the 5 s that are promised. */
+/** Milliseconds, from the last byte of a request, in which something of it may be committed: below the 5 s that are promised. */
 const DEADLINE = 4_500;
+
+/**
+ * Milliseconds, from its last byte, after which a request is given up: later than its deadline, so that a commit that
+ * is under way can still say what became of it.
+ */
+const PATIENCE = 4_800;
+
+/** Milliseconds that a body has to arrive: much for 64 KiB. */
+const LONGEST_BODY = 10_000;
+
+/**
+ * Milliseconds between the head of a request and its last byte that count as being under way: a head that was sent
+ * long ago and kept for a stolen code says nothing.
+ */
+const LONGEST_UNDER_WAY = 1_000;
 
 interface Route {
   readonly deployment: Deployment;
@@ -94,7 +112,10 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
   const { configuration, connections } = dependencies;
   const { stripPrefix, proxy, clock } = configuration;
   const routes = buildRoutes(dependencies);
-  const withinTime = createWithinTime();
+  const times = {
+    body: createWithinTime(LONGEST_BODY, lateBody),
+    work: createWithinTime(PATIENCE, () => new StorageUnavailable("the request was not done in time")),
+  };
 
   /** The route and the path below its base URL. */
   function find(
@@ -140,25 +161,45 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         startedAt,
         underWaySince: connections.underWaySince(ctx.req, startedAt),
         deadline: startedAt + DEADLINE,
+        form: noForm,
         address: callerAddress(ctx.req, proxy),
         outcome: [],
       };
-      await serve(exchange, route, { dependencies, withinTime });
+      await serve(exchange, route, { dependencies, times });
     },
   };
+}
+
+interface Times {
+  readonly body: WithinTime;
+  readonly work: WithinTime;
+}
+
+const noForm = (): Promise<Fields> => Promise.resolve(new Fields());
+
+/** A body that comes slowly takes time from nobody but who sends it: the time of the service begins with its last byte. */
+async function receive(
+  exchange: Exchange,
+  inTime: WithinTime,
+  { clock }: CompatDependencies["configuration"],
+): Promise<void> {
+  exchange.form = await receiveForm(exchange.ctx, inTime);
+  const arrivedAt = clock.now();
+  exchange.underWaySince = Math.max(exchange.underWaySince, arrivedAt - LONGEST_UNDER_WAY);
+  exchange.deadline = arrivedAt + DEADLINE;
 }
 
 async function serve(
   exchange: Exchange,
   route: Route,
-  { dependencies, withinTime }: { dependencies: CompatDependencies; withinTime: WithinTime },
+  { dependencies, times }: { readonly dependencies: CompatDependencies; readonly times: Times },
 ): Promise<void> {
   const { ctx } = exchange;
   const before = ctx.res.getHeaders();
   const { deployment, uid: interactionUid, address } = exchange;
   // The host application's state stays its own.
   const hostState = ctx.state;
-  ctx.state = { deployment, interactionUid, address };
+  ctx.state = { deployment, interactionUid, address, form: () => exchange.form() };
   try {
     const step = route.methods.includes(ctx.method)
       ? (route.steps.get(ctx.method) ?? route.steps.get("*"))
@@ -169,7 +210,8 @@ async function serve(
       });
     }
     ctx.set("Cache-Control", "no-store");
-    await withinTime(step(exchange, () => Promise.resolve()));
+    if (ctx.method === "POST") await receive(exchange, times.body, dependencies.configuration);
+    await times.work(step(exchange, () => Promise.resolve()));
   } catch (error) {
     takeBack(exchange, before);
     ctx.body = null;

@@ -1,23 +1,20 @@
-/** A request is answered within 5 seconds, whatever it waits for. */
-import { StorageUnavailable } from "../lib/errors.ts";
+/** Nothing is waited for without an end: what a request waits for is given up after a time. */
 
-/**
- * Milliseconds after which a request is given up: later than its deadline, after which nothing of it is committed,
- * so that a commit that is under way can still say what became of it.
- */
-const PATIENCE = 4_800;
-
-/** Waits for the work, or gives it up: then it goes on unheard, and its commit is refused. */
+/** Waits for the work, or gives it up with an error: then it goes on unheard. */
 export type WithinTime = (work: Promise<void>) => Promise<void>;
 
 interface Waiting {
   /** On the clock of `performance`. */
   readonly until: number;
-  readonly giveUp: (reason: StorageUnavailable) => void;
+  readonly giveUp: (reason: Error) => void;
 }
 
-/** One timer for all requests of a service: they all have the same time, so the first one to end is the oldest. */
-export function createWithinTime(): WithinTime {
+/**
+ * One timer for all requests of a service: they all have the same time, so the first one to end is the oldest.
+ * @param patience milliseconds.
+ * @param late makes the error of what was given up.
+ */
+export function createWithinTime(patience: number, late: () => Error): WithinTime {
   const waiting = new Set<Waiting>();
   let isWatching = false;
 
@@ -32,15 +29,15 @@ export function createWithinTime(): WithinTime {
     for (const one of waiting) {
       if (one.until > now) return watch(one.until - now);
       waiting.delete(one);
-      one.giveUp(new StorageUnavailable("the request was not done in time"));
+      one.giveUp(late());
     }
   }
 
   return (work) =>
     new Promise((resolve, reject) => {
-      const one = { until: performance.now() + PATIENCE, giveUp: reject };
+      const one = { until: performance.now() + patience, giveUp: reject };
       waiting.add(one);
-      if (!isWatching) watch(PATIENCE);
+      if (!isWatching) watch(patience);
       work.then(resolve, reject).finally(() => waiting.delete(one));
     });
 }

@@ -5,7 +5,7 @@ import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "../adapters/storage.ts";
 import { callerAddress } from "../compat/caller.ts";
 import type { AnswerPages } from "../compat/exchange.ts";
-import { readForm } from "../compat/request-body.ts";
+import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
@@ -117,7 +117,8 @@ function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys):
 
 /** The form as the handlers read it; what is malformed or repeated carries the status 400. */
 async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
-  const fields = await readForm(ctx);
+  const { form } = ctx.state as { readonly form: () => Promise<Fields> };
+  const fields = await form();
   if (fields.repeated().length > 0) throw Object.assign(new Error("a field is repeated"), { status: 400 });
   return new Map(fields.entries());
 }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { StorageUnavailable } from "../../lib/errors.ts";
 import { createWithinTime } from "../../compat/within-time.ts";
 
 beforeEach(() => {
@@ -9,6 +10,8 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
+/** As the routes have it. */
+const PATIENCE = 4_800;
 /** Milliseconds within which a fault is answered. */
 const PROMISED = 5_000;
 /** Milliseconds until which a commit may begin. */
@@ -17,7 +20,7 @@ const DEADLINE = 4_500;
 describe("the time that a request has", () => {
   let withinTime: ReturnType<typeof createWithinTime>;
   beforeEach(() => {
-    withinTime = createWithinTime();
+    withinTime = createWithinTime(PATIENCE, () => new StorageUnavailable("late"));
   });
 
   it("ends after the last commit may have begun and before 5 s are over, as a fault [D-TOKEN-5]", async () => {
