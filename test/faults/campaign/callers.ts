@@ -1,0 +1,105 @@
+/** Those who ask for changes of accounts, at two app processes, also of one account at both at once. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Answer, Order } from "./app.ts";
+import type { Entry } from "./ledger.ts";
+import type { Member } from "./member.ts";
+import { Person } from "./person.ts";
+import type { Random } from "./random.ts";
+
+export interface CallersOptions {
+  readonly users: number;
+  readonly random: Random;
+}
+
+/** Milliseconds between two looks at what has to be asked for by now. */
+const TICK = 10;
+/** Changes in flight at one process at most. */
+const MOST = 12;
+/** So many changes of a hundred are asked for together with another one of the same user. */
+const TOGETHER = 0.2;
+/** A few users are changed much more often than others. */
+const BUSY = { users: 10, share: 0.2 };
+
+/** A change that was sent and not answered. */
+interface Pending {
+  readonly person: Person;
+  readonly entry: Entry;
+}
+
+export class Callers {
+  /** Everything that was asked for, by number. */
+  readonly entries: Entry[] = [];
+  readonly people: readonly Person[];
+  readonly #random: Random;
+  readonly #pending = new Map<number, Pending>();
+  readonly #atMember = new Map<Member, Set<number>>();
+
+  constructor({ users, random }: CallersOptions) {
+    this.people = Array.from({ length: users }, (_, index) => new Person(index, random));
+    this.#random = random;
+  }
+
+  /** How many changes this process has not answered. */
+  inFlight(member: Member): number {
+    return this.#atMember.get(member)?.size ?? 0;
+  }
+
+  answered({ number, outcome }: Answer): void {
+    const pending = this.#pending.get(number);
+    if (pending === undefined) return;
+    pending.entry.outcome = outcome;
+    pending.person.learn(pending.entry.change, outcome);
+    this.#settle(number);
+  }
+
+  /** The process is gone: what it has not answered is not known. */
+  gone(member: Member): void {
+    for (const number of this.#atMember.get(member) ?? []) this.#settle(number);
+  }
+
+  /** Asks for so many changes, spread over so many milliseconds; resolves when none is in flight. */
+  async ask(
+    apps: readonly Member[],
+    plan: { count: number; milliseconds: number; signal: AbortSignal },
+  ): Promise<void> {
+    const { count, milliseconds, signal } = plan;
+    const began = performance.now();
+    while (this.entries.length < count) {
+      signal.throwIfAborted();
+      const due = Math.min(1, (performance.now() - began) / milliseconds) * count;
+      const free = apps.filter((app) => app.isReady && this.inFlight(app) < MOST);
+      if (this.entries.length >= due || free.length === 0) await pause(TICK);
+      else this.#askOnce(free, count);
+    }
+    while (this.#pending.size > 0) {
+      signal.throwIfAborted();
+      await pause(TICK);
+    }
+  }
+
+  #askOnce(free: readonly Member[], count: number): void {
+    const random = this.#random;
+    const busy = this.people.slice(0, BUSY.users);
+    const person = random.pick(random.chance(BUSY.share) ? busy : this.people);
+    const both = free.length > 1 && this.entries.length + 1 < count && random.chance(TOGETHER);
+    for (const app of both ? free : [random.pick(free)]) this.#send(app, person);
+  }
+
+  #send(app: Member, person: Person): void {
+    const number = this.entries.length;
+    const change = person.next(number);
+    // Written down before it is sent.
+    const entry: Entry = { change, outcome: undefined };
+    this.entries.push(entry);
+    this.#pending.set(number, { person, entry });
+    const own = this.#atMember.get(app) ?? new Set();
+    this.#atMember.set(app, own.add(number));
+    const order: Order = { number, change };
+    app.send(order);
+  }
+
+  #settle(number: number): void {
+    this.#pending.delete(number);
+    for (const numbers of this.#atMember.values()) numbers.delete(number);
+  }
+}

@@ -1,0 +1,53 @@
+/** The whole campaign: one round for each kind of queue; while one comes to rest, the next one begins. */
+import { join } from "node:path";
+import type { CampaignOptions } from "./options.ts";
+import type { Outcomes } from "./report.ts";
+import { Round } from "./round.ts";
+
+/** Milliseconds that are kept for starting, and for what killed processes held until their leases end. */
+const REST = 60_000;
+/** Milliseconds between two lines of progress. */
+const TELLING = 5000;
+
+export interface Surroundings {
+  readonly folder: string;
+  readonly signal: AbortSignal;
+  /** Told a line of progress now and then. */
+  readonly tell: (line: string) => void;
+}
+
+/** @throws when it can't be carried out, or `signal` is aborted; everything is ended then, too. */
+export async function campaign(
+  { queues, seed, users, changes, milliseconds }: CampaignOptions,
+  { folder, signal, tell }: Surroundings,
+): Promise<Outcomes> {
+  const began = performance.now();
+  const rounds: Round[] = [];
+  const telling = setInterval(() => {
+    const seconds = Math.round((performance.now() - began) / 1000);
+    for (const [index, round] of rounds.entries()) {
+      const { asked, posts, waiting, kills } = round.progress();
+      tell(
+        `${seconds} s  ${queues[index]}: ${asked} of ${changes} changes, ${kills} kills, ${posts} POSTs, ${waiting} waiting`,
+      );
+    }
+  }, TELLING);
+  try {
+    const settling: ReturnType<Round["settle"]>[] = [];
+    for (const queue of queues) {
+      const options = { queue, seed, users, changes, signal, folder: join(folder, queue) };
+      const round = await Round.open({ ...options, milliseconds: (milliseconds - REST) / queues.length });
+      rounds.push(round);
+      await round.act();
+      const settled = round.settle();
+      settling.push(settled);
+      // Waited for below, when the next rounds are over; until then a failure is not unhandled.
+      settled.catch(() => undefined);
+    }
+    const outcomes = await Promise.all(settling);
+    return new Map(outcomes.map((outcome, index) => [queues[index]!, outcome]));
+  } finally {
+    clearInterval(telling);
+    await Promise.all(rounds.map((round) => round.close()));
+  }
+}

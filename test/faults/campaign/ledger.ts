@@ -1,0 +1,125 @@
+/**
+ * What was asked for and what was answered. It is kept by the callers, which nobody kills: a change is written down
+ * before it is sent, and its answer when it comes. What was committed is in the journal.
+ */
+import type { Change, Outcome } from "./change.ts";
+import type { AccountState, Committed } from "./journal.ts";
+
+/** One change. Without an outcome the process was killed before it answered. */
+export interface Entry {
+  readonly change: Change;
+  outcome: Outcome | undefined;
+}
+
+/** Counts of changes. */
+export interface ChangeCounts {
+  readonly asked: number;
+  readonly committed: number;
+  /** Whose process was killed, or answered with a fault, before the caller knew. */
+  readonly unanswered: number;
+  /** Of these, those that were committed all the same. */
+  readonly unansweredCommitted: number;
+  /** A condition did not hold, such as that the account is there. */
+  readonly refused: number;
+  /** Acknowledged, and not committed. */
+  readonly forgotten: number;
+  /** Committed, although nobody asked for it or the caller was told that it was refused. */
+  readonly unasked: number;
+  /** Faults that no caller is to see, such as an error of the code. */
+  readonly surprises: number;
+}
+
+export interface Audit {
+  readonly counts: ChangeCounts;
+  readonly problems: readonly string[];
+}
+
+const FIELDS = ["username", "email", "name", "surname", "date_of_birth", "gender"] as const;
+
+const PAST = { move: "moved", unassign: "unassigned", delete: "deleted" } as const;
+
+/** What a change leaves behind, in the same words for what was asked for and for what was committed. */
+function traceOf(change: Change): string {
+  if ("email" in change) return `created ${change.email}`;
+  const { kind, sub } = change;
+  if (kind === "assign") return `${sub} assigned ${change.service} ${change.number}`;
+  if (kind !== "update") return `${sub} ${PAST[kind]}`;
+  return `${sub} ${FIELDS.flatMap((field) => change.changes[field] ?? []).join(" ")}`;
+}
+
+function traceBetween(before: AccountState, after: AccountState): string {
+  const { sub } = before;
+  const profile = FIELDS.filter((field) => before[field] !== after[field]).map((field) => after[field]);
+  if (profile.length > 0) return `${sub} ${profile.join(" ")}`;
+  if (before.portal !== after.portal) return `${sub} moved`;
+  const assigned = Object.entries(after.services).filter(([key, number]) => before.services[key] !== number);
+  if (assigned.length > 0) return `${sub} assigned ${assigned.flat().join(" ")}`;
+  return Object.keys(before.services).length > Object.keys(after.services).length
+    ? `${sub} unassigned`
+    : `${sub} changed in another way`;
+}
+
+function traceOfCommitted({ before, after }: Committed): string {
+  if (after === undefined) return `${String(before?.sub)} deleted`;
+  return before === undefined ? `created ${after.email}` : traceBetween(before, after);
+}
+
+/** How often a trace has to be in the journal: at least what was surely done, at most what may have been. */
+interface Bounds {
+  least: number;
+  /** What was answered in a way that leaves nothing open. */
+  answered: number;
+  most: number;
+}
+
+function boundsOf(entries: readonly Entry[]): Map<string, Bounds> {
+  const bounds = new Map<string, Bounds>();
+  for (const { change, outcome } of entries) {
+    const trace = traceOf(change);
+    const known = bounds.get(trace) ?? { least: 0, answered: 0, most: 0 };
+    bounds.set(trace, known);
+    const done = outcome?.kind === "done" && outcome.changed !== false;
+    if (done && outcome.changed === true) known.least += 1;
+    if (done) known.answered += 1;
+    if (done || isOpen(outcome)) known.most += 1;
+  }
+  return bounds;
+}
+
+const isOpen = (outcome: Outcome | undefined): boolean => outcome === undefined || outcome.kind === "failed";
+
+/** The one fault that the storage may answer with when others have it locked for long. */
+const ALLOWED = "storage_unavailable";
+
+/** Holds what was asked for and answered against what was committed. */
+export function audit(entries: readonly Entry[], committed: readonly Committed[]): Audit {
+  const bounds = boundsOf(entries);
+  const found = Map.groupBy(committed.map(traceOfCommitted), (trace) => trace);
+  const problems: string[] = [];
+  let [forgotten, unasked, unansweredCommitted] = [0, 0, 0];
+  for (const trace of new Set([...bounds.keys(), ...found.keys()])) {
+    const { least, answered, most } = bounds.get(trace) ?? { least: 0, answered: 0, most: 0 };
+    const times = found.get(trace)?.length ?? 0;
+    if (times < least) problems.push(`acknowledged, but not committed: ${trace} (${times} of ${least})`);
+    if (times > most) problems.push(`committed, but not asked for: ${trace} (${times}, at most ${most})`);
+    forgotten += Math.max(0, least - times);
+    unasked += Math.max(0, times - most);
+    unansweredCommitted += Math.max(0, Math.min(times, most) - answered);
+  }
+  const surprises = entries.flatMap(({ outcome }) =>
+    outcome?.kind === "failed" && outcome.code !== ALLOWED ? outcome.code : [],
+  );
+  return {
+    counts: {
+      asked: entries.length,
+      committed: committed.length,
+      unanswered: entries.filter(({ outcome }) => isOpen(outcome)).length,
+      unansweredCommitted,
+      refused: entries.filter(({ outcome }) => outcome?.kind === "refused").length,
+      forgotten,
+      unasked,
+      surprises: surprises.length,
+    },
+    problems: [...problems, ...surprises.map((code) => `a change failed with ${code}`)],
+  };
+}

@@ -1,0 +1,69 @@
+/** What `npm run test:faults` takes. */
+import { randomInt } from "node:crypto";
+import { parseArgs } from "node:util";
+import { QUEUES, type QueueKind } from "./round.ts";
+
+export interface CampaignOptions {
+  readonly queues: readonly QueueKind[];
+  readonly seed: number;
+  readonly users: number;
+  /** For each queue. */
+  readonly changes: number;
+  /** For everything together. */
+  readonly milliseconds: number;
+  readonly json: boolean;
+}
+
+const USERS = 200;
+const DEFAULT_MINUTES = 2;
+const CHANGES_A_MINUTE = 1000;
+
+export const USAGE: string = `npm run test:faults -- [--minutes M] [--changes N] [--seed S] [--queue KIND] [--json]
+
+Changes accounts of ${USERS} users while the processes that change and deliver are killed, Redis is restarted and
+emptied, and receivers hang, fail and close connections. Then all of them recover, and it is counted what
+arrived. Ends with 0 when nothing was lost, repeated otherwise, out of order or told to the wrong receiver.
+
+--minutes  for everything together; from 1.5, default ${DEFAULT_MINUTES}
+--changes  of accounts for each kind of queue; default ${CHANGES_A_MINUTE} a minute
+--seed     of the random choices; default a new one, which is printed
+--queue    ${QUEUES.join(" or ")}; default one after the other
+--json     the counts as JSON
+--help     this text`;
+
+/** @throws Error with one sentence for a person. */
+export function readOptions(args: readonly string[]): CampaignOptions | "help" {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      minutes: { type: "string" },
+      changes: { type: "string" },
+      seed: { type: "string" },
+      queue: { type: "string" },
+      json: { type: "boolean" },
+      help: { type: "boolean" },
+    },
+  });
+  if (values.help === true) return "help";
+  const number = (
+    name: "minutes" | "changes" | "seed",
+    fallback: number,
+    range: readonly [number, number],
+  ) => {
+    const given = values[name];
+    const found = given === undefined ? fallback : Number(given);
+    if (found >= range[0] && found <= range[1] && given !== "") return found;
+    throw new Error(`--${name} must be a number from ${range[0]} to ${range[1]}`);
+  };
+  const minutes = number("minutes", DEFAULT_MINUTES, [1.5, 600]);
+  const queues = QUEUES.filter((queue) => values.queue === undefined || values.queue === queue);
+  if (queues.length === 0) throw new Error(`--queue must be ${QUEUES.join(" or ")}`);
+  return {
+    queues,
+    seed: Math.floor(number("seed", randomInt(2 ** 31), [0, Number.MAX_SAFE_INTEGER])),
+    users: USERS,
+    changes: Math.round(number("changes", minutes * CHANGES_A_MINUTE, [1, 900_000])),
+    milliseconds: minutes * 60_000,
+    json: values.json === true,
+  };
+}

@@ -1,0 +1,67 @@
+/** The counts of a campaign: which there are, what each has to be, and how they are printed. */
+import type { Counts, Outcome, QueueKind } from "./round.ts";
+
+/** `none`: every one is a defect. `some`: without any the campaign has shown nothing. */
+type Rule = "none" | "some" | "any";
+
+/** In the order of the table. */
+export const ROWS: readonly (readonly [key: keyof Counts, label: string, rule: Rule])[] = [
+  ["asked", "changes asked for", "some"],
+  ["refused", "  refused: a condition did not hold", "any"],
+  ["unanswered", "  process killed before it answered", "some"],
+  ["unansweredCommitted", "    committed all the same", "any"],
+  ["committed", "changes committed", "some"],
+  ["forgotten", "  acknowledged, but not committed", "none"],
+  ["unasked", "  committed, but not asked for", "none"],
+  ["surprises", "  failed with an error of the code", "none"],
+  ["expected", "deliveries of committed changes", "some"],
+  ["taken", "  taken by their receivers", "some"],
+  ["lost", "  lost", "none"],
+  ["unexpected", "  at a receiver that should not see it", "none"],
+  ["outOfOrder", "  first arrival out of order", "none"],
+  ["unfinished", "  not delivered for the storage", "none"],
+  ["falselyFinished", "  delivered for the storage only", "none"],
+  ["posts", "POSTs that arrived", "some"],
+  ["repeats", "  repeats", "some"],
+  ["changedRepeats", "    with another body or receiver", "none"],
+  ["badRequests", "  not as documented", "none"],
+  ["workerKills", "workers killed", "some"],
+  ["appKills", "app processes killed", "some"],
+  ["redisRestarts", "Redis restarted", "any"],
+  ["redisFlushes", "Redis emptied", "any"],
+  ["crashes", "processes that ended by themselves", "none"],
+  ["badEndings", "processes that could not be stopped", "none"],
+];
+
+const PASSES: Readonly<Record<Rule, (count: number) => boolean>> = {
+  none: (count) => count === 0,
+  some: (count) => count > 0,
+  any: () => true,
+};
+
+/** The labels of the counts that are not as they have to be. */
+export function wrongCounts(counts: Counts): string[] {
+  return ROWS.filter(([key, , rule]) => !PASSES[rule](counts[key])).map(([, label]) => label.trim());
+}
+
+export type Outcomes = ReadonlyMap<QueueKind, Outcome>;
+
+function line(label: string, cells: readonly string[]): string {
+  return `${label.padEnd(40)}${cells.map((cell) => cell.padStart(11)).join("")}`.trimEnd();
+}
+
+/** A column for each queue; a count that is wrong has a mark. */
+export function tableOf(outcomes: Outcomes): string {
+  const columns = [...outcomes.values()].map(({ counts }) => counts);
+  const rows = ROWS.map(([key, label, rule]) => {
+    const cells = columns.map((counts) => `${counts[key]}${PASSES[rule](counts[key]) ? " " : "!"}`);
+    return line(label, cells);
+  });
+  return [
+    line(
+      "",
+      [...outcomes.keys()].map((queue) => `${queue} `),
+    ),
+    ...rows,
+  ].join("\n");
+}

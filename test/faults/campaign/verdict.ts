@@ -1,0 +1,147 @@
+/** What arrived, held against what had to. */
+import type { Stored } from "./journal.ts";
+import { ANY_TIME, type Expected } from "./oracle.ts";
+import type { Arrival } from "./receivers.ts";
+
+/** Counts of deliveries. */
+export interface DeliveryCounts {
+  /** What committed changes had to send. */
+  readonly expected: number;
+  /** Of these, what arrived and was answered with 200. */
+  readonly taken: number;
+  /** Of these, what was not: never arrived, or never taken. */
+  readonly lost: number;
+  /** Deliveries that arrived and that no committed change had to send to this receiver with this body. */
+  readonly unexpected: number;
+  /** First arrivals that came after one that had to come later, for the same receiver and user. */
+  readonly outOfOrder: number;
+  /** POSTs that arrived in all. */
+  readonly posts: number;
+  /** POSTs with a `webhook-id` that had arrived before. */
+  readonly repeats: number;
+  /** Of these, those with another body or at another receiver. */
+  readonly changedRepeats: number;
+  /** Deliveries that the storage does not hold as delivered. */
+  readonly unfinished: number;
+  /** Deliveries that the storage holds as delivered and that no receiver has taken. */
+  readonly falselyFinished: number;
+}
+
+export interface Verdict {
+  readonly counts: DeliveryCounts;
+  /** What is wrong, in words, as far as it is worth reading. */
+  readonly problems: readonly string[];
+}
+
+/** One delivery as its receiver saw it: what came first, and whether any of them was taken. */
+interface Seen {
+  readonly id: string;
+  readonly receiver: string;
+  readonly sub: string;
+  readonly shape: string;
+  readonly time: number;
+  taken: boolean;
+}
+
+const TIME = /"timestamp":(\d+)/u;
+
+function seenFrom(arrival: Arrival): Seen {
+  const { id, receiver, body, taken } = arrival;
+  const sub = /"user_uuid":"([^"]*)"/u.exec(body)?.[1] ?? "";
+  const time = Number(TIME.exec(body)?.[1] ?? Number.NaN);
+  return { id, receiver, sub, shape: body.replace(TIME, ANY_TIME), time, taken };
+}
+
+/** Deliveries by id in the order of their first arrivals, and what differed when they were repeated. */
+function firstArrivals(arrivals: readonly Arrival[]): { seen: Map<string, Seen>; changed: string[] } {
+  const seen = new Map<string, Seen>();
+  const first = new Map<string, Arrival>();
+  const changed: string[] = [];
+  for (const arrival of arrivals) {
+    const known = first.get(arrival.id);
+    if (known === undefined) {
+      first.set(arrival.id, arrival);
+      seen.set(arrival.id, seenFrom(arrival));
+      continue;
+    }
+    const same = known.body === arrival.body && known.receiver === arrival.receiver;
+    if (!same) changed.push(`${arrival.id} at ${arrival.receiver}: ${known.body} became ${arrival.body}`);
+    else if (arrival.taken) seen.get(arrival.id)!.taken = true;
+  }
+  return { seen, changed };
+}
+
+const laneOf = ({ receiver, sub }: Pick<Seen, "receiver" | "sub">): string => `${receiver} ${sub}`;
+
+const fits = (seen: Seen, { shape, from, to }: Expected): boolean =>
+  seen.shape === shape && seen.time >= from && seen.time <= to;
+
+interface Lane {
+  readonly lost: readonly Expected[];
+  readonly unexpected: readonly Seen[];
+  /** Those that came after one that had to come later. */
+  readonly late: readonly Seen[];
+}
+
+/** Gives each first arrival the first of what is expected that it can be. */
+function matchLane(expected: readonly Expected[], seen: readonly Seen[]): Lane {
+  const open = new Map(expected.entries());
+  const unexpected: Seen[] = [];
+  const late: Seen[] = [];
+  const lost: Expected[] = [];
+  let highest = -1;
+  for (const each of seen) {
+    const place = [...open].find(([, one]) => fits(each, one))?.[0];
+    if (place === undefined) {
+      unexpected.push(each);
+      continue;
+    }
+    if (!each.taken) lost.push(expected[place]!);
+    open.delete(place);
+    if (place < highest) late.push(each);
+    highest = Math.max(highest, place);
+  }
+  return { lost: [...lost, ...open.values()], unexpected, late };
+}
+
+export function judge(
+  expected: readonly Expected[],
+  arrivals: readonly Arrival[],
+  stored: readonly Stored[],
+): Verdict {
+  const { seen, changed } = firstArrivals(arrivals);
+  const due = Map.groupBy(expected, laneOf);
+  const came = Map.groupBy(seen.values(), laneOf);
+  const lanes = [...new Set([...due.keys(), ...came.keys()])].map((lane) =>
+    matchLane(due.get(lane) ?? [], came.get(lane) ?? []),
+  );
+  const lost = lanes.flatMap((lane) => lane.lost);
+  const unexpected = lanes.flatMap((lane) => lane.unexpected);
+  const late = lanes.flatMap((lane) => lane.late);
+  const unfinished = stored.filter(({ state }) => state !== "delivered");
+  const falsely = stored.filter(({ id, state }) => state === "delivered" && seen.get(id)?.taken !== true);
+  return {
+    counts: {
+      expected: expected.length,
+      taken: expected.length - lost.length,
+      lost: lost.length,
+      unexpected: unexpected.length,
+      outOfOrder: late.length,
+      posts: arrivals.length,
+      repeats: arrivals.length - seen.size,
+      changedRepeats: changed.length,
+      unfinished: unfinished.length,
+      falselyFinished: falsely.length,
+    },
+    problems: [
+      ...lost.map(({ receiver, shape }) => `lost at ${receiver}: ${shape}`),
+      ...unexpected.map(
+        ({ receiver, id, shape, time }) => `unexpected at ${receiver}: ${id} ${shape} ${time}`,
+      ),
+      ...late.map(({ receiver, id, shape }) => `out of order at ${receiver}: ${id} ${shape}`),
+      ...changed.map((text) => `changed when repeated: ${text}`),
+      ...unfinished.map(({ id, state }) => `${state}: ${id}`),
+      ...falsely.map(({ id }) => `held as delivered, but never taken: ${id}`),
+    ],
+  };
+}
