@@ -1,7 +1,7 @@
 /**
  * Scheduling over Redis: any number of processes look for heads that are due and ask for wake-ups; whichever worker
- * gets one claims and sends. A process looks after a commit of its own, after a job, when the next delivery is due, and
- * every minute, so that a Redis that forgot everything only delays.
+ * gets one claims and sends. A process looks after a commit of its own, after a job, when the next delivery is due,
+ * every few seconds while something is due, and every minute, so that a Redis that forgot everything only delays.
  */
 import type { Queue, Worker } from "bullmq";
 import type { DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
@@ -36,6 +36,11 @@ export interface BullParts {
 const MINUTE = 60_000;
 /** Milliseconds until the look after one that failed. */
 const SOON = 2000;
+/**
+ * Milliseconds until the look after one that found something due: whoever had a place for it may have died before the
+ * wake-up was there, or Redis may have forgotten it.
+ */
+const STILL_DUE = 5000;
 /** So many lanes are served for one wake-up at most: then others have their turn. */
 const LANES = 16;
 /** Milliseconds for a Redis that does not answer when the connections are closed. */
@@ -123,13 +128,15 @@ class BullScheduler implements Scheduler {
     this.#timer = setTimeout(() => this.wake(), Math.max(1, Math.ceil(pause)));
   }
 
-  /** @returns milliseconds until something else is due. */
+  /** @returns milliseconds until something else is due, or what is due now is to be looked at again. */
   async #pass(): Promise<number> {
     const { deliveries, clock } = this.#parts;
     const due = await deliveries.dueReceivers();
     const now = clock.now();
-    await Promise.all(due.filter(({ dueAt }) => dueAt <= now).map((each) => this.#ask(each)));
-    return Math.min(...due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now)) - now;
+    const ready = due.filter(({ dueAt }) => dueAt <= now);
+    await Promise.all(ready.map((each) => this.#ask(each)));
+    const next = Math.min(...due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now)) - now;
+    return ready.length === 0 ? next : Math.min(next, STILL_DUE);
   }
 
   async #ask({ receiver }: DueReceiver): Promise<void> {

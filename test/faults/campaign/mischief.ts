@@ -1,6 +1,6 @@
 /** What is done to the processes and to Redis while accounts are changed. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { OwnRedis } from "../../notifier/bullmq/redis.ts";
+import type { OwnRedis } from "../../servers/redis.ts";
 import type { Callers } from "./callers.ts";
 import type { Member } from "./member.ts";
 import type { Random } from "./random.ts";

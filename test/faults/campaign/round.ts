@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
 import { createSignInService } from "../../../lib/index.ts";
-import { openOwnRedis, type OwnRedis } from "../../notifier/bullmq/redis.ts";
+import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import type { Answer } from "./app.ts";
 import { Callers } from "./callers.ts";
 import { carryOut } from "./change.ts";

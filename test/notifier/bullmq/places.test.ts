@@ -116,3 +116,17 @@ it("places that a process took and never used are free again", async () => {
   await stage.nothingWaits();
   expect(stage.posted).toHaveLength(1);
 });
+
+it("places that a process took and died over keep nobody waiting for the next minute", async () => {
+  await open(SHARE);
+  await stage.add("d1@1/a", "d2@2/b");
+  // Both receivers' places are taken, and the jobs will never come.
+  for (const receiver of ["service:1", "service:2"]) {
+    const members = Array.from({ length: 2 * SHARE }, (_, place) => [Date.now() + 500, place]);
+    await redis.client.zadd(`sign-in-service:places:${receiver}`, ...members.flat());
+  }
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  await stage.nothingWaits();
+  expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2"]);
+});
