@@ -1,4 +1,5 @@
 /** How a process of a campaign begins and ends. */
+import { flushCompileCache } from "node:module";
 import { SignInError } from "../../../lib/errors.ts";
 
 /** Exit code of a process that could not start because Redis or the storage was away: it is no crash. */
@@ -27,6 +28,8 @@ export async function live(begin: () => Promise<Work>): Promise<void> {
     const work = await begin();
     process.once("SIGTERM", () => void end(work));
     process.send?.("ready");
+    // One that is killed would never write it.
+    flushCompileCache();
   } catch (error) {
     console.error(error);
     process.exit(error instanceof SignInError && error.code === "storage_unavailable" ? NOT_NOW : 1);

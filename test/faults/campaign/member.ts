@@ -10,6 +10,8 @@ export interface MemberOptions {
   readonly args: readonly string[];
   /** File descriptor for what it says. */
   readonly log: number;
+  /** Folder for compiled code, so that it starts in half the time. */
+  readonly compiled: string;
   readonly onMessage?: (message: unknown) => void;
   /** Told when the process has ended, however it did. */
   readonly onGone?: () => void;
@@ -26,7 +28,7 @@ export class Member {
   readonly #options: MemberOptions;
   #child: ChildProcess;
   #ready = Promise.withResolvers<void>();
-  #isReady = false;
+  #readyAt: number | undefined;
   #killed = false;
   #ending = false;
 
@@ -37,7 +39,12 @@ export class Member {
 
   /** Whether it has started and takes messages. */
   get isReady(): boolean {
-    return this.#isReady;
+    return this.#readyAt !== undefined;
+  }
+
+  /** Milliseconds since it has started; 0 while it has not. */
+  get age(): number {
+    return this.#readyAt === undefined ? 0 : performance.now() - this.#readyAt;
   }
 
   send(message: object): void {
@@ -55,7 +62,7 @@ export class Member {
 
   /** SIGTERM, once it has started. @returns the exit code or the name of the signal that ended it. */
   async stop(): Promise<number | string> {
-    while (!this.#isReady && !this.#ending) await this.#ready.promise;
+    while (!this.isReady && !this.#ending) await this.#ready.promise;
     this.#ending = true;
     return this.#end("SIGTERM");
   }
@@ -78,11 +85,12 @@ export class Member {
   }
 
   #spawn(): ChildProcess {
-    const { script, args, log, onMessage } = this.#options;
-    const child = fork(script, args, { stdio: ["ignore", log, log, "ipc"] });
+    const { script, args, log, compiled, onMessage } = this.#options;
+    const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
+    const child = fork(script, args, { env, stdio: ["ignore", log, log, "ipc"] });
     child.on("message", (message) => {
       if (message !== "ready") return onMessage?.(message);
-      this.#isReady = true;
+      this.#readyAt = performance.now();
       this.#ready.resolve();
     });
     child.once("exit", (code) => void this.#gone(code));
@@ -90,8 +98,8 @@ export class Member {
   }
 
   async #gone(code: number | null): Promise<void> {
-    if (this.#isReady) this.#ready = Promise.withResolvers();
-    this.#isReady = false;
+    if (this.isReady) this.#ready = Promise.withResolvers();
+    this.#readyAt = undefined;
     this.#options.onGone?.();
     if (this.#ending) return;
     if (!this.#killed && code !== NOT_NOW) this.crashes += 1;

@@ -222,13 +222,13 @@ export class Round {
       ...this.#config,
       notifications: { ...notifications(), worker: true },
     });
-    const log = this.#log;
-    this.#workers = [1, 2].map(() => new Member({ script: script("worker.ts"), args: [config], log }));
+    const common = { log: this.#log, compiled: join(this.#options.folder, "compiled") };
+    this.#workers = [1, 2].map(() => new Member({ ...common, script: script("worker.ts"), args: [config] }));
     this.#apps = [config, delivering].map((own) => {
       const app: Member = new Member({
+        ...common,
         script: script("app.ts"),
         args: [own],
-        log,
         onMessage: (message) => this.#callers.answered(message as Answer),
         onGone: () => this.#callers.gone(app),
       });
