@@ -179,7 +179,10 @@ export interface SignInServiceConfig {
   readonly deployments: DeploymentsInput;
   /** `sqlite:PATH`, `sqlite::memory:`, `mongodb://…` or `mongodb+srv://…`. Default `sqlite:./sign-in.db`. */
   readonly storage?: string;
-  /** `redis://…` or `rediss://…`: where codes, tokens, sessions and interactions are kept. Default: `storage`. */
+  /**
+   * `redis://…` or `rediss://…`, with `?prefix=` for what its keys begin with (default `sign-in:`): where codes, tokens,
+   * sessions, interactions and rate limits are kept. Default: `storage`.
+   */
   readonly artifacts?: string;
   /** `embedded`, `redis://…` or `rediss://…`: what wakes the delivery of notifications. Default `embedded`. */
   readonly queue?: string;

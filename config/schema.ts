@@ -89,7 +89,8 @@ const shape = {
     text(4096, (value) => isRedisAddress(value) || isStorageAddress(value), ""),
     {
       form: `${redisForm}, or the same as \`storage\``,
-      description: "Where codes, tokens, sessions and interactions are kept",
+      description:
+        "Where codes, tokens, sessions, interactions and rate limits are kept; `?prefix=` says what its keys begin with",
       otherwise: "same as `storage`",
     },
   ),

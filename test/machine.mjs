@@ -23,7 +23,7 @@ export const NEEDS = [
   {
     name: "redis-server",
     executables: ["redis-server"],
-    usedBy: "the tests of notifications over Redis",
+    usedBy: "the tests of artifacts and notifications over Redis",
     install: fromDebian("redis-server"),
   },
   {
