@@ -51,8 +51,21 @@ export const COLLECTIONS: Readonly<Record<CollectionName, readonly IndexDescript
     { key: { forget_at: 1 }, ...expiring },
   ],
   rate_limits: [{ key: { forget_at: 1 }, ...expiring }],
-  deliveries: [],
-  attempts: [],
-  lanes: [],
+  deliveries: [
+    { key: { state: 1, lane: 1, sequence: 1 } },
+    // The last field so that counting needs nothing else.
+    { key: { state: 1, receiver: 1, order: 1, stored_at: 1 } },
+    { key: { state: 1, order: 1 } },
+    { key: { receiver: 1, order: 1 } },
+    { key: { sub: 1, order: 1 } },
+    { key: { order: 1 } },
+    { key: { finished_at: 1 }, ...sparse },
+    { key: { spent_at: 1 }, ...sparse },
+  ],
+  attempts: [{ key: { delivery: 1, number: 1 }, ...once }],
+  lanes: [
+    { key: { "due.receiver": 1, "due.at": 1 }, ...sparse },
+    { key: { "failed.receiver": 1, "failed.at": 1 }, ...sparse },
+  ],
   receivers: [],
 };

@@ -1,30 +1,15 @@
 /** Deliveries are stored with the change that causes them, each at the end of its lane. */
-import type { ClientSession } from "mongodb";
+import type { ClientSession, Document } from "mongodb";
 import { AlreadyExists } from "../../lib/errors.ts";
 import type { NewDelivery } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
+import { planDelivery, type PlannedDelivery, type StoredDelivery } from "./delivery-documents.ts";
+import { laneJson, type StoredLane } from "./delivery-lanes.ts";
 import { isDuplicate } from "./faults.ts";
-import { toKey } from "./keys.ts";
 
-/** A lane, with what its deliveries are counted by. */
-interface StoredLane {
-  readonly _id: string;
-  readonly receiver: string;
-  readonly sub: string;
-  readonly last_sequence: number;
-}
-
-interface StoredDelivery {
-  readonly _id: string;
-  /** The keys of the receiver and the sub, and of both together. */
-  readonly receiver: string;
-  readonly sub: string;
-  readonly lane: string;
-  readonly sequence: number;
-  readonly state: "waiting";
-  readonly stored_at: number;
-  /** {@link NewDelivery} as JSON. */
-  readonly json: string;
+/** One more than a field says. */
+function nextUp(field: string): Document {
+  return { $add: [{ $ifNull: [`$${field}`, 0] }, 1] };
 }
 
 /**
@@ -40,33 +25,35 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
   const lanes = connection.collection<StoredLane>("lanes");
   const stored = connection.collection<StoredDelivery>("deliveries");
 
-  async function nextSequence(receiver: string, sub: string, session: ClientSession): Promise<number> {
-    const lane = await lanes.findOneAndUpdate(
-      { _id: toKey(receiver, sub) },
-      { $inc: { last_sequence: 1 }, $setOnInsert: { receiver: toKey(receiver), sub: toKey(sub) } },
-      { upsert: true, returnDocument: "after", session },
-    );
-    return lane?.last_sequence ?? 1;
+  /** A lane that has a head keeps its time; one that is leased without a head waits for the lease. */
+  async function nextSequence(
+    { lane, receiver }: PlannedDelivery,
+    json: string,
+    now: number,
+    session: ClientSession,
+  ): Promise<number> {
+    const due = { receiver: { $literal: receiver }, at: { $max: [now, { $ifNull: ["$lease_end", 0] }] } };
+    const update = {
+      json: { $literal: json },
+      version: nextUp("version"),
+      last_sequence: nextUp("last_sequence"),
+      due: { $ifNull: ["$due", due] },
+    };
+    const options = { upsert: true, returnDocument: "after", session } as const;
+    const after = await lanes.findOneAndUpdate({ _id: lane }, [{ $set: update }], options);
+    return after?.last_sequence ?? 1;
   }
 
   return function plan(deliveries) {
-    const planned = deliveries.map((delivery) => ({
-      lane: [delivery.receiver, delivery.sub] as const,
-      document: {
-        _id: toKey(delivery.id),
-        receiver: toKey(delivery.receiver),
-        sub: toKey(delivery.sub),
-        lane: toKey(delivery.receiver, delivery.sub),
-        state: "waiting" as const,
-        json: JSON.stringify(delivery),
-      },
-    }));
+    const planned = deliveries.map((delivery) => [planDelivery(delivery), laneJson(delivery)] as const);
     return async (session) => {
       if (planned.length === 0) return;
-      const stored_at = connection.clock.now();
+      const now = connection.clock.now();
       const documents: StoredDelivery[] = [];
-      for (const { lane, document } of planned) {
-        documents.push({ ...document, stored_at, sequence: await nextSequence(...lane, session) });
+      for (const [delivery, json] of planned) {
+        const sequence = await nextSequence(delivery, json, now, session);
+        const order = connection.newId();
+        documents.push({ ...delivery, sequence, stored_at: now, next_attempt_at: now, order });
       }
       try {
         await stored.insertMany(documents, { session });

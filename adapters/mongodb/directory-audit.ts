@@ -61,15 +61,11 @@ export function createKept(connection: Connection): Kept {
 
   async function keep(_id: string, json: string): Promise<StoredValue | null> {
     try {
-      // A write also where it changes nothing: so what it answers is what a majority has.
-      return await values.findOneAndUpdate(
-        { _id },
-        { $setOnInsert: { json } },
-        { upsert: true, returnDocument: "after" },
-      );
+      await values.insertOne({ _id, json });
+      return { _id, json };
     } catch (error) {
-      // Two that insert at once: one of them may be told so, and finds what is there.
       if (!isDuplicate(error)) throw error;
+      // A write also where it changes nothing: so what it answers is what a majority has.
       return values.findOneAndUpdate({ _id }, { $setOnInsert: { json } }, { returnDocument: "after" });
     }
   }

@@ -24,6 +24,11 @@ export function toKey(...parts: readonly string[]): string {
   return MARK + hash("sha256", JSON.stringify(parts), "base64url");
 }
 
+/** What a key of one part was made of; `undefined` for a hash. */
+export function clearKey(key: string): string | undefined {
+  return key.startsWith(MARK) ? undefined : key;
+}
+
 /** For a field that is left out when there is nothing. */
 export function toOptionalKey(value: string | null | undefined): string | undefined {
   return value === undefined || value === null ? undefined : toKey(value);

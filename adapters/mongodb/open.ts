@@ -3,6 +3,7 @@ import type { Clock } from "../../lib/clock.ts";
 import type { Storage } from "../storage.ts";
 import { createArtifactStore } from "./artifacts.ts";
 import { connect } from "./connection.ts";
+import { createDeliveryStore } from "./deliveries.ts";
 import { createAccounts } from "./directory-accounts.ts";
 import { createAudit, createKept } from "./directory-audit.ts";
 import { createClients } from "./directory-clients.ts";
@@ -37,7 +38,7 @@ async function prepare(url: string): Promise<void> {
  * @throws ConfigurationError when the address is wrong, the user is refused, the server has no transactions, or the
  *   database was written by a later version.
  */
-export async function openMongo({ url, clock }: MongoOptions): Promise<Omit<Storage, "deliveries">> {
+export async function openMongo({ url, clock }: MongoOptions): Promise<Storage> {
   await prepare(url);
   const connection = await connect(url, clock);
   return {
@@ -49,6 +50,7 @@ export async function openMongo({ url, clock }: MongoOptions): Promise<Omit<Stor
       ...createAudit(connection),
     },
     artifacts: createArtifactStore(connection),
+    deliveries: createDeliveryStore(connection),
     rateLimits: mongoRateLimits(connection),
     arrived: () => Promise.resolve(),
     parts: [

@@ -1,0 +1,121 @@
+/** How receivers are: one document each, replaced under the condition that nobody else has replaced it meanwhile. */
+import type { ClientSession, ObjectId } from "mongodb";
+import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../deliveries.ts";
+import type { Connection } from "./connection.ts";
+import { isDuplicate } from "./faults.ts";
+import { toKey } from "./keys.ts";
+
+interface StoredReceiver {
+  readonly _id: string;
+  /** Another one after every write: never one that was there before. */
+  readonly tag: ObjectId;
+  readonly state: Omit<ReceiverState, "reason">;
+  /** The name and the reason as JSON. */
+  readonly json: string;
+}
+
+/** A state with what it has to be replaced by. */
+interface Read {
+  readonly state: ReceiverState;
+  /** Of the document; `undefined` where there is none. */
+  readonly tag: ObjectId | undefined;
+}
+
+function toState({ state, json }: StoredReceiver): ReceiverState {
+  const { reason } = JSON.parse(json) as { reason: string | null };
+  const { paused, failures, heldUntil, holdSpan, releaseUntil } = state;
+  return { paused, reason, failures, heldUntil, holdSpan, releaseUntil };
+}
+
+function nameOf({ json }: StoredReceiver): string {
+  return (JSON.parse(json) as { name: string }).name;
+}
+
+function isUntouched({ paused, failures, heldUntil, releaseUntil }: ReceiverState): boolean {
+  return !paused && failures === 0 && heldUntil === null && releaseUntil === null;
+}
+
+/** How many of `limit` claims a receiver in this state lets happen, and whether that is a probe. */
+export function allows(
+  { paused, heldUntil }: ReceiverState,
+  limit: number,
+  now: number,
+): { readonly allowed: number; readonly probe: boolean } {
+  if (paused) return { allowed: 0, probe: false };
+  if (heldUntil === null) return { allowed: limit, probe: false };
+  return { allowed: heldUntil <= now ? Math.min(1, limit) : 0, probe: true };
+}
+
+export interface Receivers {
+  read(name: string, session?: ClientSession): Promise<Read>;
+  /** By the key of the name. */
+  all(): Promise<ReadonlyMap<string, ReceiverState>>;
+  /** Replaces what was read; false when somebody else did, and then nothing was written. */
+  replace(name: string, read: Read, state: ReceiverState, session?: ClientSession): Promise<boolean>;
+  readonly calls: Pick<DeliveryStore, "receiver" | "receivers" | "changeReceiver">;
+}
+
+export function createReceivers(connection: Connection): Receivers {
+  const receivers = connection.collection<StoredReceiver>("receivers");
+
+  async function read(name: string, session?: ClientSession): Promise<Read> {
+    const found = await receivers.findOne({ _id: toKey(name) }, session && { session });
+    return found === null
+      ? { state: untouchedReceiver, tag: undefined }
+      : { state: toState(found), tag: found.tag };
+  }
+
+  async function insert(document: StoredReceiver, session?: ClientSession): Promise<boolean> {
+    try {
+      await receivers.insertOne(document, session && { session });
+      return true;
+    } catch (error) {
+      if (isDuplicate(error)) return false;
+      throw error;
+    }
+  }
+
+  async function replace(
+    name: string,
+    { tag }: Read,
+    { reason, ...state }: ReceiverState,
+    session?: ClientSession,
+  ): Promise<boolean> {
+    const id = toKey(name);
+    const isGone = isUntouched({ reason, ...state });
+    const document = { _id: id, tag: connection.newId(), state, json: JSON.stringify({ name, reason }) };
+    if (tag === undefined) return isGone ? true : insert(document, session);
+    if (isGone) {
+      const { deletedCount } = await receivers.deleteOne({ _id: id, tag }, session && { session });
+      return deletedCount > 0;
+    }
+    const { matchedCount } = await receivers.replaceOne({ _id: id, tag }, document, session && { session });
+    return matchedCount > 0;
+  }
+
+  const everything = () => receivers.find().hint({ _id: 1 }).toArray();
+
+  return {
+    read,
+    async all() {
+      return new Map((await everything()).map((each) => [toKey(nameOf(each)), toState(each)]));
+    },
+    replace,
+    calls: {
+      receiver: (name) => connection.run(async () => (await read(name)).state),
+      receivers: () =>
+        connection.run(async () => {
+          return new Map((await everything()).map((each) => [nameOf(each), toState(each)]));
+        }),
+      changeReceiver: (name, decide) =>
+        connection.run(async () => {
+          for (;;) {
+            const found = await read(name);
+            const before = found.state;
+            const after = decide(before) ?? before;
+            if (after === before || (await replace(name, found, after))) return { before, after };
+          }
+        }),
+    },
+  };
+}

@@ -1,0 +1,159 @@
+/** What operators do with deliveries, and what is purged. */
+import type { ClientSession } from "mongodb";
+import type { DeliveryStore, PurgeLimits, RedriveResult } from "../deliveries.ts";
+import type { Connection } from "./connection.ts";
+import {
+  byId,
+  DELIVERY_STATES,
+  type StoredAttempt,
+  type StoredDelivery,
+  UNSET_FINISHED,
+  UNSET_WAITING,
+} from "./delivery-documents.ts";
+import type { Lanes, StoredLane } from "./delivery-lanes.ts";
+import { toKey } from "./keys.ts";
+
+type Redrivable = Pick<StoredDelivery, "_id" | "lane" | "type" | "sequence" | "state" | "payload">;
+
+const WAIT_AGAIN = [
+  { $set: { state: "waiting", failures: 0, next_attempt_at: "$stored_at" } },
+  { $unset: ["failed_at", ...Object.keys(UNSET_FINISHED)] },
+];
+
+/** What is to become of one delivery. */
+function redriveOne(
+  found: Redrivable | undefined,
+  lane: Pick<StoredLane, "last_delivered"> | undefined,
+  passable: ReadonlySet<string>,
+): RedriveResult {
+  if (found === undefined) return "unknown";
+  if (found.state === "waiting") return "waiting";
+  if (found.payload === undefined) return "purged";
+  const isPassed = (lane?.last_delivered ?? 0) > found.sequence;
+  return isPassed && passable.has(found.type) ? "superseded" : "redriven";
+}
+
+function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["redrive"] {
+  const deliveries = connection.collection<StoredDelivery>("deliveries");
+
+  async function redrive(
+    ids: ReadonlyMap<string, string>,
+    types: ReadonlySet<string>,
+    session: ClientSession,
+  ): Promise<Map<string, RedriveResult>> {
+    const all = { _id: { $in: [...ids.values()] } };
+    const found = byId(await deliveries.find(all, { session }).toArray());
+    const theirs = { _id: { $in: [...found.values()].map(({ lane }) => lane) } };
+    const projection = { last_delivered: 1 } as const;
+    const laneOf = byId(await lanes.collection.find(theirs, { session, projection }).toArray());
+    const results = new Map<string, RedriveResult>();
+    const waiting: StoredDelivery[] = [];
+    for (const [id, key] of ids) {
+      const delivery = found.get(key);
+      const result = redriveOne(delivery, delivery && laneOf.get(delivery.lane), types);
+      results.set(id, result);
+      if (delivery !== undefined && result === "redriven") waiting.push(delivery);
+    }
+    if (waiting.length > 0) {
+      const redriven = { _id: { $in: waiting.map(({ _id }) => _id) } };
+      await deliveries.updateMany(redriven, WAIT_AGAIN, { session });
+      await lanes.settle(
+        waiting.map(({ lane }) => lane),
+        session,
+      );
+    }
+    return results;
+  }
+
+  return (ids, { passable }) => {
+    const keys = new Map(ids.map((id) => [id, toKey(id)]));
+    const types = new Set(passable.map((type) => toKey(type)));
+    return connection.inTransaction((session) => redrive(keys, types, session));
+  };
+}
+
+function createDiscard(connection: Connection, lanes: Lanes): DeliveryStore["discard"] {
+  const deliveries = connection.collection<StoredDelivery>("deliveries");
+  return (id, reason) =>
+    connection.inTransaction(async (session) => {
+      const now = connection.clock.now();
+      const given = {
+        state: "discarded" as const,
+        finished_at: now,
+        spent_at: now,
+        reason: JSON.stringify(reason),
+      };
+      const discarded = await deliveries.findOneAndUpdate(
+        { _id: toKey(id), state: { $in: ["waiting", "parked"] } },
+        { $set: given, $unset: { ...UNSET_WAITING } },
+        { session, projection: { lane: 1 } },
+      );
+      if (discarded === null) return false;
+      await lanes.settle([discarded.lane], session);
+      return true;
+    });
+}
+
+function createPurge(connection: Connection, lanes: Lanes): DeliveryStore["purge"] {
+  const deliveries = connection.collection<StoredDelivery>("deliveries");
+  const attempts = connection.collection<StoredAttempt>("attempts");
+  const projection = { _id: 1, lane: 1 } as const;
+
+  /** Lanes of which nothing is left go too. A delivery that is added meanwhile writes its lane as well. */
+  async function removeEmpty(ids: readonly string[], session: ClientSession): Promise<void> {
+    const left = await deliveries
+      .aggregate<{ _id: string }>(
+        [{ $match: { state: { $in: DELIVERY_STATES }, lane: { $in: ids } } }, { $group: { _id: "$lane" } }],
+        { session },
+      )
+      .toArray();
+    const kept = new Set(left.map(({ _id }) => _id));
+    const empty = ids.filter((id) => !kept.has(id));
+    if (empty.length > 0) await lanes.collection.deleteMany({ _id: { $in: empty } }, { session });
+  }
+
+  async function removeRecords(until: number, limit: number, session: ClientSession): Promise<number> {
+    const options = { sort: { finished_at: 1 }, limit, projection, session } as const;
+    const old = await deliveries.find({ finished_at: { $lte: until } }, options).toArray();
+    if (old.length === 0) return 0;
+    const ids = old.map(({ _id }) => _id);
+    await attempts.deleteMany({ delivery: { $in: ids } }, { session });
+    await deliveries.deleteMany({ _id: { $in: ids } }, { session });
+    await removeEmpty([...new Set(old.map(({ lane }) => lane))], session);
+    return old.length;
+  }
+
+  async function removePayloads(until: number, limit: number, session: ClientSession): Promise<number> {
+    if (limit < 1) return 0;
+    const options = { sort: { spent_at: 1 }, limit, projection, session } as const;
+    const spent = await deliveries.find({ spent_at: { $lte: until } }, options).toArray();
+    if (spent.length === 0) return 0;
+    const ids = spent.map(({ _id }) => _id);
+    await attempts.updateMany({ delivery: { $in: ids } }, { $unset: { answer: "" } }, { session });
+    await deliveries.updateMany(
+      { _id: { $in: ids } },
+      { $unset: { payload: "", spent_at: "" } },
+      { session },
+    );
+    return spent.length;
+  }
+
+  return async ({ payloads, records, limit }: PurgeLimits) => {
+    if (limit < 1) return 0;
+    return connection.inTransaction(async (session) => {
+      const removed = await removeRecords(records, limit, session);
+      return removed + (await removePayloads(payloads, limit - removed, session));
+    });
+  };
+}
+
+export function createUpkeep(
+  connection: Connection,
+  lanes: Lanes,
+): Pick<DeliveryStore, "redrive" | "discard" | "purge"> {
+  return {
+    redrive: createRedrive(connection, lanes),
+    discard: createDiscard(connection, lanes),
+    purge: createPurge(connection, lanes),
+  };
+}
