@@ -96,7 +96,8 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
       if (found === undefined || sub === undefined) throw new errors.SessionNotFound("interaction not found");
       const { scopes, claims } = wishes(found);
       await accounts.rememberConsent(sub, text(found.params["client_id"]) ?? "", scopes, claims);
-      return finish(ctx, { consent: { scopes, claims } }, true);
+      // What was allowed is the account's; the result says only that the person was asked.
+      return finish(ctx, { consent: {} }, true);
     },
     deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
   };

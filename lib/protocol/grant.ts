@@ -21,18 +21,13 @@ export function newGrant(provider: Provider, account: OidcAccount, client: Clien
   return grant;
 }
 
-/** What the consent page writes as its result. */
-interface ConsentResult {
-  readonly scopes?: readonly string[];
-  readonly claims?: readonly string[];
-}
-
 /**
  * `loadExistingGrant` of oidc-provider. A first-party client gets what it asks for; a third-party client what
- * the person allowed, now or before. The grant is written by the last check of the policy.
+ * the person allowed, now or before: the page writes it to the account, so what was withdrawn since is not there.
+ * The grant is written by the last check of the policy.
  */
 export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
-  const { account, client, provider, requestParamOIDCScopes, requestParamClaims, result } = ctx.oidc;
+  const { account, client, provider, requestParamOIDCScopes, requestParamClaims } = ctx.oidc;
   if (!account || !client) return undefined;
   const record = clientRecord(client);
   const grant = newGrant(provider, account as OidcAccount, record);
@@ -41,12 +36,9 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
     grant.addOIDCClaims([...requestParamClaims]);
     return grant;
   }
-  const kept = consentOf((account as OidcAccount).record, record.client_id);
-  const given = result?.["consent"] as ConsentResult | undefined;
-  const scopes = [...kept.scopes, ...(given?.scopes ?? [])];
-  const claims = [...kept.claims, ...(given?.claims ?? [])];
-  if (scopes.length > 0) grant.addOIDCScope([...new Set(scopes)].join(" "));
-  if (claims.length > 0) grant.addOIDCClaims([...new Set(claims)]);
+  const { scopes, claims } = consentOf((account as OidcAccount).record, record.client_id);
+  if (scopes.length > 0) grant.addOIDCScope(scopes.join(" "));
+  if (claims.length > 0) grant.addOIDCClaims([...claims]);
   return grant;
 }
 

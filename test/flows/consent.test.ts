@@ -172,6 +172,33 @@ describe("a third-party client", () => {
     expect([await isAsked(), await isAsked()]).toEqual([true, false]);
   });
 
+  it("is asked again when what was allowed is withdrawn before the browser is back [D-AUTHZ-15]", async () => {
+    const { accounts } = running.service;
+    const { sub } = running.ada;
+    for (const withdraw of [
+      () => accounts.revokeTokens(sub),
+      () => accounts.revokeTokens(sub, PARTNER.client_id),
+      () => accounts.unassign(sub, PARTNER.service),
+    ]) {
+      await forget();
+      await accounts.assign(sub, PARTNER.service);
+      const resume = `${running.oauth2}/oauth2/authorize/`;
+      const browser = oauth2.browser({ stopAt: [...PARTNER.redirect_uris, resume] });
+      await browser.get(oauth2.authorizeUrl({ scope: "email" }));
+      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      await browser.follow();
+      await browser.submit(browser.form("decision"), { decision: "allow" });
+      expect(browser.location?.href.startsWith(resume)).toBe(true);
+      await withdraw();
+      await browser.follow();
+      expect(listed(browser)).toContain("email");
+      await browser.submit(browser.form("decision"), { decision: "allow" });
+      await browser.follow();
+      const code = browser.location?.searchParams.get("code") ?? "";
+      expect((await oauth2.exchange(code)).status).toBe(200);
+    }
+  });
+
   it("can't be registered for the password grant [D-AUTHZ-15]", async () => {
     const { clients } = running.service;
     await expect(clients.update(PARTNER.client_id, { password_grant: true })).rejects.toThrow(/password/);

@@ -74,7 +74,15 @@ describe("what an account change ends, at once", () => {
     for (const [change, works] of [
       [(sub: string) => accounts.delete(sub), false],
       [(sub: string) => accounts.endSessions(sub), false],
+      // It ends codes and tokens that there are. The sign-in goes on, as a session does: see docs/security.md.
       [(sub: string) => accounts.revokeTokens(sub), true],
+      [
+        async (sub: string) => {
+          await accounts.revokeTokens(sub);
+          await accounts.endSessions(sub);
+        },
+        false,
+      ],
     ] as const) {
       const { account, person } = await newcomer();
       const browser = openid.browser();
