@@ -7,6 +7,7 @@ import type { Queue, Worker } from "bullmq";
 import type { DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import type { Scheduler } from "../scheduler.ts";
@@ -21,7 +22,7 @@ export interface BullParts {
   readonly runner: Pick<LaneRunner, "run" | "terms">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency">;
-  /** Told what came of each look; after one that failed the next one tries again. */
+  /** Told what came of each look, and when the connection is lost; the next look tries again. */
   readonly outage: Outage;
   /** Told about errors that nobody expected. */
   readonly onFault: (error: unknown) => void;
@@ -50,7 +51,7 @@ class BullScheduler implements Scheduler {
   readonly #parts: BullParts;
   readonly #running = new Map<string, number>();
   #worker: Worker<WakeUp> | undefined;
-  #lookedWell = true;
+  #well = true;
   #looking: Promise<void> | undefined;
   #again = false;
   #stopped = false;
@@ -59,12 +60,20 @@ class BullScheduler implements Scheduler {
 
   constructor(parts: BullParts) {
     this.#parts = parts;
-    // What was not scheduled while the connection was lost.
-    parts.redis.client.on("ready", () => this.wake());
+    const { client } = parts.redis;
+    client.on("close", () =>
+      this.#failed(new StorageUnavailable("the connection to the Redis of config.queue is lost")),
+    );
+    // What was not scheduled meanwhile.
+    client.on("ready", () => this.wake());
   }
 
   get ok(): boolean {
-    return this.#lookedWell && this.#parts.redis.client.status === "ready";
+    return this.#well && this.#isConnected();
+  }
+
+  #isConnected(): boolean {
+    return this.#parts.redis.client.status === "ready";
   }
 
   wake(): void {
@@ -102,47 +111,59 @@ class BullScheduler implements Scheduler {
   }
 
   async #look(): Promise<void> {
-    const { interval = MINUTE } = this.#parts;
-    let pause = interval;
+    let pause = Infinity;
     while (this.#again && !this.#stopped) {
       this.#again = false;
       try {
-        pause = Math.min(interval, await this.#pass());
-        this.#lookedWell = true;
-        this.#parts.outage.worked();
+        pause = await this.#pass();
+        // A look that found nothing due says nothing of Redis.
+        if (this.#isConnected()) this.#worked();
       } catch (error) {
-        pause = Math.min(interval, SOON);
-        this.#lookedWell = false;
-        // What fails because the connections are being closed is no fault.
-        if (!this.#stopped) this.#parts.outage.failed(error);
+        pause = SOON;
+        this.#failed(error);
       }
     }
     this.#looking = undefined;
     this.#sleep(pause);
   }
 
-  /** A process that only stores leaves the later looks to the workers, if its last one succeeded. */
-  #sleep(pause: number): void {
-    clearTimeout(this.#timer);
-    if (this.#stopped || (this.#worker === undefined && this.#lookedWell)) return;
-    this.#timer = setTimeout(() => this.wake(), Math.max(1, Math.ceil(pause)));
+  #worked(): void {
+    this.#well = true;
+    this.#parts.outage.worked();
   }
 
-  /** @returns milliseconds until something else is due, or what is due now is to be looked at again. */
+  #failed(error: unknown): void {
+    this.#well = false;
+    // What fails because the connections are being closed is no fault.
+    if (!this.#stopped) this.#parts.outage.failed(error);
+  }
+
+  #sleep(pause: number): void {
+    clearTimeout(this.#timer);
+    const { interval = MINUTE } = this.#parts;
+    const longest = this.#worker === undefined ? Infinity : interval;
+    const milliseconds = Math.max(1, Math.ceil(Math.min(pause, longest)));
+    if (this.#stopped || milliseconds === Infinity) return;
+    this.#timer = setTimeout(() => this.wake(), milliseconds);
+  }
+
+  /** @returns milliseconds until the next look. A process that only stores leaves what is due later to the workers. */
   async #pass(): Promise<number> {
     const { deliveries, clock } = this.#parts;
     const due = await deliveries.dueReceivers();
     const now = clock.now();
     const ready = due.filter(({ dueAt }) => dueAt <= now);
-    await Promise.all(ready.map((each) => this.#ask(each)));
+    const asked = await Promise.all(ready.map((each) => this.#ask(each)));
+    const again = Math.min(...asked.filter((span) => span > 0));
+    if (this.#worker === undefined) return again;
     const next = Math.min(...due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now)) - now;
-    return ready.length === 0 ? next : Math.min(next, STILL_DUE);
+    return Math.min(again, next, ready.length === 0 ? Infinity : STILL_DUE);
   }
 
-  async #ask({ receiver }: DueReceiver): Promise<void> {
+  async #ask({ receiver }: DueReceiver): Promise<number> {
     const { deliveries, wakeUps } = this.#parts;
     const heads = await deliveries.dueLanes(receiver, { ahead: 0, limit: wakeUps.places });
-    await wakeUps.ask(receiver, heads.length);
+    return wakeUps.ask(receiver, heads.length);
   }
 
   async #serve({ receiver }: WakeUp): Promise<Served> {

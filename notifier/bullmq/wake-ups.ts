@@ -14,43 +14,49 @@ export interface WakeUp {
 export const QUEUE = "deliveries";
 
 /** Milliseconds until a place that was taken for a job that never came is free again. */
-const UNUSED = 10_000;
+const UNUSED = 3000;
 
 /**
  * Gives out free places in one step, as many as there are heads due and no wake-up waiting for them. A job that has
  * begun is no longer one that waits, but has its place until it ends. KEYS: the sorted set of places that were
  * given and whose job is not there yet, with the time when they are free again. ARGV: what the keys of the
- * receiver's jobs begin with, places, heads, UNUSED.
+ * receiver's jobs begin with, places, heads, UNUSED. Returns milliseconds until the last of the places is free
+ * that count because they were given, then the places that are given now.
  */
 const TAKE_PLACES = `
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted = tonumber(ARGV[3])
 local free = {}
+local given = {0}
 for place = 0, tonumber(ARGV[2]) - 1 do
   local job = redis.call("HMGET", ARGV[1] .. place, "name", "processedOn")
-  if job[1] then
-    if not job[2] then wanted = wanted - 1 end
-  elseif tonumber(redis.call("ZSCORE", KEYS[1], place) or 0) > now then
+  local left = job[1] and 0 or tonumber(redis.call("ZSCORE", KEYS[1], place) or 0) - now
+  if left > 0 then
+    given[1] = math.max(given[1], left)
     wanted = wanted - 1
-  else
+  elseif not job[1] then
     free[#free + 1] = place
+  elseif not job[2] then
+    wanted = wanted - 1
   end
-  if wanted <= 0 then return {} end
+  if wanted <= 0 then return given end
 end
-local given = {}
 for i = 1, math.min(wanted, #free) do
   redis.call("ZADD", KEYS[1], now + ARGV[4], free[i])
-  given[i] = free[i]
+  given[i + 1] = free[i]
 end
-if #given > 0 then redis.call("PEXPIRE", KEYS[1], ARGV[4]) end
+if #given > 1 then redis.call("PEXPIRE", KEYS[1], ARGV[4]) end
 return given`;
 
 export interface WakeUps {
   /** How many wake-ups of one receiver there are at most, those that run included. */
   readonly places: number;
-  /** Sees to it that so many wake-ups wait, as far as the receiver has places. */
-  ask(receiver: string, heads: number): Promise<void>;
+  /**
+   * Sees to it that so many wake-ups wait, as far as the receiver has places.
+   * @returns milliseconds after which to ask again, for somebody else took places and may never use them; 0: no need.
+   */
+  ask(receiver: string, heads: number): Promise<number>;
 }
 
 /** The id of a job must not hold a colon; nor does a key that names a receiver hold a full stop. */
@@ -72,12 +78,13 @@ export function createWakeUps({ queue, client, prefix, share }: WakeUpDeps): Wak
   return {
     places,
     async ask(receiver, heads) {
-      if (heads === 0) return;
+      if (heads === 0) return 0;
       const jobs = jobsOf(receiver);
       const taken = `${prefix}:places:${receiver}`;
       const begin = `${prefix}:${QUEUE}:${jobs}`;
-      const given = (await client.eval(TAKE_PLACES, 1, taken, begin, places, heads, UNUSED)) as number[];
-      if (given.length === 0) return;
+      const answer = await client.eval(TAKE_PLACES, 1, taken, begin, places, heads, UNUSED);
+      const [again = 0, ...given] = answer as number[];
+      if (given.length === 0) return again;
       // A job that stayed would swallow the next one of its id.
       const gone = { removeOnComplete: true, removeOnFail: true };
       await queue.addBulk(
@@ -85,6 +92,7 @@ export function createWakeUps({ queue, client, prefix, share }: WakeUpDeps): Wak
       );
       // The job holds the place from here on.
       await client.zrem(taken, ...given);
+      return again;
     },
   };
 }

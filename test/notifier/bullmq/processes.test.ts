@@ -1,82 +1,249 @@
-import { rmSync } from "node:fs";
+/** An app and workers as processes of their own over one Redis; what kills, stops and parts them. */
+import { rmSync, writeFileSync } from "node:fs";
+import type { ServerResponse } from "node:http";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, it, jest } from "@jest/globals";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
-import { createSignInService } from "../../../lib/service.ts";
+import { createSignInService, type SignInService } from "../../../lib/service.ts";
 import { NOTIFICATION_TYPES } from "../../../notifier/plan.ts";
-import { newFolder, type Running, start } from "../../examples/processes.ts";
-import { openInbox } from "../../flows/inbox.ts";
-import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
+import { freePorts, newFolder, type Running, start } from "../../examples/processes.ts";
+import { type Inbox, openInbox } from "../../flows/inbox.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { selfSigned } from "../peers.ts";
+import { until } from "./stage.ts";
 
 jest.setTimeout(120_000);
 
+const SECRET = "a-secret-that-is-nowhere";
+const folder = newFolder();
+const running: Running[] = [];
 let redis: OwnRedis;
-beforeAll(async () => {
+let inbox: Inbox;
+let config: SignInServiceConfig;
+let service: SignInService;
+
+beforeEach(async () => {
   redis = await openOwnRedis();
+  inbox = await openInbox();
 });
-afterAll(() => redis.close());
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((worker) => worker.stop("SIGKILL")));
+  redis.resume();
+  await service.close();
+  await inbox.close();
+  await redis.close();
+  rmSync(folder, { recursive: true, force: true });
+});
 
-async function beginWorker(config: SignInServiceConfig): Promise<Running> {
-  const running = start("test/notifier/bullmq/worker-process.ts", { args: [JSON.stringify(config)] });
-  await running.until(/^works$/mu);
-  return running;
-}
-
-it("a worker process that is killed loses its lease, and what it sent goes again with the same webhook-id [D-NOTIFY-10]", async () => {
-  const folder = newFolder();
-  const inbox = await openInbox();
-  const config: SignInServiceConfig = {
+/** The app: it stores, and leaves the delivery to workers. */
+async function openApp(perReceiver = 10, queue = redis.url): Promise<void> {
+  config = {
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    storage: `sqlite:${join(folder, "sign-in.db")}`,
-    queue: redis.url,
+    storage: `sqlite:${join(newFolder(), "sign-in.db")}`,
+    queue,
     notifications: {
       allowedReceivers: ["127.0.0.1"],
+      // A lease is the time of an attempt and 15 seconds: the shortest that a killed worker can be waited for.
       timeouts: { connect: 1, total: 1 },
+      concurrency: { perReceiver },
       worker: false,
     },
   };
-  const service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
-  let worker = await beginWorker(config);
-  try {
-    const receiver = { client_id: "service", client_secret: "a secret", types: NOTIFICATION_TYPES };
-    await service.directory.services.put("1", { name: "1", receiver: { ...receiver, url: inbox.url("/a") } });
-    const { sub } = await service.accounts.import({ email: "ada@example.com", services: { "1": 5 } });
-    let killed: Promise<number | string> | undefined;
-    inbox.react = () => {
-      if (killed !== undefined) return 200;
-      killed = worker.stop("SIGKILL");
-      return () => undefined;
+  service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+  for (const key of ["1", "2"]) {
+    const receiver = {
+      url: inbox.url(`/${key}`),
+      client_id: "c",
+      client_secret: "s",
+      types: NOTIFICATION_TYPES,
+    };
+    await service.directory.services.put(key, { name: key, receiver });
+  }
+}
+
+function account(name: string, key = "1"): Promise<string> {
+  return service.accounts
+    .import({ email: `${name}@example.com`, services: { [key]: 1 } })
+    .then(({ sub }) => sub);
+}
+
+async function startWorker(env: Readonly<Record<string, string>> = {}): Promise<Running> {
+  const args = [JSON.stringify(config)];
+  const worker = start("test/notifier/bullmq/worker-process.ts", { args, env });
+  running.push(worker);
+  await worker.until(/^works$/mu);
+  return worker;
+}
+
+const delivered = (count: number): Promise<void> =>
+  until(async () => (await service.notifications.list({ state: "delivered" })).length === count);
+
+const idsOf = async (sub: string): Promise<string[]> =>
+  (await service.notifications.list({ sub })).map(({ id }) => id);
+
+describe("a worker process", () => {
+  it("that is killed loses its lease, and what it sent goes again with the same webhook-id [D-NOTIFY-10]", async () => {
+    await openApp();
+    const sub = await account("ada");
+    const first = await startWorker();
+    inbox.react = () => () => undefined;
+    await service.accounts.update(sub, { name: "Ada" });
+    await inbox.until((arrived) => arrived.length === 1);
+    await expect(first.stop("SIGKILL")).resolves.toBe("SIGKILL");
+    inbox.react = () => 200;
+    const second = await startWorker();
+    await service.accounts.update(sub, { name: "Lovelace" });
+    await delivered(2);
+    const [id, next] = await idsOf(sub);
+    expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
+    await expect(second.stop()).resolves.toBe(0);
+  });
+
+  it("that stands still loses its lease; what it sent goes again when that is over, and once [D-NOTIFY-10]", async () => {
+    await openApp();
+    const sub = await account("ada");
+    const workers = [await startWorker(), await startWorker()];
+    const answers: ServerResponse[] = [];
+    const times: number[] = [];
+    inbox.react = () => (response) => {
+      times.push(performance.now());
+      answers.push(response);
+      // Which of them it was, is not known.
+      if (answers.length === 1) for (const { pid } of workers) process.kill(pid, "SIGSTOP");
+      else response.writeHead(200).end();
     };
     await service.accounts.update(sub, { name: "Ada" });
     await inbox.until((arrived) => arrived.length === 1);
-    await expect(killed).resolves.toBe("SIGKILL");
-    worker = await beginWorker(config);
+    await startWorker();
+    await delivered(1);
+    for (const { pid } of workers) process.kill(pid, "SIGCONT");
+    answers[0]?.writeHead(200).end();
     await service.accounts.update(sub, { name: "Lovelace" });
-    await inbox.until((arrived) => arrived.length === 3);
-    const sent = await service.notifications.list();
-    const ids = sent.map(({ id }) => id);
-    expect(ids).toHaveLength(2);
-    expect(inbox.arrived.map(({ id }) => id)).toEqual([ids[0], ids[0], ids[1]]);
-    await expect(worker.stop()).resolves.toBe(0);
-    await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(2);
-  } finally {
-    await worker.stop("SIGKILL");
-    await service.close();
-    await inbox.close();
-    rmSync(folder, { recursive: true, force: true });
-  }
+    await delivered(2);
+    const [id, next] = await idsOf(sub);
+    expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(15_000);
+    await expect(service.notifications.find(id ?? "")).resolves.toMatchObject({ attempts: 1 });
+    for (const worker of running) await expect(worker.stop()).resolves.toBe(0);
+  });
+
+  it("that is killed leaves its wake-ups to others, long before its leases end", async () => {
+    await openApp(1);
+    const subs = [await account("a"), await account("b"), await account("c")];
+    // Two workers, one attempt each: these are all the wake-ups that the receiver may have.
+    const workers = [await startWorker(), await startWorker()];
+    inbox.react = () => () => undefined;
+    for (const sub of subs) await service.accounts.update(sub, { name: "Ada" });
+    await inbox.until((arrived) => arrived.length === 2);
+    const taken = inbox.arrived.map(({ id }) => id);
+    await Promise.all(workers.map((worker) => worker.stop("SIGKILL")));
+    inbox.react = () => 200;
+    await startWorker();
+    await delivered(3);
+    const third = (await service.notifications.list()).map(({ id }) => id).find((id) => !taken.includes(id));
+    const ids = inbox.arrived.map(({ id }) => id);
+    expect(ids.slice(0, 3)).toEqual([...taken, third]);
+    expect(ids.slice(3).toSorted()).toEqual(taken.toSorted());
+  });
+
+  it("has no more wake-ups of a dead receiver in Redis with three others than alone, and serves the living", async () => {
+    await openApp(3);
+    const dead = await Promise.all(Array.from({ length: 60 }, (_, index) => account(`d${index}`)));
+    const living = await Promise.all(Array.from({ length: 20 }, (_, index) => account(`l${index}`, "2")));
+    // It neither answers nor ends; time-outs let the next ones be tried.
+    inbox.react = ({ path }) => (path === "/2" ? 200 : () => undefined);
+    await Promise.all(Array.from({ length: 4 }, () => startWorker()));
+    let most = 0;
+    const watching = new AbortController();
+    const watch = until(async () => {
+      const keys = await redis.client.keys("sign-in-service:deliveries:service.1-*");
+      most = Math.max(most, keys.filter((key) => !key.endsWith(":lock")).length);
+      return watching.signal.aborted;
+    });
+    await Promise.all(dead.map((sub) => service.accounts.update(sub, { name: "Ada" })));
+    for (const sub of living) {
+      const before = inbox.arrived.filter(({ path }) => path === "/2").length;
+      await service.accounts.update(sub, { name: "Ada" });
+      await inbox.until((arrived) => arrived.filter(({ path }) => path === "/2").length > before);
+    }
+    watching.abort();
+    await watch;
+    expect(most).toBe(6);
+    await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(20);
+  });
 });
 
-it("a service over a Redis that is not there does not start, and says why", async () => {
-  const starting = createSignInService({
-    deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    storage: "sqlite::memory:",
-    queue: "redis://127.0.0.1:1",
-    logger: pino({ level: "silent" }),
+describe("without Redis", () => {
+  it.each(["stop", "pause"] as const)(
+    "(%s) a worker and an app end as they are told, and what was in flight is recorded",
+    async (how) => {
+      await openApp();
+      const sub = await account("ada");
+      const worker = await startWorker();
+      let answer: ServerResponse | undefined;
+      inbox.react = () => (response) => {
+        answer = response;
+      };
+      await service.accounts.update(sub, { name: "Ada" });
+      await inbox.until((arrived) => arrived.length === 1);
+      await redis[how]();
+      const ended = worker.stop();
+      answer?.writeHead(200).end();
+      await expect(ended).resolves.toBe(0);
+      await delivered(1);
+      await service.close();
+      service = await createSignInService({
+        ...config,
+        queue: "embedded",
+        logger: pino({ level: "silent" }),
+      });
+      await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(1);
+      expect(worker.said()).not.toMatch(/unhandled|uncaught/iu);
+    },
+  );
+
+  it("a service does not start, and says why", async () => {
+    await openApp();
+    const queue = `redis://:${SECRET}@127.0.0.1:${await freePorts()}`;
+    const starting = createSignInService({ ...config, queue, logger: pino({ level: "silent" }) });
+    await expect(starting).rejects.toMatchObject({
+      code: "storage_unavailable",
+      message: "the Redis of config.queue can't be used (ECONNREFUSED)",
+    });
   });
-  await expect(starting).rejects.toMatchObject({
-    code: "storage_unavailable",
-    message: "the Redis of config.queue can't be used (ECONNREFUSED)",
-  });
+});
+
+it("over TLS, with a CA of one's own and a user: the password is nowhere, whatever Redis does", async () => {
+  const files = newFolder();
+  const { key, cert } = selfSigned("localhost");
+  writeFileSync(join(files, "key.pem"), key);
+  writeFileSync(join(files, "cert.pem"), cert);
+  const port = await freePorts();
+  const tls = ["--tls-port", String(port), "--tls-auth-clients", "no"];
+  const named = ["--tls-key-file", join(files, "key.pem"), "--tls-cert-file", join(files, "cert.pem")];
+  const user = ["--user", "news", "on", `>${SECRET}`, "~sign-in-service:*", "+@all", "-@dangerous", "+info"];
+  const trusted = getCACertificates("default");
+  const own = await openOwnRedis([...tls, ...named, ...user]);
+  try {
+    setDefaultCACertificates([...trusted, cert]);
+    await openApp(10, `rediss://news:${SECRET}@localhost:${port}/1`);
+    const sub = await account("ada");
+    const worker = await startWorker({ NODE_EXTRA_CA_CERTS: join(files, "cert.pem") });
+    await service.accounts.update(sub, { name: "Ada" });
+    await delivered(1);
+    await own.stop();
+    await worker.until(/work in the background fails/u);
+    await own.start();
+    await service.accounts.update(sub, { name: "Lovelace" });
+    await delivered(2);
+    await expect(worker.stop()).resolves.toBe(0);
+    expect(worker.said()).not.toContain(SECRET);
+    expect(worker.said()).not.toContain("localhost");
+  } finally {
+    setDefaultCACertificates(trusted);
+    await own.close();
+    rmSync(files, { recursive: true });
+  }
 });

@@ -35,6 +35,8 @@ export interface BullStage {
   readonly faults: unknown[];
   /** What was told when looking worked again. */
   readonly healed: unknown[];
+  /** Those that have not ended, in the order in which they were opened. */
+  readonly workers: readonly BullWorker[];
   answer: (posted: Posted, signal: AbortSignal) => number | Promise<number>;
   worker(url: string, interval?: number): Promise<BullWorker>;
   receiver(service: string): Promise<void>;
@@ -60,7 +62,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
   const faults: unknown[] = [];
   const warnings: string[] = [];
   const posted: Posted[] = [];
-  const workers = new Set<BullWorker>();
+  const workers: BullWorker[] = [];
   const onFault = (error: unknown): void => void faults.push(error);
   const onWarning = (text: string): void => void warnings.push(text);
   const healed: unknown[] = [];
@@ -91,10 +93,11 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     warnings,
     faults,
     healed,
+    workers,
     waiting,
     nothingWaits: () => until(async () => (await waiting()) === 0),
     async worker(url: string, interval = 60_000) {
-      const owner = `worker ${workers.size}`;
+      const owner = `worker ${workers.length}`;
       const common = { deliveries, directory: storage.directory, sealer, events, clock, settings };
       const runner = createLaneRunner({ ...common, attempt, owner });
       const scheduler = await openBullScheduler({
@@ -112,13 +115,13 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
       const worker = {
         scheduler,
         async end(grace = 0) {
-          workers.delete(worker);
+          workers.splice(workers.indexOf(worker), 1);
           await scheduler.stop();
           await runner.stop(grace);
           await scheduler.close();
         },
       };
-      workers.add(worker);
+      workers.push(worker);
       return worker;
     },
     async receiver(service: string) {

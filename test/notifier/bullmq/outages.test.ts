@@ -1,0 +1,107 @@
+/** A Redis that ends, stands still or forgets everything while deliveries are on their way. */
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { type BullStage, openBullStage, until } from "./stage.ts";
+
+jest.setTimeout(60_000);
+
+let redis: OwnRedis;
+let stage: BullStage;
+beforeEach(async () => {
+  redis = await openOwnRedis();
+  stage = await openBullStage();
+  for (const service of ["1", "2"]) await stage.receiver(service);
+});
+afterEach(async () => {
+  redis.resume();
+  await stage.close();
+  await redis.close();
+});
+
+interface Outage {
+  begin(): Promise<void> | void;
+  end(): Promise<void> | void;
+}
+
+const outages: readonly (readonly [string, () => Outage])[] = [
+  ["ends", () => ({ begin: () => redis.stop(), end: () => redis.start() })],
+  ["stands still", () => ({ begin: () => redis.pause(), end: () => redis.resume() })],
+];
+
+const ids = (): string[] => stage.posted.map(({ id }) => id);
+const state = async (id: string): Promise<string | undefined> =>
+  (await stage.storage.deliveries.find(id))?.state;
+
+/** Two deliveries to one receiver, of which the first is on its way; resolves with what answers it. */
+async function inFlight(): Promise<(status: number) => void> {
+  const answered = Promise.withResolvers<number>();
+  stage.answer = ({ id }) => (id === "d1" ? answered.promise : 200);
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  await stage.add("d1@1/a", "d2@1/a");
+  scheduler.wake();
+  await until(() => ids().includes("d1"));
+  return answered.resolve;
+}
+
+describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, outage) => {
+  it("takes nothing from it: the result is recorded, the next of the user follows, and others when it is back", async () => {
+    const answer = await inFlight();
+    await outage().begin();
+    answer(200);
+    await until(async () => (await state("d2")) === "delivered");
+    await stage.add("d3@2/b");
+    stage.workers[0]?.scheduler.wake();
+    await outage().end();
+    await stage.nothingWaits();
+    expect(ids()).toEqual(["d1", "d2", "d3"]);
+  });
+
+  it("lets the worker end: what is in flight is recorded, the rest is left to the next worker", async () => {
+    const answer = await inFlight();
+    await stage.add("d3@2/b");
+    const [worker] = stage.workers;
+    await outage().begin();
+    const ended = worker?.end(60_000);
+    answer(200);
+    await ended;
+    expect([await state("d1"), await state("d2"), await state("d3")]).toEqual([
+      "delivered",
+      "waiting",
+      "waiting",
+    ]);
+    await outage().end();
+    (await stage.worker(redis.url)).scheduler.start();
+    await stage.nothingWaits();
+    expect(ids().toSorted()).toEqual(["d1", "d2", "d3"]);
+  });
+
+  it("is told in the health, once, also by a process that only stores, which asks again by itself", async () => {
+    const app = await stage.worker(redis.url);
+    const worker = await stage.worker(redis.url);
+    worker.scheduler.start();
+    await outage().begin();
+    await stage.add("d1@1/a");
+    app.scheduler.wake();
+    await until(() => !app.scheduler.ok);
+    await worker.end();
+    await outage().end();
+    await until(() => app.scheduler.ok);
+    expect(stage.faults.length).toBeLessThanOrEqual(2);
+    const wakeUps = "sign-in-service:deliveries:service.1-*";
+    await until(async () => (await redis.client.keys(wakeUps)).length === 1);
+    (await stage.worker(redis.url)).scheduler.start();
+    await stage.nothingWaits();
+  });
+});
+
+it("a Redis that is emptied under a delivery in flight: it is recorded once, and the next goes", async () => {
+  const answer = await inFlight();
+  await redis.client.flushall();
+  answer(200);
+  await stage.nothingWaits();
+  await stage.add("d3@1/c");
+  stage.workers[0]?.scheduler.wake();
+  await stage.nothingWaits();
+  expect(ids()).toEqual(["d1", "d2", "d3"]);
+});
