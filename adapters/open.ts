@@ -20,9 +20,9 @@ function storageProblem(address: string): string | undefined {
       return address === SQLITE ? "the path after sqlite: is missing" : undefined;
     case "mongodb":
     case "mongodb+srv":
-      return "this version has no MongoDB backend yet; use sqlite:PATH";
+      return undefined;
     default:
-      return "must be sqlite:PATH or sqlite::memory:";
+      return "must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…";
   }
 }
 
@@ -38,13 +38,17 @@ export function isRedis(address: string): boolean {
 }
 
 async function openMain({ storage, clock }: StorageConfiguration): Promise<Storage> {
+  if (schemeOf(storage) !== "sqlite") {
+    const { openMongo } = await import("./mongodb/index.ts");
+    return openMongo({ url: storage, clock });
+  }
   const { openSqlite } = await import("./sqlite/index.ts");
   return openSqlite({ path: storage.slice(SQLITE.length), clock });
 }
 
 /**
  * @param onWarning told what an operator should put right. Default: nobody.
- * @throws ConfigurationError when this version has no such backend, or the server there is of the wrong kind.
+ * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
 export async function openStorage(

@@ -1,9 +1,10 @@
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, it } from "@jest/globals";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import * as adapters from "../../adapters/index.ts";
 import { ManualClock } from "../../lib/testing/contract/stage.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 
 const clock = new ManualClock();
 const open = (storage: string, artifacts = storage) => adapters.openStorage({ storage, artifacts, clock });
@@ -22,15 +23,32 @@ it("opens SQLite at a path and in memory", async () => {
 });
 
 it.each([
-  ["mongodb://user:secret@a/b", "config.storage: this version has no MongoDB backend yet; use sqlite:PATH"],
-  ["mongodb+srv://user:secret@a", "config.storage: this version has no MongoDB backend yet; use sqlite:PATH"],
   ["sqlite:", "config.storage: the path after sqlite: is missing"],
-  ["/var/secret.db", "config.storage: must be sqlite:PATH or sqlite::memory:"],
-  ["toString:secret", "config.storage: must be sqlite:PATH or sqlite::memory:"],
+  ["/var/secret.db", "config.storage: must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…"],
+  ["toString:secret", "config.storage: must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…"],
 ])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
   const error = await open(address).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: "configuration", problems: [problem] });
   expect(JSON.stringify(error)).not.toContain("secret");
+});
+
+describeMongo("MongoDB", () => {
+  let server: MongoServer;
+  beforeAll(async () => {
+    server = await openMongoServer();
+  });
+  afterAll(() => server.close());
+
+  it("is opened at its address, for all parts", async () => {
+    const url = server.nextUrl();
+    const storage = await open(url);
+    await storage.directory.keep("name", "value");
+    await expect(storage.deliveries.list({ limit: 1 })).resolves.toEqual([]);
+    const again = await open(url);
+    await expect(again.directory.kept("name")).resolves.toBe("value");
+    expect(again.parts.map(({ name }) => name)).toEqual(["storage"]);
+    await Promise.all([storage.close(), again.close()]);
+  });
 });
 
 it("says that artifacts move to Redis or not at all", async () => {

@@ -1,0 +1,2 @@
+/** The MongoDB backend. */
+export { openMongo, type MongoOptions } from "./open.ts";
