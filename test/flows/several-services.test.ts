@@ -1,0 +1,115 @@
+/** Several services behind one address, each request to the next one: nothing in the memory of one is needed by another. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Context } from "koa";
+import { pino } from "pino";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import { BACKENDS, newStorage } from "../servers/storage.ts";
+import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const SERVICES = 4;
+const MANY = { points: 100_000, seconds: 900 };
+
+let folder: string;
+let redis: OwnRedis;
+let running: RunningService;
+let others: SignInService[] = [];
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "sign-in-several-"));
+  redis = await openOwnRedis();
+  const stores = BACKENDS.includes("mongodb")
+    ? await newStorage()
+    : { storage: `sqlite:${join(folder, "sign-in.db")}` };
+  const config = {
+    ...stores,
+    artifacts: redis.url,
+    logger: pino({ level: "silent" }),
+    rateLimits: {
+      clientSecret: MANY,
+      interactions: MANY,
+      signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
+      passwordGrant: { accountAndClient: { points: 10, seconds: 900 } },
+    },
+    notifications: { worker: false },
+  };
+  let turn = 0;
+  running = await startService({
+    config,
+    host: (application) =>
+      void application.use((ctx: Context, next) => {
+        turn += 1;
+        const service = others[turn % SERVICES];
+        return service === undefined ? next() : service.routes()(ctx, next);
+      }),
+  });
+  const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
+  const more = Array.from({ length: SERVICES - 1 }, () => createSignInService({ ...config, deployments }));
+  others = await Promise.all(more);
+});
+afterAll(async () => {
+  await Promise.all(others.map((service) => service.close()));
+  await running.close();
+  await redis.close();
+  rmSync(folder, { recursive: true });
+});
+
+const party = (kind: "oauth2" | "openid" = "openid"): RelyingParty => relyingParty(running, kind, NEWS);
+
+describe("several services behind one address", () => {
+  it("take turns in 60 sign-ins at once, and each of them succeeds", async () => {
+    const signIns = Array.from({ length: 60 }, async (_, index) => {
+      const one = party(index % 2 ? "openid" : "oauth2");
+      const scope: Parameters = index % 2 ? { scope: "openid" } : {};
+      const browser = one.browser();
+      const tokens = await one.tokens(scope, index % 3 ? ADA : BOB, browser);
+      const again = await one.refresh(tokens.refresh_token);
+      const seen = await one.userinfo(tokens.access_token);
+      // The session is known to all of them.
+      await browser.get(one.authorizeUrl({ prompt: "none" }));
+      return [again.status, seen.status, browser.location?.searchParams.has("code")];
+    });
+    for (const seen of await Promise.all(signIns)) expect(seen).toEqual([200, 200, true]);
+  });
+
+  it("give the tokens of a code to one of 50 exchanges", async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const code = await party().code();
+      const answers = await Promise.all(Array.from({ length: 50 }, () => party().exchange(code)));
+      const statuses = answers.map(({ status }) => status);
+      expect(statuses.filter((status) => status === 200)).toHaveLength(1);
+      expect(statuses.filter((status) => status === 400)).toHaveLength(49);
+    }
+  });
+
+  it("give one answer to all refreshes of a rotating token inside the window", async () => {
+    await running.service.clients.update(NEWS.client_id, {
+      refresh_tokens: { rotate: true, reuseWindow: 60 },
+    });
+    const { refresh_token } = await party().tokens();
+    const answers = await Promise.all(Array.from({ length: 12 }, () => party().refresh(refresh_token)));
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect(new Set(answers.map(({ body }) => body["refresh_token"])).size).toBe(1);
+    await running.service.clients.update(NEWS.client_id, { refresh_tokens: {} });
+  });
+
+  it("count guesses together: of 60 at once ten are tried", async () => {
+    const wrong = { ...BOB, password: "a wrong password" };
+    const answers = await Promise.all(Array.from({ length: 60 }, () => party("oauth2").password(wrong)));
+    const limited = answers.filter(({ headers }) => headers.has("retry-after"));
+    expect([answers.length - limited.length, limited.length]).toEqual([10, 50]);
+  });
+
+  it("end what one of them ends", async () => {
+    const tokens = await party().tokens();
+    const last = others.at(-1);
+    await last?.accounts.revokeTokens(running.ada.sub);
+    for (let turn = 0; turn < SERVICES; turn += 1) {
+      expect((await party().userinfo(tokens.access_token)).status).toBe(400);
+    }
+  });
+});
