@@ -2,13 +2,13 @@
 import { openTransfer } from "../adapters/open-transfer.ts";
 import type { StorageTransfer } from "../adapters/transfer.ts";
 import { isSqlite } from "../config/value-forms.ts";
-import { ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { describePlace, identityOf, overlap, pathOf, type Place, readPlace } from "./addresses.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { FAILED, misused } from "./command-failure.ts";
 import { isSame, type PartComparison } from "./copy/compare.ts";
 import { type CopyReport, copyStorage, finishCopy } from "./copy/copy.ts";
+import { opened } from "./opened.ts";
 import { Progress } from "./progress.ts";
 
 const USAGE = `Usage: sign-in-service storage copy FROM TO [options]
@@ -59,29 +59,14 @@ async function readPlaces(args: readonly string[], { readVariable }: Surrounding
 }
 
 /** @param name how a sentence names it. */
-async function openPlace(
+function openPlace(
   { storage, artifacts }: Place,
   { name, mustExist }: { readonly name: string; readonly mustExist: boolean },
   { clock, err }: Surroundings,
 ): Promise<StorageTransfer> {
-  try {
-    return await openTransfer({
-      storage,
-      ...(artifacts !== undefined && { artifacts }),
-      clock,
-      mustExist,
-      onWarning: (text) => void err.write(`${name}: ${text}\n`),
-    });
-  } catch (error) {
-    if (error instanceof ConfigurationError) {
-      const problems = error.problems.map((problem) => problem.replace(/^config\.\w+: /, ""));
-      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, { cause: error });
-    }
-    if (error instanceof StorageUnavailable) {
-      throw new CommandFailure(`${name}: ${error.message}.`, { cause: error });
-    }
-    throw error;
-  }
+  const moved = artifacts === undefined ? {} : { artifacts };
+  const onWarning = (text: string): void => void err.write(`${name}: ${text}\n`);
+  return opened(name, () => openTransfer({ storage, ...moved, clock, mustExist, onWarning }));
 }
 
 function table(parts: readonly PartComparison[]): string {

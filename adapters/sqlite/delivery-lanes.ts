@@ -102,3 +102,18 @@ export function createLanes(connection: Connection): Lanes {
     delivered: (key, sequence) => void delivered(...key, sequence),
   };
 }
+
+/** Makes the function that works a lane out from its deliveries: its counts never go down, and a lease goes on. */
+export function createLaneRepair(connection: Connection, lanes: Lanes): (lane: LaneText) => void {
+  const write = connection.change(`
+    INSERT INTO lanes (receiver, sub, last_sequence, last_delivered)
+    SELECT receiver, sub, max(sequence), coalesce(max(sequence) FILTER (WHERE state = 'delivered'), 0)
+    FROM deliveries WHERE receiver = ?1 AND sub = ?2 GROUP BY receiver, sub
+    ON CONFLICT (receiver, sub) DO UPDATE SET
+      last_sequence = max(last_sequence, excluded.last_sequence),
+      last_delivered = max(last_delivered, excluded.last_delivered)`);
+  return (lane) => {
+    write(...lane);
+    lanes.settle(lane);
+  };
+}

@@ -1,7 +1,7 @@
 /** What operators do with deliveries, what is purged, and how lanes are put right. */
 import type { DeliveryStore, LaneKey, RedriveResult } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
-import { laneOf, type Lanes, type LaneText } from "./delivery-lanes.ts";
+import { createLaneRepair, laneOf, type Lanes, type LaneText } from "./delivery-lanes.ts";
 import { DELIVERY_COLUMNS, HEAD, positionAt } from "./delivery-rows.ts";
 import { numberAt, rowLimit, stringAt, textAt } from "./rows.ts";
 import { toText } from "./text.ts";
@@ -97,13 +97,7 @@ function createReconcile(connection: Connection, lanes: Lanes): DeliveryStore["r
         AND lanes.due_at = coalesce(lanes.lease_end, head.next_attempt_at)
         AND lanes.failed_at IS head.failed_at
         AND lanes.last_sequence >= (SELECT max(sequence) FROM deliveries WHERE ${ofLane}))`);
-  const write = connection.change(`
-    INSERT INTO lanes (receiver, sub, last_sequence, last_delivered)
-    SELECT receiver, sub, max(sequence), coalesce(max(sequence) FILTER (WHERE state = 'delivered'), 0)
-    FROM deliveries WHERE ${ofLane} GROUP BY receiver, sub
-    ON CONFLICT (receiver, sub) DO UPDATE SET
-      last_sequence = max(last_sequence, excluded.last_sequence),
-      last_delivered = max(last_delivered, excluded.last_delivered)`);
+  const repair = createLaneRepair(connection, lanes);
   const isWrong = (lane: LaneText): boolean => wrong(...lane) !== undefined;
 
   return async ({ after, limit }) => {
@@ -120,10 +114,7 @@ function createReconcile(connection: Connection, lanes: Lanes): DeliveryStore["r
     const repaired = await connection.write(() => {
       // Looked at again under the lock: what seemed wrong may have been somebody's change.
       const still = suspects.filter(isWrong);
-      for (const lane of still) {
-        write(...lane);
-        lanes.settle(lane);
-      }
+      for (const lane of still) repair(lane);
       return still.length;
     });
     return { repaired, ...(next && { after: next }) };

@@ -1,28 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
-import { run } from "../../cli/run.ts";
-import { createSystemClock } from "../../lib/clock.ts";
 import { fillWith } from "./samples.ts";
-import { everythingIn, type Outcome, withTransfer, Workshop } from "./stage.ts";
+import { everythingIn, runHere, withTransfer, Workshop } from "./stage.ts";
 
 const workshop = new Workshop();
 
 afterAll(() => workshop.remove());
-
-/** Runs a command in this process. */
-async function runHere(words: readonly string[]): Promise<Outcome> {
-  const said: string[] = [];
-  const output = { write: (text: string) => said.push(text) };
-  const code = await run(words, {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    out: output,
-    err: output,
-    signal: new AbortController().signal,
-  });
-  return { code, said: said.join("") };
-}
 
 describe("the command line", () => {
   it("takes places from configuration files, and repeats nothing of what is in them", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { openTransfer } from "../../adapters/open-transfer.ts";
 import { type StorageTransfer, UNFINISHED_COPY } from "../../adapters/transfer.ts";
+import { run } from "../../cli/run.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { type Everything, readParts } from "../adapters/contract/transfer-samples.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
@@ -51,6 +52,20 @@ export interface Outcome {
   readonly code: number | string;
   /** Both outputs. */
   readonly said: string;
+}
+
+/** Runs a command in this process. */
+export async function runHere(words: readonly string[]): Promise<Outcome> {
+  const said: string[] = [];
+  const output = { write: (text: string) => said.push(text) };
+  const code = await run(words, {
+    clock,
+    readVariable: () => undefined,
+    out: output,
+    err: output,
+    signal: new AbortController().signal,
+  });
+  return { code, said: said.join("") };
 }
 
 /** A folder for database files, and the command in it. */
