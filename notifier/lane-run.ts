@@ -102,8 +102,9 @@ class Runner implements LaneRunner {
   async #step(claim: Claim): Promise<Claim | undefined> {
     const { delivery } = claim;
     const prepared = await this.#prepare(claim);
-    // It was claimed in the moment in which this worker was told to stop: somebody else may have it at once.
-    if (this.#stopping) return (await this.#finish(claim, { kind: "kept" })).next;
+    // It was claimed in the moment in which this worker was told to stop, and somebody else may have it at once; or
+    // this worker stood still since, and somebody else may have it before an attempt is over.
+    if (this.#stopping || this.#isLate(claim)) return (await this.#finish(claim, { kind: "kept" })).next;
     if ("outcome" in prepared) {
       if (prepared.paused !== undefined) await this.#watch.paused(delivery.receiver, prepared.paused);
       const { recorded, next } = await this.#finish(claim, prepared.outcome);
@@ -115,6 +116,11 @@ class Runner implements LaneRunner {
     const { settings, random = Math.random } = this.#deps;
     const verdict = verdictOf(result, delivery, { delays: settings.retryDelays, random, signal });
     return this.#record(claim, result, verdict);
+  }
+
+  #isLate({ leaseEnd }: Claim): boolean {
+    const { settings, clock } = this.#deps;
+    return leaseEnd - clock.now() < settings.timeouts.total * 1000;
   }
 
   async #prepare({ delivery }: Claim): Promise<Prepared> {

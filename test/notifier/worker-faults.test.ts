@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../adapters/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
-import { type Answer, HOUR, MINUTE, openWorld, SECOND, type World } from "./stage.ts";
+import { type Answer, HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -100,6 +100,53 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1"]);
     await second.live(1);
     expect(world.ids()).toEqual(["d1", "d1", "d2"]);
+  });
+});
+
+describe("a worker that stands still between its claim and the POST", () => {
+  /** Claims, and goes on when it is told to. */
+  async function standing(): Promise<{ worker: Worker; goOn: () => void }> {
+    const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const worker = world.worker((storage) => {
+      const { directory } = storage;
+      const findEntry: typeof directory.findEntry = async (...parameters) => {
+        asked.resolve();
+        await told.promise;
+        return directory.findEntry(...parameters);
+      };
+      return { ...storage, directory: { ...directory, findEntry } };
+    });
+    await worker.poller.pass();
+    await asked.promise;
+    return { worker, goOn: told.resolve };
+  }
+
+  it("sends nothing when somebody else has the lane by now", async () => {
+    await world.add("d1@1/a");
+    const { worker, goOn } = await standing();
+    world.clock.advance(30 * SECOND);
+    await world.worker().settle();
+    expect(world.ids()).toEqual(["d1"]);
+    goOn();
+    await worker.settle();
+    expect(world.ids()).toEqual(["d1"]);
+    await expect(world.notifications.find("d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
+  });
+
+  it("takes a new lease when the rest of its own is shorter than an attempt", async () => {
+    await world.add("d1@1/a");
+    const { worker, goOn } = await standing();
+    world.clock.advance(20 * SECOND);
+    const asked = answering(async () => {
+      world.clock.advance(14 * SECOND);
+      await world.worker().settle();
+      return 200;
+    });
+    goOn();
+    await asked;
+    await worker.settle();
+    expect(world.ids()).toEqual(["d1"]);
+    await expect(world.notifications.find("d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
   });
 });
 
