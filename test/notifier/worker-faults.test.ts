@@ -36,6 +36,23 @@ function answering(answer: Answer): Promise<void> {
   return asked.promise;
 }
 
+/** A worker that has claimed, and goes on when it is let. */
+async function standing(): Promise<{ worker: Worker; goOn: () => void }> {
+  const [asked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const worker = world.worker((storage) => {
+    const { directory } = storage;
+    const findEntry: typeof directory.findEntry = async (...parameters) => {
+      asked.resolve();
+      await released.promise;
+      return directory.findEntry(...parameters);
+    };
+    return { ...storage, directory: { ...directory, findEntry } };
+  });
+  await worker.poller.pass();
+  await asked.promise;
+  return { worker, goOn: released.resolve };
+}
+
 describe("a worker that ends", () => {
   it("finishes what is in flight, begins nothing more, and leaves the rest due", async () => {
     await world.add("d1@1/a", "d2@1/a");
@@ -104,23 +121,6 @@ describe("a worker that ends", () => {
 });
 
 describe("a worker that stands still between its claim and the POST", () => {
-  /** Claims, and goes on when it is told to. */
-  async function standing(): Promise<{ worker: Worker; goOn: () => void }> {
-    const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const worker = world.worker((storage) => {
-      const { directory } = storage;
-      const findEntry: typeof directory.findEntry = async (...parameters) => {
-        asked.resolve();
-        await told.promise;
-        return directory.findEntry(...parameters);
-      };
-      return { ...storage, directory: { ...directory, findEntry } };
-    });
-    await worker.poller.pass();
-    await asked.promise;
-    return { worker, goOn: told.resolve };
-  }
-
   it("sends nothing when somebody else has the lane by now", async () => {
     await world.add("d1@1/a");
     const { worker, goOn } = await standing();
