@@ -1,7 +1,7 @@
 import { rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createNotificationWorker, createSignInService } from "../../lib/index.ts";
@@ -9,6 +9,9 @@ import type { SignInService } from "../../lib/service.ts";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+
+const SECRET = Buffer.alloc(32, 7).toString("base64");
 
 let folder: string;
 let config: SignInServiceConfig;
@@ -17,12 +20,12 @@ let inbox: Inbox;
 let sub: string;
 const running: Running[] = [];
 
-beforeEach(async () => {
-  folder = newFolder();
+/** An app that does not deliver, on an empty storage, and a receiver. */
+async function openApp(storage: Pick<SignInServiceConfig, "storage" | "keys">): Promise<void> {
   inbox = await openInbox();
   config = {
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    ...storage,
     notifications: {
       allowedReceivers: ["127.0.0.1"],
       // A lease is the time of an attempt and 15 seconds: the shortest that a killed worker can be waited for.
@@ -32,11 +35,14 @@ beforeEach(async () => {
       worker: false,
     },
   };
-  // The app does not deliver: that is the worker's.
   service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
   const receiver = { url: inbox.url("/a"), client_id: "c", client_secret: "s", types: NOTIFICATION_TYPES };
   await service.directory.services.put("1", { name: "1", receiver });
   ({ sub } = await service.accounts.import({ email: "ada@example.com", services: { "1": 5 } }));
+}
+
+beforeEach(() => {
+  folder = newFolder();
 });
 afterEach(async () => {
   await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
@@ -54,8 +60,28 @@ async function startWorker(): Promise<Running> {
 
 const states = async (): Promise<string[]> => (await service.notifications.list()).map(({ state }) => state);
 
-describe("a worker as a process of its own", () => {
-  it("delivers what the app stores in the same file, and ends with 0 when it is told to", async () => {
+/** Changes 40 accounts three times each, by several apps in turn, and looks at what arrives: all, each lane in order. */
+async function changeMany(apps: readonly SignInService[]): Promise<void> {
+  const subs = await Promise.all(
+    Array.from({ length: 40 }, async (_, index) => {
+      const account = { email: `n${index}@example.com`, services: { "1": index } };
+      return (await service.accounts.import(account)).sub;
+    }),
+  );
+  for (const name of ["one", "two", "three"]) {
+    await Promise.all(subs.map((each, index) => apps[index % apps.length]!.accounts.update(each, { name })));
+  }
+  await inbox.until((arrived) => arrived.length >= 120);
+  for (const each of subs) {
+    const own = inbox.arrived.filter(({ body }) => body.includes(each));
+    const listed = await service.notifications.list({ sub: each });
+    const inOrder = listed.toSorted((one, other) => one.sequence - other.sequence);
+    expect(own.map(({ id }) => id)).toEqual(inOrder.map(({ id }) => id));
+  }
+}
+
+function describeWorkers(): void {
+  it("delivers what the app stores in the same storage, and ends with 0 when it is told to", async () => {
     await service.accounts.update(sub, { name: "Ada" });
     expect(inbox.arrived).toEqual([]);
     const worker = await startWorker();
@@ -101,24 +127,34 @@ describe("a worker as a process of its own", () => {
   });
 
   it("shares the work with another one: each delivery arrives once, each lane in order", async () => {
-    const subs = await Promise.all(
-      Array.from({ length: 40 }, async (_, index) => {
-        const account = { email: `n${index}@example.com`, services: { "1": index } };
-        return (await service.accounts.import(account)).sub;
-      }),
-    );
     const workers = [await startWorker(), await startWorker()];
-    for (const name of ["one", "two", "three"]) {
-      await Promise.all(subs.map((each) => service.accounts.update(each, { name })));
-    }
-    await inbox.until((arrived) => arrived.length === 120);
-    for (const each of subs) {
-      const own = inbox.arrived.filter(({ body }) => body.includes(each)).map(({ id }) => id);
-      expect(own).toEqual((await service.notifications.list({ sub: each })).map(({ id }) => id));
-    }
+    await changeMany([service]);
     for (const worker of workers) await expect(worker.stop()).resolves.toBe(0);
     expect(inbox.arrived).toHaveLength(120);
   });
+
+  it("shares the work with the apps that deliver themselves", async () => {
+    const apps = await Promise.all(
+      [1, 2].map(() =>
+        createSignInService({
+          ...config,
+          notifications: { ...config.notifications, worker: true },
+          logger: pino({ level: "silent" }),
+        }),
+      ),
+    );
+    const worker = await startWorker();
+    await changeMany([service, ...apps]);
+    await Promise.all(apps.map((app) => app.close()));
+    await expect(worker.stop()).resolves.toBe(0);
+    expect(inbox.arrived).toHaveLength(120);
+  });
+}
+
+describe("a worker as a process of its own, on a SQLite file", () => {
+  beforeEach(() => openApp({ storage: `sqlite:${join(folder, "sign-in.db")}` }));
+
+  describeWorkers();
 
   it("is refused for a storage that no other process sees", async () => {
     await expect(createNotificationWorker({ ...config, storage: "sqlite::memory:" })).rejects.toMatchObject({
@@ -126,4 +162,15 @@ describe("a worker as a process of its own", () => {
       problems: [expect.stringContaining("config.storage")],
     });
   });
+});
+
+describeMongo("a worker as a process of its own, on MongoDB", () => {
+  let server: MongoServer;
+  beforeAll(async () => {
+    server = await openMongoServer();
+  });
+  afterAll(() => server.close());
+  beforeEach(() => openApp({ storage: server.nextUrl(), keys: { secrets: [SECRET] } }));
+
+  describeWorkers();
 });
