@@ -44,6 +44,11 @@ export class Callers {
     return this.#atMember.get(member)?.size ?? 0;
   }
 
+  /** How many changes were asked for and are not in flight. */
+  get settled(): number {
+    return this.entries.length - this.#pending.size;
+  }
+
   answered({ number, outcome }: Answer): void {
     const pending = this.#pending.get(number);
     if (pending === undefined) return;
@@ -71,7 +76,7 @@ export class Callers {
       if (this.entries.length >= due || free.length === 0) await pause(TICK);
       else this.#askOnce(free, count);
     }
-    while (this.#pending.size > 0) {
+    while (this.settled < count) {
       signal.throwIfAborted();
       await pause(TICK);
     }

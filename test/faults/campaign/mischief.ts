@@ -12,7 +12,7 @@ const BETWEEN_REDIS = [2500, 5000] as const;
 /** Milliseconds for which Redis is away when it is restarted. */
 const AWAY = [0, 600] as const;
 /** Milliseconds for which a process works at least before it is killed. */
-const WORKS = 700;
+const WORKS = 1000;
 /** How often a worker is killed that has not started yet. */
 const TOO_EARLY = 0.1;
 /** Milliseconds between two looks for something to kill. */

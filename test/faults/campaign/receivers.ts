@@ -20,6 +20,8 @@ export interface Arrival {
 export interface Receivers {
   /** In the order in which they came. */
   readonly arrivals: readonly Arrival[];
+  /** How many of them had arrived before. */
+  repeats(): number;
   /** What was wrong with requests: no POST, not these credentials, not this signature. */
   readonly faults: readonly string[];
   url(receiver: string): string;
@@ -100,6 +102,7 @@ async function listen(server: Server): Promise<void> {
 export async function openReceivers(random: Random): Promise<Receivers> {
   const arrivals: Arrival[] = [];
   const faults: string[] = [];
+  const ids = new Set<string>();
   const servers: Server[] = [];
   const urls = new Map<string, string>();
   let recovered = false;
@@ -113,7 +116,9 @@ export async function openReceivers(random: Random): Promise<Receivers> {
         const fault = inspect(request, body);
         if (fault !== undefined) faults.push(`${name}: ${fault}`);
         const taken = give(recovered ? "take" : mood(), response);
-        arrivals.push({ receiver: name, id: String(request.headers["webhook-id"]), body, taken });
+        const id = String(request.headers["webhook-id"]);
+        ids.add(id);
+        arrivals.push({ receiver: name, id, body, taken });
       };
       // A sender that was killed before its end has sent nothing.
       read().catch(() => undefined);
@@ -128,6 +133,7 @@ export async function openReceivers(random: Random): Promise<Receivers> {
   return {
     arrivals,
     faults,
+    repeats: () => arrivals.length - ids.size,
     url: (name) => urls.get(name) ?? "",
     recover() {
       recovered = true;

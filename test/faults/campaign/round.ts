@@ -86,6 +86,9 @@ const PATIENCE = 60_000;
 /** Milliseconds for processes to end when they are told to. */
 const ENDING = 35_000;
 const LOOK = 100;
+/** What the faults have to come to at least, and how many times longer than planned that may take. */
+const SHAKEN = { kills: 10, repeats: 20 };
+const LONGEST = 2;
 
 export class Round {
   readonly #options: RoundOptions;
@@ -146,18 +149,37 @@ export class Round {
     const mischief = beginMischief({ workers, apps, redis: this.#redis, callers, random });
     this.#faults = mischief.redis;
     const asking = callers.ask(apps, { count: changes, milliseconds, signal });
-    const over = new AbortController();
+    // Told below: until then a failure is not unhandled.
+    asking.catch(() => undefined);
     try {
-      // Where the machine is too slow for all changes in this time, the rest is made in peace.
-      await Promise.race([asking, pause(milliseconds, undefined, { signal: over.signal })]);
+      await this.#endure(milliseconds);
     } finally {
-      over.abort();
       await mischief.stop();
     }
     // Once more in the middle of what they do, and after the last fault of Redis.
     for (const member of [...workers, ...apps]) member.kill();
     this.#receivers.recover();
     await asking;
+  }
+
+  /**
+   * Lets the faults go on until all changes are made. On a machine that is too slow for that the rest is made in
+   * peace, but not before the faults have had some effect.
+   */
+  async #endure(milliseconds: number): Promise<void> {
+    const { signal, changes } = this.#options;
+    const began = performance.now();
+    for (let elapsed = 0; elapsed < LONGEST * milliseconds; elapsed = performance.now() - began) {
+      const over = this.#callers.settled === changes || elapsed > milliseconds;
+      if (over && this.#isShaken()) return;
+      await pause(LOOK, undefined, { signal });
+    }
+  }
+
+  #isShaken(): boolean {
+    const { restarts, flushes } = this.#faults;
+    const enough = sum(this.#workers, "kills") >= SHAKEN.kills && this.#receivers.repeats() >= SHAKEN.repeats;
+    return enough && (this.#redis === undefined || restarts + flushes > 0);
   }
 
   /** Waits until nothing waits, ends everything, and counts. */
