@@ -115,6 +115,16 @@ describe("a Redis that sleeps", () => {
   });
 });
 
+it("a Redis that is slow: every request takes longer and succeeds", async () => {
+  await untilHealthy();
+  const all = [];
+  for (const step of steps) all.push({ step, ready: await step.prepare(stage) });
+  line.delay = 100;
+  const answers = await Promise.all(all.map(({ step, ready }) => send(asking(ready, step))));
+  line.delay = 0;
+  for (const [index, { ready }] of all.entries()) await ready.good(answers[index]!);
+});
+
 it("a Redis that was started anew and has forgotten everything: people sign in again, nothing is restarted", async () => {
   await untilHealthy();
   const { code } = await signedIn(stage);

@@ -7,6 +7,8 @@ export class Wire {
   readonly #pairs = new Set<readonly [near: Socket, far: Socket]>();
   /** How many connections were made. */
   connections = 0;
+  /** Milliseconds that each answer takes longer. */
+  delay = 0;
   #isDown = false;
   #loss: { left: number; readonly lost: () => void } | undefined;
 
@@ -75,8 +77,10 @@ export class Wire {
     near.on("data", (data) => far.write(data));
     far.on("data", (data) => {
       const loss = this.#loss;
-      if (loss === undefined || (loss.left -= 1) > 0) near.write(data);
-      else {
+      if (loss === undefined || (loss.left -= 1) > 0) {
+        if (this.delay === 0) near.write(data);
+        else setTimeout(() => near.write(data), this.delay);
+      } else {
         this.#loss = undefined;
         this.cut();
         loss.lost();
