@@ -146,7 +146,7 @@ export interface NotificationsInput {
   readonly concurrency?: {
     /** Attempts at once in a process. Default 50. */
     readonly total?: number;
-    /** Attempts at once to one receiver. Default 10. */
+    /** Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them. Default 10. */
     readonly perReceiver?: number;
   };
   /** Receivers outside the public Internet: addresses, networks (CIDR) or host names. Default none. */

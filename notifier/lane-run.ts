@@ -163,7 +163,7 @@ class Runner implements LaneRunner {
     return { startedAt, duration, status: null, error, answer: null };
   }
 
-  /** Again and again while the lease lasts: a result that is lost is a repeat for the receiver. */
+  /** Again and again while the lease and the patience of `stop` last: a result that is lost is a repeat for the receiver. */
   async #finish(claim: Claim, outcome: Outcome, attempt?: AttemptRecord): Promise<Finished> {
     const { deliveries, clock } = this.#deps;
     const end = performance.now() + claim.leaseEnd - clock.now();
@@ -174,7 +174,8 @@ class Runner implements LaneRunner {
           ...(!this.#stopping && { lease: this.terms }),
         });
       } catch (error) {
-        if (!(error instanceof StorageUnavailable) || performance.now() + RECORD_AGAIN > end) throw error;
+        const over = this.#breakOff.signal.aborted || performance.now() + RECORD_AGAIN > end;
+        if (over || !(error instanceof StorageUnavailable)) throw error;
         await pause(RECORD_AGAIN);
       }
     }

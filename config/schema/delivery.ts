@@ -64,7 +64,7 @@ export const notificationsSchema: z.ZodType<
           perReceiver: whole(
             [1, 10_000],
             notifications.concurrency.perReceiver,
-            "Attempts at once to one receiver",
+            "Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them",
           ),
         })
         .prefault({}),

@@ -158,6 +158,20 @@ describe("a storage that fails", () => {
     expect(world.ids()).toEqual(["d1"]);
   });
 
+  it("for good does not keep a worker that is to end for longer than it is given", async () => {
+    await world.add("d1@1/a");
+    const asked = answering(() => 200);
+    const worker = world.worker(failing("finish", Infinity));
+    await worker.poller.pass();
+    await asked;
+    // Its lease lasts for 30 s: as long it would try again.
+    const began = performance.now();
+    await worker.runner.stop(100);
+    expect(performance.now() - began).toBeLessThan(15 * SECOND);
+    expect(told("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
+    await expect(state("d1")).resolves.toBe("waiting");
+  });
+
   it("while it is asked about the receiver stops nothing, and is told as a fault", async () => {
     await world.add("d1@1/a", "d2@1/a");
     await world.worker(failing("receiver", 1)).settle();
