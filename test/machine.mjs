@@ -109,3 +109,7 @@ function isExecutable(path) {
     return false;
   }
 }
+
+// As a script of its own it prepares the machine for what runs the same servers.
+if (process.argv[1] === import.meta.filename)
+  for (const sentence of prepareMachine()) console.error(sentence);

@@ -1,0 +1,95 @@
+/** Processes that are started again when they end, as whatever runs a cluster does it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { StartFailure } from "../server/start-failure.ts";
+
+/** How a process is started and what is to be known of it. */
+export interface ChildPlan {
+  /** What people call it. */
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** What it prints when it is ready; left out: that is found out in another way. */
+  readonly ready?: RegExp;
+}
+
+export interface Child {
+  readonly name: string;
+  /** Resolves when it is ready for the first time; rejects when it ends before. */
+  readonly started: Promise<void>;
+  /** Of the process that runs now; 0 while there is none. */
+  pid(): number;
+  /** Ends it for good: SIGTERM, and SIGKILL when that takes too long. */
+  stop(): Promise<void>;
+}
+
+/** Milliseconds until it is started again. */
+const PAUSE = 1_000;
+/** Milliseconds that it has to end by itself. */
+const PATIENCE = 35_000;
+
+/**
+ * Starts it.
+ * @param say gets a line for people: when it has ended, and lines that it prints itself after it is ready.
+ */
+export function startChild(plan: ChildPlan, say: (line: string) => void): Child {
+  const { name, command, args, ready } = plan;
+  let running: ChildProcess | undefined;
+  let isStopping = false;
+  let again: NodeJS.Timeout | undefined;
+
+  function start(): Promise<void> {
+    // A group of its own: Ctrl+C of the terminal reaches this process only, which ends them in their order.
+    const child = spawn(command, args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
+    running = child;
+    let said = "";
+    const isReady = Promise.withResolvers<void>();
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        said = (said + text).slice(-10_000);
+        if (ready?.test(said)) isReady.resolve();
+      });
+    }
+    if (ready === undefined) child.once("spawn", () => isReady.resolve());
+    let wasReady = false;
+    const whenReady = async (): Promise<void> => {
+      await isReady.promise;
+      wasReady = true;
+    };
+    child.once("error", ({ message }) => {
+      running = undefined;
+      isReady.reject(new StartFailure(`${name} can't be started: ${message}`));
+    });
+    child.once("exit", (code, signal) => {
+      running = undefined;
+      isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said}`));
+      if (isStopping || !wasReady) return;
+      say(`${name} ended (${signal ?? String(code)}); starting it again`);
+      again = setTimeout(
+        () =>
+          void start().then(
+            () => say(`${name} is back, process ${running?.pid ?? 0}`),
+            (error: unknown) => say(error instanceof Error ? error.message : "it did not start"),
+          ),
+        PAUSE,
+      );
+    });
+    return whenReady();
+  }
+
+  async function stop(): Promise<void> {
+    isStopping = true;
+    clearTimeout(again);
+    const child = running;
+    if (child === undefined) return;
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGTERM");
+    const kill = setTimeout(() => child.kill("SIGKILL"), PATIENCE);
+    await ended;
+    clearTimeout(kill);
+  }
+
+  return { name, started: start(), pid: () => running?.pid ?? 0, stop };
+}

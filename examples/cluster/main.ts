@@ -1,0 +1,170 @@
+/** `npm run cluster`: the shape of compose.yaml from processes of this machine. */
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { join, resolve } from "node:path";
+import { DEMO_FILE } from "../server/demo.ts";
+import { misused, parseArguments, toPort, toWhole } from "../server/arguments.ts";
+import { endWith, StartFailure } from "../server/start-failure.ts";
+import { endWithNpm, onStopSignal } from "../server/stop-signals.ts";
+import { readEnvironment, readVariable } from "../../config/environment.ts";
+import { type Child, type ChildPlan, startChild } from "./children.ts";
+import { createProxy } from "./proxy.ts";
+import { mongoStore, redisStore, untilWritable } from "./stores.ts";
+import { writeConfig } from "./write-config.ts";
+
+const USAGE = `Usage: npm run cluster -- [options]
+
+Starts MongoDB, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo's client
+and receiver. What ends is started again: end an app or a worker by its process id, and go on using the service.
+
+  --apps N      app processes; default 2
+  --workers N   processes that deliver notifications; default 2
+  --port N      the port of the proxy; the next ones are the client's, the receiver's and the processes'; default 3000
+  --data DIR    where the servers keep their data; default ./data/cluster
+  --help        this text
+
+Environment: MONGODB_URL, REDIS_URL: servers that run already (for trying only: the demo's users are put there).
+`;
+
+const HERE = "127.0.0.1";
+const EXAMPLES = resolve(import.meta.dirname, "..");
+
+interface Asked {
+  readonly apps: number;
+  readonly workers: number;
+  readonly port: number;
+  readonly data: string;
+}
+
+function readArguments(args: readonly string[]): Asked | undefined {
+  const values = parseArguments(args, {
+    help: { type: "boolean", short: "h" },
+    apps: { type: "string", default: "2" },
+    workers: { type: "string", default: "2" },
+    port: { type: "string", default: "3000" },
+    data: { type: "string", default: join("data", "cluster") },
+  });
+  if (values.help === true) return undefined;
+  const port = toPort(values.port);
+  if (port === 0 || port > 65_000) throw misused("--port must be from 1 to 65000");
+  return {
+    apps: toWhole("--apps", values.apps, [1, 16]),
+    workers: toWhole("--workers", values.workers, [1, 16]),
+    port,
+    data: resolve(values.data),
+  };
+}
+
+function say(line: string): void {
+  console.log(`  ${line}`);
+}
+
+function script(name: string, path: string, args: readonly string[], ready: RegExp): ChildPlan {
+  const environment = [`HOST=${HERE}`, "LOG_LEVEL=warn"];
+  return {
+    name,
+    command: "env",
+    args: [...environment, process.execPath, join(EXAMPLES, path), ...args],
+    ready,
+  };
+}
+
+function numbers(count: number): number[] {
+  return Array.from({ length: count }, (_each, index) => index + 1);
+}
+
+function plansOf({ apps, workers, port }: Asked, config: string): ChildPlan[] {
+  const use = ["--config", config];
+  const receiver = ["--port", String(port + 2), ...use];
+  return [
+    script("receiver", "receiver/main.ts", receiver, /receiving notifications/),
+    ...numbers(apps).map((number) =>
+      script(
+        `app ${number}`,
+        "server/main.ts",
+        [...use, "--port", String(port + 10 + number)],
+        /listening on port/,
+      ),
+    ),
+    ...numbers(workers).map((number) => script(`worker ${number}`, "cluster/worker.ts", use, /delivering/)),
+    script("client", "client/main.ts", use, /The client is at/),
+  ];
+}
+
+function banner({ port, data }: Asked, children: readonly Child[]): string {
+  const { seed } = JSON.parse(readFileSync(DEMO_FILE, "utf8")) as {
+    readonly seed: { readonly accounts: readonly { readonly username: string; readonly password: string }[] };
+  };
+  const [user] = seed.accounts;
+  const rows = [
+    ["Open", `http://${HERE}:${port + 1}`],
+    ["User", user?.username ?? ""],
+    ["Password", user?.password ?? ""],
+    ["Service", `http://${HERE}:${port} (the proxy)`],
+    ["Deliveries", `http://${HERE}:${port}/account/deliveries`],
+    ["Data", data],
+    ...children.map((child) => [child.name, `process ${child.pid()}`]),
+  ];
+  const lines = rows.map(([label = "", value = ""]) => `  ${label.padEnd(32)}${value}`);
+  return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nEnd a process with kill -9 and see it come back. Ctrl+C stops all of them.\n`;
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const children: Child[] = [];
+  const proxy = createServer();
+  let isStopping = false;
+  onStopSignal(async () => {
+    isStopping = true;
+    proxy.close();
+    proxy.closeIdleConnections();
+    // What uses a store ends before the store does.
+    for (const child of children.toReversed()) await child.stop();
+  });
+  try {
+    const asked = readArguments(args);
+    if (asked === undefined) {
+      console.log(USAGE);
+      process.exit(0);
+    }
+    if (readEnvironment().byNpm) endWithNpm();
+    const { port, apps, data } = asked;
+    const begin = async (plan: ChildPlan): Promise<void> => {
+      say(`starting ${plan.name} …`);
+      const child = startChild(plan, say);
+      // Before it is ready: whoever stops the cluster stops it too.
+      children.push(child);
+      await child.started;
+    };
+    const targets = numbers(apps).map((number) => ({ port: port + 10 + number }));
+    proxy.on("request", createProxy(targets));
+    await new Promise<void>((done, failed) => {
+      proxy.once("error", () =>
+        failed(new StartFailure(`Port ${port} can't be had: choose another one with --port N.`)),
+      );
+      proxy.listen(port, HERE, done);
+    });
+    const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
+    const mongo = readVariable("MONGODB_URL") ?? mongoStore(port + 4, join(data, "mongodb"));
+    for (const store of [redis, mongo]) if (typeof store !== "string") await begin(store.plan);
+    const [redisUrl, mongoUrl] = [redis, mongo].map((store) =>
+      typeof store === "string" ? store : store.url,
+    );
+    await untilWritable(mongoUrl ?? "");
+    const config = writeConfig({
+      folder: data,
+      port,
+      storage: mongoUrl ?? "",
+      redis: redisUrl ?? "",
+      proxy: [HERE],
+    });
+    for (const plan of plansOf(asked, config)) await begin(plan);
+    console.log(banner(asked, children));
+  } catch (error) {
+    // What was being started when somebody said stop has ended, as it should.
+    if (isStopping) return;
+    for (const child of children.toReversed()) await child.stop();
+    endWith(error);
+  }
+}
+
+await main(process.argv.slice(2));

@@ -1,0 +1,150 @@
+/** The cluster of the examples: many processes, one service, and nobody notices when one of them ends. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { createProxy } from "../../examples/cluster/proxy.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import { describeMongo } from "../servers/mongodb.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+
+/** Whether a process is there. */
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Answers with its name and with what came. */
+const named =
+  (name: string): RequestListener =>
+  (request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => (body += text));
+    request.on("end", () => {
+      response.setHeader("set-cookie", ["a=1", "b=2"]);
+      response.end(
+        JSON.stringify({ name, body, url: request.url, from: request.headers["x-forwarded-for"] }),
+      );
+    });
+  };
+
+describeMongo("npm run cluster", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-cluster-"));
+  let cluster: Running;
+  let client = "";
+
+  /** The process of this name that runs now. */
+  const processOf = (name: string): number =>
+    Number(new RegExp(`${name} +(?:is back, )?process (\\d+)`).exec(cluster.said())?.[1]);
+
+  beforeAll(async () => {
+    // The processes behind the proxy have the ports after its own.
+    const port = await freePorts(16);
+    const args = ["--port", String(port), "--data", folder];
+    cluster = start("examples/cluster/main.ts", { args });
+    await cluster.until(/Ctrl\+C stops all of them/);
+    [, client = ""] = await cluster.until(/Open +(\S+)/);
+  });
+  afterAll(async () => {
+    await cluster.stop("SIGTERM");
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function signIn(label: string): Promise<Browser> {
+    const browser = new Browser();
+    await browser.get(client);
+    await browser.click(label);
+    await browser.submit(browser.form("password"), { username: "ada", password: "lovelace-1843" });
+    return browser;
+  }
+
+  it("signs in whoever comes, whichever processes answer, also after one was killed and is back", async () => {
+    for (const label of ["Sign in with OAuth 2.0", "Sign in with OpenID Connect"]) {
+      expect((await signIn(label)).title).toBe("Hello, Ada");
+    }
+    process.kill(processOf("app 1"), "SIGKILL");
+    // Before anybody has noticed: the proxy goes on to the next process.
+    expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
+    await cluster.until(/app 1 is back, process \d+/);
+    expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
+  });
+
+  it("ends all of its processes when it is told to", async () => {
+    const names = ["redis", "receiver", "app 2", "worker 1", "worker 2", "client"];
+    const pids = names.map(processOf);
+    expect(pids.every((pid) => isRunning(pid))).toBe(true);
+    expect(await cluster.stop("SIGINT")).toBe(0);
+    expect(pids.filter((pid) => isRunning(pid))).toEqual([]);
+  });
+});
+
+describe("the proxy in front", () => {
+  const servers: Server[] = [];
+
+  async function listen(
+    answer: RequestListener,
+  ): Promise<{ readonly port: number; readonly server: Server }> {
+    const server = createServer(answer);
+    servers.push(server);
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    return { port: (server.address() as AddressInfo).port, server };
+  }
+
+  afterEach(() => {
+    for (const server of servers.splice(0)) {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+
+  it("takes turns, and passes on address, body and cookies", async () => {
+    const targets = [await listen(named("one")), await listen(named("two"))];
+    const { port } = await listen(createProxy(targets));
+    const seen: string[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      const response = await fetch(`http://127.0.0.1:${port}/a?b=c`, {
+        method: "POST",
+        body: "x".repeat(100_000),
+      });
+      expect(response.headers.getSetCookie()).toEqual(["a=1", "b=2"]);
+      const { name, body, url, from } = (await response.json()) as Record<string, string>;
+      expect([body?.length, url, from]).toEqual([100_000, "/a?b=c", "127.0.0.1"]);
+      seen.push(name ?? "");
+    }
+    expect(seen.toSorted()).toEqual(["one", "one", "two", "two"]);
+  });
+
+  it("goes on to the next where no connection can be made, and says 503 when there is none", async () => {
+    const gone = await listen(named("gone"));
+    await new Promise((resolve) => void gone.server.close(resolve));
+    const there = await listen(named("there"));
+    const { port } = await listen(createProxy([gone, there]));
+    for (let round = 0; round < 3; round += 1) {
+      const response = await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: "b" });
+      expect(await response.json()).toMatchObject({ name: "there", body: "b" });
+    }
+    const { port: none } = await listen(createProxy([gone]));
+    const refused = await fetch(`http://127.0.0.1:${none}/`);
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+  });
+
+  it("does not send a second time what a target has begun to take", async () => {
+    let asked = 0;
+    const breaking = await listen((request) => {
+      asked += 1;
+      request.socket.destroy();
+    });
+    const other = await listen(() => {
+      asked += 1;
+    });
+    const { port } = await listen(createProxy([other, breaking]));
+    const response = await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: "b" });
+    expect([response.status, asked]).toEqual([503, 1]);
+  });
+});
