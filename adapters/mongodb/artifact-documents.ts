@@ -38,6 +38,7 @@ export interface StoredArtifact {
   /** As JSON. */
   readonly replay?: string;
   readonly replay_until?: number;
+  /** The `_id` of the family's grant. */
   readonly grant?: string;
   readonly uid?: string;
   readonly account?: string;
@@ -52,6 +53,11 @@ type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 export function artifactId(model: string, key: string): string {
   return toKey(model, key);
+}
+
+/** The `_id` of a grant, by which its family is found too. */
+export function grantId(grantKey: string): string {
+  return artifactId("Grant", grantKey);
 }
 
 export function uidKey(model: string, uid: string): string {
@@ -90,7 +96,7 @@ export function toDocument(
   const own = Object.entries(JSON.parse(JSON.stringify(payload)) as Payload);
   const text = fromPairs(own.filter(([, value]) => !isObject(value)));
   const keys = {
-    grant: toOptionalKey(grantKey),
+    grant: grantKey === undefined ? undefined : grantId(grantKey),
     uid: uid === undefined ? undefined : uidKey(model, uid),
     account: toOptionalKey(accountId),
     client: toOptionalKey(clientId),

@@ -1,11 +1,14 @@
 /** What each write of an artifact batch is as an update, with the condition that it carries. */
 import type { AnyBulkWriteOperation, Document, Filter, ObjectId } from "mongodb";
 import type { Artifact, ArtifactWrite } from "../artifacts.ts";
-import { artifactId, forgetAt, type StoredArtifact, toDocument, toEntries } from "./artifact-documents.ts";
-import { toKey } from "./keys.ts";
-
-/** The model whose key is the name of a family. */
-const GRANT = "Grant";
+import {
+  artifactId,
+  forgetAt,
+  grantId,
+  type StoredArtifact,
+  toDocument,
+  toEntries,
+} from "./artifact-documents.ts";
 
 /**
  * One update of one artifact or of many. With a `condition` it must find what it asks for: asked to insert as well
@@ -107,10 +110,10 @@ function consumption(write: Extract<ArtifactWrite, { kind: "consume" }>, { commi
 
 /** A whole family, and its grant. */
 function planRevocation(grantKey: string, terms: BatchTerms): PlannedUpdate[] {
-  const id = artifactId(GRANT, grantKey);
+  const id = grantId(grantKey);
   const common = { id, update: removal(terms), label: "revoke" };
   return [
-    { ...common, filter: { grant: toKey(grantKey) }, kind: "family" },
+    { ...common, filter: { grant: id }, kind: "family" },
     { ...common, filter: { _id: id }, kind: "free" },
   ];
 }

@@ -7,7 +7,7 @@ import type { Connection } from "./connection.ts";
 import { toKey } from "./keys.ts";
 
 /** At most so many artifacts are removed with one command. */
-const STEP = 500;
+const STEP = 200;
 
 /** How many artifacts of one account a list shows at most. */
 const LONGEST_LIST = 1_000;
@@ -60,18 +60,30 @@ function createReading(connection: Connection): Reading {
     return found.filter(({ expires_at }) => expires_at > now).map((stored) => toArtifact(stored, now));
   }
 
-  async function find(model: string, key: string): Promise<Artifact | undefined> {
-    const found = await connection.run(() => artifacts.findOne({ _id: artifactId(model, key) }));
-    return alive(found === null ? [] : [found])[0];
-  }
-
   return {
-    find,
+    async find(model, key) {
+      const found = await connection.run(() => artifacts.findOne({ _id: artifactId(model, key) }));
+      return alive(found === null ? [] : [found])[0];
+    },
     async findWithGrant(model, key) {
-      const artifact = await find(model, key);
-      if (artifact === undefined) return undefined;
-      const { grantKey } = artifact;
-      return { artifact, grant: grantKey === undefined ? undefined : await find("Grant", grantKey) };
+      // One way to the server and back for both.
+      const both = () =>
+        artifacts
+          .aggregate<StoredArtifact & { readonly grants: readonly StoredArtifact[] }>([
+            { $match: { _id: artifactId(model, key) } },
+            {
+              $lookup: {
+                from: artifacts.collectionName,
+                localField: "grant",
+                foreignField: "_id",
+                as: "grants",
+              },
+            },
+          ])
+          .toArray();
+      const [found] = await connection.run(both);
+      const [artifact] = alive(found === undefined ? [] : [found]);
+      return artifact && { artifact, grant: alive(found?.grants ?? [])[0] };
     },
     async findByUid(model, uid) {
       const filter = { uid: uidKey(model, uid), expires_at: { $gt: clock.now() } };

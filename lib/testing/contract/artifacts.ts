@@ -270,8 +270,8 @@ function describeIndexes(stage: Stage, runner: TestRunner): void {
       artifact: artifact(stage.clock, "AccessToken", key, { clientId: "c", accountId: key }),
     }));
     // No request writes so many at once.
-    for (let first = 0; first < puts.length; first += 100) {
-      await commit(stage, ...puts.slice(first, first + 100));
+    for (let first = 0; first < puts.length; first += 50) {
+      await commit(stage, ...puts.slice(first, first + 50));
     }
     await put("other", { clientId: "d" });
     await expect(stage.storage.artifacts.removeByClient("c")).resolves.toBe(1201);

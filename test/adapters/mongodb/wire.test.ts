@@ -48,6 +48,7 @@ describeOwnMongo("what goes over the wire to MongoDB", () => {
     Record<string, readonly [call: () => Promise<unknown>, commands: readonly string[]]>
   > = {
     "find an artifact": [() => opened.artifacts.find("Session", "s"), ["find"]],
+    "find it with its grant": [() => opened.artifacts.findWithGrant("Session", "s"), ["aggregate"]],
     "find it by its uid": [() => opened.artifacts.findByUid("Session", "s"), ["find"]],
     "list those of an account": [() => opened.artifacts.listByAccount({ accountId: "a" }), ["find"]],
     "write one artifact": [() => commit(put("Session", "new")), ["update"]],
