@@ -9,7 +9,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Outage } from "../lib/outages.ts";
 import type { LaneRunner } from "./lane-run.ts";
 import type { Scheduler } from "./scheduler.ts";
-import { shareOut } from "./shares.ts";
+import { keptPlaces, shareOut } from "./shares.ts";
 
 export interface PollerDeps {
   readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue">;
@@ -73,17 +73,17 @@ class EmbeddedPoller implements Poller {
     const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
     this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
     this.#passes += 1;
-    const { total, perReceiver } = settings.concurrency;
+    const { total, perReceiver: most } = settings.concurrency;
+    const places = { free: total - this.#total, most, kept: keptPlaces(settings.concurrency) };
     const asking = ready.map((receiver) => ({
       receiver,
       running: this.#running.get(receiver) ?? 0,
       served: this.#served.get(receiver) ?? 0,
     }));
     await Promise.all(
-      [...shareOut(asking, total - this.#total, perReceiver)].map(async ([receiver, places]) => {
+      [...shareOut(asking, places)].map(async ([receiver, share]) => {
         this.#served.set(receiver, this.#passes);
-        for (const claim of await deliveries.claimDue(receiver, places, runner.terms))
-          void this.#begin(claim);
+        for (const claim of await deliveries.claimDue(receiver, share, runner.terms)) void this.#begin(claim);
       }),
     );
     const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);

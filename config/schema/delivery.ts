@@ -60,7 +60,11 @@ export const notificationsSchema: z.ZodType<
     concurrency: section(
       z
         .strictObject({
-          total: whole([1, 10_000], notifications.concurrency.total, "Attempts at once in a process"),
+          total: whole(
+            [1, 10_000],
+            notifications.concurrency.total,
+            "Attempts at once in a process; one in five is kept for receivers that have none",
+          ),
           perReceiver: whole(
             [1, 10_000],
             notifications.concurrency.perReceiver,

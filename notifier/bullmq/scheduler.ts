@@ -11,6 +11,7 @@ import { StorageUnavailable } from "../../lib/errors.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import type { Scheduler } from "../scheduler.ts";
+import { keptPlaces } from "../shares.ts";
 import type { OpenedRedis } from "./connection.ts";
 import type { WakeUp, WakeUps } from "./wake-ups.ts";
 
@@ -166,11 +167,19 @@ class BullScheduler implements Scheduler {
     return wakeUps.ask(receiver, heads.length);
   }
 
-  async #serve({ receiver }: WakeUp): Promise<Served> {
-    const { deliveries, runner, settings } = this.#parts;
+  /** As `shareOut` gives places. */
+  #hasRoom(receiver: string): boolean {
+    const { concurrency } = this.#parts.settings;
     const running = this.#running.get(receiver) ?? 0;
-    if (running >= settings.concurrency.perReceiver) return "pass on";
-    this.#running.set(receiver, running + 1);
+    const all = [...this.#running.values()].reduce((sum, each) => sum + each, 0);
+    const kept = running === 0 ? 0 : keptPlaces(concurrency);
+    return running < concurrency.perReceiver && all < concurrency.total - kept;
+  }
+
+  async #serve({ receiver }: WakeUp): Promise<Served> {
+    const { deliveries, runner } = this.#parts;
+    if (!this.#hasRoom(receiver)) return "pass on";
+    this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
     try {
       for (let lanes = 0; lanes < LANES; lanes += 1) {
         if (this.#stopped) return "pass on";

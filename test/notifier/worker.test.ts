@@ -246,4 +246,25 @@ describe("a receiver that fails", () => {
     for (const end of open) end();
     await worker.settle();
   });
+
+  it("does not hold back another one together with as many others as there are places for [D-NOTIFY-16]", async () => {
+    const hanging = ["1", "3", "4", "5", "6", "7"];
+    for (const service of hanging) await world.receiver(service);
+    const open: (() => void)[] = [];
+    world.answer = ({ target }) =>
+      target.client_id === "service 2" ? 200 : new Promise((resolve) => open.push(() => resolve(500)));
+    for (const user of users) await world.add(...hanging.map((to) => `h${to}-${user}@${to}/${user}`));
+    const worker = world.worker();
+    await worker.poller.pass();
+    await world.add("well@2/a");
+    for (let pass = 0; pass < 10; pass += 1) {
+      await worker.poller.pass();
+      await new Promise(setImmediate);
+    }
+    expect(open).toHaveLength(40);
+    await expect(world.notifications.find("well")).resolves.toMatchObject({ state: "delivered" });
+    world.answer = () => 200;
+    for (const end of open) end();
+    await worker.settle();
+  });
 });

@@ -49,6 +49,24 @@ it("a receiver has at most twice its share of wake-ups, however many workers the
   await until(() => stage.posted.filter(({ id }) => id.startsWith("dead")).length === 2 * SHARE);
 });
 
+it("receivers that hang leave a place in the worker for the next one, however many they are", async () => {
+  stage = await openBullStage({ concurrency: { total: 10, perReceiver: 4 } });
+  for (const service of ["1", "2", "3", "4"]) await stage.receiver(service);
+  stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
+  const dead = ["1", "2", "3"].flatMap((to) =>
+    Array.from({ length: 9 }, (_, at) => `dead-${to}-${at}@${to}/u${at}`),
+  );
+  await stage.add(...dead);
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  // Two get their share, and leave two places: one for the third, one for whoever comes.
+  await until(() => stage.posted.length === 9);
+  await stage.add("well@4/u");
+  scheduler.wake();
+  await until(arrived("well"));
+  expect(stage.posted).toHaveLength(10);
+});
+
 it("processes that ask in the same moment ask for no more than there is to send", async () => {
   await open(SHARE);
   const apps = await Promise.all(Array.from({ length: 8 }, () => stage.worker(redis.url)));
