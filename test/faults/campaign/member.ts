@@ -17,6 +17,8 @@ export interface MemberOptions {
   readonly onGone?: () => void;
 }
 
+/** Milliseconds for which a process works at least before it is worth killing. */
+const WORKS = 1000;
 /** Milliseconds before a process that could not start is started again. */
 const AGAIN = 200;
 
@@ -28,6 +30,7 @@ export class Member {
   readonly #options: MemberOptions;
   #child: ChildProcess;
   #ready = Promise.withResolvers<void>();
+  #spawnedAt = 0;
   #readyAt: number | undefined;
   #killed = false;
   #ending = false;
@@ -42,9 +45,10 @@ export class Member {
     return this.#readyAt !== undefined;
   }
 
-  /** Milliseconds since it has started; 0 while it has not. */
-  get age(): number {
-    return this.#readyAt === undefined ? 0 : performance.now() - this.#readyAt;
+  /** Whether it has worked for a second, and for as long as it took to start. */
+  get hasWorked(): boolean {
+    if (this.#readyAt === undefined) return false;
+    return performance.now() - this.#readyAt > Math.max(WORKS, this.#readyAt - this.#spawnedAt);
   }
 
   send(message: object): void {
@@ -86,6 +90,7 @@ export class Member {
 
   #spawn(): ChildProcess {
     const { script, args, log, compiled, onMessage } = this.#options;
+    this.#spawnedAt = performance.now();
     const env = { ...process.env, NODE_COMPILE_CACHE: compiled };
     const child = fork(script, args, { env, stdio: ["ignore", log, log, "ipc"] });
     child.on("message", (message) => {

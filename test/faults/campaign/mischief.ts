@@ -11,8 +11,6 @@ const BETWEEN_APPS = [1500, 3000] as const;
 const BETWEEN_REDIS = [2500, 5000] as const;
 /** Milliseconds for which Redis is away when it is restarted. */
 const AWAY = [0, 600] as const;
-/** Milliseconds for which a process works at least before it is killed. */
-const WORKS = 1000;
 /** How often a worker is killed that has not started yet. */
 const TOO_EARLY = 0.1;
 /** Milliseconds between two looks for something to kill. */
@@ -36,14 +34,14 @@ export interface RedisFaults {
 
 /**
  * One worker every second, in turns: each has two seconds, less what it needs to start. On a machine on which that
- * takes longer it has a little more, or nothing would ever be delivered.
+ * takes longer it has more, or nothing would ever be delivered.
  */
 async function killWorkers({ workers, random }: Targets, signal: AbortSignal): Promise<void> {
   for (let turn = 0; ; turn += 1) {
     await pause(BETWEEN_WORKERS, undefined, { signal });
     const worker = workers[turn % workers.length]!;
     if (!random.chance(TOO_EARLY)) {
-      while (worker.age < WORKS) await pause(LOOK, undefined, { signal });
+      while (!worker.hasWorked) await pause(LOOK, undefined, { signal });
     }
     worker.kill();
   }
@@ -53,7 +51,7 @@ async function killApps({ apps, callers, random }: Targets, signal: AbortSignal)
   for (;;) {
     await pause(random.between(...BETWEEN_APPS), undefined, { signal });
     const app = random.pick(apps);
-    while (app.age < WORKS || callers.inFlight(app) === 0) await pause(LOOK, undefined, { signal });
+    while (!app.hasWorked || callers.inFlight(app) === 0) await pause(LOOK, undefined, { signal });
     await pause(random.below(IN_THE_MIDDLE), undefined, { signal });
     app.kill();
   }

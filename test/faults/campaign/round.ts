@@ -87,7 +87,7 @@ const PATIENCE = 60_000;
 const ENDING = 35_000;
 const LOOK = 100;
 /** What the faults have to come to at least, and how many times longer than planned that may take. */
-const SHAKEN = { kills: 10, repeats: 20 };
+const SHAKEN = { kills: 5, repeats: 20 };
 const LONGEST = 2;
 
 export class Round {
