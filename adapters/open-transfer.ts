@@ -19,7 +19,8 @@ export interface TransferOptions {
 
 async function openMain({ storage, clock, mustExist }: TransferOptions): Promise<StorageTransfer> {
   if (schemeOf(storage) !== "sqlite") {
-    throw new ConfigurationError(["config.storage: this version has no such backend; use sqlite:PATH"]);
+    const { openMongoTransfer } = await import("./mongodb/index.ts");
+    return openMongoTransfer({ url: storage, clock, mustExist });
   }
   if (storage === "sqlite::memory:") {
     throw new ConfigurationError(["config.storage: what is in memory ends with its process"]);

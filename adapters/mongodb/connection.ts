@@ -3,7 +3,7 @@ import type { ClientSession, Collection, Db, MongoClient, ObjectId } from "mongo
 import type { Clock } from "../../lib/clock.ts";
 import type { CollectionName } from "./collections.ts";
 import { asFault, closedFault, DEFAULT_WAIT, lateFault } from "./faults.ts";
-import { openClient } from "./open-client.ts";
+import { type ClientTerms, openClient } from "./open-client.ts";
 import { createTransactions } from "./transaction.ts";
 
 export interface Connection {
@@ -79,8 +79,8 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
  * @throws StorageUnavailable when the server does not answer within 15 seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
-export async function connect(url: string, clock: Clock): Promise<Connection> {
-  const { client, db, newId, serverClock } = await openClient(url);
+export async function connect(url: string, clock: Clock, terms: ClientTerms = {}): Promise<Connection> {
+  const { client, db, newId, serverClock } = await openClient(url, terms);
   const gate = createGate(client);
   const transactions = createTransactions(client);
   return {

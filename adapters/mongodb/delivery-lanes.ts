@@ -87,11 +87,14 @@ export interface Lanes {
 
 /** What to write to a lane so that it fits its head; the lease goes on. */
 function fitting(head: Head | undefined): Document[] {
-  if (head?.next_attempt_at === undefined) return [{ $unset: ["due", "failed"] }];
+  // What a group has found nothing of is null to the server.
+  if (typeof head?.next_attempt_at !== "number") return [{ $unset: ["due", "failed"] }];
   const { receiver, next_attempt_at, failed_at } = head;
   const due = { receiver: { $literal: receiver }, at: { $ifNull: ["$lease_end", next_attempt_at] } };
   const failed = { receiver: { $literal: receiver }, at: failed_at };
-  return failed_at === undefined ? [{ $set: { due } }, { $unset: "failed" }] : [{ $set: { due, failed } }];
+  return typeof failed_at === "number"
+    ? [{ $set: { due, failed } }]
+    : [{ $set: { due } }, { $unset: "failed" }];
 }
 
 const COUNTED = { $set: { version: { $add: ["$version", 1] } } };

@@ -5,7 +5,7 @@ import type { Connection } from "./connection.ts";
 import { isDuplicate } from "./faults.ts";
 import { toKey } from "./keys.ts";
 
-interface StoredReceiver {
+export interface StoredReceiver {
   readonly _id: string;
   /** Another one after every write: never one that was there before. */
   readonly tag: ObjectId;
@@ -21,14 +21,23 @@ interface Read {
   readonly tag: ObjectId | undefined;
 }
 
-function toState({ state, json }: StoredReceiver): ReceiverState {
+export function toReceiverState({ state, json }: StoredReceiver): ReceiverState {
   const { reason } = JSON.parse(json) as { reason: string | null };
   const { paused, failures, heldUntil, holdSpan, releaseUntil } = state;
   return { paused, reason, failures, heldUntil, holdSpan, releaseUntil };
 }
 
-function nameOf({ json }: StoredReceiver): string {
+export function receiverName({ json }: StoredReceiver): string {
   return (JSON.parse(json) as { name: string }).name;
+}
+
+/** @param tag another one than before. */
+export function receiverDocument(
+  name: string,
+  { reason, ...state }: ReceiverState,
+  tag: ObjectId,
+): StoredReceiver {
+  return { _id: toKey(name), tag, state, json: JSON.stringify({ name, reason }) };
 }
 
 function isUntouched({ paused, failures, heldUntil, releaseUntil }: ReceiverState): boolean {
@@ -62,7 +71,7 @@ export function createReceivers(connection: Connection): Receivers {
     const found = await receivers.findOne({ _id: toKey(name) }, session && { session });
     return found === null
       ? { state: untouchedReceiver, tag: undefined }
-      : { state: toState(found), tag: found.tag };
+      : { state: toReceiverState(found), tag: found.tag };
   }
 
   async function insert(document: StoredReceiver, session?: ClientSession): Promise<boolean> {
@@ -78,12 +87,12 @@ export function createReceivers(connection: Connection): Receivers {
   async function replace(
     name: string,
     { tag }: Read,
-    { reason, ...state }: ReceiverState,
+    state: ReceiverState,
     session?: ClientSession,
   ): Promise<boolean> {
     const id = toKey(name);
-    const isGone = isUntouched({ reason, ...state });
-    const document = { _id: id, tag: connection.newId(), state, json: JSON.stringify({ name, reason }) };
+    const isGone = isUntouched(state);
+    const document = receiverDocument(name, state, connection.newId());
     if (tag === undefined) return isGone ? true : insert(document, session);
     if (isGone) {
       const { deletedCount } = await receivers.deleteOne({ _id: id, tag }, session && { session });
@@ -98,14 +107,14 @@ export function createReceivers(connection: Connection): Receivers {
   return {
     read,
     async all() {
-      return new Map((await everything()).map((each) => [toKey(nameOf(each)), toState(each)]));
+      return new Map((await everything()).map((each) => [toKey(receiverName(each)), toReceiverState(each)]));
     },
     replace,
     calls: {
       receiver: (name) => connection.run(async () => (await read(name)).state),
       receivers: () =>
         connection.run(async () => {
-          return new Map((await everything()).map((each) => [nameOf(each), toState(each)]));
+          return new Map((await everything()).map((each) => [receiverName(each), toReceiverState(each)]));
         }),
       changeReceiver: (name, decide) =>
         connection.run(async () => {

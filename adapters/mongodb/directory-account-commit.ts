@@ -7,7 +7,7 @@ import { createDeliveryPlanner } from "./delivery-plan.ts";
 import { createAuditPlanner } from "./directory-audit.ts";
 import { createGuards, type Reference } from "./directory-references.ts";
 import { isDuplicate } from "./faults.ts";
-import { toKey } from "./keys.ts";
+import { clearKey, toKey } from "./keys.ts";
 
 export interface StoredAccount {
   readonly _id: string;
@@ -25,6 +25,13 @@ export interface StoredName {
   readonly _id: string;
   /** The `_id` of the account. */
   readonly sub: string;
+  /** The name as JSON, where the `_id` is a hash of it. */
+  readonly name?: string;
+}
+
+export function nameDocument(name: string, sub: string): StoredName {
+  const id = toKey(name);
+  return { _id: id, sub, ...(clearKey(id) === undefined && { name: JSON.stringify(name) }) };
 }
 
 /** An account change as documents, made before its transaction begins. */
@@ -32,12 +39,12 @@ interface PlannedAccount {
   readonly id: string;
   readonly expectedVersion: number | undefined;
   readonly document: StoredAccount | undefined;
-  readonly claim: readonly string[];
+  readonly claim: readonly StoredName[];
   readonly giveBack: readonly string[];
   readonly references: readonly Reference[];
 }
 
-function toDocument(id: string, record: AccountRecord): StoredAccount {
+export function toAccountDocument(id: string, record: AccountRecord): StoredAccount {
   const services = Object.keys(record.services).map((key) => toKey(key));
   return {
     _id: id,
@@ -58,8 +65,8 @@ function planAccount(change: AccountChange): PlannedAccount {
   return {
     id,
     expectedVersion: change.expectedVersion,
-    document: record && toDocument(id, record),
-    claim: change.claimNames.map((name) => toKey(name)),
+    document: record && toAccountDocument(id, record),
+    claim: change.claimNames.map((name) => nameDocument(name, id)),
     giveBack: change.releaseNames.map((name) => toKey(name)),
     references:
       requirePortal === undefined
@@ -109,9 +116,9 @@ async function writeNames(
   if (document === undefined) await names.deleteMany({ sub }, { session });
   else if (giveBack.length > 0) await names.deleteMany({ _id: { $in: [...giveBack] }, sub }, { session });
   if (claim.length === 0) return;
-  const writes = claim.map((name) => ({
+  const writes = claim.map(({ _id, ...name }) => ({
     // Of another account it is not found here, and can't be inserted either.
-    updateOne: { filter: { _id: name, sub }, update: { $set: { sub } }, upsert: true },
+    updateOne: { filter: { _id, sub }, update: { $set: name }, upsert: true },
   }));
   try {
     await names.bulkWrite(writes, { session });

@@ -3,21 +3,29 @@ import type { ClientSession, ObjectId } from "mongodb";
 import type { AuditRecord, DirectoryStore } from "../directory.ts";
 import type { Connection } from "./connection.ts";
 import { isDuplicate } from "./faults.ts";
-import { toKey } from "./keys.ts";
+import { clearKey, toKey } from "./keys.ts";
 
 type Audit = Pick<DirectoryStore, "appendAudit" | "listAudit">;
 type Kept = Pick<DirectoryStore, "keep" | "kept">;
 
-interface StoredAudit {
+export interface StoredAudit {
   /** In the order of the records, as far as the clocks of the processes agree. */
   readonly _id: ObjectId;
   readonly json: string;
 }
 
-interface StoredValue {
+export interface StoredValue {
   readonly _id: string;
+  /** The name as JSON, where the `_id` is a hash of it. */
+  readonly name?: string;
   /** The value as JSON, which holds any string. */
   readonly json: string;
+}
+
+export function keptDocument(name: string, value: string): StoredValue {
+  const id = toKey(name);
+  const hashed = clearKey(id) === undefined ? { name: JSON.stringify(name) } : {};
+  return { _id: id, ...hashed, json: JSON.stringify(value) };
 }
 
 /** Turns an audit record into a document at once; what it returns stores it, in the caller's transaction. */
@@ -59,10 +67,11 @@ export function createAudit(connection: Connection): Audit {
 export function createKept(connection: Connection): Kept {
   const values = connection.collection<StoredValue>("kept");
 
-  async function keep(_id: string, json: string): Promise<StoredValue | null> {
+  async function keep(document: StoredValue): Promise<StoredValue | null> {
+    const { _id, json } = document;
     try {
-      await values.insertOne({ _id, json });
-      return { _id, json };
+      await values.insertOne(document);
+      return document;
     } catch (error) {
       if (!isDuplicate(error)) throw error;
       // A write also where it changes nothing: so what it answers is what a majority has.
@@ -72,7 +81,7 @@ export function createKept(connection: Connection): Kept {
 
   return {
     async keep(name, value) {
-      const stored = await connection.run(() => keep(toKey(name), JSON.stringify(value)));
+      const stored = await connection.run(() => keep(keptDocument(name, value)));
       return stored === null ? value : String(JSON.parse(stored.json));
     },
     async kept(name) {

@@ -23,7 +23,7 @@ function toRecord({ json }: StoredClient): ClientRecord {
   return JSON.parse(json);
 }
 
-function toDocument(record: ClientRecord): StoredClient {
+export function toClientDocument(record: ClientRecord): StoredClient {
   return {
     _id: toKey(record.client_id),
     version: record.version,
@@ -58,7 +58,7 @@ function createCommit(connection: Connection): DirectoryStore["commitClient"] {
 
   return async ({ client_id, expectedVersion, record, audit }) => {
     const expected = { _id: toKey(client_id), version: expectedVersion };
-    const document = record && toDocument(record);
+    const document = record && toClientDocument(record);
     const storeAudit = planAudit(audit);
     const service = record?.service ?? null;
     const references: Reference[] =

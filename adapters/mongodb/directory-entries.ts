@@ -10,7 +10,7 @@ import { toKey } from "./keys.ts";
 
 type Entries = Pick<DirectoryStore, "findEntry" | "listEntries" | "putEntry" | "removeEntry">;
 
-interface StoredEntry {
+export interface StoredEntry {
   readonly _id: string;
   readonly kind: EntryKind;
   readonly key: string;
@@ -27,7 +27,7 @@ function toRecord({ json }: StoredEntry): EntryRecord {
   return JSON.parse(json);
 }
 
-function toDocument(kind: EntryKind, record: EntryRecord): StoredEntry {
+export function toEntryDocument(kind: EntryKind, record: EntryRecord): StoredEntry {
   return {
     _id: toKey(kind, record.key),
     kind,
@@ -94,7 +94,7 @@ export function createEntries(connection: Connection): Entries {
       return all.map(toRecord);
     },
     async putEntry(kind, record) {
-      const document = toDocument(kind, record);
+      const document = toEntryDocument(kind, record);
       const { _id } = document;
       const { key, group } = record;
       const references: Reference[] =

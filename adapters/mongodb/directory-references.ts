@@ -12,7 +12,7 @@ import { toKey } from "./keys.ts";
 const GUARDS = 16;
 
 /** Of a guard nothing counts but that it was written. */
-interface StoredGuard {
+export interface StoredGuard {
   readonly _id: string;
   readonly writes: number;
 }
@@ -41,14 +41,16 @@ function allIds(kind: EntryKind, key: string): string[] {
   return Array.from({ length: GUARDS }, (_, number) => guardId(kind, key, number));
 }
 
+/** All guards of an entry. */
+export function guardDocuments(kind: EntryKind, key: string): StoredGuard[] {
+  return allIds(kind, key).map((_id) => ({ _id, writes: 0 }));
+}
+
 export function createGuards(connection: Connection): Guards {
   const guards = connection.collection<StoredGuard>("entry_guards");
   return {
     async create(kind, key, session) {
-      await guards.insertMany(
-        allIds(kind, key).map((_id) => ({ _id, writes: 0 })),
-        { session },
-      );
+      await guards.insertMany(guardDocuments(kind, key), { session });
     },
     async remove(kind, key, session) {
       await guards.deleteMany({ _id: { $in: allIds(kind, key) } }, { session });

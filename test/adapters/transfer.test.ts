@@ -2,6 +2,7 @@
 import { afterAll, beforeAll } from "@jest/globals";
 import { openTransfer } from "../../adapters/open-transfer.ts";
 import { openStorage } from "../../adapters/open.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { describeTransfer, type Place } from "./contract/transfer.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";
@@ -38,4 +39,20 @@ describeTransfer("SQLite with artifacts in Redis", {
     prefixes += 1;
     return place(`sqlite:${files.next()}`, `${redis.url}?prefix=p${prefixes}:`);
   },
+});
+
+describeMongo("with a MongoDB", () => {
+  let server: MongoServer;
+
+  beforeAll(async () => {
+    server = await openMongoServer();
+  });
+  afterAll(() => server.close());
+
+  describeTransfer("MongoDB", {
+    async place() {
+      const url = server.nextUrl();
+      return place(url, url);
+    },
+  });
 });

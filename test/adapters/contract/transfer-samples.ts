@@ -163,9 +163,11 @@ export async function seen({ directory, artifacts, deliveries }: Storage): Promi
     counts: await deliveries.counts(),
     receivers: await deliveries.receivers(),
     due: await Promise.all(
-      (await deliveries.dueReceivers()).map(({ receiver }) =>
-        deliveries.dueLanes(receiver, { ahead: 1e9, limit: 1000 }),
-      ),
+      (await deliveries.dueReceivers()).map(async ({ receiver }) => {
+        const lanes = await deliveries.dueLanes(receiver, { ahead: 1e9, limit: 1000 });
+        // Those that are due at one time have no order.
+        return lanes.toSorted((one, other) => (one.id < other.id ? -1 : 1));
+      }),
     ),
     tokens: await Promise.all(hostileKeys.map((key) => artifacts.find("AccessToken", key))),
     byUid: await Promise.all(hostileKeys.map((key) => artifacts.findByUid("AccessToken", key))),

@@ -1,5 +1,5 @@
 /** What copying asks of a backend: all that it keeps comes out, and serves as before where it was put in. */
-import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Storage } from "../../../adapters/storage.ts";
 import { PARTS, type StorageTransfer, UNFINISHED_COPY } from "../../../adapters/transfer.ts";
 import { attempt, heads, OTHER, SPAN, TERMS } from "../../../lib/testing/contract/deliveries.ts";
@@ -28,7 +28,23 @@ export interface TransferBackend {
   place(): Promise<Place>;
 }
 
-function describeReading(stage: Stage, transfer: () => StorageTransfer): void {
+function describeReading(backend: TransferBackend): void {
+  // Filled in before each case; the cases read it when they run.
+  const stage = {} as Stage;
+  let source: StorageTransfer;
+  const transfer = (): StorageTransfer => source;
+
+  beforeEach(async () => {
+    stage.clock = new ManualClock();
+    const place = await backend.place();
+    stage.storage = await place.open(stage.clock);
+    source = await place.openTransfer(stage.clock);
+  });
+  afterEach(async () => {
+    await source.close();
+    await stage.storage.close();
+  });
+
   it("hands out nothing of an empty storage", async () => {
     const parts = await readParts(transfer().parts);
     for (const name of PARTS) expect([name, parts[name]]).toEqual([name, []]);
@@ -88,25 +104,33 @@ function describeReading(stage: Stage, transfer: () => StorageTransfer): void {
   });
 }
 
-function describeWriting(stage: Stage, transfer: () => StorageTransfer, backend: TransferBackend): void {
-  let place: Place;
-  let copy: Stage;
+/** All cases are about one copy, each about another side of it; the last two move the clock. */
+function describeWriting(backend: TransferBackend): void {
+  const stage = {} as Stage;
+  const copy = {} as Stage;
+  let source: StorageTransfer;
   let target: StorageTransfer;
 
-  beforeEach(async () => {
+  beforeAll(async () => {
+    stage.clock = new ManualClock();
+    copy.clock = stage.clock;
+    const [from, to] = [await backend.place(), await backend.place()];
+    stage.storage = await from.open(stage.clock);
     await fill(stage);
-    place = await backend.place();
-    target = await place.openTransfer(stage.clock);
-    await copyAll(transfer(), target);
-    copy = { clock: stage.clock, storage: await place.open(stage.clock) };
+    source = await from.openTransfer(stage.clock);
+    target = await to.openTransfer(stage.clock);
+    await copyAll(source, target);
+    copy.storage = await to.open(copy.clock);
   });
-  afterEach(async () => {
+  afterAll(async () => {
     await target.close();
+    await source.close();
     await copy.storage.close();
+    await stage.storage.close();
   });
 
   it("takes in what it hands out, also when every page is written twice", async () => {
-    await expect(readParts(target.parts)).resolves.toEqual(await readParts(transfer().parts));
+    await expect(readParts(target.parts)).resolves.toEqual(await readParts(source.parts));
     await expect(seen(copy.storage)).resolves.toEqual(await seen(stage.storage));
   });
 
@@ -174,21 +198,7 @@ function describeWriting(stage: Stage, transfer: () => StorageTransfer, backend:
 /** The shared suite of copying. */
 export function describeTransfer(name: string, backend: TransferBackend): void {
   describe(`copying from and into ${name}`, () => {
-    const stage = {} as Stage;
-    let source: StorageTransfer;
-
-    beforeEach(async () => {
-      stage.clock = new ManualClock();
-      const place = await backend.place();
-      stage.storage = await place.open(stage.clock);
-      source = await place.openTransfer(stage.clock);
-    });
-    afterEach(async () => {
-      await source.close();
-      await stage.storage.close();
-    });
-
-    describe("reading", () => describeReading(stage, () => source));
-    describe("writing", () => describeWriting(stage, () => source, backend));
+    describe("reading", () => describeReading(backend));
+    describe("writing", () => describeWriting(backend));
   });
 }
