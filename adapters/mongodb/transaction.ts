@@ -3,10 +3,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, MongoClient, TransactionOptions } from "mongodb";
 import { Abandoned } from "./abandoned.ts";
 import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
+import { Turns } from "./turns.ts";
 
 /** Milliseconds before the second try, on average; each further pause is twice as long, up to the longest. */
 const FIRST_PAUSE = 4;
-const LONGEST_PAUSE = 250;
+const LONGEST_PAUSE = 64;
+
+/** So many transactions of a process are repeated at once, those that meet each other and those that don't. */
+const REPEATED_AT_ONCE = 2;
 
 /** Nothing was written: the same transaction may succeed a moment later. */
 const TRANSIENT = "TransientTransactionError";
@@ -42,11 +46,13 @@ async function commit(session: ClientSession, isLate: () => boolean): Promise<vo
   }
 }
 
+/** @throws lateFault when it is late already; nothing is sent then. */
 async function attempt<T>(
   { client, abandoned }: { readonly client: MongoClient; readonly abandoned: Abandoned },
   work: (session: ClientSession) => Promise<T>,
   isLate: () => boolean,
 ): Promise<T> {
+  if (isLate()) throw lateFault();
   const session = client.startSession();
   try {
     session.startTransaction(OPTIONS);
@@ -67,17 +73,30 @@ async function attempt<T>(
 /** The transactions of one client. */
 export function createTransactions(client: MongoClient): Transactions {
   const abandoned = new Abandoned(client);
+  const repeats = new Turns(REPEATED_AT_ONCE);
   return {
     async run(work, wait) {
       const end = performance.now() + wait;
       const isLate = (): boolean => performance.now() >= end;
-      for (let tries = 0; ; tries += 1) {
-        try {
-          return await attempt({ client, abandoned }, work, isLate);
-        } catch (error) {
-          if (!hasLabel(error, TRANSIENT) || isLate()) throw error;
+      const once = () => attempt({ client, abandoned }, work, isLate);
+      const isOver = (error: unknown): boolean => !hasLabel(error, TRANSIENT) || isLate();
+      try {
+        return await once();
+      } catch (error) {
+        if (isOver(error)) throw error;
+      }
+      await repeats.take();
+      try {
+        for (let tries = 0; ; tries += 1) {
+          await pause(jitter(tries));
+          try {
+            return await once();
+          } catch (error) {
+            if (isOver(error)) throw error;
+          }
         }
-        await pause(jitter(tries));
+      } finally {
+        repeats.pass();
       }
     },
     stop: () => abandoned.stop(),
