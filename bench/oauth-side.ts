@@ -90,14 +90,18 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
 /** Where the two keep their short-lived artifacts; with `redis` there, else in their SQLite file. */
 export interface Stores {
   readonly folder: string;
-  readonly redis?: BenchRedis;
+  readonly redis?: Pick<BenchRedis, "url">;
+  /** Where the service keeps everything else; left out: in an SQLite file. */
+  readonly storage?: string;
 }
 
-async function start(kind: Kind, { folder, redis }: Stores): Promise<OauthSide> {
+async function start(kind: Kind, { folder, redis, storage }: Stores): Promise<OauthSide> {
   const file = join(folder, `${kind}${redis === undefined ? "" : "-redis"}.db`);
   // Databases of their own, for neither knows the keys of the other.
   const place = redis === undefined ? {} : { redis: `${redis.url}/${kind === "service" ? 0 : 1}` };
-  const side = await startSide(kind, { options: { file, ...place } });
+  const side = await startSide(kind, {
+    options: { file, ...place, ...(storage === undefined ? {} : { storage }) },
+  });
   const { cookie } = await signIn(`${side.ready["base"] ?? ""}${authorizePath(kind, SCOPES[kind])}`);
   return withSide(kind, side, cookie);
 }

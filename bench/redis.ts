@@ -10,7 +10,8 @@ export interface BenchRedis {
   stop(): Promise<void>;
 }
 
-async function freePort(): Promise<number> {
+/** A port of this machine on which nobody listens. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;

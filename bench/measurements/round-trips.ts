@@ -1,6 +1,8 @@
 /** How often a request waits for a store: round trips in sequence, counted on the wire. */
-import { type OauthSide, startService } from "../oauth-side.ts";
-import { startRedis } from "../redis.ts";
+import { join } from "node:path";
+import { startMongo } from "../mongo.ts";
+import { type OauthSide, startService, type Stores } from "../oauth-side.ts";
+import { freePort, startRedis } from "../redis.ts";
 import type { Measurement, Row } from "../result.ts";
 import type { LoadRequest } from "../load.ts";
 import { inSequence, openTap, type Tap } from "../tap.ts";
@@ -62,34 +64,41 @@ async function tripsOf(side: OauthSide, taps: readonly Tap[], { requests }: Endp
   return counts.toSorted((a, b) => a - b)[Math.floor(REPEATS / 2)] ?? Number.NaN;
 }
 
+async function rowsOn(against: string, stores: Stores, taps: readonly Tap[]): Promise<Row[]> {
+  const side = await startService(stores);
+  try {
+    const rows: Row[] = [];
+    for (const endpoint of ENDPOINTS) {
+      const value = await tripsOf(side, taps, endpoint);
+      const { work, most } = endpoint;
+      rows.push({ work, against, value, unit: "trips", target: most, raw: "round trips in sequence" });
+    }
+    return rows;
+  } finally {
+    await side.stop();
+  }
+}
+
 export const roundTrips: Measurement = {
   name: "round-trips",
   async run(_effort, folder) {
     const redis = await startRedis(folder);
-    const tap = await openTap(redis.port);
+    const mongo = await startMongo(await freePort(), join(folder, "mongodb"));
+    const taps = [await openTap(redis.port), await openTap(mongo.port)] as const;
+    const [toRedis, toMongo] = taps;
+    const artifacts = { url: `redis://127.0.0.1:${toRedis.port}` };
+    const storage = mongo.url.replace(`:${mongo.port}/`, `:${toMongo.port}/`);
+    const onMongo = { folder, storage };
+    const together = { folder, storage: storage.replace("/sign-in?", "/beside-redis?"), redis: artifacts };
     try {
-      const url = `redis://127.0.0.1:${tap.port}`;
-      const side = await startService({ folder, redis: { ...redis, url } });
-      try {
-        const rows: Row[] = [];
-        for (const endpoint of ENDPOINTS) {
-          const value = await tripsOf(side, [tap], endpoint);
-          rows.push({
-            work: endpoint.work,
-            against: "SQLite and Redis",
-            value,
-            unit: "trips",
-            target: endpoint.most,
-            raw: "round trips in sequence",
-          });
-        }
-        return rows;
-      } finally {
-        await side.stop();
-      }
+      return [
+        ...(await rowsOn("SQLite and Redis", { folder, redis: artifacts }, taps)),
+        ...(await rowsOn("MongoDB and Redis", together, taps)),
+        ...(await rowsOn("MongoDB", onMongo, taps)),
+      ];
     } finally {
-      tap.close();
-      await redis.stop();
+      for (const tap of taps) tap.close();
+      await Promise.all([redis.stop(), mongo.stop()]);
     }
   },
 };

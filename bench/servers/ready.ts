@@ -8,6 +8,8 @@ export function options(): {
   readonly parallel?: number;
   /** Where the short-lived artifacts are; left out: in the file. */
   readonly redis?: string;
+  /** Where everything else is; left out: in the file. */
+  readonly storage?: string;
   /** The address that clients know; left out: its own. */
   readonly url?: string;
 } {

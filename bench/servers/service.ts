@@ -5,7 +5,8 @@ import { createSignInService } from "../../lib/index.ts";
 import { CALLBACK, CLIENT, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 
-const { file, parallel, redis, url } = options();
+const { file, parallel, redis, storage = `sqlite:${file}`, url } = options();
+const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 
 /** The load comes from one address. */
 const ROOM = { points: 100_000_000, seconds: 900 };
@@ -13,7 +14,8 @@ const ROOM = { points: 100_000_000, seconds: 900 };
 await serve(async (base) => {
   const service = await createSignInService({
     deployments: { oauth2: { url: url ?? base }, openid: { url: `${url ?? base}/openid` } },
-    storage: `sqlite:${file}`,
+    storage,
+    ...(storage.startsWith("sqlite:") ? {} : { keys: { secrets: SECRETS } }),
     logger: pino({ level: "warn" }, pino.destination(2)),
     rateLimits: {
       interactions: ROOM,

@@ -13,8 +13,8 @@ interface Room {
 /** The first row that fits a path is its room. */
 const ROOMS: readonly Room[] = [
   { name: "examples", floor: 10, holds: /^examples\// },
-  { name: "bench", floor: 10, holds: /^bench\// },
-  { name: "tests and tools", floor: 11, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
+  { name: "bench", floor: 11, holds: /^bench\// },
+  { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
   { name: "entry points", floor: 9, holds: /^(?:lib\/(?:index|testing)|notifier\/main|cli\/main)\.ts$/ },
   {
     name: "composition root",

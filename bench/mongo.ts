@@ -1,0 +1,23 @@
+/** A MongoDB of the benchmarks' own, or what stands in for it: only for counting, it says nothing about speed. */
+import { startChild } from "../examples/cluster/children.ts";
+import { mongoStore, untilWritable } from "../examples/cluster/stores.ts";
+
+export interface BenchMongo {
+  readonly url: string;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+/** @throws StartFailure where there is none on this machine. */
+export async function startMongo(port: number, folder: string): Promise<BenchMongo> {
+  const { plan, url } = mongoStore(port, folder);
+  const child = startChild(plan, console.error);
+  try {
+    await child.started;
+    await untilWritable(url);
+  } catch (error) {
+    await child.stop();
+    throw error;
+  }
+  return { url, port, stop: () => child.stop() };
+}
