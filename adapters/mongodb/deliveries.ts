@@ -8,7 +8,7 @@ import { createDue } from "./delivery-due.ts";
 import { createFinish } from "./delivery-finish.ts";
 import { createLanes } from "./delivery-lanes.ts";
 import { createMoves } from "./delivery-moves.ts";
-import { createReceivers } from "./delivery-receivers.ts";
+import { createReceiverCalls, createReceivers } from "./delivery-receivers.ts";
 import { createReconcile } from "./delivery-reconcile.ts";
 import { createUpkeep } from "./delivery-upkeep.ts";
 import { clearKey, toKey, toOptionalKey } from "./keys.ts";
@@ -106,7 +106,7 @@ export function createDeliveryStore(connection: Connection): DeliveryStore {
     ...createDue(connection, lanes, receivers),
     ...createClaims(connection, lanes, receivers),
     ...createFinish(connection, lanes, receivers),
-    ...receivers.calls,
+    ...createReceiverCalls(connection, receivers),
     ...createMoves(connection, lanes, receivers),
     ...createUpkeep(connection, lanes),
     reconcile: createReconcile(connection, lanes),

@@ -47,15 +47,16 @@ export function createDue(
     dueReceivers: () =>
       connection.run(async () => {
         const ends = partings(known);
-        const [states, ...stretches] = await Promise.all([
+        const [kept, ...stretches] = await Promise.all([
           receivers.all(),
           ...[...ends, undefined].map((end, index) => walk(ends[index - 1], end)),
         ]);
+        const states = new Map(kept);
         const found = stretches.flat();
         known = found.map(({ key }) => key);
         return found
-          .flatMap(({ key, name, at }): DueReceiver[] => {
-            const state = states.get(key);
+          .flatMap(({ name, at }): DueReceiver[] => {
+            const state = states.get(name);
             if (state?.paused === true) return [];
             return [{ receiver: name, dueAt: Math.max(at, state?.heldUntil ?? 0) }];
           })

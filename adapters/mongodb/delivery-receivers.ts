@@ -57,11 +57,25 @@ export function allows(
 
 export interface Receivers {
   read(name: string, session?: ClientSession): Promise<Read>;
-  /** By the key of the name. */
-  all(): Promise<ReadonlyMap<string, ReceiverState>>;
+  /** With their names. */
+  all(): Promise<(readonly [name: string, state: ReceiverState])[]>;
   /** Replaces what was read; false when somebody else did, and then nothing was written. */
   replace(name: string, read: Read, state: ReceiverState, session?: ClientSession): Promise<boolean>;
-  readonly calls: Pick<DeliveryStore, "receiver" | "receivers" | "changeReceiver">;
+}
+
+/** Work on the same name, one after the other: in one process nobody has to try again because of another. */
+function createTurns(): <T>(name: string, work: () => Promise<T>) => Promise<T> {
+  const last = new Map<string, Promise<unknown>>();
+  return async (name, work) => {
+    const before = last.get(name) ?? Promise.resolve();
+    const mine = before.then(work, work);
+    last.set(name, mine);
+    try {
+      return await mine;
+    } finally {
+      if (last.get(name) === mine) last.delete(name);
+    }
+  };
 }
 
 export function createReceivers(connection: Connection): Receivers {
@@ -102,29 +116,38 @@ export function createReceivers(connection: Connection): Receivers {
     return matchedCount > 0;
   }
 
-  const everything = () => receivers.find().hint({ _id: 1 }).toArray();
-
   return {
     read,
     async all() {
-      return new Map((await everything()).map((each) => [toKey(receiverName(each)), toReceiverState(each)]));
+      const found = await receivers.find().hint({ _id: 1 }).toArray();
+      return found.map((each) => [receiverName(each), toReceiverState(each)] as const);
     },
     replace,
-    calls: {
-      receiver: (name) => connection.run(async () => (await read(name)).state),
-      receivers: () =>
-        connection.run(async () => {
-          return new Map((await everything()).map((each) => [receiverName(each), toReceiverState(each)]));
-        }),
-      changeReceiver: (name, decide) =>
-        connection.run(async () => {
-          for (;;) {
-            const found = await read(name);
-            const before = found.state;
-            const after = decide(before) ?? before;
-            if (after === before || (await replace(name, found, after))) return { before, after };
-          }
-        }),
-    },
+  };
+}
+
+/** The public calls. */
+export function createReceiverCalls(
+  connection: Connection,
+  receivers: Receivers,
+): Pick<DeliveryStore, "receiver" | "receivers" | "changeReceiver"> {
+  const inTurn = createTurns();
+
+  async function change(
+    name: string,
+    decide: (state: ReceiverState) => ReceiverState | undefined,
+  ): Promise<{ before: ReceiverState; after: ReceiverState }> {
+    for (;;) {
+      const found = await receivers.read(name);
+      const before = found.state;
+      const after = decide(before) ?? before;
+      if (after === before || (await receivers.replace(name, found, after))) return { before, after };
+    }
+  }
+
+  return {
+    receiver: (name) => connection.run(async () => (await receivers.read(name)).state),
+    receivers: () => connection.run(async () => new Map(await receivers.all())),
+    changeReceiver: (name, decide) => connection.run(() => inTurn(name, () => change(name, decide))),
   };
 }
