@@ -1,10 +1,11 @@
 /** A service that is moved to another storage: whoever was signed in there is, and what was promised is kept. */
-import { copyFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { type RelyingParty, readTokens, relyingParty } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { type Addresses, copyWords, Workshop } from "./stage.ts";
 
@@ -47,65 +48,84 @@ async function receive({ service }: RunningService): Promise<void> {
   });
 }
 
-/** A move to a place, and how the keys get there. */
-interface Move {
-  readonly to: () => Addresses;
+/** Moves a service from an SQLite file to a place, and looks at it from outside before and after. */
+async function move(place: Addresses): Promise<void> {
+  const from = workshop.sqlite();
+  let running = await startService({ config: config(from, false) });
+  const port = Number(new URL(running.origin).port);
+  let news = relyingParty(running, "openid", NEWS);
+  const browser = news.browser();
+  const tokens = await news.tokens({ scope: "openid" }, ADA, browser);
+  const code = await news.code({}, ADA, browser);
+  const spent = await news.code({}, ADA, browser);
+  readTokens(await news.exchange(spent));
+  await receive(running);
+  await running.service.accounts.assign(running.ada.sub, "9", 7);
+  for (const surname of ["One", "Two", "Three"]) {
+    await running.service.accounts.update(running.ada.sub, { surname });
+  }
+  const waiting = (await running.service.notifications.list({ state: "waiting" })).map(({ id }) => id);
+  expect(waiting).toHaveLength(3);
+  const signingKey = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
+  const before = { ada: running.ada.sub, bob: running.bob.sub };
+  await running.close();
+
+  await expect(workshop.run(copyWords(from, place))).resolves.toMatchObject({ code: 0 });
+  const secrets = readFileSync(`${from.storage.slice(7)}.keys`, "utf8")
+    .trim()
+    .split("\n");
+
+  const arrived = inbox.arrived.length;
+  running = await startService({ port, config: { ...config(place, true), keys: { secrets } } });
+  try {
+    news = relyingParty(running, "openid", NEWS);
+    expect({ ada: running.ada.sub, bob: running.bob.sub }).toEqual(before);
+    expect(await news.userinfo(tokens.access_token)).toMatchObject({
+      status: 200,
+      body: { sub: before.ada },
+    });
+    expect(await isSignedIn(news, browser)).toBe(true);
+    const refreshed = readTokens(await news.refresh(tokens.refresh_token));
+    expect(await news.profile(refreshed.access_token)).toMatchObject({ body: { surname: "Three" } });
+    expect(await news.exchange(code)).toMatchObject({ status: 200 });
+    expect(await news.exchange(spent)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
+    expect(await news.password()).toMatchObject({ status: 200 });
+    const keys = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
+    expect(keys).toBe(signingKey);
+    await inbox.until((all) => all.length >= arrived + 3);
+    expect(inbox.arrived.slice(arrived).map(({ id }) => id)).toEqual(waiting);
+    const { user_id } = await running.service.accounts.create({ email: "new@example.com" });
+    expect(user_id).toBeGreaterThan(Math.max(running.ada.user_id, running.bob.user_id));
+  } finally {
+    await running.close();
+  }
 }
 
-const moves: readonly (readonly [name: string, move: Move])[] = [
-  ["another SQLite file", { to: () => workshop.sqlite() }],
-  ["SQLite and Redis", { to: () => ({ ...workshop.sqlite(), artifacts: `${redis.url}?prefix=moved:` }) }],
-];
+describe("a service that is moved", () => {
+  const says = "knows its people, tokens, sessions and clients, and delivers what was waiting, in order";
 
-describe.each(moves)("a service that moves to %s", (_name, { to }) => {
-  it("knows its people, tokens, sessions and clients, and delivers what was waiting, in order", async () => {
-    const from = workshop.sqlite();
-    const place = to();
-    let running = await startService({ config: config(from, false) });
-    const port = Number(new URL(running.origin).port);
-    let news = relyingParty(running, "openid", NEWS);
-    const browser = news.browser();
-    const tokens = await news.tokens({ scope: "openid" }, ADA, browser);
-    const code = await news.code({}, ADA, browser);
-    const spent = await news.code({}, ADA, browser);
-    readTokens(await news.exchange(spent));
-    await receive(running);
-    await running.service.accounts.assign(running.ada.sub, "9", 7);
-    for (const surname of ["One", "Two", "Three"]) {
-      await running.service.accounts.update(running.ada.sub, { surname });
-    }
-    const waiting = (await running.service.notifications.list({ state: "waiting" })).map(({ id }) => id);
-    expect(waiting).toHaveLength(3);
-    const signingKey = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
-    const before = { ada: running.ada.sub, bob: running.bob.sub };
-    await running.close();
+  it(`to another SQLite file ${says}`, () => move(workshop.sqlite()), 60_000);
 
-    await expect(workshop.run(copyWords(from, place))).resolves.toMatchObject({ code: 0 });
-    copyFileSync(`${from.storage.slice(7)}.keys`, `${place.storage.slice(7)}.keys`);
+  it(
+    `to SQLite and Redis ${says}`,
+    () => move({ ...workshop.sqlite(), artifacts: `${redis.url}?prefix=moved:` }),
+    60_000,
+  );
 
-    const arrived = inbox.arrived.length;
-    running = await startService({ port, config: config(place, true) });
-    try {
-      news = relyingParty(running, "openid", NEWS);
-      expect({ ada: running.ada.sub, bob: running.bob.sub }).toEqual(before);
-      expect(await news.userinfo(tokens.access_token)).toMatchObject({
-        status: 200,
-        body: { sub: before.ada },
-      });
-      expect(await isSignedIn(news, browser)).toBe(true);
-      const refreshed = readTokens(await news.refresh(tokens.refresh_token));
-      expect(await news.profile(refreshed.access_token)).toMatchObject({ body: { surname: "Three" } });
-      expect(await news.exchange(code)).toMatchObject({ status: 200 });
-      expect(await news.exchange(spent)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
-      expect(await news.password()).toMatchObject({ status: 200 });
-      const keys = await fetch(`${running.openid}/oauth2/jwks`).then((answer) => answer.text());
-      expect(keys).toBe(signingKey);
-      await inbox.until((all) => all.length >= arrived + 3);
-      expect(inbox.arrived.slice(arrived).map(({ id }) => id)).toEqual(waiting);
-      const { user_id } = await running.service.accounts.create({ email: "new@example.com" });
-      expect(user_id).toBeGreaterThan(Math.max(running.ada.user_id, running.bob.user_id));
-    } finally {
-      await running.close();
-    }
-  }, 60_000);
+  describeMongo("with a MongoDB", () => {
+    let mongo: MongoServer;
+
+    beforeAll(async () => {
+      mongo = await openMongoServer();
+    });
+    afterAll(() => mongo.close());
+
+    it(`to MongoDB ${says}`, () => move({ storage: mongo.nextUrl() }), 120_000);
+
+    it(
+      `to MongoDB and Redis ${says}`,
+      () => move({ storage: mongo.nextUrl(), artifacts: `${redis.url}?prefix=far:` }),
+      120_000,
+    );
+  });
 });

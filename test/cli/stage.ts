@@ -2,8 +2,10 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
 import { openTransfer } from "../../adapters/open-transfer.ts";
 import { type StorageTransfer, UNFINISHED_COPY } from "../../adapters/transfer.ts";
+import { canonical } from "../../cli/copy/checksum.ts";
 import { run } from "../../cli/run.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { type Everything, readParts } from "../adapters/contract/transfer-samples.ts";
@@ -33,6 +35,36 @@ export async function withTransfer<T>(
 /** All that a place keeps. */
 export function everythingIn(place: Addresses): Promise<Everything> {
   return withTransfer(place, ({ parts }) => readParts(parts));
+}
+
+function inOrder<Item>(items: readonly Item[]): Item[] {
+  return items.toSorted((one, other) => (canonical(one) < canonical(other) ? -1 : 1));
+}
+
+/** With those parts in one order that each backend has in its own. */
+export function sorted(all: Everything): Everything {
+  return {
+    ...all,
+    artifacts: inOrder(all.artifacts),
+    entries: inOrder(all.entries),
+    clients: inOrder(all.clients),
+    attempts: inOrder(all.attempts),
+    lanes: inOrder(all.lanes),
+    receivers: inOrder(all.receivers),
+    kept: inOrder(all.kept),
+  };
+}
+
+/** Waits until a copy has come further than its mark says now, or has ended. */
+export async function untilFurther(
+  mark: () => Promise<string | undefined> | string | undefined,
+  running: Running,
+): Promise<void> {
+  const before = await mark();
+  const state = { hasEnded: false };
+  const ended = running.ended.then(() => (state.hasEnded = true));
+  while (!state.hasEnded && ((await mark()) ?? before) === before) await pause(1);
+  if (state.hasEnded) await ended;
 }
 
 /** The words that copy. */

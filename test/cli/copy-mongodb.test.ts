@@ -1,0 +1,102 @@
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { UNFINISHED_COPY } from "../../adapters/transfer.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { fillWith } from "./samples.ts";
+import {
+  type Addresses,
+  copyWords,
+  everythingIn,
+  sorted,
+  untilFurther,
+  withTransfer,
+  Workshop,
+} from "./stage.ts";
+
+const SIZE = 700;
+
+describeMongo("storage copy with MongoDB", () => {
+  const workshop = new Workshop();
+  const big = workshop.sqlite();
+  let server: MongoServer;
+  let redis: OwnRedis;
+
+  beforeAll(async () => {
+    server = await openMongoServer();
+    redis = await openOwnRedis();
+    await withTransfer(big, (transfer) => fillWith(transfer, SIZE, Date.now()));
+  }, 120_000);
+  afterAll(async () => {
+    await redis.close();
+    await server.close();
+    workshop.remove();
+  });
+
+  /** The mark in a database that another process writes to. */
+  async function markIn({ storage }: Addresses): Promise<string | undefined> {
+    const db = server.client.db(new URL(storage).pathname.slice(1));
+    const found = await db
+      .collection<{ _id: string; json: string }>("kept")
+      .findOne({ _id: UNFINISHED_COPY });
+    return found?.json;
+  }
+
+  async function copy(from: Addresses, to: Addresses): Promise<void> {
+    const { code, said } = await workshop.run(copyWords(from, to));
+    expect([code, said]).toEqual([0, expect.stringContaining("both hold the same")]);
+  }
+
+  it("moves SQLite to MongoDB and Redis through several kills, and back, and nothing changes on the way", async () => {
+    const there = { storage: server.nextUrl(), artifacts: `${redis.url}?prefix=there:` };
+    for (let kills = 0; kills < 4; kills += 1) {
+      const running = workshop.start(copyWords(big, there));
+      await untilFurther(() => markIn(there), running);
+      await untilFurther(() => markIn(there), running);
+      await expect(running.stop("SIGKILL")).resolves.toBe("SIGKILL");
+    }
+    await copy(big, there);
+    await expect(markIn(there)).resolves.toBeUndefined();
+    const back = workshop.sqlite();
+    await copy(there, back);
+    expect(sorted(await everythingIn(back))).toEqual(sorted(await everythingIn(big)));
+  }, 600_000);
+
+  it("moves all of it into MongoDB, from there to another database, and back", async () => {
+    const [from, one, other, back] = [
+      workshop.sqlite(),
+      { storage: server.nextUrl() },
+      { storage: server.nextUrl() },
+      workshop.sqlite(),
+    ];
+    await withTransfer(from, (transfer) => fillWith(transfer, 60, Date.now()));
+    await copy(from, one);
+    await copy(one, other);
+    await copy(other, back);
+    expect(sorted(await everythingIn(back))).toEqual(sorted(await everythingIn(from)));
+    await expect(workshop.run(copyWords(from, one))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("TO must be empty, but there is something in it already: entries,"),
+    });
+  }, 300_000);
+
+  it("refuses a database of which nothing is there, and makes none", async () => {
+    const url = server.nextUrl();
+    const outcome = await workshop.run(copyWords({ storage: url }, workshop.sqlite()));
+    expect(outcome).toMatchObject({
+      code: 1,
+      said: expect.stringContaining("FROM: there is no storage in that database of MongoDB."),
+    });
+    const db = server.client.db(new URL(url).pathname.slice(1));
+    await expect(db.listCollections().toArray()).resolves.toEqual([]);
+  }, 60_000);
+
+  it("names no password when MongoDB is not there, or refuses", async () => {
+    const url = "mongodb://ada:pass%2Fword@127.0.0.1:1/x?serverSelectionTimeoutMS=100";
+    const { code, said } = await workshop.run(copyWords({ storage: "env:URL" }, workshop.sqlite()), {
+      URL: url,
+    });
+    expect([code, said]).toEqual([1, expect.stringContaining("MongoDB at 127.0.0.1:1 does not answer")]);
+    expect(said).not.toMatch(/pass/);
+    expect(said).toContain("from mongodb://127.0.0.1:1/x\n");
+  }, 60_000);
+});
