@@ -107,7 +107,7 @@ export type Outcome =
 export interface Finished {
   /** False when the lane was claimed by somebody else in between: nothing was written. */
   readonly recorded: boolean;
-  /** The next of the lane, claimed in the same step. */
+  /** The next of the lane, or of the receiver, claimed in the same step. */
   readonly next?: Claim;
 }
 
@@ -212,12 +212,15 @@ export interface DeliveryStore {
   /**
    * Records what became of a claim, with the attempt if one was made, and lets the lane go; or, with `lease`,
    * claims the next of the lane in the same step if it may go now. A delivery that was discarded meanwhile stays
-   * so, unless it was delivered.
+   * so, unless it was delivered. That something was delivered may be forgotten when the power of the storage's
+   * machine is lost, and then it goes again; what is claimed and everything else is told when it lasts.
+   * @param more `onward`: a hint. Where the lane has nothing that may go now, the next may be the first one due of
+   * the receiver's other lanes, under the conditions of `claimDue`; but never a probe.
    */
   finish(
     claim: Claim,
     outcome: Outcome,
-    more?: { readonly attempt?: AttemptRecord; readonly lease?: LeaseTerms },
+    more?: { readonly attempt?: AttemptRecord; readonly lease?: LeaseTerms; readonly onward?: boolean },
   ): Promise<Finished>;
 
   receiver(name: string): Promise<ReceiverState>;

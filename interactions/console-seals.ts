@@ -1,7 +1,7 @@
 /** What the forms of the console carry, and what an address carries after a form: both made here, for one session. */
 import type { DeliveryFilter } from "../adapters/deliveries.ts";
 import type { SignedIn } from "../lib/protocol/signed-in.ts";
-import { type DigestKey, hmac } from "../lib/sealing.ts";
+import { type SecretKey, hmac } from "../lib/sealing.ts";
 import { isSameToken } from "./forgery.ts";
 
 /** What came of an action, to be said on the page that follows: a code, and values for its text. */
@@ -25,7 +25,7 @@ export function redriveAllProof({ receiver = "", type = "", sub = "" }: Delivery
 }
 
 /** @param key makes digests; another one makes all forms stale. */
-export function createConsoleSeals(key: DigestKey): ConsoleSeals {
+export function createConsoleSeals(key: SecretKey): ConsoleSeals {
   const digest = (purpose: string, { session, account }: SignedIn, parts: readonly string[]): string =>
     hmac(
       key,

@@ -1,6 +1,6 @@
 /** A cookie that says "this browser signed in to this account before": nobody can lock such a browser out. */
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import { type DigestKey, hmac } from "../lib/sealing.ts";
+import { type SecretKey, hmac } from "../lib/sealing.ts";
 
 /** What the cookie is read from and written to. */
 interface CookieContext {
@@ -24,7 +24,7 @@ const VALUE = /^([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
  * @param key signs; another key makes all devices unknown.
  * @param prefix of the name; the name ends in a keyed digest, so that it does not say whose it is.
  */
-export function createDeviceCookies(key: DigestKey, prefix: string): DeviceCookies {
+export function createDeviceCookies(key: SecretKey, prefix: string): DeviceCookies {
   const nameOf = (account: string): string => `${prefix}_${hmac(key, `name ${account}`).slice(0, 8)}`;
   const signature = (device: string, account: string): string => hmac(key, `device ${device} ${account}`);
   return {

@@ -7,7 +7,7 @@ import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
-import { type DigestKey, hmac } from "../lib/sealing.ts";
+import { type SecretKey, hmac } from "../lib/sealing.ts";
 import { consentFields } from "./consent-fields.ts";
 import type { DeviceCookies } from "./device-cookie.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOutcome } from "./flow.ts";
@@ -22,7 +22,7 @@ export interface ProviderFlowDependencies {
   readonly events: ServiceEmitter;
   readonly devices: DeviceCookies;
   /** Makes the hidden field of the forms. */
-  readonly csrfKey: DigestKey;
+  readonly csrfKey: SecretKey;
   /** The caller's address as far as proxies are trusted. */
   readonly addressOf: (ctx: InteractionContext) => string;
 }

@@ -3,6 +3,7 @@ import {
   createCipheriv,
   createDecipheriv,
   createHmac,
+  createSecretKey,
   hkdfSync,
   type KeyObject,
   randomBytes,
@@ -12,8 +13,11 @@ import { SignInError } from "./errors.ts";
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
+/** A key that is used at every request is better a `KeyObject`: Node takes a Buffer apart each time. */
+export type SecretKey = Buffer | KeyObject;
+
 /** Encrypts with a 32-byte key. `context` binds the result to its place: it opens nowhere else. */
-export function encrypt(key: Buffer, context: string, text: string): string {
+export function encrypt(key: SecretKey, context: string, text: string): string {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv).setAAD(Buffer.from(context));
   const body = Buffer.concat([cipher.update(text, "utf8"), cipher.final()]);
@@ -21,7 +25,7 @@ export function encrypt(key: Buffer, context: string, text: string): string {
 }
 
 /** The text, or `undefined` when the key, the context or the sealed text is another one. */
-export function decrypt(key: Buffer, context: string, sealed: string): string | undefined {
+export function decrypt(key: SecretKey, context: string, sealed: string): string | undefined {
   const raw = Buffer.from(sealed, "base64url");
   if (raw.length < IV_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv("aes-256-gcm", key, raw.subarray(0, IV_BYTES), {
@@ -40,11 +44,8 @@ export function deriveKey(secret: string | Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", purpose, 32));
 }
 
-/** A key of digests. One that is used at every request is better a `KeyObject`: Node takes a Buffer apart each time. */
-export type DigestKey = Buffer | KeyObject;
-
 /** A keyed digest, Base64url. */
-export function hmac(key: DigestKey, text: string): string {
+export function hmac(key: SecretKey, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
 }
 
@@ -57,7 +58,9 @@ export interface Sealer {
 
 /** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
 export function createSealer(secrets: readonly string[]): Sealer {
-  const keys = secrets.map((secret) => deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing"));
+  const keys = secrets.map((secret) =>
+    createSecretKey(deriveKey(Buffer.from(secret, "base64"), "sign-in-service sealing")),
+  );
   const [first] = keys;
   if (first === undefined) throw new SignInError("keys", "keys.secrets is empty");
   return {

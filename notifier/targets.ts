@@ -1,6 +1,6 @@
 /** Receivers as they are at the moment of an attempt, so that a change applies to what waits. */
-import type { DirectoryStore } from "../adapters/directory.ts";
-import { findReceiver, signingSecrets } from "../lib/domain/receivers.ts";
+import type { DirectoryStore, ReceiverRecord } from "../adapters/directory.ts";
+import { openReceiver, parseReceiverName, signingSecrets } from "../lib/domain/receivers.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { AttemptTarget } from "./attempt.ts";
 
@@ -13,9 +13,34 @@ export interface TargetDeps {
  * `undefined` when there is no such receiver, or none any more.
  * @throws SignInError `keys` when no key opens its credentials.
  */
-export async function findTarget(deps: TargetDeps, receiver: string): Promise<AttemptTarget | undefined> {
-  const found = await findReceiver(deps, receiver);
-  if (found === undefined) return undefined;
-  const { url, client_id, client_secret, signing_secret } = found;
-  return { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
+export type FindTarget = (receiver: string) => Promise<AttemptTarget | undefined>;
+
+function isSame(one: ReceiverRecord, other: ReceiverRecord): boolean {
+  return one.sealed === other.sealed && one.url === other.url && one.client_id === other.client_id;
+}
+
+/** Looks a receiver up each time, and opens its credentials when they are others than the last time. */
+export function createTargets({ directory, sealer }: TargetDeps): FindTarget {
+  const opened = new Map<string, { readonly record: ReceiverRecord; readonly target: AttemptTarget }>();
+
+  return async function findTarget(receiver) {
+    const place = parseReceiverName(receiver);
+    const entry = place && (await directory.findEntry(place.kind, place.key));
+    const record = entry?.receiver ?? undefined;
+    if (place === undefined || record === undefined) {
+      opened.delete(receiver);
+      return undefined;
+    }
+    const last = opened.get(receiver);
+    if (last !== undefined && isSame(last.record, record)) return last.target;
+    const { url, client_id, client_secret, signing_secret } = openReceiver(
+      sealer,
+      place.kind,
+      place.key,
+      record,
+    );
+    const target = { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
+    opened.set(receiver, { record, target });
+    return target;
+  };
 }

@@ -6,7 +6,7 @@ import { findReceiver } from "../lib/domain/receivers.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./attempt.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
-import { findTarget } from "./targets.ts";
+import { createTargets } from "./targets.ts";
 
 /** What came of a test. */
 export interface TestResult {
@@ -45,7 +45,7 @@ function typeFor(types: readonly string[]): NotificationType {
 
 /** @returns `undefined` when no such receiver is configured. */
 export async function sendTest(deps: TestDeps, receiver: string): Promise<TestResult | undefined> {
-  const target = await findTarget(deps, receiver);
+  const target = await createTargets(deps)(receiver);
   if (target === undefined) return undefined;
   const { types } = (await findReceiver(deps, receiver)) ?? { types: [] };
   const type = typeFor(types);

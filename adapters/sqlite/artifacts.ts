@@ -153,10 +153,13 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
       if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
       // Made into parameters now: the caller may change its objects before the transaction begins.
       const steps = batch.writes.map(plan);
-      await connection.write(() => {
-        const now = clock.now();
-        for (const step of steps) step(now);
-      }, wait);
+      await connection.write(
+        () => {
+          const now = clock.now();
+          for (const step of steps) step(now);
+        },
+        { wait },
+      );
     },
     ...createListing(connection),
     ...createRemovals(connection),

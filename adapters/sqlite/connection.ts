@@ -18,17 +18,30 @@ export const IN_MEMORY = ":memory:";
 /**
  * `synchronous=NORMAL`: SQLite waits for the disk at its checkpoints only. Every commit is waited for in
  * `durability.ts`, before it is acknowledged: what was acknowledged survives the loss of power. The page cache may
- * grow to 16 MiB, and the log is cut back to 64 MiB after a burst.
+ * grow to 16 MiB. The log grows to 16 MiB before it is written back, which nobody can do anything beside, and is cut
+ * back to 64 MiB after a burst. What a savepoint would take back is kept in memory, not in a temporary file.
  */
 const PRAGMAS = `
   PRAGMA synchronous = NORMAL;
   PRAGMA trusted_schema = OFF;
   PRAGMA cache_size = -16384;
+  PRAGMA wal_autocheckpoint = 4096;
+  PRAGMA temp_store = MEMORY;
   PRAGMA journal_size_limit = 67108864;
 `;
 
 /** A value that SQLite takes for a parameter here. */
 export type Parameter = string | number | null;
+
+export interface WriteOptions<T> {
+  /** Milliseconds after which it is refused if it has not begun; default 5000. */
+  readonly wait?: number;
+  /**
+   * Whether this result has to be on the disk before it is told; default always. What does not survives the end of
+   * this process, but not the loss of power until something that lasts is written.
+   */
+  readonly lasts?: (result: T) => boolean;
+}
 
 export interface Connection {
   readonly clock: Clock;
@@ -46,9 +59,8 @@ export interface Connection {
   read<T>(work: () => T): Promise<T>;
   /**
    * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
-   * @param wait milliseconds after which it is refused if it has not begun; default 5000.
    */
-  write<T>(work: () => T, wait?: number): Promise<T>;
+  write<T>(work: () => T, options?: WriteOptions<T>): Promise<T>;
   /** Lets the waiting writes finish, then closes; from the call on everything else is refused. */
   close(): Promise<void>;
 }
@@ -173,8 +185,8 @@ export async function connect(
         return isLocked(error) ? whileLocked(work) : Promise.reject(asFault(error));
       }
     },
-    write(work, wait = DEFAULT_WAIT) {
-      return closing === undefined ? group.add(work, wait) : Promise.reject(closedFault());
+    write(work, { wait = DEFAULT_WAIT, lasts } = {}) {
+      return closing === undefined ? group.add(work, wait, lasts) : Promise.reject(closedFault());
     },
     close() {
       closing ??= finish();

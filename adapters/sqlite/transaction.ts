@@ -3,20 +3,24 @@ import type { DatabaseSync } from "node:sqlite";
 import type { Durability } from "./durability.ts";
 import { asFault } from "./faults.ts";
 
-/** Tells the caller of one write what became of it: called only when the fate of the transaction is known. */
-export type Settle = () => void;
+/** How the caller of one write is told what became of it: only when the fate of the transaction is known. */
+export interface Outcome {
+  readonly settle: () => void;
+  /** Whether it has to be on the disk first. */
+  readonly lasting: boolean;
+}
 
 /** One write of the transaction. */
 export interface Write {
   /** Makes the changes and says how to tell the good news. What it throws undoes them. */
-  readonly work: () => Settle;
+  readonly work: () => Outcome;
   readonly reject: (reason: unknown) => void;
 }
 
 export interface Transaction {
   /** Takes the write lock. Throws what SQLite throws, at once, when another process holds it. */
   begin(): void;
-  /** Runs the writes, commits, and settles each when it is on the disk; resolves then. Never throws. */
+  /** Runs the writes, commits, and settles each, the lasting ones when they are on the disk; resolves then. Never throws. */
   finish(writes: readonly Write[]): Promise<void>;
 }
 
@@ -40,23 +44,23 @@ export function createTransaction(
   const release = database.prepare("RELEASE one");
   const undo = database.prepare("ROLLBACK TO one");
 
-  function attempt(write: Write): Settle {
+  function attempt(write: Write): Outcome {
     savepoint.run();
     try {
-      const settle = write.work();
+      const outcome = write.work();
       release.run();
-      return settle;
+      return outcome;
     } catch (error) {
       // Some faults (a full disk) end the whole transaction: then the other writes are lost as well.
       if (!database.isTransaction) throw error;
       undo.run();
       release.run();
-      return () => write.reject(asFault(error));
+      return { settle: () => write.reject(asFault(error)), lasting: true };
     }
   }
 
   /** Everybody's verdict, or `undefined` when nothing was committed and everybody has been told. */
-  function commitTogether(writes: readonly Write[]): Settle[] | undefined {
+  function commitTogether(writes: readonly Write[]): Outcome[] | undefined {
     try {
       const outcomes = writes.map(attempt);
       commit.run();
@@ -79,13 +83,16 @@ export function createTransaction(
     async finish(writes) {
       const outcomes = commitTogether(writes);
       if (outcomes === undefined) return;
+      for (const { settle, lasting } of outcomes) if (!lasting) settle();
+      if (outcomes.every(({ lasting }) => !lasting)) return;
       try {
         await durability.reached();
       } catch (error) {
+        // Those that were settled before stay as they are.
         for (const write of writes) write.reject(error);
         return;
       }
-      for (const settle of outcomes) settle();
+      for (const { settle, lasting } of outcomes) if (lasting) settle();
     },
   };
 }

@@ -5,7 +5,7 @@ import type { ClientRecord, DirectoryStore } from "../../adapters/directory.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { AlreadyExists, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
-import type { DigestKey } from "../sealing.ts";
+import type { SecretKey } from "../sealing.ts";
 
 /** What clients are built from. */
 export interface ClientDeps {
@@ -14,7 +14,7 @@ export interface ClientDeps {
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** The random key of this storage under which secrets are kept. */
-  readonly secretKey: DigestKey;
+  readonly secretKey: SecretKey;
   /** Characters of a chosen secret at least: 32, or 16 when all deployments are on loopback. */
   readonly minSecretLength: number;
   /** Forgets what people allowed a client that had this id before. */

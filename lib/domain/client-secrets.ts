@@ -1,7 +1,7 @@
 /** Client secrets: made here or chosen, kept as a keyed digest only. */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { ClientRecord, ClientSecret } from "../../adapters/directory.ts";
-import { type DigestKey, hmac } from "../sealing.ts";
+import { type SecretKey, hmac } from "../sealing.ts";
 
 /** Secrets that are accepted side by side at most: the newest ones. */
 const MAX_SECRETS = 4;
@@ -12,7 +12,7 @@ export function generateSecret(): string {
 }
 
 /** What is kept of a secret. */
-export function keptSecret(key: DigestKey, secret: string): ClientSecret {
+export function keptSecret(key: SecretKey, secret: string): ClientSecret {
   return { hash: hmac(key, secret) };
 }
 
@@ -26,7 +26,7 @@ function isAccepted({ expires_at }: ClientSecret, now: number): boolean {
  * differs, and for a client that does not exist or has none.
  */
 export function secretMatches(
-  key: DigestKey,
+  key: SecretKey,
   record: Pick<ClientRecord, "secrets"> | undefined,
   presented: string,
   now: number,

@@ -10,7 +10,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
-import type { Scheduler } from "../scheduler.ts";
+import { type Scheduler, TURN } from "../scheduler.ts";
 import { keptPlaces } from "../shares.ts";
 import type { OpenedRedis } from "./connection.ts";
 import type { WakeUp, WakeUps } from "./wake-ups.ts";
@@ -43,8 +43,6 @@ const SOON = 2000;
  * wake-up was there, or Redis may have forgotten it.
  */
 const STILL_DUE = 5000;
-/** So many lanes are served for one wake-up at most: then others have their turn. */
-const LANES = 16;
 /** Milliseconds for a Redis that does not answer when the connections are closed. */
 const FAREWELL = 3000;
 
@@ -181,12 +179,13 @@ class BullScheduler implements Scheduler {
     if (!this.#hasRoom(receiver)) return "pass on";
     this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
     try {
-      for (let lanes = 0; lanes < LANES; lanes += 1) {
+      const end = performance.now() + TURN;
+      do {
         if (this.#stopped) return "pass on";
         const [claim] = await deliveries.claimDue(receiver, 1, runner.terms);
         if (claim === undefined) return "done";
-        await runner.run(claim);
-      }
+        await runner.run(claim, end);
+      } while (performance.now() < end);
       return "done";
     } finally {
       const left = (this.#running.get(receiver) ?? 1) - 1;

@@ -178,8 +178,8 @@ function createWorker(
   const running = new Set<Promise<void>>();
   const watched = {
     terms: runner.terms,
-    run(claim: Parameters<LaneRunner["run"]>[0]) {
-      const run = runner.run(claim);
+    run(...parameters: Parameters<LaneRunner["run"]>) {
+      const run = runner.run(...parameters);
       running.add(run);
       return run.finally(() => running.delete(run));
     },
