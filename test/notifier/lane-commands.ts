@@ -98,12 +98,15 @@ class ClaimLane implements Command {
   toString = () => `claim ${this.lane}`;
 }
 
-/** A worker says what became of its claim, in time or late, and may go on with the next. */
+/** Whether a worker goes on: with the next of its lane, or else with one of another lane of the receiver. */
+type GoingOn = "stops" | "in its lane" | "at its receiver";
+
+/** A worker says what became of its claim, in time or late, and may go on. */
 class Finish implements Command {
   readonly which: number;
   readonly kind: Outcome["kind"];
-  readonly goOn: boolean;
-  constructor(which: number, kind: Outcome["kind"], goOn: boolean) {
+  readonly goOn: GoingOn;
+  constructor(which: number, kind: Outcome["kind"], goOn: GoingOn) {
     this.which = which;
     this.kind = kind;
     this.goOn = goOn;
@@ -123,20 +126,30 @@ class Finish implements Command {
           : { kind: this.kind };
     const result = await real.storage.deliveries.finish(held.claim, outcome, {
       attempt,
-      ...(this.goOn && { lease: lease("one") }),
+      ...(this.goOn !== "stops" && { lease: lease("one"), onward: this.goOn === "at its receiver" }),
     });
     expect(result.recorded).toBe(holds);
     if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
-    const next =
-      holds && this.goOn && !model.paused.has(keyOf(held.lane).receiver)
-        ? lane.claimable(model.now)
-        : undefined;
-    expect(result.next?.delivery.id).toBe(next?.id);
-    if (result.next === undefined) return;
-    lane.claim(model.now, SPAN);
-    real.claims.push({ lane: held.lane, claim: result.next });
+    const allowed = holds ? this.next(model, held.lane) : [];
+    const { next } = result;
+    const gone = next && `${next.delivery.receiver}/${next.delivery.sub}`;
+    expect(gone === undefined ? allowed : allowed.filter((name) => name === gone)).toEqual(
+      gone === undefined ? [] : [gone],
+    );
+    if (next === undefined || gone === undefined) return;
+    expect(next.delivery.id).toBe(model.lanes[gone]?.claim(model.now, SPAN).id);
+    real.claims.push({ lane: gone, claim: next });
   }
-  toString = () => `finish ${this.which} as ${this.kind}${this.goOn ? " and go on" : ""}`;
+  /** The lanes of which the next claim may be. */
+  next(model: Model, own: string): readonly string[] {
+    const { receiver } = keyOf(own);
+    const isDue = (name: string): boolean => model.lanes[name]?.claimable(model.now) !== undefined;
+    if (this.goOn === "stops" || model.paused.has(receiver)) return [];
+    if (isDue(own)) return [own];
+    if (this.goOn === "in its lane") return [];
+    return LANES.filter((name) => keyOf(name).receiver === receiver && isDue(name));
+  }
+  toString = () => `finish ${this.which} as ${this.kind}, ${this.goOn}`;
 }
 
 class Wait implements Command {
@@ -199,12 +212,13 @@ class ByHand implements Command {
 }
 
 const kinds = fc.constantFrom<Outcome["kind"]>("delivered", "retry", "parked", "kept");
+const goingOn = fc.constantFrom<GoingOn>("stops", "in its lane", "at its receiver");
 export const laneCommands: fc.Arbitrary<Iterable<Command>> = fc.commands(
   [
     fc.constantFrom(...LANES).map((lane) => new Add(lane)),
     fc.constantFrom(...LANES).map((lane) => new ClaimLane(lane)),
     fc.constantFrom("r1", "r2").map((receiver) => new ClaimAll(receiver)),
-    fc.tuple(fc.nat(5), kinds, fc.boolean()).map((all) => new Finish(...all)),
+    fc.tuple(fc.nat(5), kinds, goingOn).map((all) => new Finish(...all)),
     fc.constantFrom(1, 6999, 7000, SPAN - 1, SPAN).map((span) => new Wait(span)),
     fc.boolean().map((paused) => new Pause(paused)),
     fc

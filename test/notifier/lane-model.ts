@@ -10,6 +10,8 @@ interface Entry {
 /** One lane: its deliveries in order, and who has it. */
 export class LaneModel {
   readonly entries: Entry[] = [];
+  /** The highest sequence that was ever delivered, whatever became of it since. */
+  lastDelivered = 0;
   claimed: { id: string; fence: number; end: number } | undefined;
   /** Claims so far. */
   fence = 0;
@@ -46,14 +48,16 @@ export class LaneModel {
     const entry = this.entries.find(({ id }) => id === this.claimed?.id);
     this.claimed = undefined;
     if (entry === undefined || outcome === "kept") return;
-    if (outcome === "delivered") entry.state = "delivered";
-    else if (entry.state !== "waiting") return;
+    if (outcome === "delivered") {
+      entry.state = "delivered";
+      this.lastDelivered = Math.max(this.lastDelivered, entry.sequence);
+    } else if (entry.state !== "waiting") return;
     else if (outcome === "parked") entry.state = "parked";
     else entry.dueAt = outcome.dueAt;
   }
 
   /** Whether redriving it would bring old data back. */
   isPassed(entry: Entry): boolean {
-    return this.entries.some(({ state, sequence }) => state === "delivered" && sequence > entry.sequence);
+    return this.lastDelivered > entry.sequence;
   }
 }

@@ -137,6 +137,35 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d4"]);
   });
 
+  it("goes on to another lane of the same receiver only when it is asked to, and only as the receiver lets it", async () => {
+    await store(stage, delivery("a1", "a"), delivery("b1", "b"), delivery("z1", "a", "service:2"));
+    const { deliveries } = stage.storage;
+    const first = await claimOne(stage);
+    const { id } = first.delivery;
+    const stays = await deliveries.finish(first, { kind: "delivered" }, { lease: TERMS });
+    expect(stays).toEqual({ recorded: true });
+    const second = await claimOne(stage);
+    expect([id, second.delivery.id].toSorted()).toEqual(["a1", "b1"]);
+    await store(stage, delivery("c1", "c"), delivery("d1", "d"));
+    const onward = { lease: OTHER, onward: true };
+    const { recorded, next } = await deliveries.finish(second, { kind: "delivered" }, onward);
+    expect(recorded).toBe(true);
+    // It is a hint: a store may leave it to `claimDue`.
+    const third = next ?? (await claimOne(stage));
+    expect(third).toMatchObject({
+      delivery: { receiver: "service:1" },
+      probe: false,
+      leaseEnd: START + SPAN,
+    });
+    await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: true }));
+    const stopped = await deliveries.finish(third, { kind: "delivered" }, onward);
+    expect(stopped).toEqual({ recorded: true });
+    await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: false }));
+    const last = await claimable(stage);
+    expect([third.delivery.id, ...last].toSorted()).toEqual(["c1", "d1"]);
+    await expect(claimable(stage, "service:2")).resolves.toEqual(["z1"]);
+  });
+
   it("keeps a head that is handed back first and due", async () => {
     await store(stage, delivery("d1", "a"), delivery("d2", "a"));
     await stage.storage.deliveries.finish(await claimOne(stage), { kind: "kept" });

@@ -1,8 +1,16 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import type { Claim } from "../../../adapters/deliveries.ts";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
-import { claimable, claimOne, deliver, heads, park } from "../../../lib/testing/contract/deliveries.ts";
+import {
+  claimable,
+  claimOne,
+  deliver,
+  heads,
+  park,
+  TERMS,
+} from "../../../lib/testing/contract/deliveries.ts";
 import { delivery, ManualClock, type Stage, store } from "../../../lib/testing/contract/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
@@ -66,6 +74,22 @@ describe("lanes in SQLite", () => {
     await expect(storage.deliveries.dueReceivers()).resolves.toEqual([
       { receiver: "service:1", dueAt: stage.clock.now() + 60_000 },
     ]);
+    await storage.close();
+  });
+
+  it("of one receiver are claimed one after the other in the steps that record results", async () => {
+    await store(stage, ...["a1", "b1", "c1"].map((id) => delivery(id, id.slice(0, 1))));
+    const sent: string[] = [];
+    let claim: Claim | undefined = await claimOne(stage);
+    while (claim !== undefined) {
+      sent.push(claim.delivery.id);
+      ({ next: claim } = await storage.deliveries.finish(
+        claim,
+        { kind: "delivered" },
+        { lease: TERMS, onward: true },
+      ));
+    }
+    expect(sent.toSorted()).toEqual(["a1", "b1", "c1"]);
     await storage.close();
   });
 
