@@ -68,21 +68,22 @@ function createTry({ clock }: Connection, lanes: Lanes): TryLane {
 
 /** Claims of a receiver that is not held: each lane by itself. */
 interface FreeClaims {
-  due(receiver: string, limit: number, terms: LeaseTerms): Promise<Claim[]>;
+  /** @param seen the lanes that a look has just found. */
+  due(receiver: string, limit: number, terms: LeaseTerms, seen: readonly StoredLane[]): Promise<Claim[]>;
   lane(lane: LaneKey, terms: LeaseTerms): Promise<Claim | undefined>;
 }
 
 function createFree({ clock }: Connection, lanes: Lanes, tryLane: TryLane): FreeClaims {
   return {
-    async due(receiver, limit, terms) {
+    async due(receiver, limit, terms, seen) {
       const claims: Claim[] = [];
-      for (;;) {
-        const found = await findDue(lanes, receiver, clock.now(), limit - claims.length);
+      for (let found = seen; ;) {
         // In the order of the lanes: first due first.
         const tries = await inParts(found, (lane) => tryLane(lane, terms));
         claims.push(...tries.filter(isClaim));
         // Others were at the same lanes: what they have left is looked for again.
         if (claims.length === limit || !tries.includes("changed")) return claims;
+        found = await findDue(lanes, receiver, clock.now(), limit - claims.length);
       }
     },
     async lane(lane, terms) {
@@ -134,11 +135,6 @@ export function createClaims(connection: Connection, lanes: Lanes, receivers: Re
   const free = createFree(connection, lanes, tryLane);
   const claimProbe = createProbe(connection, receivers, tryLane);
 
-  async function allowed(receiver: string, limit: number): Promise<ReturnType<typeof allows>> {
-    const { state } = await connection.run(() => receivers.read(receiver));
-    return allows(state, Math.trunc(limit), clock.now());
-  }
-
   return {
     dueLanes: (receiver, { ahead, limit }) =>
       connection.run(async () => {
@@ -147,16 +143,21 @@ export function createClaims(connection: Connection, lanes: Lanes, receivers: Re
         return (await inParts(found, (lane) => toHead(lanes, lane))).flat();
       }),
     async claimDue(receiver, limit, terms) {
-      const may = await allowed(receiver, limit);
-      if (may.allowed < 1) return [];
-      if (!may.probe) return connection.run(() => free.due(receiver, may.allowed, terms));
+      const most = Math.trunc(limit);
+      if (most < 1) return [];
+      const look = () => Promise.all([receivers.read(receiver), findDue(lanes, receiver, clock.now(), most)]);
+      const [{ state }, found] = await connection.run(look);
+      const { allowed, probe } = allows(state, most, clock.now());
+      if (allowed < 1) return [];
+      if (!probe) return connection.run(() => free.due(receiver, allowed, terms, found));
       const find: Find = (session) => findDue(lanes, receiver, clock.now(), BREADTH, session);
       return claimProbe(receiver, terms, find);
     },
     async claimLane(lane, terms) {
-      const may = await allowed(lane.receiver, 1);
-      if (may.allowed < 1) return undefined;
-      if (!may.probe) return connection.run(() => free.lane(lane, terms));
+      const { state } = await connection.run(() => receivers.read(lane.receiver));
+      const { allowed, probe } = allows(state, 1, clock.now());
+      if (allowed < 1) return undefined;
+      if (!probe) return connection.run(() => free.lane(lane, terms));
       const find: Find = (session) => lanes.collection.find({ _id: laneId(lane) }, { session }).toArray();
       const [claim] = await claimProbe(lane.receiver, terms, find);
       return claim;

@@ -207,6 +207,23 @@ describeOwnMongo("lanes in MongoDB", () => {
     expect(names).toEqual([...receivers, "portal:new", "zzz"].toSorted());
   });
 
+  it("are claimed and finished once, whichever answer of the server is lost on the way", async () => {
+    const { deliveries } = stage.storage;
+    const commands = ["find", "update", "findAndModify", "insert", "commitTransaction"];
+    await store(stage, ...commands.map((name) => delivery(name, "a")));
+    for (const [index, name] of commands.entries()) {
+      tap.cutAnswerTo(name);
+      const claim = await claimOne(stage);
+      expect(claim).toMatchObject({ fence: index + 1, delivery: { id: name } });
+      await expect(deliveries.finish(claim, { kind: "delivered" }, { attempt })).resolves.toEqual({
+        recorded: true,
+      });
+      await expect(deliveries.find(name)).resolves.toMatchObject({ state: "delivered", attempts: 1 });
+      await expect(deliveries.attempts(name)).resolves.toHaveLength(1);
+    }
+    await expect(deliveries.dueReceivers()).resolves.toEqual([]);
+  });
+
   it("are claimed and finished with these ways to the server", async () => {
     await store(stage, delivery("a1", "a"), delivery("a2", "a"));
     const { deliveries } = stage.storage;
