@@ -98,8 +98,8 @@ async function readConfigFile(path: string, name: string): Promise<Place> {
 
 function secretsOf(storage: string): string {
   return isSqlite(storage)
-    ? `in ${pathOf(storage)}.keys, unless its configuration has keys.secrets`
-    : "in its configuration";
+    ? `in ${pathOf(storage)}.keys (or in the old configuration)`
+    : "in the old configuration";
 }
 
 /** The path of an SQLite address. */

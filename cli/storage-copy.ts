@@ -81,10 +81,10 @@ function table(parts: readonly PartComparison[]): string {
 
 /** What the operator must know of the keys. */
 function keysSentence({ from, to }: Places): string {
-  const where = isSqlite(to.storage) ? `${pathOf(to.storage)}.keys or keys.secrets` : "keys.secrets";
+  const place = isSqlite(to.storage) ? `${pathOf(to.storage)}.keys or keys.secrets` : "keys.secrets";
   return (
-    `What is sealed in the copy opens only with the keys.secrets of the old storage (${from.secrets}): ` +
-    `the service on the new one must get the same, as its ${where}.\n`
+    "The new storage opens only with the same keys.secrets as the old one: " +
+    `take those ${from.secrets} along, as ${place}.\n`
   );
 }
 

@@ -19,7 +19,7 @@ describe("the command line", () => {
       JSON.stringify({ port: 1, storage: from.storage, artifacts: from.storage, keys: { secrets } }),
     );
     const { code, said } = await workshop.run(["storage", "copy", "--config-from", file, `sqlite:${path}`]);
-    expect([code, said]).toEqual([0, expect.stringContaining(`the old storage (in ${file})`)]);
+    expect([code, said]).toEqual([0, expect.stringContaining(`take those in ${file} along`)]);
     expect(said).not.toContain(secrets[0]);
     await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
     writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
