@@ -1,0 +1,132 @@
+// One run of jest, in a process group of its own, with a time-out around it.
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+
+/** Milliseconds in which jest has to end after its last test: what is still open then was leaked. */
+const GRACE = 15_000;
+/** What jest says of a worker that did not end by itself; it is no failure for jest. */
+const LEAKED = "failed to exit gracefully";
+
+const root = join(import.meta.dirname, "..");
+const bin = join(root, "node_modules", ".bin");
+const [major = 0] = process.versions.node.split(".").map(Number);
+const node = major >= 24 ? process.execPath : join(bin, "node");
+
+/** Kills jest and everything that it started: they are one process group. */
+function killGroup(child, signal) {
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    // All of it has ended by itself.
+  }
+}
+
+/** jest asks the pipe for colours, not the terminal behind it. */
+function colours() {
+  return process.stderr.isTTY && process.env.FORCE_COLOR === undefined ? { FORCE_COLOR: "1" } : {};
+}
+
+function spawnJest(outputFile, args, env) {
+  return spawn(
+    node,
+    [
+      "--experimental-vm-modules",
+      "--disable-warning=ExperimentalWarning",
+      join(root, "node_modules", "jest", "bin", "jest.js"),
+      "--json",
+      `--outputFile=${outputFile}`,
+      ...args,
+    ],
+    {
+      cwd: root,
+      // With --json jest says on stderr what is for people.
+      stdio: ["ignore", "inherit", "pipe"],
+      env: {
+        ...process.env,
+        PATH: `${bin}${delimiter}${process.env.PATH ?? ""}`,
+        NODE_ENV: "test",
+        ...colours(),
+        ...env,
+      },
+      detached: true,
+    },
+  );
+}
+
+/** Resolves with how jest ended, and with what went wrong beside failed tests. */
+function watch(child, outputFile, timeOut) {
+  let said = "";
+  child.stderr.on("data", (chunk) => {
+    process.stderr.write(chunk);
+    said = (said + chunk).slice(-20_000);
+  });
+  return new Promise((resolve) => {
+    let problem;
+    let doneAt;
+    const stop = (why) => {
+      if (problem !== undefined) return;
+      problem = why;
+      killGroup(child, "SIGTERM");
+      setTimeout(() => killGroup(child, "SIGKILL"), 5_000).unref();
+    };
+    const late = setTimeout(() => stop("the tests are not ready in time"), timeOut);
+    const look = setInterval(() => {
+      if (!existsSync(outputFile)) return;
+      doneAt ??= performance.now();
+      if (performance.now() - doneAt > GRACE)
+        stop("the tests are over, but something that they opened is not closed");
+    }, 250);
+    const signals = ["SIGINT", "SIGTERM", "SIGHUP"].map((signal) => [
+      signal,
+      () => stop(`stopped by ${signal}`),
+    ]);
+    for (const [signal, told] of signals) process.on(signal, told);
+    const finish = (ended) => {
+      clearTimeout(late);
+      clearInterval(look);
+      for (const [signal, told] of signals) process.off(signal, told);
+      if (said.includes(LEAKED)) problem ??= "a test left something open: its worker had to be killed";
+      resolve({ problem, ended });
+    };
+    child.on("error", (error) => finish((problem ??= error.message)));
+    child.on("exit", (code, signal) => {
+      // Whatever jest left behind ends with it, and must not keep its end of the pipe open.
+      killGroup(child, "SIGKILL");
+      child.stderr.on("close", () => finish(signal ?? code));
+      setTimeout(() => finish(signal ?? code), 2_000).unref();
+    });
+  });
+}
+
+/** Passed and failed tests of jest's report; a file that can't be loaded is a failed test. */
+function count(outputFile) {
+  if (!existsSync(outputFile)) return undefined;
+  const report = JSON.parse(readFileSync(outputFile, "utf8"));
+  return {
+    passed: report.numPassedTests,
+    failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
+    skipped: report.numPendingTests + report.numTodoTests,
+  };
+}
+
+/**
+ * Runs jest with these arguments and this environment, for `timeOut` milliseconds at most. Resolves with the numbers
+ * of tests; every way of failing that no test reports counts as a failed one. `stopped`: nothing should run after it.
+ */
+export async function runJest({ args, env, timeOut }) {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-service-test-"));
+  const outputFile = join(folder, "report.json");
+  const { problem, ended } = await watch(spawnJest(outputFile, args, env), outputFile, timeOut);
+  const result = count(outputFile);
+  rmSync(folder, { recursive: true, force: true });
+
+  const why = problem ?? (result === undefined ? "jest wrote no report" : undefined);
+  if (why !== undefined) console.error(`\n!!! ${why}\n`);
+  const { passed = 0, skipped = 0 } = result ?? {};
+  let failed = (result?.failed ?? 0) + (why === undefined ? 0 : 1);
+  // jest may fail for a reason that is not in its report, such as a coverage threshold.
+  if (ended !== 0 && failed === 0) failed = 1;
+  return { passed, failed, skipped, stopped: problem?.startsWith("stopped by") ?? false };
+}
