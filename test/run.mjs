@@ -22,7 +22,8 @@ const ALL = [
 
 /** What to run; with arguments, or with a storage that was chosen, one run is meant. */
 function chooseRuns(args, chosen) {
-  if (args[0] === "--all") return ALL.map((run) => ({ ...run, args: [...run.args, ...args.slice(1)] }));
+  if (args[0] === "--all")
+    return ALL.map(({ storage, args: paths }) => ({ storage, args: [...paths, ...args.slice(1)] }));
   if (args.length > 0 || chosen !== undefined) return [{ storage: chosen ?? "sqlite", args }];
   return USUAL;
 }

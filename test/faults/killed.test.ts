@@ -3,34 +3,10 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "@jest/globals";
 import { freePorts, newFolder, type Running, start } from "../examples/processes.ts";
-import { type Book, CLIENTS, configuration, load } from "./load.ts";
-import { exchange, refresh, send, withToken } from "./person.ts";
+import { type Book, brokenPromises, configuration, load } from "./load.ts";
 
 /** How often the process is killed. */
 const ROUNDS = 4;
-
-/** What the clients were told that turned out not to be so. */
-async function brokenPromises(base: string, { codes, families }: Book): Promise<string[]> {
-  const broken: string[] = [];
-  for (const family of families) {
-    const client = CLIENTS[family.client]!;
-    for (const token of family.accessTokens) {
-      const { status } = await send(withToken("GET", `${base}/resources/userinfo`, client, token));
-      if (status !== 200) broken.push(`access token of ${client.client_id}: ${status}`);
-    }
-    const refreshed = await send(refresh(base, client, family.refreshToken));
-    if (refreshed.status !== 200) broken.push(`refresh token of ${client.client_id}: ${refreshed.status}`);
-  }
-  for (const { client, code, use } of codes) {
-    const wire = exchange(base, CLIENTS[client]!, code);
-    const first = (await send(wire)).status;
-    const second = (await send(wire)).status;
-    // Without an answer nobody knows whether it was used; twice it is not.
-    const allowed = { unused: [200], unknown: [200, 400], exchanged: [400] }[use];
-    if (!allowed.includes(first) || second !== 400) broken.push(`code, ${use}: ${first}, then ${second}`);
-  }
-  return broken;
-}
 
 it("a process that is killed under load keeps every promise that it made [D-TOKEN-5]", async () => {
   const folder = newFolder();

@@ -1,4 +1,6 @@
 /** Sign-ins, exchanges and refreshes without a pause, with a book of what was acknowledged. */
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Seed } from "../../lib/seed.ts";
 import {
   authorizeUrl,
   codeOf,
@@ -10,6 +12,7 @@ import {
   send,
   tokensOf,
   type Tokens,
+  withToken,
 } from "./person.ts";
 import { CALLBACK, type Credentials, PASSWORD } from "./stage.ts";
 
@@ -24,29 +27,39 @@ const PEOPLE = ["one", "two", "three", "four"];
 /** A limit that the load never meets. */
 const ROOM = { points: 100_000, seconds: 900 };
 
+export const LIMITS: NonNullable<SignInServiceConfig["rateLimits"]> = {
+  interactions: ROOM,
+  signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM },
+};
+
+/** The clients, and accounts with these usernames. */
+export function seedOf(people: readonly string[]): Seed {
+  return {
+    services: { "1": { name: "Service" } },
+    clients: CLIENTS.map((client) => ({
+      ...client,
+      name: client.client_id,
+      redirect_uris: [CALLBACK],
+      service: "1",
+      password_grant: true,
+      refresh_tokens: { rotate: client.client_id === "rotating" },
+    })),
+    accounts: people.map((username) => ({
+      username,
+      email: `${username}@example.com`,
+      password: PASSWORD,
+    })),
+  };
+}
+
 /** The configuration file of the example server. */
 export function configuration(url: string, port: number): Readonly<Record<string, unknown>> {
   return {
     port,
     deployments: { oauth2: { url }, openid: { url: `${url}/openid` } },
     storage: "sqlite:./sign-in.db",
-    rateLimits: { interactions: ROOM, signIn: { accountAndAddress: ROOM, account: ROOM, address: ROOM } },
-    seed: {
-      services: { "1": { name: "Service" } },
-      clients: CLIENTS.map((client) => ({
-        ...client,
-        name: client.client_id,
-        redirect_uris: [CALLBACK],
-        service: "1",
-        password_grant: true,
-        refresh_tokens: { rotate: client.client_id === "rotating" },
-      })),
-      accounts: PEOPLE.map((username) => ({
-        username,
-        email: `${username}@example.com`,
-        password: PASSWORD,
-      })),
-    },
+    rateLimits: LIMITS,
+    seed: seedOf(PEOPLE),
   };
 }
 
@@ -103,6 +116,36 @@ async function work(base: string, number: number, book: Book, signal: AbortSigna
       await refreshed(started(await tokensOf(await send(passwordGrant(base, client, person.username)))));
     code = codeOf(await person.go(get(url)));
   }
+}
+
+/**
+ * What the clients were told that turned out not to be so.
+ * @param ask how it is found out.
+ */
+export async function brokenPromises(
+  base: string,
+  { codes, families }: Book,
+  ask: typeof send = send,
+): Promise<string[]> {
+  const broken: string[] = [];
+  for (const family of families) {
+    const client = CLIENTS[family.client]!;
+    for (const token of family.accessTokens) {
+      const { status } = await ask(withToken("GET", `${base}/resources/userinfo`, client, token));
+      if (status !== 200) broken.push(`access token of ${client.client_id}: ${status}`);
+    }
+    const refreshed = await ask(refresh(base, client, family.refreshToken));
+    if (refreshed.status !== 200) broken.push(`refresh token of ${client.client_id}: ${refreshed.status}`);
+  }
+  for (const { client, code, use } of codes) {
+    const wire = exchange(base, CLIENTS[client]!, code);
+    const first = (await ask(wire)).status;
+    const second = (await ask(wire)).status;
+    // Without an answer nobody knows whether it was used; twice it is not.
+    const allowed = { unused: [200], unknown: [200, 400], exchanged: [400] }[use];
+    if (!allowed.includes(first) || second !== 400) broken.push(`code, ${use}: ${first}, then ${second}`);
+  }
+  return broken;
 }
 
 /** Runs until the server is gone or the signal says so. */

@@ -1,4 +1,5 @@
 /** One person's browser that stays at every answer, and the calls of a client: each one request. */
+import { setTimeout as pause } from "node:timers/promises";
 import { CookieJar } from "../../lib/testing/browser/cookie-jar.ts";
 import { readForms } from "../../lib/testing/browser/forms.ts";
 import { CALLBACK, type ClientName, type Credentials, PASSWORD, type Stage } from "./stage.ts";
@@ -14,6 +15,19 @@ export interface Wire {
 /** Sends it and follows nothing. */
 export function send({ url, method, headers, body }: Wire): Promise<Response> {
   return fetch(url, { method, headers, redirect: "manual", ...(body === undefined ? {} : { body }) });
+}
+
+/** How often a patient client asks again. */
+const ASKS = 60;
+
+/** Sends it until the answer is not 503, as the Retry-After of each answer says. */
+export async function sendPatiently(wire: Wire): Promise<Response> {
+  for (let asks = 1; ; asks += 1) {
+    const response = await send(wire);
+    if (response.status !== 503 || asks === ASKS) return response;
+    await response.body?.cancel();
+    await pause(Number(response.headers.get("retry-after")) * 1000);
+  }
 }
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
@@ -103,9 +117,12 @@ export function codeOf(response: Response): string {
 export class Person {
   readonly #jar = new CookieJar();
   readonly username: string;
+  readonly #send: typeof send;
 
-  constructor(username: string) {
+  /** @param how its requests are sent. */
+  constructor(username: string, how: typeof send = send) {
     this.username = username;
+    this.#send = how;
   }
 
   /** The request as this browser would send it now. */
@@ -116,7 +133,7 @@ export class Person {
 
   /** Sends it and keeps the cookies of the answer. */
   async go(wire: Wire): Promise<Response> {
-    const response = await send(this.wire(wire));
+    const response = await this.#send(this.wire(wire));
     this.jarTakes(wire.url, response);
     return response;
   }

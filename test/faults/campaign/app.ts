@@ -14,7 +14,8 @@ export interface Answer {
   readonly outcome: Outcome;
 }
 
-async function answer({ accounts }: SignInService, { number, change }: Order): Promise<void> {
+/** Carries an order out, and says what came of it. */
+export async function answer({ accounts }: SignInService, { number, change }: Order): Promise<void> {
   const told: Answer = { number, outcome: await carryOut(accounts, change) };
   process.send?.(told);
 }

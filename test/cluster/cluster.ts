@@ -1,0 +1,156 @@
+/** Four app processes behind a proxy that gives each request to the next one, on one MongoDB and one Redis. */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { pino } from "pino";
+import { createProxy } from "../../examples/cluster/proxy.ts";
+import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
+import { newFolder } from "../examples/processes.ts";
+import type { Answer, Order } from "../faults/campaign/app.ts";
+import type { Change, Outcome } from "../faults/campaign/change.ts";
+import { Member } from "../faults/campaign/member.ts";
+import { LIMITS, seedOf } from "../faults/load.ts";
+import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+
+const APPS = 4;
+/** Milliseconds for a test; and no connection is closed in the moment in which the next request is sent on it. */
+export const PATIENCE = 600_000;
+/** The port of a process that has not started yet: connections to it are refused. */
+const NOBODY = 1;
+
+async function listening(server: Server): Promise<string> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** What app.ts says beside its answers to orders. */
+type Told = "request" | { readonly port: number };
+
+/** One app process. After a kill another one takes its place. */
+export class App {
+  /** How many requests have come here. */
+  requests = 0;
+  readonly member: Member;
+  #port = NOBODY;
+  #orders = 0;
+  readonly #pending = new Map<number, (outcome: Outcome) => void>();
+
+  constructor(options: { config: object; log: number; compiled: string }) {
+    const { config, log, compiled } = options;
+    this.member = new Member({
+      script: join(import.meta.dirname, "app.ts"),
+      args: [JSON.stringify(config)],
+      log,
+      compiled,
+      onMessage: (message) => this.#hear(message as Told | Answer),
+      onGone: () => this.#gone(),
+    });
+  }
+
+  /** Where it listens, or did until it was killed. */
+  get port(): number {
+    return this.#port;
+  }
+
+  get isReady(): boolean {
+    return this.member.isReady && this.#port !== NOBODY;
+  }
+
+  /** Has an account changed by this process. `failed`: it said so, or was killed before it could answer. */
+  order(change: Change): Promise<Outcome> {
+    this.#orders += 1;
+    const order: Order = { number: this.#orders, change };
+    return new Promise((resolve) => {
+      this.#pending.set(order.number, resolve);
+      if (this.isReady) this.member.send(order);
+      else this.#gone();
+    });
+  }
+
+  #hear(message: Told | Answer): void {
+    if (message === "request") this.requests += 1;
+    else if ("port" in message) this.#port = message.port;
+    else {
+      this.#pending.get(message.number)?.(message.outcome);
+      this.#pending.delete(message.number);
+    }
+  }
+
+  #gone(): void {
+    for (const resolve of this.#pending.values()) resolve({ kind: "failed", code: "gone" });
+    this.#pending.clear();
+  }
+}
+
+/** Everything that a test of many processes needs. */
+export class Cluster {
+  readonly apps: readonly App[];
+  /** The address of the proxy. */
+  readonly url: string;
+  /** On the same stores, in the process of the test: to make things and to look at them. */
+  readonly service: SignInService;
+  readonly #close: () => Promise<void>;
+
+  private constructor(parts: Pick<Cluster, "apps" | "url" | "service"> & { close: () => Promise<void> }) {
+    ({ apps: this.apps, url: this.url, service: this.service, close: this.#close } = parts);
+  }
+
+  /** @param people who has an account, by their usernames. */
+  static async open(people: readonly string[]): Promise<Cluster> {
+    const [mongo, redis]: [MongoServer, OwnRedis] = await Promise.all([openMongoServer(), openOwnRedis()]);
+    const folder = newFolder();
+    const logFile = join(folder, "apps.log");
+    const log = openSync(logFile, "a");
+    const apps: App[] = [];
+    const proxy = createServer({ keepAliveTimeout: PATIENCE });
+    const url = await listening(proxy);
+    const config = {
+      deployments: { oauth2: { url: url }, openid: { url: `${url}/openid` } },
+      storage: mongo.nextUrl(),
+      artifacts: redis.url,
+      queue: redis.url,
+      keys: { secrets: [randomBytes(32).toString("base64")] },
+      rateLimits: LIMITS,
+      // What is given out is looked at much later.
+      lifetimes: { authorizationCode: 600 },
+      notifications: { worker: false },
+    };
+    const service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+    await applySeed(service, seedOf(people));
+    while (apps.length < APPS) apps.push(new App({ config, log, compiled: join(folder, "compiled") }));
+    proxy.on("request", createProxy(apps));
+    const cluster = new Cluster({
+      apps,
+      url,
+      service,
+      async close() {
+        await Promise.all(apps.map(({ member }) => member.destroy()));
+        proxy.close();
+        proxy.closeAllConnections();
+        await service.close();
+        await redis.close();
+        await mongo.close();
+        closeSync(log);
+        const said = readFileSync(logFile, "utf8");
+        if (said !== "") console.error(said.slice(0, 5000));
+        rmSync(folder, { recursive: true });
+      },
+    });
+    await cluster.untilReady();
+    return cluster;
+  }
+
+  /** Resolves when all processes take requests. */
+  async untilReady(): Promise<void> {
+    while (this.apps.some(({ isReady }) => !isReady)) await pause(20);
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+}
