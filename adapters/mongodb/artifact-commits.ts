@@ -1,5 +1,5 @@
 /** How a batch is written: in one transaction of two round trips, or with one update where it is about one artifact. */
-import type { AnyBulkWriteOperation, Document } from "mongodb";
+import type { AnyBulkWriteOperation, Document, Filter } from "mongodb";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
 import type { ArtifactBatch, ArtifactStore } from "../artifacts.ts";
 import { MARGIN, type StoredArtifact } from "./artifact-documents.ts";
@@ -18,9 +18,13 @@ function notAfter(end: number): Document {
   return { $divide: [1, { $cond: [{ $lt: [{ $toLong: "$$NOW" }, end] }, 1, 0] }] };
 }
 
+function markerId(id: string): string {
+  return toKey("commit", id, "marker");
+}
+
 /** Remembers a batch, so that the same one sent again is known; inserts, or fails on what is there or when it is late. */
 function marker(id: string, end: number): AnyBulkWriteOperation<StoredArtifact> {
-  const filter = { _id: toKey("commit", id, "marker"), expires_at: { $exists: false } };
+  const filter = { _id: markerId(id), expires_at: { $exists: false } };
   const forget_at = new Date(Date.now() + MARGIN);
   return {
     updateOne: {
@@ -42,24 +46,51 @@ function judge(error: unknown, planned: readonly PlannedUpdate[]): unknown {
   return update?.kind === "condition" && isDuplicate(error) ? failed(update) : error;
 }
 
+/** The conditions of a batch that its own earlier writes have no part in. */
+function ownConditions(planned: readonly PlannedUpdate[]): PlannedUpdate[] {
+  const isFirst = ({ id }: PlannedUpdate, index: number) =>
+    planned.findIndex((other) => other.id === id) === index;
+  const isAfterFamily = (index: number) => planned.slice(0, index).some(({ kind }) => kind === "family");
+  return planned.filter(
+    (update, index) => update.kind === "condition" && isFirst(update, index) && !isAfterFamily(index),
+  );
+}
+
 /** Several artifacts: all in one update command, and the commit of the transaction. */
 function createSeveral(connection: Connection): Write<readonly PlannedUpdate[]> {
   const artifacts = connection.collection<StoredArtifact>("artifacts");
 
+  const isThere = async (filter: Filter<StoredArtifact>): Promise<boolean> =>
+    (await artifacts.findOne(filter, { projection: { _id: 1 } })) !== null;
+
+  /** Whoever has met the winner need not try again: that would cost a transaction of each of those that lost. */
+  async function refuseLosers(id: string, planned: readonly PlannedUpdate[]): Promise<void> {
+    for (const update of ownConditions(planned)) {
+      if (await isThere(update.filter)) continue;
+      // Unless the winner is this batch itself, sent before.
+      if (!(await isThere({ _id: markerId(id) }))) throw failed(update);
+      return;
+    }
+  }
+
   return (planned, { id, wait, end }) => {
     const operations = [marker(id, end), ...planned.map(toOperation)];
-    return connection.inTransaction(async (session) => {
-      try {
-        const { upsertedIds } = await artifacts.bulkWrite(operations, { session, ordered: true });
-        const inserted = Object.keys(upsertedIds).map((index) => planned[Number(index) - 1]);
-        const missed = inserted.find((update) => update?.kind === "condition");
-        if (missed !== undefined) throw failed(missed);
-      } catch (error) {
-        const isDone = writeErrorIndex(error) === 0 && isDuplicate(error);
-        if (!isDone) throw judge(error, planned);
-        await session.abortTransaction();
-      }
-    }, wait);
+    return connection.inTransaction(
+      async (session) => {
+        try {
+          const { upsertedIds } = await artifacts.bulkWrite(operations, { session, ordered: true });
+          const inserted = Object.keys(upsertedIds).map((index) => planned[Number(index) - 1]);
+          const missed = inserted.find((update) => update?.kind === "condition");
+          if (missed !== undefined) throw failed(missed);
+        } catch (error) {
+          const isDone = writeErrorIndex(error) === 0 && isDuplicate(error);
+          if (!isDone) throw judge(error, planned);
+          await session.abortTransaction();
+        }
+      },
+      wait,
+      () => refuseLosers(id, planned),
+    );
   };
 }
 

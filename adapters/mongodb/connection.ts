@@ -26,9 +26,15 @@ export interface Connection {
    * own writes; what it throws undoes them, and so does its own `abortTransaction`. All its operations must be given
    * the session, one after the other.
    * @param wait milliseconds after which it is given up and not committed any more; default 4500.
+   * @param beforeRepeat called once when it has met another one, before it waits for its turn to be repeated; what it
+   *   throws ends it.
    * @throws StorageUnavailable as `run`; then it may be committed only if that was under way.
    */
-  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait?: number): Promise<T>;
+  inTransaction<T>(
+    work: (session: ClientSession) => Promise<T>,
+    wait?: number,
+    beforeRepeat?: () => Promise<void>,
+  ): Promise<T>;
   /** Lets what was begun finish, then closes; from the call on everything else is refused. */
   close(): Promise<void>;
 }
@@ -90,7 +96,8 @@ export async function connect(url: string, clock: Clock, terms: ClientTerms = {}
     serverTimeIn: (milliseconds) => serverClock.in(milliseconds),
     collection: (name) => db.collection(name),
     run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
-    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transactions.run(work, wait)),
+    inTransaction: (work, wait = DEFAULT_WAIT, beforeRepeat) =>
+      gate.pass(wait, () => transactions.run(work, wait, beforeRepeat)),
     close() {
       transactions.stop();
       return gate.close();
