@@ -8,6 +8,12 @@ import type { Connection } from "./connection.ts";
 import { isDuplicate, lateFault, writeErrorIndex } from "./faults.ts";
 import { toKey } from "./keys.ts";
 
+/**
+ * The server refuses so many milliseconds before the caller is told that it was not done: what is known here of its
+ * clock is not exact.
+ */
+const EARLIER = 100;
+
 function failed({ label }: Pick<PlannedUpdate, "label">): ConditionFailed {
   return new ConditionFailed(`the condition of ${label} does not hold`);
 }
@@ -131,7 +137,7 @@ export function createCommit(connection: Connection): ArtifactStore["commit"] {
     if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
     // Made into updates now: the caller may change its objects before the transaction begins.
     const planned = writes.flatMap((write) => planWrite(write, { commit: id, now, newId: connection.newId }));
-    const batch = { id, wait, end: connection.serverTimeIn(wait) };
+    const batch = { id, wait, end: connection.serverTimeIn(wait - Math.min(wait / 10, EARLIER)) };
     const [first, second] = planned;
     if (first === undefined) return connection.run(() => Promise.resolve(), wait);
     return second === undefined ? writeSingle(first, batch) : writeSeveral(planned, batch);
