@@ -15,7 +15,8 @@ export interface CheckOptions {
 
 async function openMain({ storage, clock, namesOf }: CheckOptions): Promise<StorageChecks> {
   if (schemeOf(storage) !== "sqlite") {
-    throw new ConfigurationError(["config.storage: this version has no such backend; use sqlite:PATH"]);
+    const { openMongoChecks } = await import("./mongodb/index.ts");
+    return openMongoChecks({ url: storage, clock, namesOf });
   }
   const { openSqliteChecks } = await import("./sqlite/index.ts");
   return openSqliteChecks({ path: storage.slice("sqlite:".length), clock, namesOf });

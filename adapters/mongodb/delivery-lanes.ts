@@ -72,6 +72,8 @@ export interface Lanes {
   readonly collection: Collection<StoredLane>;
   /** What waits first in a lane, whenever it is due. */
   head(lane: string, session?: ClientSession): Promise<StoredDelivery | undefined>;
+  /** The heads of many lanes with one look, without what they say. */
+  heads(lanes: readonly string[], session: ClientSession): Promise<ReadonlyMap<string, Head>>;
   /** Claims a lane that was read, and then its head, if nothing has changed since; `undefined` otherwise. */
   claim(
     lane: StoredLane,
@@ -103,7 +105,6 @@ export function createLanes(connection: Connection): Lanes {
   const lanes = connection.collection<StoredLane>("lanes");
   const deliveries = connection.collection<StoredDelivery>("deliveries");
 
-  /** The heads of many lanes with one look, without what they say. */
   async function heads(ids: readonly string[], session: ClientSession): Promise<Map<string, Head>> {
     const first = (field: keyof Head) => ({ $first: `$${field}` });
     const found = await deliveries
@@ -129,6 +130,7 @@ export function createLanes(connection: Connection): Lanes {
 
   return {
     collection: lanes,
+    heads,
     async head(lane, session) {
       const waiting = { lane, state: "waiting" } as const;
       const options = { sort: { sequence: 1 } as const, ...(session && { session }) };

@@ -6,7 +6,7 @@ import { byId, DELIVERY_STATES, type StoredDelivery } from "./delivery-documents
 import { type Head, laneId, laneJson, type Lanes, type StoredLane } from "./delivery-lanes.ts";
 
 /** What the deliveries of a lane say of it. */
-interface Numbers {
+export interface Numbers {
   readonly _id: string;
   readonly last: number;
   readonly delivered: number;
@@ -61,7 +61,7 @@ async function readHeads(
 }
 
 /** The highest sequences, of all deliveries and of those that were delivered. */
-async function readNumbers(
+export async function readNumbers(
   deliveries: Collection<StoredDelivery>,
   ids: readonly string[],
   session?: ClientSession,
@@ -76,8 +76,35 @@ async function readNumbers(
   return byId(await deliveries.aggregate<Numbers>(pipeline, session && { session }).toArray());
 }
 
+/**
+ * Makes what works lanes out from their deliveries, in the caller's transaction. What the deliveries don't know, such as
+ * who is at it, stays.
+ */
+export function createLaneRepair(
+  connection: Connection,
+  lanes: Lanes,
+): (wrong: readonly Pick<StoredDelivery, "lane" | "json">[], session: ClientSession) => Promise<void> {
+  const deliveries = connection.collection<StoredDelivery>("deliveries");
+  return async (wrong, session) => {
+    const ids = wrong.map(({ lane }) => lane);
+    const numbers = await readNumbers(deliveries, ids, session);
+    const writes = wrong.map((one) => {
+      const update = {
+        json: { $ifNull: ["$json", { $literal: laneJson(laneOf(one)) }] },
+        version: { $add: [{ $ifNull: ["$version", 0] }, 1] },
+        last_sequence: atLeast("last_sequence", numbers.get(one.lane)?.last),
+        last_delivered: atLeast("last_delivered", numbers.get(one.lane)?.delivered),
+      };
+      return { updateOne: { filter: { _id: one.lane }, update: [{ $set: update }], upsert: true } };
+    });
+    await lanes.collection.bulkWrite(writes, { session });
+    await lanes.settle(ids, session);
+  };
+}
+
 export function createReconcile(connection: Connection, lanes: Lanes): DeliveryStore["reconcile"] {
   const deliveries = connection.collection<StoredDelivery>("deliveries");
+  const repair = createLaneRepair(connection, lanes);
 
   async function findWrong(heads: readonly Waiting[], session?: ClientSession): Promise<Waiting[]> {
     const ids = heads.map(({ lane }) => lane);
@@ -85,23 +112,6 @@ export function createReconcile(connection: Connection, lanes: Lanes): DeliveryS
     const stored = byId(await lanes.collection.find(all, session && { session }).toArray());
     const numbers = await readNumbers(deliveries, ids, session);
     return heads.filter((head) => isWrong(stored.get(head.lane), head, numbers.get(head.lane)?.last ?? 0));
-  }
-
-  /** What the deliveries don't know, such as who is at it, stays. */
-  async function repair(wrong: readonly Waiting[], session: ClientSession): Promise<void> {
-    const ids = wrong.map(({ lane }) => lane);
-    const numbers = await readNumbers(deliveries, ids, session);
-    const writes = wrong.map((head) => {
-      const update = {
-        json: { $ifNull: ["$json", { $literal: laneJson(laneOf(head)) }] },
-        version: { $add: [{ $ifNull: ["$version", 0] }, 1] },
-        last_sequence: atLeast("last_sequence", numbers.get(head.lane)?.last),
-        last_delivered: atLeast("last_delivered", numbers.get(head.lane)?.delivered),
-      };
-      return { updateOne: { filter: { _id: head.lane }, update: [{ $set: update }], upsert: true } };
-    });
-    await lanes.collection.bulkWrite(writes, { session });
-    await lanes.settle(ids, session);
   }
 
   /** Looked at again in one moment: what seemed wrong may have been somebody's change. */

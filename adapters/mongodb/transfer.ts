@@ -67,7 +67,7 @@ function createMarks(connection: Connection): Pick<StorageTransfer, "readMark" |
 }
 
 /** @throws StorageUnavailable when there is no storage in the database. */
-async function requireStorage(db: Db): Promise<void> {
+export async function requireStorage(db: Db): Promise<void> {
   const name: CollectionName = "kept";
   const found = await db.listCollections({ name }, { nameOnly: true }).toArray();
   if (found.length === 0) throw new StorageUnavailable("there is no storage in that database of MongoDB");
