@@ -34,8 +34,9 @@ await live(async () => {
   return {
     async close() {
       server.close();
-      server.closeIdleConnections();
       await service.close();
+      // Those that were busy in the first moment, too.
+      server.closeIdleConnections();
     },
   };
 });
