@@ -19,6 +19,26 @@ function refuses({ port }: App): Promise<boolean> {
   });
 }
 
+/** Begins a password grant at this process; what is sent with `end` is the rest of it. */
+async function begin({ port }: App): Promise<{ end(): Promise<string> }> {
+  const fields = { grant_type: "password", username: "ada", password: PASSWORD, ...CLIENTS[0] };
+  const body = new URLSearchParams(fields).toString();
+  const socket = connect(port, "127.0.0.1");
+  let answer = "";
+  socket.setEncoding("utf8").on("data", (chunk: string) => (answer += chunk));
+  const closed = new Promise((resolve) => void socket.once("close", resolve));
+  const type = "Content-Type: application/x-www-form-urlencoded";
+  const head = `POST /oauth2/token HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  await new Promise<void>((resolve) => void socket.write(head + body.slice(0, -5), () => resolve()));
+  return {
+    async end() {
+      socket.write(body.slice(-5));
+      await closed;
+      return answer;
+    },
+  };
+}
+
 describeMongo("a process that is told to stop", () => {
   let cluster: Cluster;
 
@@ -26,26 +46,6 @@ describeMongo("a process that is told to stop", () => {
     cluster = await Cluster.open(["ada"]);
   }, PATIENCE);
   afterAll(() => cluster.close());
-
-  /** Begins a password grant at this process; what is sent with `end` is the rest of it. */
-  async function begin({ port }: App): Promise<{ end(): Promise<string> }> {
-    const fields = { grant_type: "password", username: "ada", password: PASSWORD, ...CLIENTS[0] };
-    const body = new URLSearchParams(fields).toString();
-    const socket = connect(port, "127.0.0.1");
-    let answer = "";
-    socket.setEncoding("utf8").on("data", (chunk: string) => (answer += chunk));
-    const closed = new Promise((resolve) => void socket.once("close", resolve));
-    const type = "Content-Type: application/x-www-form-urlencoded";
-    const head = `POST /oauth2/token HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
-    await new Promise<void>((resolve) => void socket.write(head + body.slice(0, -5), () => resolve()));
-    return {
-      async end() {
-        socket.write(body.slice(-5));
-        await closed;
-        return answer;
-      },
-    };
-  }
 
   it(
     "answers what it has begun, takes nothing new, and ends by itself; the others go on",

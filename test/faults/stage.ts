@@ -37,7 +37,7 @@ export type ClientName = keyof typeof CLIENTS;
 export interface Stage {
   readonly oauth2: string;
   readonly openid: string;
-  /** The database. */
+  /** The database, where it is SQLite. */
   readonly file: string;
   readonly service: SignInService;
   readonly storage: WatchedStorage;
@@ -111,9 +111,9 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
   );
   app.use(service.routes());
   const handle = app.callback();
-  server.on("request", (req, res) => void handle(req, res));
+  server.on("request", (req, res) => storage?.inRequest(() => void handle(req, res)));
   const clients = await registerClients(service);
-  const reader = new DatabaseSync(file, { readOnly: true });
+  let reader: DatabaseSync | undefined;
   let people = 0;
   return {
     oauth2,
@@ -134,9 +134,9 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       });
       return { ...account, username };
     },
-    dump: () => dumpOf(reader),
+    dump: () => dumpOf((reader ??= new DatabaseSync(file, { readOnly: true }))),
     async close() {
-      reader.close();
+      reader?.close();
       server.close();
       server.closeAllConnections();
       await service.close();

@@ -1,4 +1,5 @@
 /** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { Storage } from "../../adapters/storage.ts";
 
 /** One call, such as `artifacts.commit`. */
@@ -22,6 +23,14 @@ export interface HoldOptions {
   readonly at?: "before" | "after";
 }
 
+/** Requests that are held, each at the same one of its calls. */
+export interface Gate {
+  /** How many stand there. */
+  readonly held: number;
+  /** Lets them go on; later ones are not held. */
+  open(): void;
+}
+
 interface RunningHold {
   readonly name: string;
   readonly at: "before" | "after";
@@ -35,6 +44,8 @@ export class WatchedStorage {
   /** Asked before every call; what it throws the call rejects with, and nothing is done. */
   fail: (call: Call) => void = () => undefined;
   #holds: RunningHold[] = [];
+  readonly #requests = new AsyncLocalStorage<{ calls: number }>();
+  #stop: (calls: number) => Promise<void> | undefined = () => undefined;
 
   constructor(real: Storage) {
     this.storage = {
@@ -73,6 +84,31 @@ export class WatchedStorage {
     };
   }
 
+  /** Handles a request, so that its calls can be counted. */
+  inRequest(handle: () => void): void {
+    this.#requests.run({ calls: 0 }, handle);
+  }
+
+  /** Holds every request before its call number `at`. */
+  holdRequests(at: number): Gate {
+    const opened = Promise.withResolvers<void>();
+    let held = 0;
+    this.#stop = (calls) => {
+      if (calls !== at) return undefined;
+      held += 1;
+      return opened.promise;
+    };
+    return {
+      get held() {
+        return held;
+      },
+      open: () => {
+        this.#stop = () => undefined;
+        opened.resolve();
+      },
+    };
+  }
+
   async #pass(name: string, at: "before" | "after"): Promise<void> {
     const hold = this.#holds.find((one) => one.name === name && one.at === at && one.left > 0);
     if (hold === undefined) return;
@@ -88,6 +124,8 @@ export class WatchedStorage {
         const name = `${part}.${String(member)}`;
         return async (...parameters: unknown[]): Promise<unknown> => {
           this.fail({ name, parameters });
+          const request = this.#requests.getStore();
+          if (request !== undefined) await this.#stop((request.calls += 1));
           await this.#pass(name, "before");
           const result: unknown = await Reflect.apply(method, object, parameters);
           await this.#pass(name, "after");

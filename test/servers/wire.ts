@@ -9,6 +9,8 @@ export class Wire {
   connections = 0;
   /** Milliseconds that each answer takes longer. */
   delay = 0;
+  /** Milliseconds that what is sent takes longer to get there. End it with `cut`, or what is sent later overtakes it. */
+  lag = 0;
   #isDown = false;
   #loss: { left: number; readonly lost: () => void } | undefined;
 
@@ -74,7 +76,10 @@ export class Wire {
     const far = connect(this.#target, "127.0.0.1");
     const pair = [near, far] as const;
     this.#pairs.add(pair);
-    near.on("data", (data) => far.write(data));
+    near.on("data", (data) => {
+      if (this.lag === 0) far.write(data);
+      else setTimeout(() => far.write(data), this.lag);
+    });
     far.on("data", (data) => {
       const loss = this.#loss;
       if (loss === undefined || (loss.left -= 1) > 0) {
