@@ -26,6 +26,8 @@ export interface Model {
 export interface Real extends Stage {
   /** Claims that their workers have not finished: those of killed ones stay here and are used late. */
   readonly claims: { readonly lane: string; readonly claim: Claim }[];
+  /** Whether the store takes the hint to go on at the receiver; one that does not goes on in the lane only. */
+  readonly takesHint: boolean;
 }
 
 type Command = fc.AsyncCommand<Model, Real>;
@@ -130,7 +132,7 @@ class Finish implements Command {
     });
     expect(result.recorded).toBe(holds);
     if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
-    const allowed = holds ? this.next(model, held.lane) : [];
+    const allowed = holds ? this.next(model, real, held.lane) : [];
     const { next } = result;
     const gone = next && `${next.delivery.receiver}/${next.delivery.sub}`;
     expect(gone === undefined ? allowed : allowed.filter((name) => name === gone)).toEqual(
@@ -141,12 +143,12 @@ class Finish implements Command {
     real.claims.push({ lane: gone, claim: next });
   }
   /** The lanes of which the next claim may be. */
-  next(model: Model, own: string): readonly string[] {
+  next(model: Model, { takesHint }: Real, own: string): readonly string[] {
     const { receiver } = keyOf(own);
     const isDue = (name: string): boolean => model.lanes[name]?.claimable(model.now) !== undefined;
     if (this.goOn === "stops" || model.paused.has(receiver)) return [];
     if (isDue(own)) return [own];
-    if (this.goOn === "in its lane") return [];
+    if (this.goOn === "in its lane" || !takesHint) return [];
     return LANES.filter((name) => keyOf(name).receiver === receiver && isDue(name));
   }
   toString = () => `finish ${this.which} as ${this.kind}, ${this.goOn}`;

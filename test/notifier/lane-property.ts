@@ -28,11 +28,14 @@ async function drain(model: Model, { storage, clock }: Real): Promise<void> {
 }
 
 /** @param open a stage with nothing in its store, for each run. */
-export async function lanesDoWhatTheModelSays(open: () => Promise<Stage>, numRuns: number): Promise<void> {
+export async function lanesDoWhatTheModelSays(
+  open: () => Promise<Stage>,
+  { numRuns, takesHint }: { readonly numRuns: number } & Pick<Real, "takesHint">,
+): Promise<void> {
   await fc.assert(
     fc.asyncProperty(laneCommands, async (run) => {
       const stage = await open();
-      const real: Real = { ...stage, claims: [] };
+      const real: Real = { ...stage, claims: [], takesHint };
       const lanes = Object.fromEntries(LANES.map((lane) => [lane, new LaneModel()]));
       const model: Model = { lanes, paused: new Set(), now: stage.clock.now(), stored: 0 };
       try {

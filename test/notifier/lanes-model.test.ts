@@ -15,7 +15,7 @@ async function openStage(): Promise<Stage> {
 
 describe("lanes", () => {
   it("do what the model says, whatever workers, operators and crashes do in whatever order [D-NOTIFY-16, D-NOTIFY-17]", async () => {
-    await lanesDoWhatTheModelSays(openStage, 150);
+    await lanesDoWhatTheModelSays(openStage, { numRuns: 150, takesHint: true });
   });
 });
 
