@@ -130,6 +130,7 @@ describeMongo("storage check with MongoDB", () => {
         for (const document of documents) {
           delete document["holds"];
           if (name === "lanes") delete document["version"];
+          if (name === "entry_guards") delete document["writes"];
           if (document["last_delivered"] === 0) delete document["last_delivered"];
         }
         return [name, documents, indexes.map(({ key, unique }) => JSON.stringify([key, unique])).toSorted()];
