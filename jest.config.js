@@ -6,4 +6,6 @@ export default {
   coverageProvider: "v8",
   workerIdleMemoryLimit: "512MB",
   testTimeout: 60_000,
+  // Most tests wait for servers and clocks of their own; on few cores one worker would do nothing meanwhile.
+  maxWorkers: "100%",
 };
