@@ -55,7 +55,7 @@ export interface Connection {
   foreignVersion(): number;
   /** Resolves when the input of this turn of the event loop is handled; the reads that follow at once share one look. */
   arrived(): Promise<void>;
-  /** Runs `work` now, and again later while it meets a lock. It must not write. */
+  /** Runs `work` now, and again later while it meets a lock. All of it sees one state. It must not write. */
   read<T>(work: () => T): Promise<T>;
   /**
    * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
@@ -178,11 +178,9 @@ export async function connect(
     read(work) {
       if (closing !== undefined) return Promise.reject(closedFault());
       try {
-        snapshot.enter();
-        return Promise.resolve(work());
+        return Promise.resolve(snapshot.read(work));
       } catch (error) {
-        snapshot.leave();
-        return isLocked(error) ? whileLocked(work) : Promise.reject(asFault(error));
+        return isLocked(error) ? whileLocked(() => snapshot.read(work)) : Promise.reject(asFault(error));
       }
     },
     write(work, { wait = DEFAULT_WAIT, lasts } = {}) {

@@ -8,9 +8,12 @@ export interface Snapshot {
    * than what was acknowledged to them. Answers leave together too, and a peer is woken once for many of them.
    */
   arrived(): Promise<void>;
-  /** Before a read: begins the shared transaction if it is allowed. */
-  enter(): void;
-  /** Before a write, and after a read that failed: ends the shared transaction if it is open. */
+  /**
+   * Runs a read: in the shared transaction if that is allowed, else in one of its own, for all that one read looks
+   * at must be of one moment. Throws what it throws.
+   */
+  read<T>(work: () => T): T;
+  /** Before a write: ends the shared transaction if it is open. */
   leave(): void;
   /** Whether reads share a transaction right now. */
   isOpen(): boolean;
@@ -18,7 +21,6 @@ export interface Snapshot {
   onEnd(listener: () => void): void;
 }
 
-/** Outside of what `arrived` opens every read looks for itself. */
 export function createSnapshot(database: DatabaseSync): Snapshot {
   const begin = database.prepare("BEGIN");
   const commit = database.prepare("COMMIT");
@@ -52,10 +54,18 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
 
   return {
     arrived: () => (turn ??= endOfInput()),
-    enter() {
-      if (!isAllowed || isOpen) return;
-      begin.run();
-      isOpen = true;
+    read(work) {
+      try {
+        if (database.isTransaction) return work();
+        begin.run();
+        isOpen = true;
+        return work();
+      } catch (error) {
+        leave();
+        throw error;
+      } finally {
+        if (!isAllowed) leave();
+      }
     },
     leave,
     isOpen: () => isOpen,

@@ -1,5 +1,7 @@
 /** Requests that arrived together share one look at the file, and none sees less than what was acknowledged to it. */
+import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { connect } from "../../../adapters/sqlite/connection.ts";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import { START, artifact, ManualClock } from "../../../lib/testing/contract/stage.ts";
@@ -81,4 +83,49 @@ it("nothing is held open when everybody is gone, and a storage that was closed s
   await one.arrived();
   await nextTurn();
   await expect(one.artifacts.find("Session", "a")).rejects.toMatchObject({ code: "storage_unavailable" });
+});
+
+it("one read sees one state, whatever another connection commits in the middle of it", async () => {
+  const one = await connect(files.path, clock);
+  const other = new DatabaseSync(files.path);
+  const count = one.first("SELECT count(*) FROM counters");
+  const add = other.prepare("INSERT INTO counters (name, value) VALUES (?, 0)");
+  let number = 0;
+  const look = (): unknown[] => {
+    const before = count()?.[0];
+    number += 1;
+    add.run(`new${number}`);
+    return [before, count()?.[0]];
+  };
+  try {
+    const [first, same] = await one.read(look);
+    expect(same).toBe(first);
+    await expect(one.read(look)).resolves.toEqual([Number(first) + 1, Number(first) + 1]);
+    await one.arrived();
+    const [shared, sharedToo] = await one.read(look);
+    expect(sharedToo).toBe(shared);
+  } finally {
+    other.close();
+    await one.close();
+  }
+});
+
+it("a read that fails leaves nothing open: the next one sees what was committed since", async () => {
+  const one = await connect(files.path, clock);
+  const select = one.all("SELECT name FROM counters");
+  const names = await one.read(() => select().length);
+  try {
+    await expect(
+      one.read(() => {
+        select();
+        throw new RangeError("no");
+      }),
+    ).rejects.toThrow("no");
+    const other = new DatabaseSync(files.path);
+    other.exec("INSERT INTO counters (name, value) VALUES ('late', 0)");
+    other.close();
+    await expect(one.read(() => select().length)).resolves.toBe(names + 1);
+  } finally {
+    await one.close();
+  }
 });
