@@ -16,7 +16,7 @@ import { type AccountInternals, type Accounts, createAccounts } from "./domain/a
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
-import { createPasswords } from "./domain/passwords.ts";
+import { createPasswords, type Passwords } from "./domain/passwords.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
 import { createLogger, describeDefect } from "./logger.ts";
@@ -107,6 +107,7 @@ type DomainCalls = {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly directory: Directory;
+  readonly passwords: Passwords;
 };
 
 function createDomain(
@@ -128,7 +129,7 @@ function createDomain(
     secretKey: keys.clientSecrets,
     minSecretLength: configuration.production ? 32 : 16,
   });
-  return { accounts, clients, directory: createDirectory({ directory, sealer }) };
+  return { accounts, clients, directory: createDirectory({ directory, sealer }), passwords };
 }
 
 async function build(parts: Parts): Promise<SignInService> {
@@ -175,7 +176,7 @@ async function keepAccountClient(
 
 function serviceObject(
   { configuration, storage, outages }: Parts,
-  { accounts, clients, directory }: DomainCalls,
+  { accounts, clients, directory, passwords }: DomainCalls,
   { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
 ): SignInService {
   const sweeper = startSweeper(storage.artifacts, outages("removing what has expired"));
@@ -187,6 +188,7 @@ function serviceObject(
     await http.close();
     await sweeper.stop();
     await accounts.settled();
+    await passwords.close();
     await storage.close();
   }
   return {

@@ -32,9 +32,9 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
   function leave(): void {
     isAllowed = false;
     if (!isOpen) return;
-    isOpen = false;
-    // A fault may have ended it already.
+    // A fault may have ended it already. If this fails it stays open, and whoever comes next tries again.
     if (database.isTransaction) commit.run();
+    isOpen = false;
     for (const listener of listeners) listener();
   }
 
@@ -47,7 +47,11 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
         resolve();
       });
       setImmediate(() => {
-        if (database.isOpen) leave();
+        try {
+          if (database.isOpen) leave();
+        } catch {
+          // The next read or write tries again, and is told.
+        }
       });
     });
   }
@@ -55,6 +59,7 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
   return {
     arrived: () => (turn ??= endOfInput()),
     read(work) {
+      if (isOpen && !isAllowed) leave();
       try {
         if (database.isTransaction) return work();
         begin.run();

@@ -19,7 +19,11 @@ export const passwordsSchema: z.ZodType<PasswordRules, Written<PasswordsInput>> 
     lanes: whole([1, 64], passwords.lanes, "Argon2id: lanes"),
     minLength: whole([8, 64], passwords.minLength, "Characters of a password at least"),
     maxLength: whole([64, 1024], passwords.maxLength, "Characters of a password at most"),
-    parallel: whole([1, 64], passwords.parallel, "Hashes computed at once in a process; the others wait"),
+    parallel: whole(
+      [1, 64],
+      passwords.parallel,
+      "Hashes computed at once in a process, each in a thread of its own; the others wait",
+    ),
   }),
 );
 

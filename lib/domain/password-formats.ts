@@ -1,14 +1,13 @@
 /** Password hashes of other systems: how each is written, what it may cost, and how a password is compared with it. */
-import { pbkdf2, scrypt, timingSafeEqual } from "node:crypto";
-import { promisify } from "node:util";
-import { parseOptions, verify as verifyArgon2 } from "@node-rs/argon2";
-import { verify as verifyBcrypt } from "@node-rs/bcrypt";
+import { pbkdf2Sync, scryptSync, timingSafeEqual } from "node:crypto";
+import { parseOptions, verifySync as verifyArgon2 } from "@node-rs/argon2";
+import { verifySync as verifyBcrypt } from "@node-rs/bcrypt";
 
 /** A hash that was understood and whose cost is bearable. */
 export interface ForeignHash {
   readonly algorithm: "argon2" | "bcrypt" | "scrypt" | "pbkdf2";
-  /** Whether this is the password. Takes as long as the hash says. */
-  readonly matches: (password: string) => Promise<boolean>;
+  /** Whether this is the password. Takes as long as the hash says, and nothing else runs meanwhile. */
+  readonly matches: (password: string) => boolean;
 }
 
 /** The dearest hash that is accepted takes some seconds; anything above would let one sign-in stop the others. */
@@ -87,11 +86,9 @@ function readScrypt(text: string): ForeignHash | undefined {
   if (!bearable || salt === undefined || digest === undefined || !hasDigestLength(digest.length))
     return undefined;
   const options = { N, r, p, maxmem: 128 * r * (N + p + 2) };
-  const derive = promisify<string, Buffer, number, typeof options, Buffer>(scrypt);
   return {
     algorithm: "scrypt",
-    matches: async (password) =>
-      timingSafeEqual(await derive(password, salt, digest.length, options), digest),
+    matches: (password) => timingSafeEqual(scryptSync(password, salt, digest.length, options), digest),
   };
 }
 
@@ -106,11 +103,10 @@ function readPbkdf2(text: string): ForeignHash | undefined {
   const salt = passlib === null ? Buffer.from(seasoning) : fromBase64(seasoning);
   const digest = fromBase64(sum);
   if (salt === undefined || digest === undefined || !hasDigestLength(digest.length)) return undefined;
-  const derive = promisify(pbkdf2);
   return {
     algorithm: "pbkdf2",
-    matches: async (password) =>
-      timingSafeEqual(await derive(password, salt, iterations, digest.length, name), digest),
+    matches: (password) =>
+      timingSafeEqual(pbkdf2Sync(password, salt, iterations, digest.length, name), digest),
   };
 }
 

@@ -1,7 +1,7 @@
 /** Passwords: the rules for new ones, hashing, and comparing in the same time whoever is asked for. */
-import { hash as hashArgon2 } from "@node-rs/argon2";
 import type { PasswordRules } from "../../config/configuration.ts";
 import { InvalidPassword } from "../errors.ts";
+import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
 import { characters } from "./text-rules.ts";
 import { createWorkQueue } from "./work-queue.ts";
@@ -20,6 +20,8 @@ export interface Passwords {
   verify(hash: string | null, password: string): Promise<boolean>;
   /** Whether the hash is weaker than the rules ask for, or of another algorithm. */
   needsRehash(hash: string): boolean;
+  /** Ends the threads that hash; what they work at is refused with `StorageUnavailable`. */
+  close(): Promise<void>;
 }
 
 /** KiB of memory and the passes that they need at least, from OWASP's Password Storage Cheat Sheet (Argon2id). */
@@ -41,31 +43,35 @@ const MAX_WAITING = 256;
 export function createPasswords(rules: PasswordRules): Passwords {
   const enough = OWASP_MINIMUM.some(({ memory, passes }) => rules.memory >= memory && rules.passes >= passes);
   if (!enough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
-  const queue = createWorkQueue(rules.parallel, MAX_WAITING);
-  const compute = (password: string): Promise<string> =>
-    // Argon2id is the package's default; its enumeration of the others exists for the compiler only.
-    hashArgon2(password, {
-      memoryCost: rules.memory,
-      timeCost: rules.passes,
-      parallelism: rules.lanes,
-    });
+  const threads = createHashThreads(rules.parallel);
+  const queue = createWorkQueue(threads.room, MAX_WAITING);
+  const cost = { memoryCost: rules.memory, timeCost: rules.passes, parallelism: rules.lanes };
+  function needsRehash(hash: string): boolean {
+    const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
+    if (known === undefined) return true;
+    const { memoryCost, timeCost, parallelism } = known;
+    return memoryCost < rules.memory || timeCost < rules.passes || parallelism < rules.lanes;
+  }
+  /** One with our costs, and no others, takes as long as all others of them. */
+  const durationOf = (hash: string): "usual" | "long" => {
+    const known = hash.startsWith("$argon2id$") ? argon2Parameters(hash) : undefined;
+    const isUsual = known?.memoryCost === rules.memory && known.timeCost === rules.passes;
+    return isUsual ? "usual" : "long";
+  };
   return {
     check: (password) => checkRules(rules, password),
-    hash: (password) => queue("patient", () => compute(password)),
+    hash: (password) => queue("patient", () => threads.hash(password, cost)),
     async verify(hash, password) {
       if (tooLong(rules, password)) return false;
-      const known = hash === null ? undefined : readForeignHash(hash);
-      if (known !== undefined) return queue("urgent", () => known.matches(password));
+      if (hash !== null && readForeignHash(hash) !== undefined) {
+        return queue("urgent", () => threads.compare(hash, password, durationOf(hash)));
+      }
       // Hashing costs what comparing does, so an account that is not there takes as long as one that is.
-      await queue("urgent", () => compute(password));
+      await queue("urgent", () => threads.hash(password, cost));
       return false;
     },
-    needsRehash(hash) {
-      const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
-      if (known === undefined) return true;
-      const { memoryCost, timeCost, parallelism } = known;
-      return memoryCost < rules.memory || timeCost < rules.passes || parallelism < rules.lanes;
-    },
+    needsRehash,
+    close: () => threads.close(),
   };
 }
 

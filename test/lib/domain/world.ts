@@ -22,6 +22,9 @@ export const RULES: PasswordRules = {
   parallel: 2,
 };
 
+/** Of all worlds of a test file: their threads are started once. */
+const PASSWORDS = createPasswords(RULES);
+
 export const RECEIVER: ReceiverSettings = {
   url: "https://receiver.example/notify",
   client_id: "receiver",
@@ -93,7 +96,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
     clock,
     events,
     sealer,
-    passwords: counted(createPasswords(options.rules ?? RULES), counts),
+    passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
     notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
     onEnded: options.onEnded ?? ((each) => void ended.push(each)),
   });

@@ -1,0 +1,25 @@
+/** What runs in a thread of `hash-threads.ts`: hashes and compares passwords, one after the other. */
+import { type MessagePort, parentPort } from "node:worker_threads";
+import { hashSync } from "@node-rs/argon2";
+import type { HashAnswer, HashTask } from "./hash-threads.ts";
+import { readForeignHash } from "./password-formats.ts";
+
+function work(task: HashTask): string | boolean {
+  // Argon2id is the package's default; its enumeration of the others exists for the compiler only.
+  if ("cost" in task) return hashSync(task.password, task.cost);
+  return readForeignHash(task.hash)?.matches(task.password) ?? false;
+}
+
+function answerTo(task: HashTask): HashAnswer {
+  try {
+    return { id: task.id, result: work(task) };
+  } catch (error) {
+    return { id: task.id, error };
+  }
+}
+
+function serve(port: MessagePort): void {
+  port.on("message", (task: HashTask) => port.postMessage(answerTo(task)));
+}
+
+if (parentPort !== null) serve(parentPort);

@@ -1,0 +1,144 @@
+/**
+ * Threads of their own for passwords. In the pool that Node shares for files and the like, the next hash could not
+ * begin before the main thread had heard of the last one, and the system would move the hashes from core to core,
+ * onto the one that answers requests.
+ */
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { StorageUnavailable } from "../errors.ts";
+
+/** What an Argon2id hash costs: KiB, passes, lanes. */
+export interface HashCost {
+  readonly memoryCost: number;
+  readonly timeCost: number;
+  readonly parallelism: number;
+}
+
+/** One password to hash at a cost, or to compare with a hash. */
+export type HashTask = { readonly id: number; readonly password: string } & (
+  | { readonly cost: HashCost }
+  | { readonly hash: string }
+);
+
+/** What became of a task. */
+export type HashAnswer =
+  | { readonly id: number; readonly result: string | boolean }
+  | { readonly id: number; readonly error: unknown };
+
+/** Each thread is started when it is needed, and ended when nothing was asked of it for a minute. */
+export interface HashThreads {
+  /** How many tasks may be given at once: what a thread works at, and what it goes on with. */
+  readonly room: number;
+  /** The Argon2id hash as a PHC string. @throws StorageUnavailable when the thread ends in the middle of it. */
+  hash(password: string, cost: HashCost): Promise<string>;
+  /**
+   * Whether this is the password; `false` for a hash that can't be read.
+   * @param duration `long` for a hash that costs something else than usual: nobody is put behind it who need not be.
+   * @throws StorageUnavailable, as above.
+   */
+  compare(hash: string, password: string, duration: Duration): Promise<boolean>;
+  /** Ends the threads; what they work at is refused. A later task starts a new one. */
+  close(): Promise<void>;
+}
+
+/** Beside this source when it runs as it is, beside the compiled file otherwise. */
+const SCRIPT = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./hash-thread.ts" : "./hash-thread.js", import.meta.url),
+);
+
+/** Milliseconds without work after which a thread gives its memory back. */
+const IDLE = 60_000;
+
+/** One that it works at, and one to go on with. */
+const TASKS_EACH = 2;
+
+/** MB of JavaScript's own memory; that of the hashes is not part of it. */
+const MEMORY = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 32 };
+
+type Duration = "usual" | "long";
+
+interface Given extends Pick<PromiseWithResolvers<string | boolean>, "resolve" | "reject"> {
+  readonly duration: Duration;
+}
+
+/** One thread, or the place of one. */
+class HashThread {
+  readonly #given = new Map<number, Given>();
+  #worker: Worker | undefined;
+  #lastId = 0;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** How many tasks it has, those that take long first. */
+  load(): readonly [long: number, all: number] {
+    const long = [...this.#given.values()].filter(({ duration }) => duration === "long");
+    return [long.length, this.#given.size];
+  }
+
+  give(
+    task: { readonly password: string } & ({ cost: HashCost } | { hash: string }),
+    duration: Duration,
+  ): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers<string | boolean>();
+    const worker = (this.#worker ??= this.#start());
+    this.#lastId += 1;
+    this.#given.set(this.#lastId, { resolve, reject, duration });
+    clearTimeout(this.#idle);
+    // Somebody waits for the answer: the process must not end before.
+    worker.ref();
+    worker.postMessage({ ...task, id: this.#lastId } satisfies HashTask);
+    return promise;
+  }
+
+  async end(): Promise<void> {
+    clearTimeout(this.#idle);
+    const worker = this.#worker;
+    this.#lose(worker);
+    await worker?.terminate();
+  }
+
+  #start(): Worker {
+    const worker = new Worker(SCRIPT, { execArgv: [], resourceLimits: MEMORY });
+    worker.on("message", (answer: HashAnswer) => this.#settle(worker, answer));
+    worker.on("error", () => this.#lose(worker));
+    worker.on("exit", () => this.#lose(worker));
+    return worker;
+  }
+
+  #settle(worker: Worker, answer: HashAnswer): void {
+    const given = this.#given.get(answer.id);
+    this.#given.delete(answer.id);
+    if ("error" in answer) given?.reject(answer.error);
+    else given?.resolve(answer.result);
+    if (this.#given.size > 0) return;
+    worker.unref();
+    this.#idle = setTimeout(() => void this.end(), IDLE).unref();
+  }
+
+  /** Nobody answers any more; an end that was already dealt with is none of the next thread. */
+  #lose(worker: Worker | undefined): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    const lost = [...this.#given.values()];
+    this.#given.clear();
+    for (const { reject } of lost)
+      reject(new StorageUnavailable("the thread that hashes passwords has ended"));
+  }
+}
+
+/** @param count how many hashes are computed at the same time. */
+export function createHashThreads(count: number): HashThreads {
+  const threads = Array.from({ length: count }, () => new HashThread());
+  const freest = (): HashThread =>
+    threads.reduce((best, each) => {
+      const [[long, all], [leastLong, least]] = [each.load(), best.load()];
+      return long < leastLong || (long === leastLong && all < least) ? each : best;
+    });
+  return {
+    room: count * TASKS_EACH,
+    hash: async (password, cost) => String(await freest().give({ password, cost }, "usual")),
+    compare: async (hash, password, duration) => (await freest().give({ password, hash }, duration)) === true,
+    async close() {
+      await Promise.all(threads.map((thread) => thread.end()));
+    },
+  };
+}

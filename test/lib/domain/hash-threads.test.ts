@@ -1,0 +1,103 @@
+/** Threads that hash: what they are asked is answered or refused, whatever happens to them. */
+import { execFile } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { createHashThreads, type HashThreads } from "../../../lib/domain/hash-threads.ts";
+import { createPasswords } from "../../../lib/domain/passwords.ts";
+import { RULES } from "./world.ts";
+
+const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
+/** A second of work and more. */
+const DEAR = { memoryCost: 262_144, timeCost: 8, parallelism: 1 };
+const PASSWORD = "correct horse battery staple";
+
+const made: HashThreads[] = [];
+function threadsOf(count: number): HashThreads {
+  const threads = createHashThreads(count);
+  made.push(threads);
+  return threads;
+}
+
+/** How many threads this process has. */
+const threadsNow = (): number => readdirSync("/proc/self/task").length;
+
+afterEach(async () => {
+  await Promise.all(made.splice(0).map((threads) => threads.close()));
+});
+
+describe("threads that hash passwords", () => {
+  it("hash and compare, many at once, and mix up nothing", async () => {
+    const threads = threadsOf(2);
+    const passwords = Array.from({ length: 12 }, (_each, index) => `${PASSWORD} ${index} \u{1f511}`);
+    const hashes = await Promise.all(passwords.map((password) => threads.hash(password, COST)));
+    expect(new Set(hashes).size).toBe(12);
+    const answers = hashes.flatMap((hash, row) =>
+      passwords.map(
+        async (password, column) => (await threads.compare(hash, password, "usual")) === (row === column),
+      ),
+    );
+    expect(await Promise.all(answers)).not.toContain(false);
+  });
+
+  it("are not started before they are needed, and are gone after the end", async () => {
+    const before = threadsNow();
+    const threads = threadsOf(2);
+    expect(threadsNow()).toBe(before);
+    await threads.hash(PASSWORD, COST);
+    expect(threadsNow()).toBeGreaterThan(before);
+    await threads.close();
+    expect(threadsNow()).toBeLessThanOrEqual(before);
+  });
+
+  it("say false for a hash that nobody can read, and pass on what the algorithm refuses", async () => {
+    const threads = threadsOf(1);
+    expect(await threads.compare("no hash", PASSWORD, "long")).toBe(false);
+    await expect(threads.hash(PASSWORD, { ...COST, memoryCost: 1 })).rejects.toThrow(/memory/i);
+    expect(await threads.compare(await threads.hash(PASSWORD, COST), PASSWORD, "usual")).toBe(true);
+  });
+
+  it("refuse what they work at when they end in the middle, and start again for the next", async () => {
+    const threads = threadsOf(1);
+    const lost = [threads.hash(PASSWORD, DEAR), threads.hash(PASSWORD, COST)].map((each) =>
+      each.then(
+        () => "answered",
+        (error: unknown) => String(Reflect.get(Object(error), "code")),
+      ),
+    );
+    await threads.close();
+    expect(await Promise.all(lost)).toEqual(["storage_unavailable", "storage_unavailable"]);
+    expect(await threads.hash(PASSWORD, COST)).toMatch(/^\$argon2id\$/);
+  });
+
+  it("don't let the others wait for a hash of somebody that takes long", async () => {
+    const threads = threadsOf(2);
+    const hash = await threads.hash(PASSWORD, DEAR);
+    const order: string[] = [];
+    const dear = threads.compare(hash, PASSWORD, "long").then(() => order.push("dear"));
+    // The second one finds a task at each of the two.
+    for (let number = 0; number < 3; number += 1) {
+      await Promise.all([threads.hash(PASSWORD, COST), threads.hash(PASSWORD, COST)]);
+      order.push("two");
+    }
+    await dear;
+    expect(order).toEqual(["two", "two", "two", "dear"]);
+  });
+
+  it("keep the process alive for an answer, and not afterwards", async () => {
+    const source = new URL("../../../lib/domain/hash-threads.ts", import.meta.url).href;
+    const script = `import { createHashThreads } from ${JSON.stringify(source)};
+      console.log((await createHashThreads(2).hash("secret", ${JSON.stringify(COST)})).slice(0, 9));`;
+    const run = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+    expect(await run).toEqual({ stdout: "$argon2id\n", stderr: "" });
+  });
+
+  it("are as many as the rules say, and end with what uses them", async () => {
+    const passwords = createPasswords({ ...RULES, parallel: 3 });
+    const before = threadsNow();
+    const hashes = await Promise.all(Array.from({ length: 9 }, () => passwords.hash(PASSWORD)));
+    expect(new Set(hashes).size).toBe(9);
+    await passwords.close();
+    expect(threadsNow()).toBeLessThanOrEqual(before);
+  });
+});
