@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { promisify } from "node:util";
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { createHashThreads, type HashThreads } from "../../../lib/domain/hash-threads.ts";
 import { createPasswords } from "../../../lib/domain/passwords.ts";
 import { RULES } from "./world.ts";
@@ -48,6 +48,24 @@ describe("threads that hash passwords", () => {
     expect(threadsNow()).toBeGreaterThan(before);
     await threads.close();
     expect(threadsNow()).toBeLessThanOrEqual(before);
+  });
+
+  it("are gone after a minute without work, and back when there is some", async () => {
+    jest.useFakeTimers({ doNotFake: ["nextTick", "setImmediate", "queueMicrotask", "performance"] });
+    try {
+      const before = threadsNow();
+      const threads = threadsOf(1);
+      await threads.hash(PASSWORD, COST);
+      jest.advanceTimersByTime(59_000);
+      await threads.hash(PASSWORD, COST);
+      jest.advanceTimersByTime(59_000);
+      expect(threadsNow()).toBeGreaterThan(before);
+      jest.advanceTimersByTime(1_000);
+      while (threadsNow() > before) await new Promise((resolve) => void setImmediate(resolve));
+      expect(await threads.hash(PASSWORD, COST)).toMatch(/^\$argon2id\$/);
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   it("say false for a hash that nobody can read, and pass on what the algorithm refuses", async () => {
