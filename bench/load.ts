@@ -13,7 +13,8 @@ export interface LoadRequest {
   readonly body?: string;
 }
 
-const CONNECTIONS = 32;
+/** Connections of a load that takes all that a server has. */
+export const CONNECTIONS = 32;
 
 /** Whether wrk is on this machine. */
 export function hasWrk(): boolean {
@@ -80,9 +81,15 @@ export function once(
     status = 200,
     find,
     core = LOAD_CORE,
-  }: { readonly status?: number; readonly find?: RegExp; readonly core?: Core } = {},
+    connections = CONNECTIONS,
+  }: {
+    readonly status?: number;
+    readonly find?: RegExp;
+    readonly core?: Core;
+    readonly connections?: number;
+  } = {},
 ): Promise<ListResult> {
   const port = Number(new URL(base).port);
-  const job = { port, connections: CONNECTIONS, requests, status };
+  const job = { port, connections, requests, status };
   return generate({ ...job, ...(find === undefined ? {} : { find: find.source }) }, core);
 }

@@ -72,7 +72,7 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
   };
   /** Each service has a database of this Redis to itself; the bare worker has the first one. */
   let databases = 0;
-  const redis = await startRedis(folder);
+  const redis = await startRedis(folder, SERVER_CORE);
   try {
     const receiver = await start("receiver", SERVER_CORE);
     const url = (path: string): string => `${receiver.ready["base"] ?? ""}${path}`;

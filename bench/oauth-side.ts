@@ -1,10 +1,11 @@
 /** The two servers that are compared at OAuth's endpoints: where these are, and the requests. */
 import { join } from "node:path";
-import { type LoadRequest, once } from "./load.ts";
+import { startDistance } from "./distance.ts";
+import { CONNECTIONS, type LoadRequest, once } from "./load.ts";
 import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
 import { signIn } from "./session.ts";
 import { type BenchRedis, startRedis } from "./redis.ts";
-import { type Side, startSide } from "./side.ts";
+import { LOAD_CORE, type Side, startSide } from "./side.ts";
 
 /** One of the two, with a person who is signed in. */
 export interface OauthSide {
@@ -131,21 +132,40 @@ export async function withBoth<T>(
 
 /** A kind of storage on which both are compared. */
 export interface Ground {
-  /** What oidc-provider uses there, for the table. */
-  readonly adapter: string;
+  /** What oidc-provider uses there and what else is said of it, for the table. */
+  readonly against: string;
   readonly stores: Stores;
+  /** Requests at once. */
+  readonly connections: number;
 }
 
-/** The work on SQLite, then on SQLite with Redis for the artifacts; all rows of both. */
+/** Milliseconds to a Redis that is another machine of the same place. */
+const DISTANCE = 0.5;
+/** Requests at once where people wait for an answer, not for a server that has more than it can do. */
+const HANDFUL = 4;
+
+/**
+ * The work on SQLite, then on SQLite with Redis for the artifacts; all rows. Redis runs beside the load, for it is
+ * another machine: first without any way to it and with as many requests as a server can take, where only what is
+ * computed counts, then as far away as it would be, with a handful of requests.
+ */
 export async function onEachGround<T>(
   folder: string,
   work: (ground: Ground) => Promise<readonly T[]>,
 ): Promise<T[]> {
-  const rows = [...(await work({ adapter: "SQLite adapter", stores: { folder } }))];
-  const redis = await startRedis(folder);
+  const connections = CONNECTIONS;
+  const rows = [
+    ...(await work({ against: "oidc-provider, SQLite adapter", stores: { folder }, connections })),
+  ];
+  const redis = await startRedis(folder, LOAD_CORE);
+  const far = await startDistance(redis.port, DISTANCE);
   try {
-    rows.push(...(await work({ adapter: "Redis adapter", stores: { folder, redis } })));
+    const against = "oidc-provider, Redis adapter";
+    rows.push(...(await work({ against, stores: { folder, redis }, connections })));
+    const stores = { folder, redis: { url: `redis://127.0.0.1:${far.port}` } };
+    rows.push(...(await work({ against: `${against}, ${DISTANCE} ms away`, stores, connections: HANDFUL })));
   } finally {
+    await far.stop();
     await redis.stop();
   }
   return rows;

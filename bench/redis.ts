@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
-import { type Core, pinned, SERVER_CORE } from "./side.ts";
+import { type Core, pinned } from "./side.ts";
 
 export interface BenchRedis {
   readonly url: string;
@@ -22,9 +22,9 @@ export async function freePort(): Promise<number> {
 /**
  * Starts redis-server, which writes nothing to the disk.
  * @param folder where it may keep files.
- * @param core default: beside the servers, as where one machine holds all of it.
+ * @param core where it runs: beside the load what it takes is not taken from a server, as where it is another machine.
  */
-export async function startRedis(folder: string, core: Core = SERVER_CORE): Promise<BenchRedis> {
+export async function startRedis(folder: string, core: Core): Promise<BenchRedis> {
   const port = await freePort();
   const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
   const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];

@@ -7,17 +7,17 @@ import { inTurns } from "../rounds.ts";
 export const authorize: Measurement = {
   name: "authorize",
   run: (effort, folder) =>
-    onEachGround(folder, ({ adapter, stores }) =>
+    onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const measure = (side: OauthSide) => async (): Promise<number> => {
           const requests = Array.from({ length: effort.requests }, () => side.authorize);
-          return (await once(side.base, requests, { status: side.redirectStatus })).perSecond;
+          return (await once(side.base, requests, { status: side.redirectStatus, connections })).perSecond;
         };
         const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) });
         return [
           {
             work: "authorize with a session",
-            against: `oidc-provider, ${adapter}`,
+            against,
             value: rates.service / rates.oidc,
             unit: "×",
             target: 1.3,

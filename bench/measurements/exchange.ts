@@ -7,7 +7,7 @@ import { inTurns } from "../rounds.ts";
 export const exchange: Measurement = {
   name: "exchange",
   run: (effort, folder) =>
-    onEachGround(folder, ({ adapter, stores }) =>
+    onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const measure = (side: OauthSide) => async (): Promise<number> => {
           const codes = await side.codes(effort.requests);
@@ -15,6 +15,7 @@ export const exchange: Measurement = {
             await once(
               side.base,
               codes.map((code) => side.exchange(code)),
+              { connections },
             )
           ).perSecond;
         };
@@ -22,7 +23,7 @@ export const exchange: Measurement = {
         return [
           {
             work: "code exchange",
-            against: `oidc-provider, ${adapter}`,
+            against,
             value: rates.service / rates.oidc,
             unit: "×",
             target: 1.5,

@@ -12,7 +12,7 @@ const REFRESH_TOKEN = /"refresh_token":"([^"]+)"/;
 export const refresh: Measurement = {
   name: "refresh",
   run: (effort, folder) =>
-    onEachGround(folder, ({ adapter, stores }) =>
+    onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const prepare = async (side: OauthSide): Promise<() => Promise<number>> => {
           const codes = await side.codes(TOKENS);
@@ -21,13 +21,13 @@ export const refresh: Measurement = {
           const requests = Array.from({ length: effort.requests }, (_each, index) =>
             side.refresh(found[index % found.length] ?? ""),
           );
-          return async () => (await once(side.base, requests)).perSecond;
+          return async () => (await once(side.base, requests, { connections })).perSecond;
         };
         const rates = await inTurns(effort, { service: await prepare(service), oidc: await prepare(oidc) });
         return [
           {
             work: "refresh",
-            against: `oidc-provider, ${adapter}`,
+            against,
             value: rates.service / rates.oidc,
             unit: "×",
             target: 1.2,

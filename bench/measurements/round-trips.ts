@@ -5,6 +5,7 @@ import { type OauthSide, startService, type Stores } from "../oauth-side.ts";
 import { freePort, startRedis } from "../redis.ts";
 import type { Measurement, Row } from "../result.ts";
 import type { LoadRequest } from "../load.ts";
+import { LOAD_CORE } from "../side.ts";
 import { inSequence, openTap, type Tap } from "../tap.ts";
 import { openWire } from "../wire.ts";
 
@@ -82,7 +83,7 @@ async function rowsOn(against: string, stores: Stores, taps: readonly Tap[]): Pr
 export const roundTrips: Measurement = {
   name: "round-trips",
   async run(_effort, folder) {
-    const redis = await startRedis(folder);
+    const redis = await startRedis(folder, LOAD_CORE);
     const mongo = await startMongo(await freePort(), join(folder, "mongodb"));
     const taps = [await openTap(redis.port), await openTap(mongo.port)] as const;
     const [toRedis, toMongo] = taps;

@@ -1,6 +1,6 @@
 /** oidc-provider by itself, with the adapter that it documents: first-party sign-in, opaque tokens, long refresh tokens. */
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
-import { Provider, type Configuration, type JWK } from "oidc-provider";
+import { type AdapterConstructor, Provider, type Configuration, type JWK } from "oidc-provider";
 import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
 import { CALLBACK, CLIENT, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
@@ -8,24 +8,22 @@ import { redisForOidc } from "./redis-adapter.ts";
 
 const { file, redis } = options();
 const SUB = randomUUID();
+const METADATA = {
+  ...CLIENT,
+  redirect_uris: [CALLBACK],
+  response_types: ["code"],
+  grant_types: ["authorization_code", "refresh_token"],
+} as const;
 
 function signingKey(): JWK {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   return { ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" };
 }
 
-function configuration(storage: SqliteForOidc): Configuration {
+function configuration(storage: SqliteForOidc, adapter: AdapterConstructor): Configuration {
   const days = 86_400;
   return {
-    adapter: redis === undefined ? storage.adapter : redisForOidc(redis),
-    clients: [
-      {
-        ...CLIENT,
-        redirect_uris: [CALLBACK],
-        response_types: ["code"],
-        grant_types: ["authorization_code", "refresh_token"],
-      },
-    ],
+    adapter,
     jwks: { keys: [signingKey()] },
     cookies: { keys: [randomBytes(32).toString("base64")] },
     scopes: ["openid", "account"],
@@ -72,7 +70,10 @@ function configuration(storage: SqliteForOidc): Configuration {
 await serve(async (base) => {
   const storage = openForOidc(file);
   storage.saveAccount(SUB, PERSON.email);
-  const provider = new Provider(base, configuration(storage));
+  const adapter = redis === undefined ? storage.adapter : redisForOidc(redis);
+  // Where the service has them too: clients that are registered and changed while it runs.
+  await new adapter("Client").upsert(CLIENT.client_id, METADATA);
+  const provider = new Provider(base, configuration(storage, adapter));
   const handle = provider.callback();
   return {
     handle(req, res) {
