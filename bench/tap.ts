@@ -15,6 +15,9 @@ export interface Tap {
   close(): void;
 }
 
+/** Milliseconds for which an answer is kept back: what was asked together overlaps, however fast a store is. */
+const KEPT_BACK = 3;
+
 /** Listens in front of a port of this machine. */
 export async function openTap(port: number): Promise<Tap> {
   const sockets = new Set<Socket>();
@@ -28,9 +31,11 @@ export async function openTap(port: number): Promise<Tap> {
       to.write(chunk);
     });
     to.on("data", (chunk) => {
-      if (open !== undefined) open.to = performance.now();
-      open = undefined;
-      from.write(chunk);
+      setTimeout(() => {
+        if (open !== undefined) open.to = performance.now();
+        open = undefined;
+        from.write(chunk);
+      }, KEPT_BACK);
     });
     for (const [socket, other] of [
       [from, to],

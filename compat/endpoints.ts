@@ -25,6 +25,7 @@ import {
   withQuery,
 } from "./openid-endpoints.ts";
 import { createProtocolStep } from "./protocol-step.ts";
+import { grantAhead, sessionAhead } from "./read-ahead.ts";
 import { formBody } from "./request-body.ts";
 import { byMeaning, standardRevocation } from "./revoke.ts";
 import { basicReadings, namedClient, requiredRedirect, tokenProtocol } from "./token.ts";
@@ -55,17 +56,15 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
   const tokenOwner = [queriedClient(dependencies), bearer(dependencies)];
   const userinfo = { "*": [...tokenOwner, basicClaims] };
   const profile = { "*": [...tokenOwner, profileClaims] };
-  const authenticated = [formBody, namedClient(dependencies), basicReadings];
+  const authenticated = [namedClient(dependencies), basicReadings];
+  const tokens = tokenProtocol(protocol, atomic, dependencies);
   const documentedRevoke = compose([notPrefetched, ...tokenOwner, endToken(dependencies)]);
-  const standardRevoke = compose([
-    namedClient(dependencies),
-    basicReadings,
-    standardRevocation(protocol, atomic),
-  ]);
+  const standardRevoke = compose([...authenticated, standardRevocation(protocol, atomic)]);
   return {
     authorize: {
       "*": [
         exactParameters,
+        sessionAhead(dependencies),
         knownClient(dependencies),
         atomic,
         pushedRequest(dependencies),
@@ -78,7 +77,7 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
       ],
     },
     resume: { "*": [atomic, resumeProtocol(dependencies, protocol)] },
-    token: { "*": [...authenticated, requiredRedirect, tokenProtocol(protocol, atomic, dependencies)] },
+    token: { "*": [formBody, grantAhead(dependencies), ...authenticated, requiredRedirect, tokens] },
     userinfo,
     userinfoAlias: userinfo,
     profile,
@@ -89,8 +88,8 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
     },
     discovery: { "*": [plainDiscovery, withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
-    par: { "*": [...authenticated, checkPushed(dependencies), atomic, withBody(protocol)] },
-    introspect: { "*": [...authenticated, atomic, introspection(protocol)] },
+    par: { "*": [formBody, ...authenticated, checkPushed(dependencies), atomic, withBody(protocol)] },
+    introspect: { "*": [formBody, ...authenticated, atomic, introspection(protocol)] },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],

@@ -3,7 +3,7 @@ import type { Context } from "koa";
 import type { EndpointName } from "../config/addresses.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../adapters/directory.ts";
-import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Artifact, ArtifactStore } from "../adapters/artifacts.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
@@ -98,6 +98,8 @@ export interface Exchange {
   body?: Fields | undefined;
   /** The bearer token of the header: its key, and what is found under it. */
   presented?: { readonly key: string; readonly found: Promise<Artifact | undefined> };
+  /** What the library will ask for first, on its way already. */
+  ahead?: Ahead | undefined;
   /** The client that the request names, where it is known already. */
   client?: ClientRecord;
   /** `Authorization` as the library may read it; `undefined` takes the header away. */

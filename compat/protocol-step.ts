@@ -1,4 +1,5 @@
 /** The step that runs oidc-provider and turns its answer into ours; nothing is committed here. */
+import type { Unit } from "../adapters/oidc/unit-of-work.ts";
 import { documentedCode } from "../lib/protocol/responses.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange } from "./exchange.ts";
@@ -24,10 +25,24 @@ function problemOf({
   return { error, description: typeof description === "string" ? description : "" };
 }
 
+/** What the library says of a client whose secret is wrong. */
+const WRONG_SECRET = "client authentication failed";
+
+/** Whoever has tried too many secrets gets and learns nothing, whatever the answer would be. */
+async function allowedClient({ state }: ProtocolAnswer, unit: Unit | undefined): Promise<void> {
+  const { allowed, retryAfter } = (await state.verdict) ?? { allowed: true, retryAfter: 0 };
+  if (allowed) return;
+  const refusal = new EndpointError(401, "invalid_client", WRONG_SECRET, { retryAfter });
+  // With a failure nothing is committed; other refusals may end a family.
+  if (unit !== undefined) unit.failure = refusal;
+  throw refusal;
+}
+
 export function createProtocolStep({ provider, sessionCookie, units }: CompatDependencies): Protocol {
   const run = createProtocolRunner(provider, sessionCookie);
   return async (exchange, input) => {
     const answer = await run(exchange, input);
+    await allowedClient(answer, units.current());
     const failure = units.current()?.failure;
     // What a store or a condition said was hidden by the library's own error handling.
     if (failure !== undefined) throw failure;

@@ -1,10 +1,9 @@
 /** The documented token endpoint, in front of the library's. */
-import { artifactKey, PRESENTABLE } from "../adapters/oidc/adapter.ts";
-import type { Unit } from "../adapters/oidc/unit-of-work.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { EndpointError } from "./endpoint-error.ts";
-import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import type { CompatDependencies, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol-step.ts";
+import { presentedGrant } from "./read-ahead.ts";
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
@@ -82,31 +81,15 @@ const PARAMETERS = [
 /** Of the answer only the documented members, in the documented order. */
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"] as const;
 
-/** Which artifact a grant begins with, and the parameter that names it. */
-const PRESENTED: Readonly<Record<string, readonly [model: string, parameter: string]>> = {
-  authorization_code: ["AuthorizationCode", "code"],
-  refresh_token: ["RefreshToken", "refresh_token"],
-};
-
-/** Asks for what the library will want to see, while it looks at the client. */
-function prefetch({ body }: Exchange, unit: Unit | undefined): void {
-  const grantType = body?.one("grant_type") ?? "";
-  const [model, parameter] = (Object.hasOwn(PRESENTED, grantType) && PRESENTED[grantType]) || [];
-  const presented = parameter === undefined ? undefined : body?.one(parameter);
-  if (model !== undefined && presented !== undefined && PRESENTABLE.test(presented)) {
-    unit?.prefetch(model, artifactKey(presented));
-  }
-}
-
 /**
  * Runs the library in a unit of its own. When somebody else consumed the refresh token first, the request runs
  * once more and finds the answer that the winner left for the window.
  */
-export function tokenProtocol(protocol: Protocol, atomic: Step, { events, units }: CompatDependencies): Step {
+export function tokenProtocol(protocol: Protocol, atomic: Step, dependencies: CompatDependencies): Step {
+  const { events } = dependencies;
   return async (exchange) => {
     const attempt = (): Promise<void> =>
       atomic(exchange, async () => {
-        prefetch(exchange, units.current());
         const { oidc } = await protocol(exchange, { body: exchange.body!.only(PARAMETERS) });
         const { ctx, deployment } = exchange;
         const all = ctx.body as Record<string, unknown>;
@@ -127,6 +110,7 @@ export function tokenProtocol(protocol: Protocol, atomic: Step, { events, units 
       if (!(error instanceof ConditionFailed)) throw error;
       exchange.outcome.length = 0;
       if (exchange.body?.one("grant_type") !== "refresh_token") throw refused();
+      exchange.ahead = presentedGrant(exchange, dependencies);
       await attempt().catch((again: unknown) => {
         throw again instanceof ConditionFailed ? refused() : again;
       });

@@ -20,8 +20,6 @@ export interface Unit {
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
-  /** Begins to read what will be asked for, with the grant of its family: `find` answers from it. */
-  prefetch(model: string, key: string): void;
   /** What this unit has read or written under this key, without asking the store. */
   known(model: string, key: string): Artifact | undefined;
   write(write: ArtifactWrite): void;
@@ -43,6 +41,15 @@ export interface UnitsOfWork {
 /** The request that a unit is of. */
 export interface UnitRequest extends Pick<Unit, "startedAt" | "deadline"> {
   readonly client?: ClientRecord | undefined;
+  /** What was asked for before the unit began. */
+  readonly ahead?: Ahead | undefined;
+}
+
+/** A read that is on its way, with the grant of the family where that comes with it: `find` answers from it. */
+export interface Ahead {
+  readonly model: string;
+  readonly key: string;
+  readonly found: Promise<{ readonly artifact: Artifact; readonly grant?: Artifact | undefined } | undefined>;
 }
 
 const place = (model: string, key: string): string => `${model}:${key}`;
@@ -65,8 +72,7 @@ class PendingUnit implements Unit {
   failure: unknown;
   readonly #store: ArtifactStore;
   readonly #read = new Map<string, Artifact>();
-  /** What was asked for ahead. */
-  readonly #ahead = new Map<string, Promise<void>>();
+  readonly #ahead: Ahead | undefined;
   /** The state that the writes lead to: `undefined` for what is removed. */
   readonly #overlay = new Map<string, Artifact | undefined>();
   readonly #clock: Clock;
@@ -79,6 +85,7 @@ class PendingUnit implements Unit {
     this.startedAt = request.startedAt;
     this.deadline = request.deadline;
     this.client = request.client;
+    this.#ahead = request.ahead;
   }
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
@@ -86,28 +93,14 @@ class PendingUnit implements Unit {
     const seen = this.known(model, key);
     const at = place(model, key);
     if (seen !== undefined || this.#overlay.has(at)) return seen;
-    const ahead = this.#ahead.get(at);
-    if (ahead !== undefined) {
-      await ahead;
+    if (this.#ahead?.model === model && this.#ahead.key === key) {
+      const { artifact, grant } = (await this.#ahead.found) ?? {};
+      for (const one of [artifact, grant]) if (one) this.#read.set(place(one.model, one.key), one);
       return this.known(model, key);
     }
     const found = await this.#store.find(model, key);
     if (found !== undefined) this.#read.set(at, found);
     return found;
-  }
-
-  prefetch(model: string, key: string): void {
-    const ahead = this.#readWithGrant(model, key);
-    // Whoever asks for it meets the fault; perhaps nobody does.
-    ahead.catch(() => undefined);
-    this.#ahead.set(place(model, key), ahead);
-  }
-
-  async #readWithGrant(model: string, key: string): Promise<void> {
-    const found = await this.#store.findWithGrant(model, key);
-    for (const one of [found?.artifact, found?.grant]) {
-      if (one !== undefined) this.#read.set(place(one.model, one.key), one);
-    }
   }
 
   async findByUid(model: string, uid: string): Promise<Artifact | undefined> {

@@ -40,8 +40,16 @@ export interface ProtocolState {
   deployment: Deployment;
   /** The address from which the request came, as far as proxies are trusted. */
   address: string;
+  /** Set while it is not known yet whether the client may try secrets; the answer waits for it. */
+  verdict?: Promise<Verdict>;
   /** Set when the library has an error to show: the HTTP layer renders it as page or JSON. */
   problem?: Problem;
+}
+
+/** Whether a client whose secret is right may go on, or not for so many seconds. */
+export interface Verdict {
+  readonly allowed: boolean;
+  readonly retryAfter: number;
 }
 
 export interface Problem {

@@ -25,6 +25,7 @@ export interface AttemptLimits {
   /**
    * A client secret. It is compared in no time, so that is done first: a wrong one takes a point, a right one only
    * needs that there is one. Guesses in parallel still count, for each takes its point before its answer is known.
+   * @param check is called at once.
    */
   clientSecret(
     attempt: { readonly client: string; readonly address: string },

@@ -14,7 +14,10 @@ function formDecoded(text: string): string | undefined {
   }
 }
 
-/** Limited attempts leave `retryAfter` in the state of the context. */
+/** Grants that write nothing before the answer is known to be good: their work need not wait for a verdict. */
+const WAITING: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"]);
+
+/** Limited attempts leave `retryAfter` in the state of the context, or the verdict that the answer waits for. */
 export function secretCheck({ clients, limits }: ProtocolDependencies): SecretCheck {
   return async (client: Client, presented: string) => {
     const ctx = Provider.ctx;
@@ -23,10 +26,18 @@ export function secretCheck({ clients, limits }: ProtocolDependencies): SecretCh
     const readings = [presented];
     const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
     if (decoded !== undefined) readings.push(decoded);
-    const { allowed, matches, retryAfter } = await limits.clientSecret(
-      { client: record.client_id, address: state.address ?? "" },
-      () => readings.map((reading) => clients.secretMatches(record, reading)).includes(true),
-    );
+    let matches = false;
+    const verdict = limits.clientSecret({ client: record.client_id, address: state.address ?? "" }, () => {
+      matches = readings.map((reading) => clients.secretMatches(record, reading)).includes(true);
+      return matches;
+    });
+    if (matches && WAITING.has(ctx?.oidc.params?.["grant_type"])) {
+      // A fault is met by who waits for it.
+      verdict.catch(() => undefined);
+      state.verdict = verdict;
+      return true;
+    }
+    const { allowed, retryAfter } = await verdict;
     if (!allowed) state.retryAfter = retryAfter;
     return allowed && matches;
   };

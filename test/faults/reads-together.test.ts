@@ -1,0 +1,77 @@
+/** What a request reads without needing one for the other is on its way at the same time. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import {
+  authorizeUrl,
+  codeOf,
+  exchange,
+  get,
+  passwordGrant,
+  refresh,
+  send,
+  signedIn,
+  tokensOf,
+  type Wire,
+} from "./person.ts";
+import { openStage, type Stage } from "./stage.ts";
+
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await openStage();
+});
+
+afterAll(() => stage.close());
+
+/** Sends it, and lets both calls go on when both have come. */
+async function together(wire: Wire, one: string, other: string): Promise<Response> {
+  const holds = [stage.storage.hold(one), stage.storage.hold(other)];
+  const answer = send(wire);
+  await Promise.all(holds.map(({ reached }) => reached));
+  for (const hold of holds) hold.release();
+  return answer;
+}
+
+describe("the client is read together with", () => {
+  it("the code that is exchanged", async () => {
+    const { code } = await signedIn(stage);
+    const wire = exchange(stage.oauth2, stage.clients.news, code);
+    await tokensOf(await together(wire, "directory.findClient", "artifacts.findWithGrant"));
+  });
+
+  it("the refresh token", async () => {
+    const { username } = await stage.person();
+    const first = await tokensOf(await send(passwordGrant(stage.oauth2, stage.clients.news, username)));
+    const wire = refresh(stage.oauth2, stage.clients.news, first.refresh_token);
+    await tokensOf(await together(wire, "directory.findClient", "artifacts.findWithGrant"));
+  });
+
+  it("the session of the browser", async () => {
+    const { person } = await signedIn(stage);
+    const wire = person.wire(get(authorizeUrl(stage.oauth2, stage.clients.news)));
+    const answer = await together(wire, "directory.findClient", "artifacts.find");
+    expect(codeOf(answer)).toMatch(/^\S+$/);
+  });
+});
+
+describe("a client that has tried too many secrets", () => {
+  it("gets nothing for a good code and the right one, and may use both later", async () => {
+    const limited = await openStage({ rateLimits: { clientSecret: { points: 2, seconds: 900 } } });
+    try {
+      const { news } = limited.clients;
+      const { code } = await signedIn(limited);
+      const wrong = { ...news, client_secret: "not the secret of anybody here" };
+      for (let tries = 0; tries < 2; tries += 1)
+        expect((await send(exchange(limited.oauth2, wrong, code))).status).toBe(400);
+      const before = limited.dump();
+      const answer = await send(exchange(limited.oauth2, news, code));
+      expect([answer.status, await answer.json()]).toEqual([
+        400,
+        expect.objectContaining({ error: "invalid_client" }),
+      ]);
+      expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+      expect(limited.dump()).toEqual(before);
+    } finally {
+      await limited.close();
+    }
+  });
+});
