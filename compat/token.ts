@@ -1,20 +1,28 @@
 /** The documented token endpoint, in front of the library's. */
 import { ConditionFailed } from "../lib/errors.ts";
+import { formDecoded } from "../lib/protocol/basic-readings.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol-step.ts";
 import { presentedGrant } from "./read-ahead.ts";
 
+const CLIENT_ID = /^[A-Za-z0-9._~-]{1,128}$/;
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
-/** The two halves of a Basic credential as they are meant when they are not form-encoded. */
+/**
+ * The client that a Basic credential names, and its secret as it is meant when it is not form-encoded. A client_id
+ * never has a character that form-encoding writes otherwise and that means itself, so it has one reading only:
+ * some clients write even `-` as `%2D`.
+ */
 export function plainBasic(header: string): { readonly id: string; readonly secret: string } | undefined {
   const encoded = BASIC.exec(header)?.[1];
   if (encoded === undefined) return undefined;
   const text = Buffer.from(encoded, "base64").toString("utf8");
   const colon = text.indexOf(":");
   if (colon === -1 || text.includes("\uFFFD") || text.includes("\0")) return undefined;
-  return { id: text.slice(0, colon), secret: text.slice(colon + 1) };
+  const id = text.slice(0, colon);
+  const decoded = formDecoded(id) ?? "";
+  return { id: CLIENT_ID.test(decoded) ? decoded : id, secret: text.slice(colon + 1) };
 }
 
 /**
@@ -41,7 +49,7 @@ export function namedClient({ clients }: CompatDependencies): Step {
     const { body, ctx } = exchange;
     const header = ctx.req.headers.authorization;
     const id = header === undefined ? body?.one("client_id") : plainBasic(header)?.id;
-    if (id !== undefined && /^[A-Za-z0-9._~-]{1,128}$/.test(id)) {
+    if (id !== undefined && CLIENT_ID.test(id)) {
       const client = await clients.record(id);
       if (client) exchange.client = client;
     }

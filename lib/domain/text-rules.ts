@@ -72,7 +72,7 @@ export function keyProblem(key: string): Problem {
   return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
 }
 
-/** `client_id`: both readings of a Basic header give the same for these characters. */
+/** `client_id`: has no `%` and no `+`, so that one in a Basic header can only come from form-encoding. */
 export function clientIdProblem(clientId: string): Problem {
   return /^[A-Za-z0-9._~-]{1,128}$/u.test(clientId)
     ? undefined

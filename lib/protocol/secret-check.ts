@@ -1,18 +1,9 @@
 /** Client secrets: taken a point for, read in both ways of Basic, compared in constant time. */
 import { Provider, type Client } from "oidc-provider";
+import { formDecoded } from "./basic-readings.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
 import type { SecretCheck } from "./patches.ts";
-
-/** RFC 6749 section 2.3.1 form-encodes both halves of Basic; `undefined` when there is nothing to decode. */
-function formDecoded(text: string): string | undefined {
-  if (!/[%+]/.test(text)) return undefined;
-  try {
-    return decodeURIComponent(text.replaceAll("+", " "));
-  } catch {
-    return undefined;
-  }
-}
 
 /** Grants that write nothing before the answer is known to be good: their work need not wait for a verdict. */
 const WAITING: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"]);

@@ -103,6 +103,19 @@ describe("openid-client, told nothing but the issuer", () => {
     },
   );
 
+  it("knows the client by the id that was made for it, by Basic [D-DEPLOY-4, D-TOKEN-6]", async () => {
+    const { client_id: _chosen, client_secret: _secret, ...settings } = NEWS;
+    const made = await running.service.clients.register(settings);
+    const config = await discovered({ ...NEWS, ...made });
+    const { checks, parameters } = await protectedRequest();
+    const location = await signIn(await client.buildAuthorizationUrlWithPAR(config, parameters));
+    const tokens = await client.authorizationCodeGrant(config, location, checks);
+    const introspected = await client.tokenIntrospection(config, tokens.access_token);
+    expect(introspected).toMatchObject({ active: true, client_id: made.client_id });
+    await client.tokenRevocation(config, tokens.access_token);
+    expect(await client.tokenIntrospection(config, tokens.access_token)).toEqual({ active: false });
+  });
+
   it("pushes its request, and takes the answer by form post [D-DEPLOY-4, D-AUTHZ-5, D-AUTHZ-6]", async () => {
     const config = await discovered();
     const { checks, parameters } = await protectedRequest("openid");

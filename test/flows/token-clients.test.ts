@@ -87,6 +87,34 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     },
   );
 
+  it.each(["news-app", "a_b.c~d", "7d0f1c9e-5c0b-4a55-9d0e-1f6f5c3d2b1a"])(
+    "knows the client_id %j as it is and form-encoded, however much of it is encoded [D-TOKEN-6]",
+    async (name) => {
+      const party = await registered(kind, { client_id: `${kind}-${name}` });
+      const { client_id, client_secret } = party.client;
+      const { refresh_token } = await party.tokens();
+      const encoded = new URLSearchParams([["", client_id]]).toString().slice(1);
+      const all = client_id.replace(/[^A-Za-z0-9]/g, (one) => `%${one.charCodeAt(0).toString(16)}`);
+      for (const id of [client_id, encoded, all]) {
+        const authorization = basic({ client_id: id, client_secret });
+        const grant = { grant_type: "refresh_token", refresh_token };
+        expectTokens(await party.token(grant, { authorization }));
+        expectTokens(await party.token({ ...grant, client_id }, { authorization }));
+        expectRefusal(
+          await party.token({ ...grant, client_id: "shop" }, { authorization }),
+          "invalid_request",
+        );
+      }
+      for (const id of [`${client_id}%`, `${client_id}%00`, `${client_id}%C3`, `${client_id}%20`]) {
+        const authorization = basic({ client_id: id, client_secret });
+        expectRefusal(
+          await party.token({ grant_type: "refresh_token", refresh_token }, { authorization }),
+          "invalid_client",
+        );
+      }
+    },
+  );
+
   it("names what is wrong with the client [ERR-5, TOKEN-REFRESH-4, TOKEN-REFRESH-5, TOKEN-PASSWORD-2, TOKEN-PASSWORD-3, D-TOKEN-1, D-TOKEN-2, D-TOKEN-3]", async () => {
     const { refresh_token } = await news[kind].tokens();
     const grant = { grant_type: "refresh_token", refresh_token };
