@@ -40,9 +40,9 @@ export async function changedUsers({ app }: Notifying, count: number): Promise<B
   };
 }
 
-/** The most that the workers had resident. */
-export function memoryRow(against: string, workers: readonly Side[]): Row {
-  const sizes = workers.map((worker) => worker.peakMemory());
+/** The most that each worker had resident that is a process of its own. */
+export function memoryRow(against: string, all: readonly Notifying[]): Row {
+  const sizes = all.flatMap(({ worker }) => (worker === undefined ? [] : [worker.peakMemory()]));
   return {
     work: "memory of a worker, most",
     against,

@@ -5,9 +5,12 @@
 import { startRedis } from "./redis.ts";
 import { LOAD_CORE, SERVER_CORE, type Side, startSide } from "./side.ts";
 
-/** The queues that a service may use. */
-export const KINDS = ["embedded", "bullmq"] as const;
+/** Who delivers: the app itself, a worker on the same SQLite file, or a worker that BullMQ wakes. */
+export const KINDS = ["embedded", "worker", "bullmq"] as const;
 export type Kind = (typeof KINDS)[number];
+
+/** As docs/operating-notifications.md says that a worker is to be started. */
+const WORKERS_NODE = ["--max-semi-space-size=8"] as const;
 
 /** Attempts at once to one receiver: the default of the service. */
 export const CONCURRENCY = 10;
@@ -29,8 +32,8 @@ export async function ask(
 export interface Notifying {
   /** Makes the changes. */
   readonly app: Side;
-  /** Delivers; in the embedded way it is the app. */
-  readonly worker: Side;
+  /** Delivers; `undefined` when the app does. */
+  readonly worker: Side | undefined;
 }
 
 export interface NotifyingOptions {
@@ -57,7 +60,7 @@ function configOf(
   return {
     deployments: { oauth2: { url: "http://127.0.0.1:9" } },
     storage: `sqlite:${file}`,
-    queue: kind === "embedded" ? "embedded" : redis,
+    queue: kind === "bullmq" ? redis : "embedded",
     notifications: { allowedReceivers: ["127.0.0.1"], ...notifications },
   };
 }
@@ -65,8 +68,13 @@ function configOf(
 /** Starts what all sides share, and ends all of it. */
 export async function onStage<T>(folder: string, measure: (stage: Stage) => Promise<T>): Promise<T> {
   const sides: Side[] = [];
-  const start = async (name: string, core: number, options: Record<string, unknown> = {}): Promise<Side> => {
-    const side = await startSide(name, { options, core });
+  const start = async (
+    name: string,
+    core: number,
+    options: Record<string, unknown> = {},
+    node: readonly string[] = [],
+  ): Promise<Side> => {
+    const side = await startSide(name, { options, core, node });
     sides.push(side);
     return side;
   };
@@ -85,15 +93,14 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
           Object.entries(options.receivers).map(([name, path]) => [name, url(path)]),
         );
         if (options.kind === "embedded") {
-          const app = await start("notifying", LOAD_CORE, { config, receivers });
-          return { app, worker: app };
+          return { app: await start("notifying", LOAD_CORE, { config, receivers }), worker: undefined };
         }
         const notifications = { ...(config["notifications"] as object), worker: false };
         const app = await start("notifying", SERVER_CORE, {
           config: { ...config, notifications },
           receivers,
         });
-        return { app, worker: await start("notification-worker", LOAD_CORE, { config }) };
+        return { app, worker: await start("notification-worker", LOAD_CORE, { config }, WORKERS_NODE) };
       },
       bare: () =>
         start("bare-bullmq", LOAD_CORE, {

@@ -42,6 +42,8 @@ export interface SideOptions {
   readonly options?: Readonly<Record<string, unknown>>;
   /** Default: {@link SERVER_CORE}. */
   readonly core?: Core;
+  /** Options of Node. Default: none. */
+  readonly node?: readonly string[];
 }
 
 function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
@@ -52,9 +54,9 @@ function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
 /** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
 export async function startSide(
   name: string,
-  { options = {}, core = SERVER_CORE }: SideOptions = {},
+  { options = {}, core = SERVER_CORE, node = [] }: SideOptions = {},
 ): Promise<Side> {
-  const script = [process.execPath, builtServer(name), JSON.stringify(options)];
+  const script = [process.execPath, ...node, builtServer(name), JSON.stringify(options)];
   const [command = "", ...parameters] = pinned(core, script);
   const began = performance.now();
   const child = spawn(command, parameters, { stdio: ["pipe", "pipe", "inherit"] });

@@ -4,11 +4,12 @@
  * and host, and its address can't change any more.
  */
 import { lookup as systemLookup, type LookupAddress, type LookupOptions } from "node:dns";
-import { Agent as HttpAgent, type AgentOptions } from "node:http";
-import { Agent as HttpsAgent } from "node:https";
+import type { Agent as HttpAgent, AgentOptions } from "node:http";
+import type { Agent as HttpsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import { SignInError } from "./errors.ts";
+import { http, https } from "./node-http.ts";
 import type { AddressRules, Destination } from "./receiver-addresses.ts";
 
 /** All addresses of a host name; rejects with the `code` of Node's `dns.lookup`, such as `ENOTFOUND`. */
@@ -132,9 +133,9 @@ export function createGuardedAgents({
     ...(keep > 0 ? { keepAlive: true, maxFreeSockets: keep, timeout: IDLE } : { keepAlive: false }),
     lookup: guardedLookup(rules, protocol, find),
   });
-  const http = guard(new HttpAgent(settings("http:")), rules, "http:");
-  const https = guard(
-    new HttpsAgent({
+  const open = guard(new http.Agent(settings("http:")), rules, "http:");
+  const secure = guard(
+    new https.Agent({
       ...settings("https:"),
       // Said outright, so that no environment variable turns it off.
       rejectUnauthorized: true,
@@ -144,10 +145,10 @@ export function createGuardedAgents({
     "https:",
   );
   return {
-    agentFor: (protocol) => (protocol === "https:" ? https : http),
+    agentFor: (protocol) => (protocol === "https:" ? secure : open),
     close() {
-      http.destroy();
-      https.destroy();
+      open.destroy();
+      secure.destroy();
     },
   };
 }

@@ -1,6 +1,6 @@
 /** The public interface of sign-in-service. */
-export { createSignInService, createSignInServiceOver, type SignInService } from "./service.ts";
-export { applySeed } from "./seed.ts";
+export { applySeed, createSignInService, createSignInServiceOver } from "./start-service.ts";
+export type { SignInService } from "./service.ts";
 export * from "./errors.ts";
 export type { SignInServiceConfig } from "../config/input.ts";
 export type { Account, AccountChanges, ImportedAccount, NewAccount } from "./domain/account.ts";
@@ -8,7 +8,8 @@ export type { AuditLog, AuditPage } from "./domain/audit-log.ts";
 export type { Accounts } from "./domain/accounts.ts";
 export type { Clients } from "./domain/clients.ts";
 export type { Directory } from "./domain/directory.ts";
-export { createNotificationWorker, type NotificationWorker } from "../notifier/main.ts";
+export { createNotificationWorker } from "../notifier/start-worker.ts";
+export type { NotificationWorker } from "../notifier/main.ts";
 export type { Notifications } from "../notifier/notifications.ts";
 export type { Health } from "./health.ts";
 export type { ServiceEmitter, ServiceEvent, ServiceEvents } from "./events.ts";

@@ -53,13 +53,7 @@ const seedSchema = exactly({
   accounts: z.array(importedAccount, { error: "must be a list" }).optional(),
 });
 
-/**
- * Brings the storage to what the seed says. Doing it again, or in several processes at once, changes nothing
- * more; what the seed does not name stays as it is.
- * @param seed as in the configuration file; `undefined` does nothing.
- * @throws ConfigurationError with every problem as `config.seed.PATH: PROBLEM`.
- * @throws StorageUnavailable when the storage fails; the seed can be applied again.
- */
+/** See `start-service.ts`. */
 export async function applySeed(service: SeededService, seed: Seed | undefined): Promise<void> {
   if (seed === undefined) return;
   const result = seedSchema.safeParse(named(seed));

@@ -54,20 +54,12 @@ export interface SignInService {
   close(): Promise<void>;
 }
 
-/**
- * Starts the service: opens its storage, reads or makes its keys, and builds both deployments.
- * @throws ConfigurationError with all problems at once.
- * @throws SignInError `keys` when the keys don't belong to the storage.
- * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
- */
+/** See `start-service.ts`. */
 export function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
   return createSignInServiceOver(config, openStorage);
 }
 
-/**
- * {@link createSignInService} over a storage that the caller opens: for a backend of one's own.
- * @param open gets the configuration with every default filled in; the service closes what it returns.
- */
+/** See `start-service.ts`. */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,

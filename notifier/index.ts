@@ -1,3 +1,8 @@
+/** Delivering notifications, and receiving them: the worker, and what a receiver needs. */
+export type { SignInServiceConfig } from "../config/input.ts";
+export * from "../lib/errors.ts";
+export { createNotificationWorker } from "./start-worker.ts";
+export type { NotificationWorker } from "./main.ts";
 export { createDeliverer, type Deliverer, type DelivererOptions } from "./deliver.ts";
 export type { ExplainedAction, Explanation } from "./explain.ts";
 export type { DeliveryPageInput } from "./notifications-schema.ts";

@@ -28,12 +28,7 @@ export interface NotificationWorker {
 /** Milliseconds for what is in flight when the worker is closed. */
 const GRACE = 30_000;
 
-/**
- * Starts to deliver, whatever `notifications.worker` says. The configuration is the app's: the same storage and keys.
- * @throws ConfigurationError with all problems at once; for a storage in memory, which no other process sees.
- * @throws SignInError `keys` when the keys don't belong to the storage.
- * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
- */
+/** See `start-worker.ts`. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
   const configuration = readConfiguration(config);
   if (configuration.storage === "sqlite::memory:") {

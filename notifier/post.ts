@@ -1,9 +1,9 @@
 /** One POST on one connection, with everything that the other side may do in answer. */
-import { type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
-import { request as httpsRequest } from "node:https";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { GuardedAgents } from "../lib/guarded-agents.ts";
 import { AddressRefused } from "../lib/guarded-agents.ts";
+import { http, https } from "../lib/node-http.ts";
 import { type AnswerBody, readAnswerBody } from "./answer-body.ts";
 import type { RunningAttempts } from "./running-attempts.ts";
 import type { Place } from "./url-guard.ts";
@@ -68,7 +68,7 @@ class Exchange {
     const { protocol, hostname, port, path } = place;
     this.#post = details;
     this.#settle = settle;
-    const send = protocol === "https:" ? httpsRequest : httpRequest;
+    const { request: send } = protocol === "https:" ? https : http;
     const agent = agents.agentFor(protocol);
     // As a list they go out as they are: a third of what a request costs is looking after headers.
     const list = ["host", place.host, ...headers];

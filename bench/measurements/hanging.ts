@@ -34,7 +34,7 @@ async function delays(receiver: Side, { app }: Notifying, seconds: number): Prom
 
 interface Compared {
   readonly row: Row;
-  readonly worker: Side;
+  readonly side: Notifying;
 }
 
 async function compare(stage: Stage, effort: Effort, folder: string, kind: Kind): Promise<Compared> {
@@ -60,7 +60,7 @@ async function compare(stage: Stage, effort: Effort, folder: string, kind: Kind)
     atMost: true,
     raw: `${found.beside.toFixed(1)} to ${found.alone.toFixed(1)} ms`,
   };
-  return { row, worker: mixed.worker };
+  return { row, side: mixed };
 }
 
 export const hanging: Measurement = {
@@ -69,7 +69,7 @@ export const hanging: Measurement = {
     onStage(folder, async (stage) => {
       const compared: Compared[] = [];
       for (const kind of KINDS) compared.push(await compare(stage, effort, folder, kind));
-      const workers = compared.map(({ worker }) => worker);
-      return [...compared.map(({ row }) => row), memoryRow("beside one that hangs", workers)];
+      const sides = compared.map(({ side }) => side);
+      return [...compared.map(({ row }) => row), memoryRow("beside one that hangs", sides)];
     }),
 };

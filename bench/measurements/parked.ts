@@ -46,7 +46,7 @@ export const parked: Measurement = {
       const source = join(folder, "parked.db");
       await park(stage, source);
       const rows: Row[] = [];
-      const workers: Notifying["worker"][] = [];
+      const sides: Notifying[] = [];
       for (const kind of KINDS) {
         const file = join(folder, `parked-${kind}.db`);
         for (const ending of ["", ".keys"]) await copyFile(source + ending, file + ending);
@@ -57,7 +57,7 @@ export const parked: Measurement = {
           beside: () => drain(receiver, beside, count),
           without: () => drain(receiver, without, count),
         });
-        workers.push(full.worker);
+        sides.push(full);
         rows.push({
           work: `100,000 parked, ${kind}`,
           against: "the same without them",
@@ -67,6 +67,6 @@ export const parked: Measurement = {
           raw: `${perSecond(rates.beside)} to ${perSecond(rates.without)}`,
         });
       }
-      return [...rows, memoryRow("beside 100,000 parked", workers)];
+      return [...rows, memoryRow("beside 100,000 parked", sides)];
     }),
 };

@@ -1,11 +1,7 @@
-/** The worker as a process of its own. */
-import { createNotificationWorker, type SignInServiceConfig } from "../../lib/index.ts";
-import { serve } from "./ready.ts";
+/** The worker as a process of its own, and nothing else in it: its memory is measured. */
+import { createNotificationWorker, type SignInServiceConfig } from "../../notifier/index.ts";
+import { live } from "./live.ts";
 
 const { config } = JSON.parse(process.argv[2] ?? "{}") as { readonly config: SignInServiceConfig };
 const worker = await createNotificationWorker(config);
-
-await serve(async () => ({
-  handle: (_request, response) => void response.end(),
-  close: () => worker.close(),
-}));
+live({}, () => worker.close());

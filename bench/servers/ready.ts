@@ -1,6 +1,7 @@
 /** What all servers of the benchmarks do alike: listen on a free port, say so, end when they are told to. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { live } from "./live.ts";
 
 /** The one argument. */
 export function options(): {
@@ -32,13 +33,9 @@ export async function serve(
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { handle, says = {}, close } = await build(base);
   server.on("request", handle);
-  const stop = (): void => {
+  live({ base, ...says }, async () => {
     server.close();
     server.closeAllConnections();
-    void (close?.() ?? Promise.resolve()).then(() => process.exit(0));
-  };
-  process.once("SIGTERM", stop);
-  // The parent is gone: nobody is left to end this process.
-  process.stdin.resume().once("end", stop);
-  console.log(JSON.stringify({ base, ...says }));
+    await close?.();
+  });
 }

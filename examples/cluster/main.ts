@@ -59,12 +59,20 @@ function say(line: string): void {
   console.log(`  ${line}`);
 }
 
-function script(name: string, path: string, args: readonly string[], ready: RegExp): ChildPlan {
+/** A worker that goes on for long keeps 128 MB for new objects otherwise. */
+const LEAN = ["--max-semi-space-size=8"] as const;
+
+function script(
+  name: string,
+  path: string,
+  args: readonly string[],
+  { ready, node = [] }: { readonly ready: RegExp; readonly node?: readonly string[] },
+): ChildPlan {
   const environment = [`HOST=${HERE}`, "LOG_LEVEL=warn"];
   return {
     name,
     command: "env",
-    args: [...environment, process.execPath, join(EXAMPLES, path), ...args],
+    args: [...environment, process.execPath, ...node, join(EXAMPLES, path), ...args],
     ready,
   };
 }
@@ -75,19 +83,17 @@ function numbers(count: number): number[] {
 
 function plansOf({ apps, workers, port }: Asked, config: string): ChildPlan[] {
   const use = ["--config", config];
+  const worker = { ready: /delivering/, node: LEAN };
   const receiver = ["--port", String(port + 2), ...use];
   return [
-    script("receiver", "receiver/main.ts", receiver, /receiving notifications/),
+    script("receiver", "receiver/main.ts", receiver, { ready: /receiving notifications/ }),
     ...numbers(apps).map((number) =>
-      script(
-        `app ${number}`,
-        "server/main.ts",
-        [...use, "--port", String(port + 10 + number)],
-        /listening on port/,
-      ),
+      script(`app ${number}`, "server/main.ts", [...use, "--port", String(port + 10 + number)], {
+        ready: /listening on port/,
+      }),
     ),
-    ...numbers(workers).map((number) => script(`worker ${number}`, "cluster/worker.ts", use, /delivering/)),
-    script("client", "client/main.ts", use, /The client is at/),
+    ...numbers(workers).map((number) => script(`worker ${number}`, "cluster/worker.ts", use, worker)),
+    script("client", "client/main.ts", use, { ready: /The client is at/ }),
   ];
 }
 

@@ -1,8 +1,8 @@
 /** A process that delivers notifications and does nothing else: node examples/cluster/worker.ts --config FILE */
 import { pino } from "pino";
 import { readEnvironment } from "../../config/environment.ts";
-import { createNotificationWorker, type NotificationWorker } from "../../lib/index.ts";
-import { readConfigFile } from "../server/config-file.ts";
+import { createNotificationWorker, type NotificationWorker } from "../../notifier/index.ts";
+import { readServiceConfig } from "../server/config-file.ts";
 import { chosenFile } from "../server/example-config.ts";
 import { endWith, MISUSED, StartFailure } from "../server/start-failure.ts";
 import { onStopSignal } from "../server/stop-signals.ts";
@@ -22,7 +22,7 @@ onStopSignal(async () => worker?.close());
 try {
   const path = chosenFile(USAGE);
   if (path === undefined) throw new StartFailure("--config FILE is missing. See --help.", MISUSED);
-  const { config } = await readConfigFile(path);
+  const config = await readServiceConfig(path);
   const logger = pino({ name: "sign-in-worker", level: readEnvironment().logLevel });
   worker = await createNotificationWorker({ ...config, logger });
   console.log("delivering");

@@ -27,12 +27,18 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
   return checkConfigFile(parse(path, await readText(path)));
 }
 
+/**
+ * The configuration alone, for a process that neither listens nor seeds; what it is worth is for who takes it to say.
+ * @throws StartFailure when there is no such file or it is no JSON.
+ */
+export async function readServiceConfig(path: string): Promise<SignInServiceConfig> {
+  const { port: _port, seed: _seed, ...config } = objectOf(parse(path, await readText(path)));
+  return config as unknown as SignInServiceConfig;
+}
+
 /** @throws ConfigurationError with all problems at once. */
 export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new ConfigurationError(["config: must be an object"]);
-  }
-  const { port, seed, ...config } = value as Record<string, unknown>;
+  const { port, seed, ...config } = objectOf(value);
   const problems = [
     ...(isPort(port) ? [] : ["config.port: must be a whole number from 0 to 65535"]),
     ...problemsOf(() => readConfiguration(config)),
@@ -44,6 +50,11 @@ export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
     seed: seed as Seed,
     config: config as unknown as SignInServiceConfig,
   };
+}
+
+function objectOf(value: unknown): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  throw new ConfigurationError(["config: must be an object"]);
 }
 
 async function readText(path: string): Promise<string> {

@@ -15,11 +15,16 @@ const ROOMS: readonly Room[] = [
   { name: "examples", floor: 10, holds: /^examples\// },
   { name: "bench", floor: 11, holds: /^bench\// },
   { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
-  { name: "entry points", floor: 9, holds: /^(?:lib\/(?:index|testing)|notifier\/main|cli\/main)\.ts$/ },
+  {
+    name: "entry points",
+    floor: 9,
+    holds: /^(?:lib\/(?:index|testing)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
+  },
   {
     name: "composition root",
     floor: 7,
-    holds: /^lib\/(?:health|provider|seed|service|service-account|service-http|service-keys|sweeper)\.ts$/,
+    holds:
+      /^lib\/(?:health|provider|seed|service|service-account|service-http|service-keys|start-service|sweeper)\.ts$/,
   },
   { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
   { name: "plan", floor: 3, holds: /^notifier\/plan\.ts$/ },

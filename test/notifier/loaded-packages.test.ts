@@ -1,0 +1,85 @@
+/** What a worker has in its memory: of the packages that this one depends on, those that deliver, and no others. */
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { pino } from "pino";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { createSignInService } from "../../lib/index.ts";
+import { newFolder, type Running, start } from "../examples/processes.ts";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+
+const { dependencies } = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"),
+) as { readonly dependencies: Readonly<Record<string, string>> };
+const TOLD = pathToFileURL(join(import.meta.dirname, "loaded-packages.ts")).href;
+/** Addresses, the log, metrics, rate limits of the storage, the configuration. */
+const LEAN = ["ipaddr.js", "pino", "prom-client", "rate-limiter-flexible", "zod"];
+
+let folder: string;
+let inbox: Inbox;
+let redis: OwnRedis;
+const running: Running[] = [];
+
+beforeEach(async () => {
+  folder = newFolder();
+  inbox = await openInbox();
+  redis = await openOwnRedis();
+});
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
+  await inbox.close();
+  await redis.close();
+  rmSync(folder, { recursive: true });
+});
+
+function configOf(queue: string): SignInServiceConfig {
+  return {
+    deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    queue,
+    notifications: { allowedReceivers: ["127.0.0.1"], poll: 0.05, worker: false },
+  };
+}
+
+/** Has something to deliver. */
+async function fill(config: SignInServiceConfig): Promise<void> {
+  const service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
+  const credentials = { client_id: "c", client_secret: "s" };
+  const receiver = { url: inbox.url("/a"), ...credentials, types: ["PROFILE_CHANGED"] as const };
+  await service.directory.services.put("1", { name: "1", receiver });
+  const { sub } = await service.accounts.import({ email: "ada@example.com", services: { "1": 5 } });
+  await service.accounts.update(sub, { name: "Ada" });
+  await service.close();
+}
+
+/** The packages that the worker has loaded when it has delivered and ended. */
+async function loadedBy(script: string, args: readonly string[]): Promise<string[]> {
+  const worker = start(script, { args, cwd: folder, env: { NODE_OPTIONS: `--import ${TOLD}` } });
+  running.push(worker);
+  await Promise.race([
+    inbox.until(({ length }) => length > 0),
+    worker.ended.then(() => Promise.reject(new Error(worker.said()))),
+  ]);
+  await expect(worker.stop()).resolves.toBe(0);
+  const names = /^loaded: (.*)\.$/m.exec(worker.said())?.[1]?.split(" ") ?? [];
+  return names.filter((name) => name in dependencies || name === "undici");
+}
+
+it("the example's worker loads no protocol core, no pages, no password hashing and no fetch", async () => {
+  const config = configOf("embedded");
+  await fill(config);
+  const file = join(folder, "config.json");
+  const seed = { accounts: [{ email: "eve@example.com", password: "correct horse battery staple" }] };
+  writeFileSync(file, JSON.stringify({ ...config, port: 3999, seed }));
+  await expect(loadedBy("examples/cluster/worker.ts", ["--config", file])).resolves.toEqual(LEAN);
+});
+
+it("nor does a worker over Redis, and one that names the main entry: only the drivers are added", async () => {
+  const config = configOf(redis.url);
+  await fill(config);
+  await expect(loadedBy("test/notifier/worker-process.ts", [JSON.stringify(config)])).resolves.toEqual(
+    [...LEAN, "bullmq", "ioredis"].toSorted(),
+  );
+});
