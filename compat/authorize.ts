@@ -3,7 +3,7 @@ import type { ClientRecord } from "../adapters/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { effectiveScope } from "../lib/protocol/scopes.ts";
 import { SENT_STATE } from "../lib/protocol/provider.ts";
-import { appendToQuery } from "../lib/protocol/responses.ts";
+import { appendToQuery, responseMembers } from "../lib/protocol/responses.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
@@ -113,16 +113,16 @@ export const boundedState: Step = async (exchange, next) => {
 
 /** Anything but exactly `code`: the documented redirect with `invalid_response_type`, always in the query. */
 export const codeResponse: Step = async (exchange, next) => {
-  const { query, ctx } = exchange;
+  const { query, ctx, deployment } = exchange;
   if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
-  const state = query.one("state");
+  const { url: iss } = deployment;
   ctx.status = 302;
   ctx.set(
     "Location",
-    appendToQuery(query.one("redirect_uri") ?? "", {
-      error: "invalid_response_type",
-      ...(state === undefined ? {} : { state }),
-    }),
+    appendToQuery(
+      query.one("redirect_uri") ?? "",
+      responseMembers({ error: "invalid_response_type", iss }, query.one("state"), deployment),
+    ),
   );
   ctx.set("Cache-Control", "no-store");
   ctx.body = "";

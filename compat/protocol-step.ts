@@ -1,6 +1,6 @@
 /** The step that runs oidc-provider and turns its answer into ours; nothing is committed here. */
 import type { Unit } from "../adapters/oidc/unit-of-work.ts";
-import { documentedCode } from "../lib/protocol/responses.ts";
+import { describedError, documentedCode } from "../lib/protocol/responses.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange } from "./exchange.ts";
 import { createProtocolRunner, type ProtocolAnswer, type ProtocolInput } from "./protocol-run.ts";
@@ -8,21 +8,23 @@ import { createProtocolRunner, type ProtocolAnswer, type ProtocolInput } from ".
 /** Runs the library and puts its answer on the response, or throws the error that it found. */
 export type Protocol = (exchange: Exchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
 
+function problemWith(error: string, description: unknown): { error: string; description: string } {
+  return { error, description: describedError(error, description) };
+}
+
 /** The library's error, whether it rendered it as JSON or handed it over for a page. */
 function problemOf({
   state,
   body,
   status,
 }: ProtocolAnswer): { error: string; description: string } | undefined {
-  if (state.problem)
-    return { error: state.problem.error, description: state.problem.error_description ?? "" };
+  if (state.problem) return problemWith(state.problem.error, state.problem.error_description);
   if (status < 400) return undefined;
   const { error, error_description: description } = (body ?? {}) as {
     error?: unknown;
     error_description?: unknown;
   };
-  if (typeof error !== "string") return { error: "invalid_request", description: "" };
-  return { error, description: typeof description === "string" ? description : "" };
+  return problemWith(typeof error === "string" ? error : "invalid_request", description);
 }
 
 /** What the library says of a client whose secret is wrong. */

@@ -35,6 +35,18 @@ export function documentedCode(error: string, description: string | undefined): 
   return NOT_REGISTERED.has(description ?? "") ? "unauthorized_client" : error;
 }
 
+/** What an error is told with: some of the library have no description, and their code is one. */
+export function describedError(error: string, description: unknown): string {
+  return typeof description === "string" && description !== "" ? description : error.replaceAll("_", " ");
+}
+
+/** The library's members; an error among them with a description. */
+export function described(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { error, error_description, ...rest } = members;
+  if (typeof error !== "string") return members;
+  return { error, error_description: describedError(error, error_description), ...rest };
+}
+
 /**
  * The members that go to the client: the library drops an empty `state` and knows one issuer only.
  * @param state the form-decoded value that was sent, also when it is empty; `undefined` if none was.

@@ -6,7 +6,7 @@ import {
   type TokenEndpointGrantContext,
 } from "oidc-provider";
 import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
-import { appendToQuery, responseMembers } from "./responses.ts";
+import { appendToQuery, described, responseMembers } from "./responses.ts";
 import { codeGrant, refreshGrant, type GrantHandler } from "./token-grants.ts";
 
 type ResponseMode = Parameters<Provider["registerResponseMode"]>[1];
@@ -21,7 +21,10 @@ function sentState(ctx: KoaContextWithOIDC): string | undefined {
 const query: ResponseMode = (ctx, address, members) => {
   const { deployment } = ctx.state as ProtocolState;
   ctx.status = 302;
-  ctx.set("Location", appendToQuery(address, responseMembers(members, sentState(ctx), deployment)));
+  ctx.set(
+    "Location",
+    appendToQuery(address, responseMembers(described(members), sentState(ctx), deployment)),
+  );
   ctx.body = "";
 };
 
@@ -31,7 +34,7 @@ function deployed(handler: ResponseMode): ResponseMode {
     // An error is an answer to the client too: the page that carries it there is no error of its own.
     ctx.status = 200;
     const { deployment } = ctx.state as ProtocolState;
-    return handler(ctx, address, responseMembers(members, sentState(ctx), deployment));
+    return handler(ctx, address, responseMembers(described(members), sentState(ctx), deployment));
   };
 }
 

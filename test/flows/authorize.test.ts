@@ -169,21 +169,24 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
 
   const types = ["token", "id_token", "none", "code token", "code id_token", "Code", " code", "code ", ""];
   it.each([...types, undefined])(
-    "answers a response_type of %j with invalid_response_type, in the query [AUTHZ-2, ERR-4, D-AUTHZ-4]",
+    "answers a response_type of %j with invalid_response_type, in the query, and on openid with iss [AUTHZ-2, ERR-4, D-DEPLOY-4, D-AUTHZ-4]",
     async (response_type) => {
+      const iss = kind === "openid" ? `&iss=${encodeURIComponent(running.openid)}` : "";
       for (const response_mode of [undefined, "fragment", "form_post", "query"]) {
         const parameters = { response_type, response_mode, scope: "openid", nonce: "n" };
         const stated = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
-        expect(stated).toBe(`${CALLBACK}?error=invalid_response_type&state=a%20b`);
+        expect(stated).toBe(`${CALLBACK}?error=invalid_response_type&state=a%20b${iss}`);
         const without = await redirected(news[kind].authorizeUrl(parameters));
-        expect(without).toBe(`${CALLBACK}?error=invalid_response_type`);
+        expect(without).toBe(`${CALLBACK}?error=invalid_response_type${iss}`);
       }
     },
   );
 
   it("answers a repeated response_type in the same way, also to a browser that is not signed in [D-AUTHZ-4]", async () => {
     const { status, headers } = await send(`${news[kind].authorizeUrl()}&response_type=code`);
-    expect([status, headers.get("location")]).toEqual([302, `${CALLBACK}?error=invalid_response_type`]);
+    const iss = kind === "openid" ? { iss: running.openid } : {};
+    expect(status).toBe(302);
+    expect(members(headers.get("location") ?? "")).toEqual({ error: "invalid_response_type", ...iss });
   });
 
   it.each([undefined, "", "unknown", "unknown other", "email", "profile"])(
@@ -218,6 +221,15 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
       state: "a b",
       ...iss,
     });
+  });
+
+  it("describes every fault that it tells by redirect [D-AUTHZ-8]", async () => {
+    const refused =
+      kind === "openid" ? [{ request: "x" }, { registration: "x" }, { response_mode: "jwt" }] : [];
+    for (const parameters of [...refused, { prompt: "none login" }]) {
+      const location = await redirected(news[kind].authorizeUrl(parameters));
+      expect(members(location)["error_description"]).toMatch(/./);
+    }
   });
 
   it("does not answer other methods and other paths [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
