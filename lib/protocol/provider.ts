@@ -17,7 +17,7 @@ import { signInPolicy } from "./policy.ts";
 import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
 import { secretCheck } from "./secret-check.ts";
 import { createServiceProvider } from "./service-provider.ts";
-import { refreshRules, refreshTokenLifetime } from "./token-grants.ts";
+import { grantLifetime, refreshRules, refreshTokenLifetime } from "./token-grants.ts";
 
 /** Name of the parameter that carries the sent `state` to the answer: the library drops an empty one. */
 export const SENT_STATE = "sent_state";
@@ -33,8 +33,6 @@ const routes = {
   pushed_authorization_request: "/oauth2/par",
   end_session: "/oauth2/logout",
 } as const;
-
-const DAY = 86_400;
 
 /** The provider, patched, with the documented grants; nothing is listening yet. */
 export function createProvider(dependencies: ProtocolDependencies): Provider {
@@ -167,7 +165,7 @@ function features({
 }
 
 function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["ttl"] {
-  const { lifetimes: seconds, refreshTokens } = dependencies.configuration;
+  const { lifetimes: seconds } = dependencies.configuration;
   return {
     AuthorizationCode: seconds.authorizationCode,
     AccessToken: seconds.accessToken,
@@ -175,8 +173,7 @@ function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["t
     Interaction: seconds.interaction,
     Session: seconds.session,
     RefreshToken: (ctx) => refreshTokenLifetime(ctx as never, dependencies),
-    // The grant is what a refresh checks: it outlives every token that descends from it.
-    Grant: Math.max(seconds.refreshToken, refreshTokens.maxAge, seconds.accessToken) + DAY,
+    Grant: (ctx) => grantLifetime(ctx as never, dependencies),
     // Not offered; the library asks for a value of each.
     ClientCredentials: seconds.accessToken,
     DeviceCode: seconds.authorizationCode,

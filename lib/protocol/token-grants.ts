@@ -137,3 +137,12 @@ export function refreshTokenLifetime(ctx: Context | undefined, dependencies: Pro
   const now = Math.floor(configuration.clock.now() / 1000);
   return Math.max(1, Math.min(full, rotated.iiat + rules.maxAge - now));
 }
+
+const DAY = 86_400;
+
+/** `ttl.Grant`: the grant is what a refresh checks, so it outlives every token that may descend from it. */
+export function grantLifetime(ctx: Context | undefined, dependencies: ProtocolDependencies): number {
+  const { lifetimes, refreshTokens } = dependencies.configuration;
+  const rules = ctx?.oidc.client === undefined ? refreshTokens : refreshRules(ctx, dependencies);
+  return Math.max(lifetimes.refreshToken, rules.maxAge, lifetimes.accessToken) + DAY;
+}

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
+import { TestClock } from "../../lib/testing/test-clock.ts";
 import { basic, type RelyingParty, readTokens, relyingParty, type Tokens } from "./relying-party.ts";
 import {
   ADA,
@@ -199,6 +200,28 @@ describe("a refresh token", () => {
       expect(await refreshAll()).toEqual([false, true, false, false, true]);
     });
   });
+});
+
+describe("a grant", () => {
+  const DAY = 86_400;
+
+  it.each([{ rotate: false }, { rotate: true, reuseWindow: 0 }])(
+    "lives as long as what the client's own rules let descend from it: %j [D-TOKEN-12]",
+    async (rules) => {
+      const clock = new TestClock();
+      await withService({ config: { clock } }, async (service) => {
+        const party = await withRules({ ...rules, sliding: true, maxAge: 200 * DAY }, service);
+        let { refresh_token } = await party.tokens();
+        let age = 0;
+        for (; age < 180; age += 20) {
+          clock.advance(20 * DAY);
+          ({ refresh_token } = readTokens(await party.refresh(refresh_token)));
+        }
+        clock.advance(20 * DAY);
+        expectRefusal(await party.refresh(refresh_token), "invalid_grant");
+      });
+    },
+  );
 });
 
 describe("lifetimes", () => {
