@@ -1,10 +1,14 @@
 /** What is looked at when the service starts: whether this Redis can be used, and what an operator should know. */
+import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
 import { answerCode, reason } from "./faults.ts";
 
 /** Codes that say who asks is not let in; waiting does not help. */
 const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
+
+/** Milliseconds between two looks whether a Redis that has just started serves by now. */
+const LOOK = 100;
 
 /** What a Redis is for. */
 export interface Purpose {
@@ -25,8 +29,8 @@ export function unusable({ key }: Purpose, error: unknown): StorageUnavailable {
 }
 
 /**
- * Waits for the first connection.
- * @param patience milliseconds after which a Redis that does not answer is given up.
+ * Waits for the first connection, and until what Redis has kept is loaded: before that it refuses every command.
+ * @param patience milliseconds after which a Redis that does not serve is given up.
  * @throws ConfigurationError when it has no such database.
  * @throws StorageUnavailable when it does not answer in time, or refuses.
  */
@@ -40,14 +44,31 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
     if (answerCode(error) === "ERR") reject(wrong(purpose, "this Redis has no database of this number"));
     if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(purpose, error));
   };
+  const over = new AbortController();
+  const untilServing = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      try {
+        await client.ping();
+        return resolve();
+      } catch (error) {
+        last = error;
+        const code = answerCode(error);
+        // What else it refuses is told by what is asked next.
+        if (code !== undefined && code !== "LOADING") return resolve();
+      }
+      await pause(LOOK);
+    }
+  };
+  const onReady = (): void => void untilServing();
   client.on("error", onError);
-  client.once("ready", resolve);
+  client.once("ready", onReady);
   try {
     await promise;
   } finally {
+    over.abort();
     clearTimeout(timer);
     client.off("error", onError);
-    client.off("ready", resolve);
+    client.off("ready", onReady);
   }
 }
 

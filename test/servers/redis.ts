@@ -11,7 +11,8 @@ export interface OwnRedis {
   readonly client: Redis;
   /** Ends it, and everything in it. */
   stop(): Promise<void>;
-  start(): Promise<void>;
+  /** @param more options of this start. */
+  start(more?: readonly string[]): Promise<void>;
   /** Stops the process where it is, as a machine that hangs: connections stay, and what is sent waits there. */
   pause(): void;
   resume(): void;
@@ -26,10 +27,10 @@ export async function openOwnRedis(options: readonly string[] = []): Promise<Own
   const client = new Redis(url, { lazyConnect: true, maxRetriesPerRequest: null, retryStrategy: () => 20 });
   client.on("error", () => undefined);
   let child: ChildProcess | undefined;
-  async function start(): Promise<void> {
+  async function start(more: readonly string[] = []): Promise<void> {
     const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
     const how = ["--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"];
-    const started = spawn("redis-server", [...where, ...how, ...options], {
+    const started = spawn("redis-server", [...where, ...how, ...options, ...more], {
       stdio: ["ignore", "pipe", "ignore"],
     });
     child = started;

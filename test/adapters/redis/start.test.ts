@@ -88,6 +88,20 @@ describe("a Redis that does not answer", () => {
     await works((await waiting).parts!);
   });
 
+  it("is waited for until it has loaded what it keeps, and given up when that takes too long", async () => {
+    const redis = await redisWith();
+    await redis.client.mset(Object.fromEntries(Array.from({ length: 3000 }, (_, key) => [`k${key}`, "v"])));
+    await redis.client.save();
+    await redis.stop();
+    const slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    const loading = redis.start(slowly);
+    await expect(attempt(redis.url, 2000)).resolves.toMatchObject({
+      refused: "storage_unavailable: the Redis of config.artifacts can't be used (LOADING)",
+    });
+    await works((await attempt(redis.url, 60_000)).parts!);
+    await loading;
+  }, 60_000);
+
   it("beside a storage: both are told of in the health, and a failed start leaves neither open", async () => {
     const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-start-"));
     const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
