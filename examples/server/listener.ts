@@ -1,4 +1,4 @@
-/** A port that is taken before anything else is opened, and let go of when the last request is answered. */
+/** A port: taken, and let go of when the last request is answered. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { StartFailure } from "./start-failure.ts";
@@ -48,6 +48,15 @@ export async function listen(port: number, host: string | undefined): Promise<Li
         });
       }),
   };
+}
+
+/**
+ * Looks whether the port can be had, and lets go of it: a process that is not ready takes no connection, so that a
+ * proxy goes on to one that is.
+ * @throws StartFailure when it can't.
+ */
+export async function requirePort(port: number, host: string | undefined): Promise<void> {
+  await (await listen(port, host)).stop(0);
 }
 
 function notFree(cause: NodeJS.ErrnoException, port: number, host: string | undefined): StartFailure {

@@ -1,9 +1,8 @@
-/** What a process of the example server has opened: a service over its listener, and listeners beside it. */
+/** What a process of the example server has opened: a service and its listener, and listeners beside it. */
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Logger } from "pino";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
-import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
 import { demoSeed } from "./demo.ts";
 import { refuseDemoAccounts } from "./demo-secrets.ts";
@@ -31,16 +30,12 @@ export class Opened {
     return this.listen(port, host, SHORT_PATIENCE);
   }
 
-  /** Opens the service, brings it to its seed, and lets it answer at the listener. */
-  async serve(
-    { config, seed }: ConfigFile,
-    { listener, logger }: { readonly listener: Listener; readonly logger: Logger },
-  ): Promise<SignInService> {
+  /** Opens the service and brings it to its seed. */
+  async openService({ config, seed }: ConfigFile, logger: Logger): Promise<SignInService> {
     const service = await createSignInService({ ...config, logger });
     this.#service = service;
     await applySeed(service, seed);
     await refuseDemoAccounts(service, demoSeed());
-    listener.serve(listenerOf(createApplication(service, logger)));
     return service;
   }
 

@@ -6,6 +6,7 @@ import { createClient } from "../client/application.ts";
 import { createReceiver } from "../receiver/application.ts";
 import { seededEndpoints } from "../receiver/seeded-endpoints.ts";
 import { createTroubleMaker, type Trouble, type TroubleMaker } from "../receiver/trouble.ts";
+import { createApplication } from "./application.ts";
 import type { CommandLine } from "./command-line.ts";
 import type { Seed } from "./config-file.ts";
 import { banner, DEMO_PORT, demoConfig } from "./demo.ts";
@@ -86,7 +87,9 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const { seed } = file;
   // Before the service: it may have something to send from the last time.
   const trouble = receiver && asked.receiver && startReceiver(receiver, seed, asked.receiver);
-  const service = await opened.serve(file, { listener: server, logger: createLogger(asked.environment) });
+  const logger = createLogger(asked.environment);
+  const service = await opened.openService(file, logger);
+  server.serve(listenerOf(createApplication(service, logger)));
   if (client !== undefined) startClient(client, places.client, { service, seed, trouble });
   const beside = { ...(client && { client: places.client }), ...(receiver && { receiver: places.receiver }) };
   console.log(await banner(service, seed, beside));

@@ -1,6 +1,6 @@
 /** What the example server says about its arguments, its file and its surroundings when it can't start. */
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { readCommandLine } from "../../examples/server/command-line.ts";
@@ -123,6 +123,25 @@ describe("what it says when it can't start", () => {
       await new Promise((resolve) => void taken.close(resolve));
     }
     expect(() => readFileSync(join(room.folder, "untouched.db"))).toThrow("ENOENT");
+  });
+
+  it("takes no connection while it waits for its servers: a proxy goes on to another process", async () => {
+    const silent = createServer();
+    const [port, redisPort] = [await freePorts(), await freePorts()];
+    await new Promise<void>((resolve) => void silent.listen(redisPort, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${port}`;
+    const file = room.write({
+      ...configuration(url),
+      port,
+      artifacts: `redis://127.0.0.1:${redisPort}`,
+    });
+    const isAsked = new Promise<Socket>((resolve) => void silent.once("connection", resolve));
+    const server = room.run(["--config", file], { env: { HOST: "127.0.0.1" } });
+    const connection = await isAsked;
+    await expect(fetch(url)).rejects.toMatchObject({ cause: { code: "ECONNREFUSED" } });
+    await expect(server.stop()).resolves.toBe(0);
+    connection.destroy();
+    await new Promise((resolve) => void silent.close(resolve));
   });
 
   it("names what is wrong in the environment", async () => {
