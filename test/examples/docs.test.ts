@@ -43,11 +43,16 @@ function write(block: Block, change: (code: string) => string = (code) => code):
   return `${FOLDER}/${fileOf(block)}`;
 }
 
-/** Starts a block on a free port. */
-async function run(name: RegExp, ready: RegExp): Promise<{ running: Running; origin: string }> {
+/** Starts a block on a free port. @param cwd default: a new folder. */
+async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running: Running; origin: string }> {
   const block = TYPESCRIPT.find((each) => name.test(each.name) && each.info === "ts runnable");
   const port = await freePorts();
-  const running = start(write(block!, (code) => code.replaceAll("3000", String(port))));
+  const running = start(
+    write(block!, (code) => code.replaceAll("3000", String(port))),
+    {
+      ...(cwd !== undefined && { cwd }),
+    },
+  );
   await running.until(ready);
   return { running, origin: `http://127.0.0.1:${port}` };
 }
@@ -86,8 +91,10 @@ describe("the code in README and docs", () => {
     expect(compile()).toEqual([expect.stringContaining("Property 'router' does not exist")]);
   });
 
-  it("in the README starts, signs somebody in and answers with what it knows of them", async () => {
-    const { running, origin } = await run(/^README/, /client_secret: .*/);
+  it("in the README starts, also again, signs somebody in and answers with what it knows of them", async () => {
+    const cwd = join(ROOT, FOLDER);
+    await (await run(/^README/, /client_secret: .*/, cwd)).running.stop();
+    const { running, origin } = await run(/^README/, /client_secret: .*/, cwd);
     try {
       const [, client_id = ""] = await running.until(/client_id: ["'](\S+?)["']/);
       const [, client_secret = ""] = await running.until(/client_secret: ["'](\S+?)["']/);

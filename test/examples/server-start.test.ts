@@ -151,7 +151,7 @@ describe("what it says when it can't start", () => {
     });
   });
 
-  it("refuses the password and the secret of the examples where others can reach the service", async () => {
+  it("refuses the password and the secret of the examples where others can reach the service [D-RUN-1]", async () => {
     const demo = JSON.parse(
       readFileSync(join(import.meta.dirname, "../../examples/server/demo.json"), "utf8"),
     );
@@ -172,7 +172,7 @@ describe("what it says when it can't start", () => {
     });
   });
 
-  it("refuses them in the storage too: a demo does not become a real service by a change of address", async () => {
+  it("refuses them in the storage too: a demo does not become a real service by a change of address [D-RUN-1]", async () => {
     const port = await freePorts(3);
     const demo = room.run(["--port", `${port}`]);
     await demo.until(/Ctrl\+C/);
