@@ -1,11 +1,13 @@
 /** The running sign-ins of oidc-provider, as the pages need them. */
 import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
+import type { AccountRecord } from "../adapters/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
+import { ConditionFailed } from "../lib/errors.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
 import { type SecretKey, hmac } from "../lib/sealing.ts";
 import { consentFields } from "./consent-fields.ts";
@@ -55,15 +57,25 @@ function wishes({ params }: Interaction): { scopes: string[]; claims: string[] }
 export function createProviderFlow(dependencies: ProviderFlowDependencies): InteractionFlow {
   const { provider, accounts, clients, csrfKey } = dependencies;
 
+  /** The account whose consent is asked for; `undefined` when it or the session has ended. */
+  async function asked({ session }: Interaction): Promise<AccountRecord | undefined> {
+    if (session?.accountId === undefined) return undefined;
+    const kept: object | undefined = await provider.Session.findByUid(session.uid);
+    const { generation } = { ...kept } as { readonly generation?: number };
+    const record = await accounts.record(session.accountId);
+    return record?.sessions_generation === generation ? record : undefined;
+  }
+
   async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {
     const found = await details(provider, ctx);
     // The library does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
-    const { prompt, params, session } = found;
+    const { prompt, params } = found;
     if (prompt.name !== "login" && prompt.name !== "consent") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
-    const record = session?.accountId === undefined ? undefined : await accounts.record(session.accountId);
+    const account = prompt.name === "consent" ? await asked(found) : undefined;
+    if (prompt.name === "consent" && account === undefined) return undefined;
     const { scopes, claims } = wishes(found);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
@@ -80,7 +92,7 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
       fields: prompt.name === "consent" ? consentFields(scopes, claims) : [],
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
-      ...(record === undefined ? {} : { account: record.email }),
+      ...(account === undefined ? {} : { account: account.email }),
     };
   }
 
@@ -92,10 +104,11 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
     signIn: (ctx, running, credentials) => signIn(ctx, running, credentials, { ...dependencies, finish }),
     async allow(ctx) {
       const found = await details(provider, ctx);
-      const sub = found?.session?.accountId;
-      if (found === undefined || sub === undefined) throw new errors.SessionNotFound("interaction not found");
-      const { scopes, claims } = wishes(found);
-      await accounts.rememberConsent(sub, text(found.params["client_id"]) ?? "", scopes, claims);
+      const account = found && (await asked(found));
+      if (!account) throw new ConditionFailed("the sign-in has ended in the meantime");
+      const { sub, sessions_generation: sessionsGeneration } = account;
+      const clientId = text(found.params["client_id"]) ?? "";
+      await accounts.rememberConsent(sub, clientId, { ...wishes(found), sessionsGeneration });
       // What was allowed is the account's; the result says only that the person was asked.
       return finish(ctx, { consent: {} }, true);
     },

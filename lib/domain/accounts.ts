@@ -14,7 +14,7 @@ import {
   recordByLogin,
   verifyPassword,
 } from "./authenticate.ts";
-import { forgetConsents, rememberConsent } from "./consents.ts";
+import { forgetConsents, type NewConsent, rememberConsent } from "./consents.ts";
 import { createAccount, importAccount } from "./create-account.ts";
 import { endSessions, revokeTokens } from "./end-access.ts";
 import {
@@ -108,13 +108,11 @@ export interface AccountInternals {
    * @throws ConditionFailed when the account or one of these generations has ended.
    */
   assignAtSignIn(sub: string, serviceKey: string, seen: SeenGenerations): Promise<AccountRecord>;
-  /** Adds to what the account has allowed the client. @throws NotFound when there is no such account. */
-  rememberConsent(
-    sub: string,
-    client_id: string,
-    scopes: readonly string[],
-    claims: readonly string[],
-  ): Promise<AccountRecord>;
+  /**
+   * Adds to what the account has allowed the client.
+   * @throws ConditionFailed when the account or the session in which it is allowed has ended.
+   */
+  rememberConsent(sub: string, client_id: string, consent: NewConsent): Promise<AccountRecord>;
   /** Forgets the consents of all accounts to one client: reads every account, for rare use. */
   forgetConsents(client_id: string): Promise<void>;
   /** Resolves when the work in the background is done; for closing. */
@@ -154,7 +152,7 @@ export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
     },
     authenticate: (login, password) => authenticate(deps, background, login, password),
     assignAtSignIn: (sub, serviceKey, seen) => assignAtSignIn(deps, sub, serviceKey, seen),
-    rememberConsent: (sub, id, scopes, claims) => rememberConsent(deps, sub, id, scopes, claims),
+    rememberConsent: (sub, id, consent) => rememberConsent(deps, sub, id, consent),
     forgetConsents: (id) => forgetConsents(deps, id),
     settled: () => background.settled(),
   };

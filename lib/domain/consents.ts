@@ -1,8 +1,8 @@
 /** What a person allowed a third-party client: remembered on the account. */
 import type { AccountRecord, Consent } from "../../adapters/directory.ts";
+import { ConditionFailed } from "../errors.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { ownValue, withEntry, withoutEntries } from "./own-entries.ts";
-import { noAccount } from "./update-account.ts";
 
 const PAGE = 1000;
 
@@ -11,16 +11,24 @@ export function consentOf(record: Pick<AccountRecord, "consents">, clientId: str
   return ownValue(record.consents, clientId) ?? { scopes: [], claims: [] };
 }
 
+/** What a person allows, and the `sessions_generation` of the session in which it is allowed. */
+export interface NewConsent extends Consent {
+  readonly sessionsGeneration: number;
+}
+
+function ended(): ConditionFailed {
+  return new ConditionFailed("the session has ended in the meantime");
+}
+
 /** See `AccountInternals.rememberConsent`. */
 export async function rememberConsent(
   deps: AccountDeps,
   sub: string,
   clientId: string,
-  scopes: readonly string[],
-  claims: readonly string[],
+  { scopes, claims, sessionsGeneration }: NewConsent,
 ): Promise<AccountRecord> {
   const { record } = await changeAccount(deps, sub, (before) => {
-    if (before === undefined) throw noAccount();
+    if (before?.sessions_generation !== sessionsGeneration) throw ended();
     const earlier = consentOf(before, clientId);
     const consent = { scopes: union(earlier.scopes, scopes), claims: union(earlier.claims, claims) };
     const known = Object.hasOwn(before.consents, clientId) && sameSize(earlier, consent);
@@ -28,7 +36,7 @@ export async function rememberConsent(
     const after = { ...before, consents: withEntry(before.consents, clientId, consent) };
     return { action: "account.consented", record: after, detail: { client_id: clientId } };
   });
-  if (record === undefined) throw noAccount();
+  if (record === undefined) throw ended();
   return record;
 }
 

@@ -4,7 +4,8 @@ import type { Accounts } from "../../lib/domain/accounts.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";
-import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { relyingParty } from "./relying-party.ts";
+import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 let redis: OwnRedis;
 let wire: Wire;
@@ -66,6 +67,29 @@ describe.each(CHANGES)("%s ends at once what it ends", (_name, change, left) => 
     expect(await holdings.left(held)).toEqual(left);
   });
 });
+
+it.each(CHANGES.slice(0, 3))(
+  "%s: a consent page that stands open allows nothing any more, though its session could not be removed [D-ACCOUNT-9, D-AUTHZ-15]",
+  async (_name, change) => {
+    await untilHealthy();
+    const { account, person } = await holdings.newcomer();
+    const party = relyingParty(running, "oauth2", PARTNER);
+    const browser = party.browser();
+    await browser.get(party.authorizeUrl());
+    await browser.submit(browser.form("password"), { ...person });
+    const form = browser.form("decision");
+    wire.down();
+    await change(account.sub);
+    wire.up();
+    await untilHealthy();
+    await browser.submit(form, { decision: "allow" });
+    expect([browser.status, browser.location]).toEqual([400, undefined]);
+    const audit = await running.service.audit({ limit: 20 });
+    const actions = audit.filter(({ subject }) => subject === account.sub).map(({ action }) => action);
+    expect(actions).not.toContain("account.consented");
+    expect(actions).not.toEqual([]);
+  },
+);
 
 it("deletion and a new password don't wait for a Redis that sleeps for longer than a request may take", async () => {
   await untilHealthy();

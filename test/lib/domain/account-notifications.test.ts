@@ -4,6 +4,7 @@ import { StorageUnavailable } from "../../../lib/errors.ts";
 import {
   CLIENTS,
   codeOf,
+  consent,
   leftArtifacts,
   openWorld,
   prepared,
@@ -156,7 +157,7 @@ describe("notifications of a change", () => {
     await world.accounts.revokeTokens(sub);
     await world.accounts.update(sub, { portal: "p", email_verified: true });
     await world.accounts.assign(sub, "1", 12);
-    await world.accounts.rememberConsent(sub, "one", ["email"], []);
+    await consent(world, sub, "one", ["email"]);
     expect(await world.bodies()).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ClientChanges, NewClient } from "../../../lib/domain/client.ts";
 import { consentOf } from "../../../lib/domain/consents.ts";
-import { addArtifacts, codeOf, leftArtifacts, openWorld, START, type World } from "./world.ts";
+import { addArtifacts, codeOf, consent, leftArtifacts, openWorld, START, type World } from "./world.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
 const SECRET = "0123456789abcdef+%&=: /?";
@@ -215,7 +215,7 @@ describe("removing a client", () => {
     const third = { ...basic, client_id: "third", first_party: false };
     await world.clients.register(third);
     const { sub } = await world.accounts.create({ email: "a@b" });
-    await world.accounts.rememberConsent(sub, "third", ["email"], []);
+    await consent(world, sub, "third", ["email"], []);
     await world.clients.remove("third");
     await addArtifacts(world, sub, ["third"]);
     await world.clients.register(third);
@@ -251,12 +251,23 @@ describe("the internal client", () => {
 describe("consents", () => {
   it("add up, and are written only when something is new", async () => {
     const { sub } = await world.accounts.create({ email: "a@b" });
-    await world.accounts.rememberConsent(sub, "__proto__", ["email"], ["name"]);
-    await world.accounts.rememberConsent(sub, "__proto__", ["profile", "email"], []);
-    const record = await world.accounts.rememberConsent(sub, "__proto__", ["email"], ["name"]);
+    await consent(world, sub, "__proto__", ["email"], ["name"]);
+    await consent(world, sub, "__proto__", ["profile", "email"], []);
+    const record = await consent(world, sub, "__proto__", ["email"], ["name"]);
     expect(consentOf(record, "__proto__")).toEqual({ scopes: ["email", "profile"], claims: ["name"] });
     expect(record.version).toBe(3);
     expect(consentOf(record, "constructor")).toEqual({ scopes: [], claims: [] });
-    expect(await codeOf(world.accounts.rememberConsent("nobody", "c", [], []))).toBe("not_found");
+  });
+
+  it("are refused once the session in which they are given, or the account, has ended", async () => {
+    const { sub } = await world.accounts.create({ email: "a@b" });
+    const { sessions_generation: sessionsGeneration } = (await world.accounts.record(sub))!;
+    const given = { scopes: ["email"], claims: [], sessionsGeneration };
+    const refused = (): Promise<unknown> => codeOf(world.accounts.rememberConsent(sub, "c", given));
+    await world.accounts.endSessions(sub);
+    expect(await refused()).toBe("condition_failed");
+    expect(consentOf((await world.accounts.record(sub))!, "c")).toEqual({ scopes: [], claims: [] });
+    await world.accounts.delete(sub);
+    expect(await refused()).toBe("condition_failed");
   });
 });

@@ -1,5 +1,5 @@
 import type { NewDelivery } from "../../../adapters/deliveries.ts";
-import type { AccountChange, DirectoryStore } from "../../../adapters/directory.ts";
+import type { AccountChange, AccountRecord, DirectoryStore } from "../../../adapters/directory.ts";
 import { openStorage } from "../../../adapters/open.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import type { PasswordRules } from "../../../config/configuration.ts";
@@ -193,6 +193,18 @@ export async function addArtifacts(
   });
 }
 
+/** What the person allows in a session of this moment. */
+export async function consent(
+  { accounts }: World,
+  sub: string,
+  client_id: string,
+  scopes: readonly string[],
+  claims: readonly string[] = [],
+): Promise<AccountRecord> {
+  const { sessions_generation: sessionsGeneration = 0 } = (await accounts.record(sub)) ?? {};
+  return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration });
+}
+
 /** Two services with a receiver and a client each; one account, assigned to both, with a session and tokens. */
 export async function prepared(world: World): Promise<string> {
   const { directory, clients, accounts } = world;
@@ -202,7 +214,7 @@ export async function prepared(world: World): Promise<string> {
     await clients.register({ client_id, name: client_id, service, redirect_uris: ["https://c.example/cb"] });
   }
   const account = await accounts.import({ email: "ada@example.com", services: { "1": 11, "2": null } });
-  for (const client_id of CLIENTS) await accounts.rememberConsent(account.sub, client_id, ["profile"], []);
+  for (const client_id of CLIENTS) await consent(world, account.sub, client_id, ["profile"]);
   await addArtifacts(world, account.sub, CLIENTS);
   return account.sub;
 }
