@@ -4,9 +4,8 @@ import { hash as hashArgon2 } from "@node-rs/argon2";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { readForeignHash } from "../../../lib/domain/password-formats.ts";
 import { createPasswords } from "../../../lib/domain/passwords.ts";
-import { createWorkQueue } from "../../../lib/domain/work-queue.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { codeOf, openWorld, RULES, withCommit, type World } from "./world.ts";
+import { openWorld, RULES, withCommit, type World } from "./world.ts";
 
 const PASSWORD = "correct horse";
 
@@ -157,33 +156,6 @@ describe("hashes of other systems [D-ACCOUNT-11]", () => {
     expect(readForeignHash(`$argon2id$v=19$m=65536,t=3,p=4$${argon2}`)?.algorithm).toBe("argon2");
     expect(readForeignHash(`$scrypt$ln=17,r=8,p=1$c2FsdA$${digest}`)?.algorithm).toBe("scrypt");
     expect(readForeignHash(`$pbkdf2-sha256$1200000$c2FsdA$${digest}`)?.algorithm).toBe("pbkdf2");
-  });
-});
-
-describe("heavy work", () => {
-  it("runs no more at once than allowed, those first who wait at a form, and refuses when too many do", async () => {
-    const queue = createWorkQueue(2, 3);
-    const order: string[] = [];
-    const gates: (() => void)[] = [];
-    let running = 0;
-    const work = (name: string) => async (): Promise<void> => {
-      running += 1;
-      expect(running).toBeLessThanOrEqual(2);
-      order.push(name);
-      await new Promise<void>((resolve) => void gates.push(resolve));
-      running -= 1;
-    };
-    const patient = ["p1", "p2", "p3"].map((name) => queue("patient", work(name)));
-    const urgent = ["u1", "u2", "u3"].map((name) => queue("urgent", work(name)));
-    expect(await codeOf(queue("urgent", work("u4")))).toBe("storage_unavailable");
-    while (order.length < 6 || gates.length > 0) {
-      gates.shift()?.();
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await Promise.all([...patient, ...urgent]);
-    expect(order).toEqual(["p1", "p2", "u1", "u2", "u3", "p3"]);
-    expect(await codeOf(queue("urgent", () => Promise.reject(new TypeError("x"))))).toBe("TypeError x");
-    expect(await queue("urgent", async () => "free again")).toBe("free again");
   });
 });
 
