@@ -29,12 +29,15 @@ export type HashAnswer =
 export interface HashThreads {
   /** How many tasks may be given at once: what a thread works at, and what it goes on with. */
   readonly room: number;
-  /** The Argon2id hash as a PHC string. @throws StorageUnavailable when the thread ends in the middle of it. */
+  /**
+   * The Argon2id hash as a PHC string.
+   * @throws StorageUnavailable when the threads are closed in the middle of it; what a thread dies of.
+   */
   hash(password: string, cost: HashCost): Promise<string>;
   /**
    * Whether this is the password; `false` for a hash that can't be read.
    * @param duration `long` for a hash that costs something else than usual: nobody is put behind it who need not be.
-   * @throws StorageUnavailable, as above.
+   * @throws as above.
    */
   compare(hash: string, password: string, duration: Duration): Promise<boolean>;
   /** Ends the threads; what they work at is refused. A later task starts a new one. */
@@ -67,6 +70,11 @@ class HashThread {
   #worker: Worker | undefined;
   #lastId = 0;
   #idle: NodeJS.Timeout | undefined;
+  readonly #script: string;
+
+  constructor(script: string) {
+    this.#script = script;
+  }
 
   /** How many tasks it has, those that take long first. */
   load(): readonly [long: number, all: number] {
@@ -97,9 +105,9 @@ class HashThread {
   }
 
   #start(): Worker {
-    const worker = new Worker(SCRIPT, { execArgv: [], resourceLimits: MEMORY });
+    const worker = new Worker(this.#script, { execArgv: [], resourceLimits: MEMORY });
     worker.on("message", (answer: HashAnswer) => this.#settle(worker, answer));
-    worker.on("error", () => this.#lose(worker));
+    worker.on("error", (error) => this.#lose(worker, error));
     worker.on("exit", () => this.#lose(worker));
     return worker;
   }
@@ -114,20 +122,26 @@ class HashThread {
     this.#idle = setTimeout(() => void this.end(), IDLE).unref();
   }
 
-  /** Nobody answers any more; an end that was already dealt with is none of the next thread. */
-  #lose(worker: Worker | undefined): void {
+  /**
+   * Nobody answers any more; an end that was already dealt with is none of the next thread.
+   * @param reason of a thread that could not go on, or not begin: who reads the log has to know.
+   */
+  #lose(worker: Worker | undefined, reason?: unknown): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     const lost = [...this.#given.values()];
     this.#given.clear();
-    for (const { reject } of lost)
-      reject(new StorageUnavailable("the thread that hashes passwords has ended"));
+    const ended = new StorageUnavailable("the thread that hashes passwords has ended");
+    for (const { reject } of lost) reject(reason ?? ended);
   }
 }
 
-/** @param count how many hashes are computed at the same time. */
-export function createHashThreads(count: number): HashThreads {
-  const threads = Array.from({ length: count }, () => new HashThread());
+/**
+ * @param count how many hashes are computed at the same time.
+ * @param script what runs in the threads; default `hash-thread` beside this file.
+ */
+export function createHashThreads(count: number, script: string = SCRIPT): HashThreads {
+  const threads = Array.from({ length: count }, () => new HashThread(script));
   const freest = (): HashThread =>
     threads.reduce((best, each) => {
       const [[long, all], [leastLong, least]] = [each.load(), best.load()];

@@ -1,6 +1,8 @@
 /** Threads that hash: what they are asked is answered or refused, whatever happens to them. */
 import { execFile } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { createHashThreads, type HashThreads } from "../../../lib/domain/hash-threads.ts";
@@ -13,14 +15,19 @@ const DEAR = { memoryCost: 262_144, timeCost: 8, parallelism: 1 };
 const PASSWORD = "correct horse battery staple";
 
 const made: HashThreads[] = [];
-function threadsOf(count: number): HashThreads {
-  const threads = createHashThreads(count);
+function threadsOf(count: number, script?: string): HashThreads {
+  const threads = createHashThreads(count, script);
   made.push(threads);
   return threads;
 }
 
 /** How many threads this process has. */
 const threadsNow = (): number => readdirSync("/proc/self/task").length;
+
+function codeOrMessage(error: unknown): unknown {
+  const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+  return code ?? message;
+}
 
 afterEach(async () => {
   await Promise.all(made.splice(0).map((threads) => threads.close()));
@@ -86,6 +93,21 @@ describe("threads that hash passwords", () => {
     await threads.close();
     expect(await Promise.all(lost)).toEqual(["storage_unavailable", "storage_unavailable"]);
     expect(await threads.hash(PASSWORD, COST)).toMatch(/^\$argon2id\$/);
+  });
+
+  it("say what they die of, and are tried again for the next", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "threads-"));
+    const script = join(folder, "thread.mjs");
+    const threads = threadsOf(1, script);
+    const died = (): Promise<unknown> => threads.hash(PASSWORD, COST).then(String, codeOrMessage);
+    // As in a bundle that leaves the script out.
+    expect(await died()).toMatch(/MODULE_NOT_FOUND/);
+    writeFileSync(script, 'throw new TypeError("no such algorithm")');
+    expect(await Promise.all([died(), died()])).toEqual(["no such algorithm", "no such algorithm"]);
+    const own = new URL("../../../lib/domain/hash-thread.ts", import.meta.url).href;
+    writeFileSync(script, `import ${JSON.stringify(own)};`);
+    expect(await died()).toMatch(/^\$argon2id\$/);
+    rmSync(folder, { recursive: true });
   });
 
   it("don't let the others wait for a hash of somebody that takes long", async () => {
