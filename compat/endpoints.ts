@@ -24,8 +24,9 @@ import {
   withBody,
   withQuery,
 } from "./openid-endpoints.ts";
-import { createProtocolStep } from "./protocol-step.ts";
+import { createProtocolStep, type Protocol } from "./protocol-step.ts";
 import { grantAhead, sessionAhead } from "./read-ahead.ts";
+import { parseFields } from "./form-fields.ts";
 import { formBody } from "./request-body.ts";
 import { byMeaning, standardRevocation } from "./revoke.ts";
 import { basicReadings, namedClient, requiredRedirect, tokenProtocol } from "./token.ts";
@@ -94,7 +95,7 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],
     },
-    logout: { "*": [anonymousPoint(dependencies), atomic, pageFrame(dependencies), withQuery(protocol)] },
+    logout: { "*": [atomic, pageFrame(dependencies), signOut(dependencies, protocol)] },
     logoutConfirm: { "*": [formBody, atomic, pageFrame(dependencies), withBody(protocol)] },
     logoutSuccess: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
     interaction: {
@@ -104,16 +105,14 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
   };
 }
 
-/** The library keeps a session for everybody who asks to be signed out: who has none takes a point for it. */
-function anonymousPoint({ limits, sessionCookie }: CompatDependencies): Step {
-  return async ({ ctx, address }, next) => {
-    if (!(ctx.req.headers.cookie ?? "").includes(`${sessionCookie}=`)) {
-      const { allowed, retryAfter } = await limits.interaction(address);
-      if (!allowed) {
-        throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
-      }
-    }
-    await next();
+/** The library keeps a session for everybody who asks to be signed out: who is not signed in takes a point for it. */
+function signOut({ limits }: CompatDependencies, protocol: Protocol): Step {
+  return async (exchange) => {
+    const { oidc } = await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
+    if (oidc?.session?.accountId !== undefined) return;
+    const { allowed, retryAfter } = await limits.interaction(exchange.address);
+    if (!allowed)
+      throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
   };
 }
 

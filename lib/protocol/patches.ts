@@ -56,6 +56,21 @@ function configuredAddresses(provider: Provider): void {
   });
 }
 
+/**
+ * The library writes an empty session for a cookie whose session is over. Whoever shows such a cookie again and again
+ * would fill the storage: what is not kept is new, and a new session is written when there is something in it.
+ */
+function emptySessionsUnwritten(provider: Provider): void {
+  const get = provider.Session.get.bind(provider.Session);
+  Object.defineProperty(provider.Session, "get", {
+    async value(...[ctx]: Parameters<typeof get>) {
+      const session = await get(ctx);
+      if (session.exp === undefined && !("new" in session)) Object.assign(session, { new: true });
+      return session;
+    },
+  });
+}
+
 /** Whether the presented secret is one of the client's. Runs while a request is authenticated. */
 export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
 
@@ -249,5 +264,6 @@ export function patchProvider(provider: Provider, { checkSecret, deliverLogout, 
   configuredAddresses(provider);
   hashedSecrets(provider, checkSecret);
   repeatedLogout(provider, deliverLogout);
+  emptySessionsUnwritten(provider);
   ownTime(provider, clock);
 }
