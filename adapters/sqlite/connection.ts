@@ -61,6 +61,8 @@ export interface Connection {
    * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
    */
   write<T>(work: () => T, options?: WriteOptions<T>): Promise<T>;
+  /** Whether it has not been told to close. */
+  isOpen(): boolean;
   /** Lets the waiting writes finish, then closes; from the call on everything else is refused. */
   close(): Promise<void>;
 }
@@ -186,6 +188,7 @@ export async function connect(
     write(work, { wait = DEFAULT_WAIT, lasts } = {}) {
       return closing === undefined ? group.add(work, wait, lasts) : Promise.reject(closedFault());
     },
+    isOpen: () => closing === undefined,
     close() {
       closing ??= finish();
       return closing;

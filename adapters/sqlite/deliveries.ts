@@ -25,7 +25,7 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
   const nextSequence = connection.first(`
     INSERT INTO lanes (receiver, sub, last_sequence, due_at) VALUES (?1, ?2, 1, ?3)
     ON CONFLICT (receiver, sub) DO UPDATE SET
-      last_sequence = last_sequence + 1, due_at = coalesce(due_at, max(?3, coalesce(lease_end, 0)))
+      last_sequence = last_sequence + 1, due_at = coalesce(due_at, lease_end, ?3)
     RETURNING last_sequence`);
   const insert = connection.change(`
     INSERT INTO deliveries

@@ -3,6 +3,7 @@ import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../de
 import type { Connection } from "./connection.ts";
 import type { Lanes } from "./delivery-lanes.ts";
 import { positionAt } from "./delivery-rows.ts";
+import { RecordCache } from "./record-cache.ts";
 import {
   numberAt,
   optionalNumberAt,
@@ -46,6 +47,9 @@ export interface Receivers {
 }
 
 interface States {
+  /** Outside of a write. */
+  find(receiver: string): Promise<ReceiverState>;
+  /** Inside a write. */
   read(receiver: string): ReceiverState;
   write(receiver: string, state: ReceiverState): void;
 }
@@ -56,12 +60,16 @@ function createStates(connection: Connection): States {
     `INSERT OR REPLACE INTO receivers (receiver, ${RECEIVER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const forget = connection.change("DELETE FROM receivers WHERE receiver = ?");
+  // Each delivery asks for it more than once, and it hardly ever changes.
+  const cache = new RecordCache<ReceiverState>(connection, (receiver) => {
+    const row = find(receiver);
+    return row === undefined ? untouchedReceiver : toReceiverState(row);
+  });
   return {
-    read(receiver) {
-      const row = find(receiver);
-      return row === undefined ? untouchedReceiver : toReceiverState(row);
-    },
+    find: async (receiver) => (await cache.lookUp(receiver)) ?? untouchedReceiver,
+    read: (receiver) => cache.look(receiver) ?? untouchedReceiver,
     write(receiver, state) {
+      cache.forget(receiver);
       const { paused, reason, failures, heldUntil, holdSpan, releaseUntil } = state;
       if (isUntouched(state)) forget(receiver);
       else {
@@ -136,7 +144,7 @@ export function createReceivers(connection: Connection, lanes: Lanes): Receivers
       states.write(receiver, { ...states.read(receiver), heldUntil: connection.clock.now() + span });
     },
     calls: {
-      receiver: (name) => connection.read(() => states.read(toText(name))),
+      receiver: (name) => states.find(toText(name)),
       receivers: () =>
         connection.read(() => new Map(all().map((row) => [stringAt(row, 6), toReceiverState(row)] as const))),
       changeReceiver(name, decide) {

@@ -15,6 +15,8 @@ export class RecordCache<T> {
   readonly #load: (key: string) => T | undefined;
   readonly #records = new Map<string, T>();
   #version = Number.NaN;
+  /** What is remembered was compared with the file in this turn of the event loop. */
+  #fresh = false;
 
   /** @param load reads and parses the record. */
   constructor(connection: Connection, load: (key: string) => T | undefined) {
@@ -22,15 +24,41 @@ export class RecordCache<T> {
     this.#load = load;
   }
 
-  find(key: string): T | undefined {
-    const version = this.#connection.foreignVersion();
-    if (version !== this.#version) this.#records.clear();
-    this.#version = version;
-    return this.#records.get(key) ?? this.#remember(key);
+  /** A read by itself: once in a turn of the event loop the file is looked at, and what is remembered then is told. */
+  lookUp(key: string): Promise<T | undefined> {
+    const known = this.#fresh && this.#connection.isOpen() ? this.#records.get(key) : undefined;
+    if (known !== undefined) return Promise.resolve(known);
+    return this.#connection.read(() => {
+      const record = this.find(key);
+      this.#fresh = true;
+      process.nextTick(this.#turnEnds);
+      return record;
+    });
   }
+
+  /** Inside a read, which may find other things as well. */
+  find(key: string): T | undefined {
+    return this.#known(key) ?? this.#remember(key);
+  }
+
+  /** Inside a write: what is read there is not remembered, for it may be undone. */
+  look(key: string): T | undefined {
+    return this.#known(key) ?? this.#load(key);
+  }
+
+  readonly #turnEnds = (): void => {
+    this.#fresh = false;
+  };
 
   forget(key: string): void {
     this.#records.delete(key);
+  }
+
+  #known(key: string): T | undefined {
+    const version = this.#connection.foreignVersion();
+    if (version !== this.#version) this.#records.clear();
+    this.#version = version;
+    return this.#records.get(key);
   }
 
   #remember(key: string): T | undefined {
