@@ -32,7 +32,7 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
     now: number,
     session: ClientSession,
   ): Promise<number> {
-    const due = { receiver: { $literal: receiver }, at: { $max: [now, { $ifNull: ["$lease_end", 0] }] } };
+    const due = { receiver: { $literal: receiver }, at: { $ifNull: ["$lease_end", now] } };
     const update = {
       json: { $literal: json },
       version: nextUp("version"),

@@ -109,6 +109,17 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(found(stage, "d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
     await expect(claimable(stage)).resolves.toEqual(["d2"]);
   });
+
+  it("has nothing to repair of a lane whose head was discarded in a flight that never ended", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("d1", "a"));
+    const { leaseEnd } = await claimOne(stage);
+    await deliveries.discard("d1", "by_hand");
+    stage.clock.advance(leaseEnd - stage.clock.now() + 1);
+    await store(stage, delivery("d2", "a"));
+    await expect(deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 0 });
+    await expect(claimable(stage)).resolves.toEqual(["d2"]);
+  });
 }
 
 function describeFinding(stage: Stage, runner: TestRunner): void {
