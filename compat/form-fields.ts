@@ -11,12 +11,19 @@ export class Fields {
 
   /** The value of a parameter that came exactly once. */
   one(name: string): string | undefined {
-    const values = this.all(name);
-    return values.length === 1 ? values[0] : undefined;
+    let found: string | undefined;
+    for (const [other, value] of this.#entries) {
+      if (other !== name) continue;
+      if (found !== undefined) return undefined;
+      found = value;
+    }
+    return found;
   }
 
   all(name: string): string[] {
-    return this.#entries.filter(([other]) => other === name).map(([, value]) => value);
+    const found: string[] = [];
+    for (const [other, value] of this.#entries) if (other === name) found.push(value);
+    return found;
   }
 
   has(name: string): boolean {
@@ -25,8 +32,13 @@ export class Fields {
 
   /** The names that came more than once. */
   repeated(): string[] {
-    const names = this.#entries.map(([name]) => name);
-    return [...new Set(names.filter((name, index) => names.indexOf(name) !== index))];
+    const seen = new Set<string>();
+    const repeated = new Set<string>();
+    for (const [name] of this.#entries) {
+      if (seen.has(name)) repeated.add(name);
+      else seen.add(name);
+    }
+    return [...repeated];
   }
 
   entries(): readonly (readonly [string, string])[] {
@@ -50,8 +62,16 @@ export class Fields {
 
   /** As `application/x-www-form-urlencoded`. */
   toString(): string {
-    return new URLSearchParams(this.#entries.map(([name, value]) => [name, value])).toString();
+    return this.#entries.map(([name, value]) => `${encoded(name)}=${encoded(value)}`).join("&");
   }
+}
+
+/** What is as it is in a form. */
+const PLAIN = /^[\w.*-]*$/;
+
+/** As a form has it; halves of a pair, which no encoding has, become U+FFFD. */
+function encoded(text: string): string {
+  return PLAIN.test(text) ? text : encodeURIComponent(text.toWellFormed());
 }
 
 /** More parameters than any request of ours has: the rest is somebody trying things out. */

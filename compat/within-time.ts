@@ -6,7 +6,7 @@ export type WithinTime = (work: Promise<void>) => Promise<void>;
 interface Waiting {
   /** On the clock of `performance`. */
   readonly until: number;
-  readonly giveUp: (reason: Error) => void;
+  readonly giveUp: (reason: unknown) => void;
 }
 
 /**
@@ -33,11 +33,22 @@ export function createWithinTime(patience: number, late: () => Error): WithinTim
     }
   }
 
+  async function settle(one: Waiting, work: Promise<void>, done: () => void): Promise<void> {
+    try {
+      await work;
+      done();
+    } catch (error) {
+      one.giveUp(error);
+    } finally {
+      waiting.delete(one);
+    }
+  }
+
   return (work) =>
     new Promise((resolve, reject) => {
       const one = { until: performance.now() + patience, giveUp: reject };
       waiting.add(one);
       if (!isWatching) watch(patience);
-      work.then(resolve, reject).finally(() => waiting.delete(one));
+      void settle(one, work, resolve);
     });
 }

@@ -31,6 +31,8 @@ export function artifactKey(identifier: string): string {
   return hash("sha256", identifier, "base64url");
 }
 
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
+
 function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
   const { jti: _id, consumed: _consumed, ...kept } = payload as Payload;
   const session = kept["session"] as Payload | undefined;
@@ -40,29 +42,25 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
     kept["session"] = rest;
   }
   if (typeof kept["returnTo"] === "string") kept["returnTo"] = kept["returnTo"].replace(id, IDENTIFIER);
-  return {
-    model,
-    key: artifactKey(id),
-    payload: kept,
-    expiresAt,
-    ...(descendants.has(model) && payload.grantId ? { grantKey: artifactKey(payload.grantId) } : {}),
-    ...(model === "Grant" ? { grantKey: artifactKey(id) } : {}),
-    ...(payload.uid === undefined ? {} : { uid: payload.uid }),
-    ...(payload.accountId === undefined ? {} : { accountId: payload.accountId }),
-    ...(payload.clientId === undefined ? {} : { clientId: payload.clientId }),
-  };
+  const artifact: Mutable<Artifact> = { model, key: artifactKey(id), payload: kept, expiresAt };
+  const { grantId, uid, accountId, clientId } = payload;
+  if (model === "Grant") artifact.grantKey = artifact.key;
+  else if (grantId && descendants.has(model)) artifact.grantKey = artifactKey(grantId);
+  if (uid !== undefined) artifact.uid = uid;
+  if (accountId !== undefined) artifact.accountId = accountId;
+  if (clientId !== undefined) artifact.clientId = clientId;
+  return artifact;
 }
 
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
+  const payload = { ...artifact.payload } as Mutable<AdapterPayload>;
   const { returnTo } = artifact.payload;
-  return {
-    ...artifact.payload,
-    ...(id === undefined ? {} : { jti: id }),
-    ...(typeof returnTo === "string" && id !== undefined
-      ? { returnTo: returnTo.replace(IDENTIFIER, id) }
-      : {}),
-    ...(artifact.consumedAt === undefined ? {} : { consumed: Math.floor(artifact.consumedAt / 1000) }),
-  };
+  if (id !== undefined) {
+    payload.jti = id;
+    if (typeof returnTo === "string") payload.returnTo = returnTo.replace(IDENTIFIER, id);
+  }
+  if (artifact.consumedAt !== undefined) payload.consumed = Math.floor(artifact.consumedAt / 1000);
+  return payload;
 }
 
 /** A code or token carries the generations that its grant was given at the sign-in. */

@@ -19,7 +19,7 @@ export function secretCheck({ clients, limits }: ProtocolDependencies): SecretCh
     if (decoded !== undefined) readings.push(decoded);
     let matches = false;
     const verdict = limits.clientSecret({ client: record.client_id, address: state.address ?? "" }, () => {
-      matches = readings.map((reading) => clients.secretMatches(record, reading)).includes(true);
+      matches = readings.some((reading) => clients.secretMatches(record, reading));
       return matches;
     });
     if (matches && WAITING.has(ctx?.oidc.params?.["grant_type"])) {
