@@ -51,7 +51,7 @@ function shown({ value, unit }: Pick<Row, "value" | "unit">): string {
 }
 
 function line(cells: readonly string[]): string {
-  const widths = [26, 42, 10, 12, 6];
+  const widths = [29, 42, 10, 12, 6];
   return cells
     .map((cell, index) => cell.padEnd(widths[index] ?? 0))
     .join("  ")

@@ -72,3 +72,40 @@ export async function signIn(authorizeUrl: string): Promise<SignedIn> {
     wire.close();
   }
 }
+
+/** Sign-ins of many browsers at once. */
+export interface ManySignIns {
+  /** The authorization request. */
+  readonly url: string;
+  /** The servers: every request goes to any of them. */
+  readonly bases: readonly string[];
+  readonly browsers: number;
+  readonly count: number;
+}
+
+/** A browser's connections: for each request one by chance, for in turn the same would always get the form. */
+async function openWires(bases: readonly string[]): Promise<Wire> {
+  const wires = await Promise.all(bases.map((base) => openWire(Number(new URL(base).port))));
+  return {
+    ask: (request) => wires[Math.floor(Math.random() * wires.length)]!.ask(request),
+    close() {
+      for (const wire of wires) wire.close();
+    },
+  };
+}
+
+/** @returns sign-ins a second. */
+export async function signInMany({ url, bases, browsers, count }: ManySignIns): Promise<number> {
+  let left = count;
+  const began = performance.now();
+  const browser = async (): Promise<void> => {
+    const wire = await openWires(bases);
+    while (left > 0) {
+      left -= 1;
+      await signInOver(wire, url);
+    }
+    wire.close();
+  };
+  await Promise.all(Array.from({ length: browsers }, browser));
+  return count / ((performance.now() - began) / 1000);
+}

@@ -1,35 +1,58 @@
-/** Two processes of the service beside one: what one core more is worth. */
+/**
+ * Two processes of the service beside one: what one core more is worth. Measured with whole sign-ins, for with them it
+ * is the service that has to compute: the load and Redis, which share the two cores, take a sixteenth of it.
+ */
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { once } from "../load.ts";
-import { startService } from "../oauth-side.ts";
 import { startRedis } from "../redis.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
-import { startSide } from "../side.ts";
+import { CALLBACK, CLIENT } from "../servers/people.ts";
+import { signInMany } from "../session.ts";
+import { canPin, type Core, SERVER_CORE, type Side, startSide } from "../side.ts";
+
+/** Browsers that sign in at the same time: no process waits for one of them. */
+const BROWSERS = 32;
+/** So many times as many sign-ins as in other rounds: at the end of a round not all have work. */
+const ROUND = 3;
+/** Sign-ins of each process until its code is compiled. */
+const WARM_UP = 500;
+
+/** On a machine of two cores: one process that has one of them, and two that have both. */
+const CORES: readonly Core[] = [SERVER_CORE, "any", "any"];
+
+async function compare(effort: Parameters<Measurement["run"]>[0], sides: readonly Side[]) {
+  const [first = "", ...others] = sides.map(({ ready }) => ready["base"] ?? "");
+  const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
+  const url = `${first}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
+  const signIns = (bases: readonly string[], each: number): Promise<number> =>
+    signInMany({ url, bases, browsers: BROWSERS, count: each * bases.length });
+  await signIns([first], WARM_UP);
+  await signIns(others, WARM_UP);
+  const each = ROUND * effort.signIns;
+  return inTurns(effort, { one: () => signIns([first], each), two: () => signIns(others, each) });
+}
 
 export const processes: Measurement = {
   name: "processes",
   async run(effort, folder) {
+    if (availableParallelism() !== 2 || !canPin()) {
+      console.error("processes: only on a machine of two cores");
+      return [];
+    }
     const redis = await startRedis(folder, "any");
-    const stores = { folder, redis };
-    const first = await startService(stores);
-    // The other one has the same address: as behind a proxy, where it does not matter who answers.
-    const options = { file: join(folder, "service-redis.db"), redis: `${redis.url}/0`, url: first.base };
-    const second = await startSide("service", { options, core: 1 });
+    const sides: Side[] = [];
     try {
-      const load = async (bases: readonly string[]): Promise<number> => {
-        const requests = Array.from({ length: effort.requests }, () => first.authorize);
-        const status = first.redirectStatus;
-        const rates = await Promise.all(bases.map((base) => once(base, requests, { status, core: "any" })));
-        return rates.reduce((sum, { perSecond: rate }) => sum + rate, 0);
-      };
-      const rates = await inTurns(effort, {
-        one: () => load([first.base]),
-        two: () => load([first.base, second.ready["base"] ?? ""]),
-      });
+      for (const core of CORES) {
+        // All have the same address: as behind a proxy, where it does not matter who answers.
+        const url = sides[0]?.ready["base"];
+        const own = { file: join(folder, "processes.db"), redis: redis.url, parallel: 1 };
+        sides.push(await startSide("service", { options: { ...own, ...(url && { url }) }, core }));
+      }
+      const rates = await compare(effort, sides);
       return [
         {
-          work: "authorize, two processes",
+          work: "whole sign-ins, two processes",
           against: "one process",
           value: rates.two / rates.one,
           unit: "×",
@@ -38,7 +61,7 @@ export const processes: Measurement = {
         },
       ];
     } finally {
-      await Promise.all([first.stop(), second.stop()]);
+      await Promise.all(sides.map((side) => side.stop()));
       await redis.stop();
     }
   },

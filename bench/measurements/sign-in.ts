@@ -4,9 +4,8 @@ import { join } from "node:path";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
 import { CALLBACK, CLIENT } from "../servers/people.ts";
-import { signInOver } from "../session.ts";
+import { signInMany } from "../session.ts";
 import { startSide } from "../side.ts";
-import { openWire } from "../wire.ts";
 
 /** Browsers that sign in at the same time: enough for the hash never to wait for one of them. */
 const BROWSERS = 8;
@@ -26,21 +25,10 @@ export const signIns: Measurement = {
     const hashing = await startSide("hashing", { options, core: "any" });
     try {
       const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
-      const url = `${service.ready["base"] ?? ""}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
-      const signInAll = async (count: number): Promise<number> => {
-        let left = count;
-        const began = performance.now();
-        const browser = async (): Promise<void> => {
-          const wire = await openWire(Number(new URL(url).port));
-          while (left > 0) {
-            left -= 1;
-            await signInOver(wire, url);
-          }
-          wire.close();
-        };
-        await Promise.all(Array.from({ length: BROWSERS }, browser));
-        return count / ((performance.now() - began) / 1000);
-      };
+      const base = service.ready["base"] ?? "";
+      const url = `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
+      const signInAll = (count: number): Promise<number> =>
+        signInMany({ url, bases: [base], browsers: BROWSERS, count });
       const hashAll = async (): Promise<number> =>
         Number(await (await fetch(`${hashing.ready["base"] ?? ""}/${effort.signIns}`)).text());
       await signInAll(WARM_UP);
