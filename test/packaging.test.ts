@@ -40,6 +40,36 @@ function printed(file: string, source: string): Record<string, string[]> {
   return JSON.parse(run(process.execPath, [file], consumer));
 }
 
+/** A program of the consumer. */
+const SERVICE = `
+  import Koa from "koa";
+  import { createSignInService } from "sign-in-service";
+  const service = await createSignInService({
+    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    storage: "sqlite::memory:",
+  });
+  await service.directory.services.put("1", { name: "News" });
+  const redirect_uris = ["http://127.0.0.1:3001/callback"];
+  const { client_id } = await service.clients.register({ name: "News", service: "1", redirect_uris });
+  const { sub } = await service.accounts.create({ email: "ada@example.com", password: "lovelace-1843" });
+  const server = new Koa().use(service.routes()).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const origin = "http://127.0.0.1:" + server.address().port;
+  const start = origin + "/oauth2/authorize?response_type=code&client_id=" + client_id;
+  const begun = await fetch(start, { redirect: "manual" });
+  const cookie = begun.headers.getSetCookie().map((each) => each.split(";")[0]).join("; ");
+  const { pathname } = new URL(begun.headers.get("location"));
+  const page = await (await fetch(origin + pathname, { headers: { cookie } })).text();
+  console.log(JSON.stringify({
+    form: page.includes('name="password"'),
+    right: await service.accounts.verifyPassword(sub, "lovelace-1843"),
+    wrong: await service.accounts.verifyPassword(sub, "lovelace-1844"),
+  }));
+  server.closeAllConnections();
+  server.close();
+  await service.close();
+`;
+
 /** Builds, packs and unpacks; the packages that it depends on are those of this checkout, and no other. */
 function install(): void {
   const unpacked = join(work, "source");
@@ -98,6 +128,15 @@ describe("the packed package", () => {
     expect([status, stderr]).toEqual([1, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
 
+  it("runs: shows the login form, and hashes and compares passwords in its threads", () => {
+    writeFileSync(join(consumer, "service.mjs"), SERVICE);
+    expect(JSON.parse(run(process.execPath, ["service.mjs"], consumer))).toEqual({
+      form: true,
+      right: true,
+      wrong: false,
+    });
+  });
+
   it("gives the same names to import and to require()", () => {
     const list = JSON.stringify(entries);
     const esm = printed(
@@ -124,9 +163,12 @@ describe("the packed package", () => {
       ...entries.map((_entry, index) => `entry${index}.thereIsNoSuchName;`),
       "export const routes: number = service.routes();",
       "export const provider: number = service.provider;",
+      "export const seed: Seed = { clients: 5 };",
+      "export const client: NewClient = 5;",
     ];
     const right = [
       ...entries.map((entry, index) => `import * as entry${index} from "${entry}";`),
+      `import type { NewClient, Seed } from "${manifest.name}";`,
       `declare const service: Awaited<ReturnType<typeof entry${entries.indexOf(manifest.name)}.createSignInService>>;`,
     ];
     writeFileSync(join(consumer, "main.ts"), [...right, ...wrong].join("\n"));
