@@ -5,6 +5,7 @@ import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { fillWith } from "./samples.ts";
 import {
   type Addresses,
+  copyThroughKills,
   copyWords,
   everythingIn,
   sorted,
@@ -47,14 +48,20 @@ describeMongo("storage copy with MongoDB", () => {
   }
 
   it("moves SQLite to MongoDB and Redis through several kills, and back, and nothing changes on the way", async () => {
-    const there = { storage: server.nextUrl(), artifacts: `${redis.url}?prefix=there:` };
-    for (let kills = 0; kills < 4; kills += 1) {
-      const running = workshop.start(copyWords(big, there));
-      await untilFurther(() => markIn(there), running);
-      await untilFurther(() => markIn(there), running);
-      await expect(running.stop("SIGKILL")).resolves.toBe("SIGKILL");
+    let there = { storage: "", artifacts: "" };
+    for (let kills = 0, place = 0; kills < 4; place += 1) {
+      const to = { storage: server.nextUrl(), artifacts: `${redis.url}?prefix=there${place}:` };
+      const mark = (): Promise<string | undefined> => markIn(to);
+      kills += await copyThroughKills(
+        () => workshop.start(copyWords(big, to)),
+        4,
+        async (running) => {
+          await untilFurther(mark, running);
+          await untilFurther(mark, running);
+        },
+      );
+      there = to;
     }
-    await copy(big, there);
     await expect(markIn(there)).resolves.toBeUndefined();
     const back = workshop.sqlite();
     await copy(there, back);

@@ -6,15 +6,19 @@ import { PARTS } from "../../adapters/transfer.ts";
 import { createSignInService } from "../../lib/service.ts";
 import type { Everything } from "../adapters/contract/transfer-samples.ts";
 import { ROOT } from "../examples/documents.ts";
+import type { Running } from "../examples/processes.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { fillWith } from "./samples.ts";
 import {
   type Addresses,
+  copyThroughKills,
   copyWords,
   everythingIn,
   markIn,
+  runHere,
   sorted,
   untilFurther,
+  untilMarked,
   withTransfer,
   Workshop,
 } from "./stage.ts";
@@ -59,6 +63,16 @@ async function startOn(place: Addresses): Promise<unknown> {
   return undefined;
 }
 
+/** A copy of the big one that SIGINT has ended in its middle. One that was over by then is begun again. */
+async function interrupted(): Promise<{ readonly to: Addresses; readonly running: Running }> {
+  for (;;) {
+    const to = workshop.sqlite();
+    const running = workshop.start(copyWords(big, to));
+    await untilFurther(() => markIn(pathOf(to)), running);
+    if ((await running.stop("SIGINT")) !== 0) return { to, running };
+  }
+}
+
 describe("a copy", () => {
   it("has every record of every part, and says how many", async () => {
     for (const name of PARTS)
@@ -77,28 +91,23 @@ describe("a copy", () => {
   }, 120_000);
 
   it("goes on where it was after SIGKILL, again and again", async () => {
-    const to = workshop.sqlite();
-    let kills = 0;
-    for (let code: unknown; code !== 0;) {
-      const running = workshop.start(copyWords(big, to));
-      if (kills < 12) {
-        await untilFurther(() => markIn(pathOf(to)), running);
-        await pause(kills * 3);
-        void running.stop("SIGKILL");
-      }
-      code = await running.ended;
-      expect([0, "SIGKILL"]).toContain(code);
-      if (code === "SIGKILL") kills += 1;
+    for (let kills = 0; kills < 5;) {
+      const to = workshop.sqlite();
+      kills += await copyThroughKills(
+        () => workshop.start(copyWords(big, to)),
+        12,
+        async (running, earlier) => {
+          await untilFurther(() => markIn(pathOf(to)), running);
+          await pause(earlier * 3);
+        },
+      );
+      await expect(everythingIn(to)).resolves.toEqual(inBig);
     }
-    expect(kills).toBeGreaterThanOrEqual(5);
-    await expect(everythingIn(to)).resolves.toEqual(inBig);
   }, 240_000);
 
   it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
-    const to = workshop.sqlite();
-    const running = workshop.start(copyWords(big, to));
-    await untilFurther(() => markIn(pathOf(to)), running);
-    await expect(running.stop("SIGINT")).resolves.toBe(1);
+    const { to, running } = await interrupted();
+    await expect(running.ended).resolves.toBe(1);
     expect(running.said()).toContain("Stopped. Run the same command again, and it goes on where it was.");
     await expect(startOn(to)).rejects.toMatchObject({
       code: "configuration",
@@ -122,9 +131,10 @@ describe("a copy", () => {
     const from = workshop.sqlite();
     await withTransfer(from, (transfer) => fillWith(transfer, 600, Date.now()));
     const to = workshop.sqlite();
-    const running = workshop.start(copyWords(from, to));
-    await untilFurther(() => markIn(pathOf(to)), running);
-    await running.stop("SIGINT");
+    await expect(runHere(copyWords(from, to), /copying entries/)).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("Stopped."),
+    });
     await withTransfer(from, async ({ parts }) => {
       const [first] = (await parts.entries.read({ limit: 1 })).records;
       await parts.entries.write([{ ...first!, record: { ...first!.record, name: "changed" } }], 0);
@@ -189,17 +199,20 @@ describe("artifacts in Redis", () => {
   }, 240_000);
 
   it("go on after SIGKILL too", async () => {
-    const to = { ...workshop.sqlite(), artifacts: `${redis.url}?prefix=killed:` };
-    for (let kills = 0; kills < 3; kills += 1) {
-      const running = workshop.start(copyWords(big, to));
-      for (const isThere = () => markIn(pathOf(to))?.includes('"artifacts"') === true; !isThere();)
-        await pause(1);
-      await untilFurther(() => markIn(pathOf(to)), running);
-      await running.stop("SIGKILL");
+    for (let kills = 0, place = 0; kills < 3; place += 1) {
+      const to = { ...workshop.sqlite(), artifacts: `${redis.url}?prefix=killed${place}:` };
+      const mark = (): string | undefined => markIn(pathOf(to));
+      kills += await copyThroughKills(
+        () => workshop.start(copyWords(big, to)),
+        3,
+        async (running) => {
+          await untilMarked(mark, running, (text) => text.includes('"artifacts"'));
+          await untilFurther(mark, running);
+        },
+      );
+      const found = await everythingIn(to);
+      expect(found.artifacts).toHaveLength(inBig.artifacts.length);
     }
-    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
-    const found = await everythingIn(to);
-    expect(found.artifacts).toHaveLength(inBig.artifacts.length);
   }, 240_000);
 
   it("are reached with a password that is never printed", async () => {

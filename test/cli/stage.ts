@@ -55,16 +55,27 @@ export function sorted(all: Everything): Everything {
   };
 }
 
-/** Waits until a copy has come further than its mark says now, or has ended. */
-export async function untilFurther(
-  mark: () => Promise<string | undefined> | string | undefined,
+type ReadMark = () => Promise<string | undefined> | string | undefined;
+
+/** Waits until the mark of a copy says this, or the copy has ended. */
+export async function untilMarked(
+  mark: ReadMark,
   running: Running,
+  says: (text: string) => boolean,
 ): Promise<void> {
-  const before = await mark();
   const state = { hasEnded: false };
-  const ended = running.ended.then(() => (state.hasEnded = true));
-  while (!state.hasEnded && ((await mark()) ?? before) === before) await pause(1);
-  if (state.hasEnded) await ended;
+  void running.ended.then(() => (state.hasEnded = true));
+  for (;;) {
+    const text = await mark();
+    if (state.hasEnded || (text !== undefined && says(text))) return;
+    await pause(1);
+  }
+}
+
+/** Waits until a copy has come further than its mark says now, or has ended. */
+export async function untilFurther(mark: ReadMark, running: Running): Promise<void> {
+  const before = await mark();
+  await untilMarked(mark, running, (text) => text !== before);
 }
 
 /** The words that copy. */
@@ -86,17 +97,20 @@ export interface Outcome {
   readonly said: string;
 }
 
-/** Runs a command in this process. */
-export async function runHere(words: readonly string[]): Promise<Outcome> {
+/** Runs a command in this process. @param stopAt the command is stopped, as by Ctrl+C, when it says this. */
+export async function runHere(words: readonly string[], stopAt?: RegExp): Promise<Outcome> {
   const said: string[] = [];
-  const output = { write: (text: string) => said.push(text) };
-  const code = await run(words, {
-    clock,
-    readVariable: () => undefined,
-    out: output,
-    err: output,
-    signal: new AbortController().signal,
-  });
+  const stop = new AbortController();
+  const output = {
+    // On a terminal each step is told, the first one at once.
+    isTTY: stopAt !== undefined,
+    write(text: string) {
+      said.push(text);
+      if (stopAt?.test(text)) stop.abort();
+    },
+  };
+  const { signal } = stop;
+  const code = await run(words, { clock, readVariable: () => undefined, out: output, err: output, signal });
   return { code, said: said.join("") };
 }
 
@@ -127,6 +141,27 @@ export class Workshop {
 
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Runs a copy through kills, and then to its end. @param most runs that are killed, each `when` it has come so far.
+ * @returns how many were: one that was too fast has ended.
+ */
+export async function copyThroughKills(
+  startCopy: () => Running,
+  most: number,
+  when: (running: Running, kills: number) => Promise<void>,
+): Promise<number> {
+  for (let kills = 0; ; kills += 1) {
+    const running = startCopy();
+    if (kills < most) {
+      await when(running, kills);
+      void running.stop("SIGKILL");
+    }
+    const how = await running.ended;
+    if (how === 0) return kills;
+    if (how !== "SIGKILL") throw new Error(`the copy ended with ${how}:\n${running.said()}`);
   }
 }
 
