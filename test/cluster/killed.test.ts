@@ -12,8 +12,6 @@ const SIGN_INS = 500;
 const PEOPLE = Array.from({ length: 12 }, (_, number) => `person${number}`);
 /** After how many sign-ins the next process is killed. */
 const EVERY = 40;
-/** Seconds in which a refresh may be repeated; a busy machine needs them. */
-const WINDOW = 300;
 
 describeMongo("processes that are killed while 500 people sign in", () => {
   let cluster: Cluster;
@@ -24,8 +22,6 @@ describeMongo("processes that are killed while 500 people sign in", () => {
 
   beforeAll(async () => {
     cluster = await Cluster.open(PEOPLE);
-    const refresh_tokens = { rotate: true, reuseWindow: WINDOW };
-    await cluster.service.clients.update("rotating", { refresh_tokens });
   }, PATIENCE);
   afterAll(() => cluster.close());
 

@@ -123,9 +123,6 @@ describeOwnMongo("on MongoDB and Redis", () => {
       artifacts: `redis://127.0.0.1:${redisLine.port}`,
       keys: { secrets: [randomBytes(32).toString("base64")] },
     });
-    // The window is still open when the fault is over.
-    const refresh_tokens = { rotate: true, reuseWindow: 300 };
-    await stage.service.clients.update(stage.clients.rotating.client_id, { refresh_tokens });
   }, PATIENCE);
   afterAll(async () => {
     await stage.close();

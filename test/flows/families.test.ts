@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from "node:crypto";
-import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { TestClock } from "../../lib/testing/test-clock.ts";
@@ -175,10 +174,11 @@ describe("a refresh token", () => {
   });
 
   it("that slides lives longer with each use, up to its longest age; one that does not ends as it began [D-TOKEN-12, D-TOKEN-10]", async () => {
-    await withService({ config: { lifetimes: { refreshToken: 4 } } }, async (service) => {
+    const clock = new TestClock();
+    await withService({ config: { clock, lifetimes: { refreshToken: 400 } } }, async (service) => {
       const plain = relyingParty(service, "oauth2", NEWS);
       const sliding = await withRules({ sliding: true, maxAge: 600 }, service);
-      const bounded = await withRules({ sliding: true, maxAge: 4 }, service);
+      const bounded = await withRules({ sliding: true, maxAge: 400 }, service);
       const rotating = await withRules({ rotate: true, reuseWindow: 0 }, service);
       const slidingOn = await withRules(
         { rotate: true, sliding: true, maxAge: 600, reuseWindow: 0 },
@@ -194,10 +194,12 @@ describe("a refresh token", () => {
             return status === 200;
           }),
         );
-      await wait(2_200);
+      clock.advance(399);
       expect(await refreshAll()).toEqual([true, true, true, true, true]);
-      await wait(2_200);
+      clock.advance(1);
       expect(await refreshAll()).toEqual([false, true, false, false, true]);
+      clock.advance(200);
+      expect(await refreshAll()).toEqual([false, false, false, false, false]);
     });
   });
 });
@@ -226,17 +228,30 @@ describe("a grant", () => {
 
 describe("lifetimes", () => {
   it("are exact: what has ended is refused from that moment on [D-TOKEN-10, RES-TOKEN-3, D-TOKEN-13]", async () => {
-    const lifetimes = { authorizationCode: 2, accessToken: 2, idToken: 2, session: 2, interaction: 2 };
-    await withService({ config: { lifetimes } }, async (service) => {
+    const lifetimes = { authorizationCode: 60, accessToken: 60, idToken: 60, session: 60, interaction: 60 };
+    const clock = new TestClock();
+    await withService({ config: { clock, lifetimes } }, async (service) => {
       const party = relyingParty(service, "openid", NEWS);
       const browser = party.browser();
       const tokens = await party.tokens({ scope: "openid" }, undefined, browser);
-      expect(tokens.expires_in).toBe(2);
+      expect(tokens.expires_in).toBe(60);
       const { exp = 0, iat = 0 } = decodeJwt(tokens.id_token ?? "");
-      expect(exp - iat).toBe(2);
-      const slow = await party.browser().get(party.authorizeUrl());
-      const code = await party.code({}, undefined, browser);
-      await wait(2_050);
+      expect(exp - iat).toBe(60);
+      const [slow, inTime] = [
+        await party.browser().get(party.authorizeUrl()),
+        await party.browser().get(party.authorizeUrl()),
+      ];
+      const [code, early] = [
+        await party.code({}, undefined, browser),
+        await party.code({}, undefined, browser),
+      ];
+      // A second before the end all of it is good.
+      clock.advance(59);
+      expect((await party.exchange(early)).status).toBe(200);
+      expect((await party.userinfo(tokens.access_token)).status).toBe(200);
+      await inTime.submit(inTime.form("password"), { username: ADA.username, password: ADA.password });
+      expect(inTime.location?.searchParams.has("code")).toBe(true);
+      clock.advance(1);
       expectRefusal(await party.exchange(code), "invalid_grant");
       expectRefusal(await party.userinfo(tokens.access_token), "invalid_token");
       expectRefusal(await party.profile(tokens.access_token), "invalid_token");

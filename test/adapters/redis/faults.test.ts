@@ -84,7 +84,7 @@ describe("a commit to a Redis that sleeps", () => {
       const key = `code ${pause}`;
       await commit(5000, put(key));
       redis.pause();
-      const written = commit(4500, consume(key), put(`token ${pause}`));
+      const written = commit(30_000, consume(key), put(`token ${pause}`));
       setTimeout(() => redis.resume(), pause);
       await expect(written).resolves.toBeUndefined();
       await expect(artifacts.find("Session", key)).resolves.toMatchObject({ consumedAt: expect.any(Number) });
