@@ -6,6 +6,7 @@ import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
 import { driverOptions } from "./driver-options.ts";
 import { answerCode, asFault, closedFault } from "./faults.ts";
+import { endQuietly } from "./quiet-end.ts";
 import type { Script } from "./scripts.ts";
 
 /** Milliseconds without a byte of an answer after which the connection is cut and made anew. */
@@ -39,6 +40,7 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
   });
   // Told by the commands that fail; without a listener the driver prints it.
   client.on("error", () => undefined);
+  endQuietly(client);
   return client;
 }
 

@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { driverOptions } from "../../adapters/redis/driver-options.ts";
 import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/first-look.ts";
+import { endQuietly } from "../../adapters/redis/quiet-end.ts";
 import type { RedisAddress } from "../../config/redis-address.ts";
 
 export interface OpenedRedis {
@@ -66,6 +67,7 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
     all.push(connection);
     // Without a listener it would be told on the console. Looks that fail are told.
     connection.on("error", () => undefined);
+    endQuietly(connection);
     const duplicate = connection.duplicate.bind(connection);
     connection.duplicate = (override) => known(duplicate(override));
     return connection;

@@ -225,6 +225,11 @@ describe("TLS", () => {
     expect((await attempt(`rediss://127.0.0.1:${port}`, 500)).refused).toContain(
       "ERR_TLS_CERT_ALTNAME_INVALID",
     );
+    // Given up at any moment of the handshake.
+    for (let patience = 0; patience < 30; patience += 1) {
+      const wrong = Array.from({ length: 10 }, () => attempt(`rediss://127.0.0.1:${port}`, patience));
+      for (const { refused } of await Promise.all(wrong)) expect(refused).toContain("storage_unavailable");
+    }
     // Plain text is not taken for an answer.
     expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
     rmSync(folder, { recursive: true });
