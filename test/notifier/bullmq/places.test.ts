@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
+import { TURN } from "../../../notifier/scheduler.ts";
 import { type BullStage, openBullStage, until } from "./stage.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
@@ -122,6 +123,31 @@ it("what a worker that ends has not sent comes to another one, without anybody t
   await workers[0]?.end();
   await stage.nothingWaits();
   expect(stage.posted.map(({ id }) => id)).toEqual(["dead", "well", "dead"]);
+});
+
+it("a worker that ends leaves its wake-up to others, however long its last attempt took", async () => {
+  await open(1);
+  const last = Promise.withResolvers<number>();
+  stage.answer = () => last.promise;
+  const worker = await stage.worker(redis.url);
+  worker.scheduler.start();
+  await stage.add("first@1/u", "next@1/u");
+  worker.scheduler.wake();
+  await until(arrived("first"));
+  const ended = worker.end(60_000);
+  // Longer than one receiver keeps a place while others wait: what comes then is no turn to go on with.
+  await new Promise((resolve) => setTimeout(resolve, 2 * TURN));
+  last.resolve(200);
+  await ended;
+  expect(stage.posted.map(({ id }) => id)).toEqual(["first"]);
+  await expect(stage.waiting()).resolves.toBe(1);
+  await expect(places()).resolves.toBe(1);
+  // Nobody looks: the wake-up alone brings it to the next one.
+  const dueReceivers = jest.spyOn(stage.storage.deliveries, "dueReceivers").mockResolvedValue([]);
+  (await stage.worker(redis.url)).scheduler.start();
+  await stage.nothingWaits();
+  dueReceivers.mockRestore();
+  expect(stage.posted.map(({ id }) => id)).toEqual(["first", "next"]);
 });
 
 it("places that a process took and never used are free again", async () => {
