@@ -2,7 +2,7 @@
 import type { Db, IndexDescription } from "mongodb";
 import { ConfigurationError } from "../../lib/errors.ts";
 import { COLLECTIONS } from "./collections.ts";
-import { codeOf, isDuplicate } from "./faults.ts";
+import { codeOf, isDuplicate, isRefused } from "./faults.ts";
 
 const NAMESPACE_EXISTS = 48;
 /** An index of this name, or on these fields, is there and says something else. */
@@ -38,10 +38,30 @@ async function first(db: Db, _id: string, value: number): Promise<number> {
 }
 
 /**
+ * The first thing that is asked of a database.
+ * @throws ConfigurationError when the server answers that it may not be asked: it says hello to everybody.
+ */
+export async function asFirst<T>({ databaseName }: Db, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    throw new ConfigurationError([
+      `config.storage: MongoDB refuses access to the database ${databaseName}; ` +
+        "the address must name a user who has the role readWrite on it",
+    ]);
+  }
+}
+
+/**
  * Makes what is missing.
- * @throws ConfigurationError when what is there does not fit.
+ * @throws ConfigurationError when what is there does not fit, or the user may not make it.
  */
 export async function prepareDatabase(db: Db): Promise<void> {
+  await asFirst(db, () => prepareAll(db));
+}
+
+async function prepareAll(db: Db): Promise<void> {
   if ((await first(db, "schema", SCHEMA)) > SCHEMA) {
     throw new ConfigurationError(["config.storage: this database was written by a later version"]);
   }

@@ -8,7 +8,7 @@ import type { CollectionName } from "./collections.ts";
 import { connect, type Connection } from "./connection.ts";
 import { keptDocument, type StoredValue } from "./directory-audit.ts";
 import { asFault } from "./faults.ts";
-import { prepareDatabase } from "./indexes.ts";
+import { asFirst, prepareDatabase } from "./indexes.ts";
 import { openClient } from "./open-client.ts";
 import { createCollectionPart, PAGE_TIME, put } from "./transfer-collections.ts";
 import { createDeliveryParts } from "./transfer-deliveries.ts";
@@ -66,10 +66,13 @@ function createMarks(connection: Connection): Pick<StorageTransfer, "readMark" |
   };
 }
 
-/** @throws StorageUnavailable when there is no storage in the database. */
+/**
+ * @throws StorageUnavailable when there is no storage in the database.
+ * @throws ConfigurationError when the user may not look.
+ */
 export async function requireStorage(db: Db): Promise<void> {
   const name: CollectionName = "kept";
-  const found = await db.listCollections({ name }, { nameOnly: true }).toArray();
+  const found = await asFirst(db, () => db.listCollections({ name }, { nameOnly: true }).toArray());
   if (found.length === 0) throw new StorageUnavailable("there is no storage in that database of MongoDB");
 }
 

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -23,6 +23,8 @@ interface Options {
   readonly standalone?: boolean;
   /** What was acknowledged is there after `kill`. Default `false`: that costs time, where it is not always so. */
   readonly durable?: boolean;
+  /** Lets nobody in but the users that were made before. Default `false`. */
+  readonly auth?: boolean;
 }
 
 /** A kind of server: how it is started, and whether it has to be told that it is a replica set. */
@@ -45,29 +47,38 @@ function findMongod(): string | undefined {
   return folders.map((folder) => join(folder, "mongod")).find(isExecutable);
 }
 
+/** What the nodes of a replica set know each other by. */
+function newKeyFile(folder: string): string {
+  const path = join(folder, "key");
+  writeFileSync(path, randomBytes(32).toString("base64"), { mode: 0o600 });
+  return path;
+}
+
 function findKind(): Kind | undefined {
   const mongod = findMongod();
   if (mongod !== undefined) {
     return {
       executable: mongod,
-      args: (port, folder, { standalone = false }) => [
+      args: (port, folder, { standalone = false, auth = false }) => [
         `--port=${port}`,
         "--bind_ip=127.0.0.1",
         `--dbpath=${folder}`,
         "--quiet",
         ...(standalone ? [] : ["--replSet=rs0"]),
+        ...(auth ? ["--auth", `--keyFile=${newKeyFile(folder)}`] : []),
       ],
     };
   }
   if (!isExecutable(SECANTUS)) return undefined;
   return {
     executable: SECANTUS,
-    args: (port, folder, { standalone = false, durable = false }) => [
+    args: (port, folder, { standalone = false, durable = false, auth = false }) => [
       `--port=${port}`,
       `--storage-path=${join(folder, "data")}`,
       "--log-level=ERROR",
       ...(standalone ? ["--standalone"] : []),
       ...(durable ? ["--sync-on-commit"] : []),
+      ...(auth ? ["--auth"] : []),
     ],
   };
 }
@@ -105,8 +116,8 @@ export interface MongoServer {
 
 /** A server of the test's own. */
 export interface OwnMongo extends MongoServer {
-  /** Starts it again, on the same port and with its data. */
-  start(): Promise<void>;
+  /** Starts it again, on the same port and with its data. @param more options of this start. */
+  start(more?: Options): Promise<void>;
   /** Ends it at once. */
   kill(): Promise<void>;
   /** Sends it a signal, such as SIGSTOP and SIGCONT. */
@@ -171,8 +182,8 @@ export async function startOwnMongo(options: Options = {}): Promise<OwnMongo> {
   const port = await freePorts();
   const url = `mongodb://127.0.0.1:${port}/?directConnection=true`;
   let child: ChildProcess | undefined;
-  async function start(): Promise<void> {
-    child = spawn(executable, args(port, folder, options), { stdio: "ignore" });
+  async function start(more: Options = {}): Promise<void> {
+    child = spawn(executable, args(port, folder, { ...options, ...more }), { stdio: "ignore" });
     await untilReady(url, port, options.standalone ?? false);
   }
   async function kill(): Promise<void> {

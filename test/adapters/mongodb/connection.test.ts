@@ -2,7 +2,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
 import { prepareDatabase } from "../../../adapters/mongodb/indexes.ts";
+import { openMongo } from "../../../adapters/mongodb/open.ts";
 import { openClient, requireTransactions } from "../../../adapters/mongodb/open-client.ts";
+import type { Storage } from "../../../adapters/storage.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { NameTaken } from "../../../lib/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
@@ -143,6 +145,34 @@ describeOwnMongo("a MongoDB that can't be used", () => {
     expect(refused).toMatchObject({ code: "storage_unavailable" });
     expect(String(refused)).toContain(`127.0.0.1:${port} does not answer`);
     expect(String(refused)).not.toContain("secret");
+  });
+
+  it("lets in nobody, or a user without rights: the sentence says which role is needed", async () => {
+    const server = await startOwnMongo({ durable: true });
+    const make = (user: string, role: string) =>
+      server.client.db("admin").command({ createUser: user, pwd: "secret", roles: [{ role, db: "own" }] });
+    await make("writer", "readWrite");
+    await make("reader", "read");
+    await server.kill();
+    await server.start({ auth: true });
+    const opening = (user: string): Promise<unknown> => {
+      const url = server.url("own").replace("//", `//${user}`);
+      return openMongo({ url: `${url}&authSource=admin`, clock }).catch((error: unknown) => error);
+    };
+    for (const user of ["", "reader:secret@"]) {
+      expect(await opening(user)).toMatchObject({
+        code: "configuration",
+        problems: [expect.stringMatching(/database own; .* role readWrite/)],
+      });
+    }
+    expect(await opening("writer:wrong@")).toMatchObject({
+      code: "configuration",
+      problems: [expect.stringMatching(/refuses the user or the password$/)],
+    });
+    const storage = (await opening("writer:secret@")) as Storage;
+    await expect(storage.directory.keep("name", "value")).resolves.toBe("value");
+    await storage.close();
+    await server.close();
   });
 
   it("is waited for while it starts", async () => {

@@ -10,7 +10,21 @@ export interface Question {
   readonly hint?: unknown;
 }
 
-/** The questions of a command; those that only insert or end something ask none. */
+/** Commands that look for no documents. */
+const ASKS_NOTHING: ReadonlySet<string> = new Set([
+  "hello",
+  "ping",
+  "create",
+  "createIndexes",
+  "insert",
+  "getMore",
+  "commitTransaction",
+  "abortTransaction",
+  "killSessions",
+  "endSessions",
+]);
+
+/** The questions of a command. @throws for a command of which it is not known what it asks. */
 export function questions({ name, body }: SentCommand): Question[] {
   const collection = String(body[name]);
   switch (name) {
@@ -26,6 +40,7 @@ export function questions({ name, body }: SentCommand): Question[] {
     case "aggregate":
       return aggregation(collection, body["pipeline"] as Document[]);
     default:
+      if (!ASKS_NOTHING.has(name)) throw new Error(`what does ${name} look for?`);
       return [];
   }
 }
