@@ -161,6 +161,23 @@ describe("a refresh token", () => {
     expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
   });
 
+  it("that rotates says in a repeated answer what remains of its lifetime [D-TOKEN-12, D-TOKEN-10]", async () => {
+    const clock = new TestClock();
+    await withService({ config: { clock } }, async (service) => {
+      const party = await withRules({ rotate: true, reuseWindow: 60 }, service);
+      const { refresh_token } = await party.tokens();
+      const first = readTokens(await party.refresh(refresh_token));
+      clock.advance(40);
+      const again = readTokens(await party.refresh(refresh_token));
+      expect([first.expires_in, again.expires_in]).toEqual([36_000, 35_960]);
+      expect(again.access_token).toBe(first.access_token);
+      clock.advance(35_959);
+      expect((await party.userinfo(again.access_token)).status).toBe(200);
+      clock.advance(1);
+      expect((await party.userinfo(again.access_token)).status).toBe(400);
+    });
+  });
+
   it("that rotates ends its whole family when it is used again after the window [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 0 });
     const other = await party.tokens();

@@ -195,6 +195,13 @@ describe("the password grant", () => {
     expect((await news.password(ADA)).status).toBe(200);
   });
 
+  it("gives the point of a success back [D-TOKEN-21]", async () => {
+    await start({ rateLimits: { passwordGrant: { accountAndClient: { points: 3, seconds: WINDOW } } } });
+    for (let count = 0; count < 5; count += 1) expect((await news.password(ADA)).status).toBe(200);
+    for (const limited of [false, false, false, true])
+      expect(isLimited(await news.password(wrong()))).toBe(limited);
+  });
+
   it("counts a client over all its accounts, whatever addresses they come from", async () => {
     await start({ proxy: true, rateLimits: { passwordGrant: { client: { points: 3, seconds: WINDOW } } } });
     const form = { grant_type: "password", password: "wrong password" };
