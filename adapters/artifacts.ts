@@ -35,9 +35,15 @@ export type ArtifactWrite =
   | { readonly kind: "put"; readonly artifact: Artifact }
   /**
    * Replaces what is there and not expired. Condition: it is. With `merge`, the entries of that member of the
-   * payload (an object) are added to those that are there: what another request added meanwhile stays.
+   * payload (an object) are added to those that are there: what another request added meanwhile stays. `read` is what
+   * `find` gave to the writer, who has all entries of it: a store that sees that it is still so need not merge.
    */
-  | { readonly kind: "update"; readonly artifact: Artifact; readonly merge?: string }
+  | {
+      readonly kind: "update";
+      readonly artifact: Artifact;
+      readonly merge?: string;
+      readonly read?: Artifact;
+    }
   /** Marks as consumed; the mark lives as long as the artifact. Condition: it is there, not expired and not consumed. */
   | {
       readonly kind: "consume";

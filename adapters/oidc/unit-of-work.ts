@@ -123,9 +123,10 @@ class PendingUnit implements Unit {
   save(artifact: Artifact): void {
     const at = place(artifact.model, artifact.key);
     const isRemoved = this.#overlay.has(at) && this.#overlay.get(at) === undefined;
-    if (isRemoved || !this.#read.has(at)) return this.write({ kind: "put", artifact });
+    const read = this.#read.get(at);
+    if (isRemoved || read === undefined) return this.write({ kind: "put", artifact });
     const merge = MERGED[artifact.model];
-    return this.write({ kind: "update", artifact, ...(merge === undefined ? {} : { merge }) });
+    return this.write({ kind: "update", artifact, ...(merge === undefined ? {} : { merge, read }) });
   }
 
   write(write: ArtifactWrite): void {

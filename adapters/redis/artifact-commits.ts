@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../lib/clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
 import type { ArtifactBatch, ArtifactWrite } from "../artifacts.ts";
-import { storedFields, storedReplay } from "./artifact-fields.ts";
+import { type ReadTexts, storedFields, storedReplay, USUAL_FIELDS } from "./artifact-fields.ts";
 import type { Connection } from "./connection.ts";
 import { Unanswered } from "./faults.ts";
 import { artifactId, part } from "./names.ts";
@@ -29,7 +29,7 @@ type Word = "done" | "late" | "failed";
 type Answer = readonly [word: Word, seconds: string, micros: string, place: number];
 
 /** The name of a write and what the script takes for it. */
-function toValues(write: ArtifactWrite): string[] {
+function toValues(write: ArtifactWrite, texts: ReadTexts): string[] {
   if (write.kind === "revoke") return [write.kind, part(write.grantKey)];
   const { model, key } = namesIn(write);
   const id = artifactId(model, key);
@@ -37,8 +37,10 @@ function toValues(write: ArtifactWrite): string[] {
   if (write.kind === "remove") return [write.kind, id, write.mustExist ? "1" : ""];
   if (write.kind === "require") return [write.kind, id];
   const fields = storedFields(write.artifact);
-  if (write.kind === "put" || write.merge === undefined) return [write.kind, id, ...fields];
-  return ["merge", id, JSON.stringify(write.merge), ...fields];
+  const all = fields.length > USUAL_FIELDS ? "*" : "";
+  if (write.kind === "put" || write.merge === undefined) return [write.kind + all, id, ...fields];
+  const read = write.read && texts.get(write.read);
+  return [`merge${all}`, id, JSON.stringify(write.merge), read ?? "", ...fields];
 }
 
 type Named = Exclude<ArtifactWrite, { kind: "revoke" }>;
@@ -69,7 +71,7 @@ async function until<T>(moment: number, work: Promise<T>): Promise<T> {
  * The commit of the store. A command without an answer is asked for again under the same id, on the next connection:
  * the script writes once, and says so as often as it is asked.
  */
-export function createCommit({ connection, prefix, clock }: ArtifactParts) {
+export function createCommit({ connection, prefix, clock }: ArtifactParts, texts: ReadTexts) {
   async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
     const redisDeadline = await connection.timeAt(deadline);
     const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);
@@ -103,7 +105,7 @@ export function createCommit({ connection, prefix, clock }: ArtifactParts) {
   return function commit(batch: ArtifactBatch): Promise<void> {
     const wait = batch.deadline - clock.now();
     // Made into text now: the caller may change its objects before it is sent.
-    const values = batch.writes.flatMap(toValues);
+    const values = batch.writes.flatMap((one) => toValues(one, texts));
     return connection.during(async () => {
       if (wait <= 0) throw new StorageUnavailable("the deadline of this batch has passed");
       if (values.length > 0) await write(batch, values, wait);

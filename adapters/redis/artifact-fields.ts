@@ -17,20 +17,26 @@ function writtenOut({ model, key, grantKey, uid, accountId, clientId }: Artifact
   return isPlain ? NONE : JSON.stringify(names.map((name) => name ?? null));
 }
 
+/** So many fields most artifacts have; the others are left out where there are none. */
+export const USUAL_FIELDS = 6;
+
+/** Payloads of artifacts as they were read, for those that are merged: sessions. */
+export type ReadTexts = WeakMap<Artifact, string>;
+
 /** What the script stores for an artifact, in the order in which it takes it. */
 export function storedFields(artifact: Artifact): string[] {
-  const { model, payload, expiresAt, grantKey, uid, accountId, clientId } = artifact;
-  return [
+  const { model, payload, expiresAt, grantKey, uid, accountId, clientId, consumedAt, replay } = artifact;
+  const usual = [
     JSON.stringify(payload),
     String(expiresAt),
     optional(grantKey),
     uid === undefined ? NONE : `${part(model)}:${part(uid)}`,
     optional(accountId),
     optional(clientId),
-    writtenOut(artifact),
-    artifact.consumedAt === undefined ? NONE : String(artifact.consumedAt),
-    ...storedReplay(artifact),
   ];
+  const names = writtenOut(artifact);
+  if (names === NONE && consumedAt === undefined && replay === undefined) return usual;
+  return [...usual, names, consumedAt === undefined ? NONE : String(consumedAt), ...storedReplay(artifact)];
 }
 
 /** The replay and until when it counts. */

@@ -1,7 +1,7 @@
 /** Artifacts in Redis: one hash each, sorted sets to find them by, and a script for each change. */
 import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
 import { type ArtifactParts, createCommit } from "./artifact-commits.ts";
-import { type Fields, type Found, toFound } from "./artifact-fields.ts";
+import { type Fields, type Found, type ReadTexts, toFound } from "./artifact-fields.ts";
 import { artifactId, part } from "./names.ts";
 import { LIST, READ_FIELDS, WITH_GRANT } from "./read-scripts.ts";
 import { REMOVE } from "./scripts.ts";
@@ -23,8 +23,8 @@ interface Reading {
   readonly complete: (id: string, found: Found) => Promise<Artifact>;
 }
 
-/** Inside a call of the connection. */
-export function createReading({ connection, prefix, clock }: ArtifactParts): Reading {
+/** Inside a call of the connection. @param texts where payloads are noted that will be merged. */
+export function createReading({ connection, prefix, clock }: ArtifactParts, texts?: ReadTexts): Reading {
   /** A replay that counts for a while has a key of its own, which ends by itself. */
   async function complete(id: string, { artifact, replayUntil }: Found): Promise<Artifact> {
     if (replayUntil === undefined) return artifact;
@@ -39,14 +39,16 @@ export function createReading({ connection, prefix, clock }: ArtifactParts): Rea
         client.hmget(`${prefix}artifact:${id}`, ...READ_FIELDS),
       );
       const found = toFound(id, fields, clock.now());
+      const [text] = fields;
+      if (text && found?.artifact.uid !== undefined) texts?.set(found.artifact, text);
       return found && complete(id, found);
     },
   };
 }
 
-function createReads(parts: ArtifactParts) {
+function createReads(parts: ArtifactParts, texts: ReadTexts) {
   const { connection, prefix, clock } = parts;
-  const { read, complete } = createReading(parts);
+  const { read, complete } = createReading(parts, texts);
 
   async function list(index: string, models: readonly string[] = []): Promise<Found[]> {
     const found = await connection.run(LIST, [], [prefix, index, ...models.map(part)]);
@@ -135,10 +137,11 @@ function createRemovals({ connection, prefix, clock }: ArtifactParts) {
 
 /** The artifacts part of the storage. */
 export function createArtifactStore(parts: ArtifactParts): ArtifactStore {
+  const texts: ReadTexts = new WeakMap();
   return {
-    ...createReads(parts),
+    ...createReads(parts, texts),
     ...createRemovals(parts),
-    commit: createCommit(parts),
+    commit: createCommit(parts, texts),
     // Redis forgets by itself what has expired.
     purgeExpired: () => parts.connection.during(async () => 0),
   };

@@ -23,7 +23,8 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
     ...driverOptions(address),
-    enableAutoPipelining: true,
+    // The driver's own way sends nothing more until all that it has sent is answered; see `gather`.
+    enableAutoPipelining: false,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
@@ -52,6 +53,8 @@ export class Connection {
   /** Told when there is a connection again. */
   readonly #waiting = new Set<() => void>();
   #closing: Promise<void> | undefined;
+  /** What is sent to it is held until the end of this turn of the event loop. */
+  #gathering: Redis["stream"] | undefined;
 
   /** @param client is connected. */
   constructor(client: Redis) {
@@ -77,8 +80,21 @@ export class Connection {
     }
   }
 
+  /** Pipelining: the commands of all requests in one turn of the event loop leave together, whatever is on its way. */
+  #gather(): void {
+    const { stream } = this.#client;
+    if (stream === undefined || this.#gathering === stream) return;
+    this.#gathering = stream;
+    stream.cork();
+    setImmediate(() => {
+      if (this.#gathering === stream) this.#gathering = undefined;
+      stream.uncork();
+    });
+  }
+
   /** @throws Unanswered, or StorageUnavailable when Redis answered with an error. */
   async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
+    this.#gather();
     try {
       return await command(this.#client);
     } catch (error) {

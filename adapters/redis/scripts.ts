@@ -8,7 +8,8 @@
  * are not written as they are. An index is a sorted set of ids by when they expire, and expires with the last one.
  */
 import { hash } from "node:crypto";
-import { CORE, JSON_MEMBERS } from "./script-parts.ts";
+import { JSON_MEMBERS } from "./script-json.ts";
+import { CORE } from "./script-parts.ts";
 
 /** A script and the name under which Redis remembers it. */
 export interface Script {
@@ -24,11 +25,11 @@ export function script(...parts: readonly string[]): Script {
 
 /**
  * KEYS: the mark of this batch. ARGV from 3: until when it may be written by the clock of Redis, how long the mark
- * stays, then the writes. The answer: what became of it, the time of Redis, and which write failed.
+ * stays, then the writes: a kind with a star has all fields of an artifact, one without only those that most have. The
+ * answer: what became of it, the time of Redis, and which write failed.
  */
 export const COMMIT: Script = script(
   CORE,
-  JSON_MEMBERS,
   `
 local function answer(word, place) return { word, time[1], time[2], place or 0 } end
 if call("EXISTS", KEYS[1]) == 1 then return answer("done") end
@@ -45,12 +46,16 @@ local function keepReplay(one, replay, till)
   if till then one.replay = replay else one.r = replay end
 end
 
+-- Defined where it is needed only.
+local function merge(...)
+${JSON_MEMBERS}
+  return merged(...)
+end
+
 local born = 0
-local function put(one, merge)
-  local p, e, g, u, a, l, m, c, r, t = take(), take(), take(), take(), take(), take(), take(), take(), take(), take()
-  if merge then
-    p = merged(one.p or call("HGET", prefix .. "artifact:" .. one.id, "p"), p, merge)
-  end
+local function put(one, all)
+  local p, e, g, u, a, l, m, c, r, t = take(), take(), take(), take(), take(), take()
+  if all then m, c, r, t = take(), take(), take(), take() end
   if not one.live then
     one.c, one.b = nil, nil
     keepReplay(one)
@@ -61,12 +66,20 @@ local function put(one, merge)
   one.c = one.c or c
   one.b = one.b or string.format("%s%06d%06d", time[1], time[2], born)
   one.live, one.written = tonumber(e) > now, true
+  return true
 end
 
 local steps = {
-  put = function(one) put(one) return true end,
-  update = function(one) return one.live and (put(one) or true) end,
-  merge = function(one) return one.live and (put(one, take()) or true) end,
+  put = put,
+  update = function(one, all) return one.live and put(one, all) end,
+  merge = function(one, all)
+    if not one.live then return false end
+    local before = one.p or call("HGET", prefix .. "artifact:" .. one.id, "p")
+    local member, read = take(), take()
+    put(one, all)
+    if before ~= read then one.p = merge(before, one.p, member) end
+    return true
+  end,
   consume = function(one)
     local c, r, t = take(), take(), take()
     if not one.live or one.c then return false end
@@ -97,8 +110,10 @@ while at < #ARGV do
   local kind = take()
   if kind == "revoke" then
     revoke(take())
-  elseif not steps[kind](load(take())) then
-    return answer("failed", place)
+  else
+    local all = string.sub(kind, -1) == "*"
+    local one = load(take())
+    if not steps[all and string.sub(kind, 1, -2) or kind](one, all) then return answer("failed", place) end
   end
 end
 storeAll()
@@ -119,7 +134,7 @@ for i = 6, 5 + clients do wanted[ARGV[i]] = true end
 for i = 6 + math.max(0, clients), #ARGV do
   local one = load(ARGV[i])
   if not one.there then
-    index("ZREM", prefix .. INDEXES[field] .. value, one.id)
+    drop(prefix .. INDEXES[field] .. value, one.id)
   elseif one[field] == value and (clients < 0 or wanted[one.l or ""]) then
     one.live = false
     count = count + 1
