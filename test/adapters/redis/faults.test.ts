@@ -155,6 +155,22 @@ async function found(keys: readonly string[]): Promise<boolean[]> {
   );
 }
 
+describe("commits to a Redis that is far away", () => {
+  it("don't wait for each other: the next one is there while no answer has come to the first", async () => {
+    const before = await begun();
+    wire.delay = 1500;
+    const answered: string[] = [];
+    const send = (key: string): Promise<unknown> => commit(4000, put(key)).then(() => answered.push(key));
+    const first = send("first");
+    await until(async () => (await begun()) === before + 1);
+    const second = send("second");
+    await until(async () => (await begun()) === before + 2);
+    expect(answered).toEqual([]);
+    await Promise.all([first, second]);
+    expect(answered).toEqual(["first", "second"]);
+  });
+});
+
 describe("a connection that is lost", () => {
   it("refuses at once and comes back by itself, with a Redis that has forgotten the scripts", async () => {
     await commit(5000, put("k"));
