@@ -38,8 +38,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: "a MongoDB that stands still",
     part: "storage",
-    begin: () => mongo.signal("SIGSTOP"),
-    end: () => mongo.signal("SIGCONT"),
+    begin: () => mongo.pause(),
+    end: () => mongo.resume(),
     at: [1, 4],
   },
   {

@@ -11,6 +11,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe } from "@jest/globals";
 import { MongoClient } from "mongodb";
 import { freePorts } from "../examples/processes.ts";
+import { standStill } from "./stand-still.ts";
 
 /** Where test/machine.mjs puts it. */
 const SECANTUS = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
@@ -120,8 +121,10 @@ export interface OwnMongo extends MongoServer {
   start(more?: Options): Promise<void>;
   /** Ends it at once. */
   kill(): Promise<void>;
-  /** Sends it a signal, such as SIGSTOP and SIGCONT. */
-  signal(signal: NodeJS.Signals): void;
+  /** Stops all of its threads where they are. */
+  pause(): void;
+  /** Lets it go on. */
+  resume(): void;
 }
 
 /** Adds a database to an address, before its options. */
@@ -200,7 +203,8 @@ export async function startOwnMongo(options: Options = {}): Promise<OwnMongo> {
     ...server,
     start,
     kill,
-    signal: (signal) => void child?.kill(signal),
+    pause: () => child?.pid !== undefined && standStill(child.pid),
+    resume: () => void child?.kill("SIGCONT"),
     async close() {
       await server.client.close();
       await kill();

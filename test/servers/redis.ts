@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { freePorts } from "../examples/processes.ts";
+import { standStill } from "./stand-still.ts";
 
 export interface OwnRedis {
   readonly url: string;
@@ -58,7 +59,7 @@ export async function openOwnRedis(options: readonly string[] = []): Promise<Own
     client,
     start,
     stop,
-    pause: () => void child?.kill("SIGSTOP"),
+    pause: () => child?.pid !== undefined && standStill(child.pid),
     resume: () => void child?.kill("SIGCONT"),
     async close() {
       client.disconnect();

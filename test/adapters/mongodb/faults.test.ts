@@ -68,7 +68,7 @@ describeOwnMongo("a storage in a MongoDB that fails", () => {
     await untilHealed(opened);
   });
   afterEach(async () => {
-    server.signal("SIGCONT");
+    server.resume();
     await opened.close();
     await server.close();
   });
@@ -90,9 +90,9 @@ describeOwnMongo("a storage in a MongoDB that fails", () => {
   });
 
   it("refuses every call while the server is paused, and goes on when it wakes up", async () => {
-    server.signal("SIGSTOP");
+    server.pause();
     await expectRefused();
-    server.signal("SIGCONT");
+    server.resume();
     await untilHealed(opened);
   });
 
@@ -110,11 +110,11 @@ describeOwnMongo("a storage in a MongoDB that fails", () => {
     const rename = () => opened.directory.commitAccount(change(ada, { name: "Augusta" }));
     await opened.directory.commitAccount(creation(ada));
     await commit(put("AuthorizationCode", "code"), put("AuthorizationCode", "other"));
-    server.signal("SIGSTOP");
+    server.pause();
     await expect(outcomes([exchange(), spend(), rename()])).resolves.toEqual(
       Array(3).fill("storage_unavailable"),
     );
-    server.signal("SIGCONT");
+    server.resume();
     const end = performance.now() + PATIENCE;
     for (const repeat of [exchange, spend, rename]) {
       for (;;) {
@@ -140,7 +140,7 @@ describeOwnMongo("a storage in a MongoDB that fails", () => {
   });
 
   it("is closed while the server does not answer", async () => {
-    server.signal("SIGSTOP");
+    server.pause();
     const asked = outcomes(calls(opened).map((call) => call()));
     await opened.close();
     await asked;

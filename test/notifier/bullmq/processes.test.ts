@@ -11,6 +11,7 @@ import { NOTIFICATION_TYPES } from "../../../notifier/plan.ts";
 import { freePorts, newFolder, type Running, start } from "../../examples/processes.ts";
 import { type Inbox, openInbox } from "../../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { standStill } from "../../servers/stand-still.ts";
 import { selfSigned } from "../peers.ts";
 import { until } from "./stage.ts";
 
@@ -111,7 +112,7 @@ describe("a worker process", () => {
       times.push(performance.now());
       answers.push(response);
       // Which of them it was, is not known.
-      if (answers.length === 1) for (const { pid } of workers) process.kill(pid, "SIGSTOP");
+      if (answers.length === 1) for (const { pid } of workers) standStill(pid);
       else response.writeHead(200).end();
     };
     await service.accounts.update(sub, { name: "Ada" });
@@ -168,10 +169,10 @@ describe("a worker process", () => {
       await service.accounts.update(sub, { name: "Ada" });
       await inbox.until((arrived) => arrived.filter(({ path }) => path === "/2").length > before);
     }
+    await delivered(20);
     watching.abort();
     await watch;
     expect(most).toBe(6);
-    await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(20);
   });
 });
 
