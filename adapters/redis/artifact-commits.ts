@@ -22,7 +22,7 @@ export interface ArtifactParts {
 const GRACE = 200;
 /** Milliseconds after the deadline for which a written batch is remembered: longer than anybody asks. */
 const REMEMBERED = 1000;
-/** Milliseconds between an attempt without an answer and the next. */
+/** Milliseconds between an attempt without an answer and the next, and between two looks at what is waited for. */
 const AGAIN = 20;
 
 type Word = "done" | "late" | "failed";
@@ -54,17 +54,39 @@ function failedCondition({ writes }: ArtifactBatch, place: number): ConditionFai
   return new ConditionFailed(`the condition of ${write.kind} ${namesIn(write).model} does not hold`);
 }
 
-async function until<T>(moment: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(new StorageUnavailable("Redis did not answer until the deadline")),
-    moment - performance.now(),
-  );
-  try {
-    return await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(timer);
+/** An answer that is waited for. */
+interface Waiting {
+  /** On the clock of `performance`. */
+  readonly end: number;
+  readonly giveUp: (error: StorageUnavailable) => void;
+}
+
+/** Waits for work, but not after a moment. One timer looks after all that is waited for. */
+function createUntil() {
+  const waiting = new Set<Waiting>();
+  let looking: NodeJS.Timeout | undefined;
+
+  function look(): void {
+    const now = performance.now();
+    for (const one of waiting) {
+      if (one.end > now) continue;
+      waiting.delete(one);
+      one.giveUp(new StorageUnavailable("Redis did not answer until the deadline"));
+    }
+    looking = waiting.size === 0 ? undefined : setTimeout(look, AGAIN);
   }
+
+  return async <T>(end: number, work: Promise<T>): Promise<T> => {
+    const late = Promise.withResolvers<never>();
+    const one = { end, giveUp: late.reject };
+    waiting.add(one);
+    looking ??= setTimeout(look, AGAIN);
+    try {
+      return await Promise.race([work, late.promise]);
+    } finally {
+      waiting.delete(one);
+    }
+  };
 }
 
 /**
@@ -72,6 +94,8 @@ async function until<T>(moment: number, work: Promise<T>): Promise<T> {
  * the script writes once, and says so as often as it is asked.
  */
 export function createCommit({ connection, prefix, clock }: ArtifactParts, texts: ReadTexts) {
+  const until = createUntil();
+
   async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
     const redisDeadline = await connection.timeAt(deadline);
     const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);

@@ -104,15 +104,12 @@ export class Connection {
 
   /** Runs a script, which Redis may have forgotten. @throws as `send` does. */
   async run(script: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
-    const known = await this.send(async (client) => {
-      try {
-        return { answer: await client.evalsha(script.sha, keys.length, ...keys, ...values) };
-      } catch (error) {
-        if (answerCode(error) !== "NOSCRIPT") throw error;
-        return undefined;
-      }
-    });
-    if (known !== undefined) return known.answer;
+    this.#gather();
+    try {
+      return await this.#client.evalsha(script.sha, keys.length, ...keys, ...values);
+    } catch (error) {
+      if (answerCode(error) !== "NOSCRIPT") throw asFault(error);
+    }
     return this.send((client) => client.eval(script.text, keys.length, ...keys, ...values));
   }
 
