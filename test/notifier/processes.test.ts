@@ -92,6 +92,32 @@ function describeWorkers(): void {
     await expect(worker.stop()).resolves.toBe(0);
   });
 
+  it("sees at once what another process says of a receiver: a new address, a pause, and its end", async () => {
+    const credentials = { client_id: "c", client_secret: "s", types: NOTIFICATION_TYPES };
+    const receiver = (path: string) => ({ url: inbox.url(path), ...credentials });
+    const paths = (): string[] => inbox.arrived.map(({ path }) => path);
+    const worker = await startWorker();
+    await service.accounts.update(sub, { name: "one" });
+    await worker.until(/succeeded/);
+    await service.directory.services.put("1", { name: "1", receiver: receiver("/b") });
+    await service.accounts.update(sub, { name: "two" });
+    await worker.until(/succeeded[^]*succeeded/);
+    expect(paths()).toEqual(["/a", "/b"]);
+    await service.notifications.pause("service:1");
+    await service.directory.services.put("2", { name: "2", receiver: receiver("/c") });
+    await service.accounts.assign(sub, "2", 7);
+    // Those of the other receiver show that the worker has looked, and looked again.
+    for (const name of ["three", "four"]) {
+      const before = inbox.arrived.length;
+      await service.accounts.update(sub, { name });
+      await inbox.until((arrived) => arrived.length > before);
+    }
+    expect(paths()).toEqual(["/a", "/b", "/c", "/c"]);
+    await service.notifications.resume("service:1");
+    await inbox.until((arrived) => arrived.length === 6);
+    expect(paths().slice(4)).toEqual(["/b", "/b"]);
+  });
+
   it("finishes the delivery that is in flight when it is told to end", async () => {
     let answer: ServerResponse | undefined;
     inbox.react = () => (response) => {
