@@ -15,6 +15,8 @@ const SILENCE = 2000;
 const COMMAND = 4000;
 /** Milliseconds between two attempts to connect at most. */
 const LONGEST_PAUSE = 500;
+/** Commands that leave together at most. */
+const TOGETHER = 8;
 /** Milliseconds until a connection that is closed here is cut. */
 const FAREWELL = 200;
 
@@ -55,6 +57,8 @@ export class Connection {
   #closing: Promise<void> | undefined;
   /** What is sent to it is held until the end of this turn of the event loop. */
   #gathering: Redis["stream"] | undefined;
+  /** How many commands are held. */
+  #held = 0;
 
   /** @param client is connected. */
   constructor(client: Redis) {
@@ -80,11 +84,23 @@ export class Connection {
     }
   }
 
-  /** Pipelining: the commands of all requests in one turn of the event loop leave together, whatever is on its way. */
+  /**
+   * Pipelining: commands of one turn of the event loop leave together, whatever is on its way. Not too many: Redis
+   * has something to do while the turn goes on.
+   */
   #gather(): void {
     const { stream } = this.#client;
-    if (stream === undefined || this.#gathering === stream) return;
+    if (stream === undefined) return;
+    this.#held += 1;
+    if (this.#gathering === stream) {
+      if (this.#held <= TOGETHER) return;
+      stream.uncork();
+      stream.cork();
+      this.#held = 1;
+      return;
+    }
     this.#gathering = stream;
+    this.#held = 1;
     stream.cork();
     setImmediate(() => {
       if (this.#gathering === stream) this.#gathering = undefined;
