@@ -43,6 +43,11 @@ const SOON = 2000;
  * wake-up was there, or Redis may have forgotten it.
  */
 const STILL_DUE = 5000;
+/**
+ * Milliseconds for which a wake-up is used at most while there are places for others: coming back costs several ways to
+ * Redis. Not for ever: who has lost its wake-up, for Redis forgot it, is to notice.
+ */
+const LONGEST_TURN = 2000;
 /** Milliseconds for a Redis that does not answer when the connections are closed. */
 const FAREWELL = 3000;
 
@@ -169,9 +174,18 @@ class BullScheduler implements Scheduler {
   #hasRoom(receiver: string): boolean {
     const { concurrency } = this.#parts.settings;
     const running = this.#running.get(receiver) ?? 0;
-    const all = [...this.#running.values()].reduce((sum, each) => sum + each, 0);
     const kept = running === 0 ? 0 : keptPlaces(concurrency);
-    return running < concurrency.perReceiver && all < concurrency.total - kept;
+    return running < concurrency.perReceiver && this.#total() < concurrency.total - kept;
+  }
+
+  #total(): number {
+    return [...this.#running.values()].reduce((sum, each) => sum + each, 0);
+  }
+
+  /** Whether whoever wanted a place now would get one, so that it need not be this one. */
+  #isRoomy(): boolean {
+    const { concurrency } = this.#parts.settings;
+    return this.#total() < concurrency.total - keptPlaces(concurrency);
   }
 
   async #serve({ receiver }: WakeUp): Promise<Served> {
@@ -179,13 +193,15 @@ class BullScheduler implements Scheduler {
     if (!this.#hasRoom(receiver)) return "pass on";
     this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
     try {
-      const end = performance.now() + TURN;
-      do {
+      const began = performance.now();
+      let end = began + TURN;
+      while (performance.now() < end) {
         if (this.#stopped) return "pass on";
         const [claim] = await deliveries.claimDue(receiver, 1, runner.terms);
         if (claim === undefined) return "done";
         await runner.run(claim, end);
-      } while (performance.now() < end);
+        if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);
+      }
       // Nobody looks here any more for what is due of it now: a worker that goes on is to.
       return this.#stopped ? "pass on" : "done";
     } finally {

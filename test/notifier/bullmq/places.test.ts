@@ -125,6 +125,45 @@ it("what a worker that ends has not sent comes to another one, without anybody t
   expect(stage.posted.map(({ id }) => id)).toEqual(["dead", "well", "dead"]);
 });
 
+/** Answers well after so many milliseconds. */
+const slowly = (milliseconds: number) => () =>
+  new Promise<number>((resolve) => void setTimeout(() => resolve(200), milliseconds));
+
+const MANY = Array.from({ length: 40 }, (_, index) => `one${index}`);
+
+it("a wake-up brings more than one turn while there are places for others", async () => {
+  await open(1);
+  stage.answer = slowly(TURN / 8);
+  const worker = await stage.worker(redis.url);
+  await stage.add(...MANY.map((id) => `${id}@1/${id}`));
+  const began = performance.now();
+  worker.scheduler.start();
+  await stage.nothingWaits();
+  const turns = (performance.now() - began) / TURN;
+  const stream = await redis.client.xrange("sign-in-service:deliveries:events", "-", "+");
+  const added = stream.filter(([, fields]) => fields[1] === "added");
+  // One for each place, and far fewer than one a turn.
+  expect(turns).toBeGreaterThan(4);
+  expect(added.length).toBeLessThanOrEqual(2 + turns / 4);
+  expect(stage.posted).toHaveLength(MANY.length);
+});
+
+it("a receiver that has much to get leaves its place after a turn when there is no other", async () => {
+  stage = await openBullStage({ concurrency: { total: 1, perReceiver: 1 } });
+  for (const service of ["1", "2"]) await stage.receiver(service);
+  stage.answer = slowly(TURN / 8);
+  const worker = await stage.worker(redis.url);
+  await stage.add(...MANY.map((id) => `${id}@1/${id}`));
+  worker.scheduler.start();
+  await until(() => stage.posted.length > 0);
+  await stage.add("other@2/u");
+  worker.scheduler.wake();
+  await stage.nothingWaits();
+  const order = stage.posted.map(({ id }) => id);
+  expect(order).toHaveLength(MANY.length + 1);
+  expect(order.indexOf("other")).toBeLessThan(MANY.length);
+});
+
 it("a worker that ends leaves its wake-up to others, however long its last attempt took", async () => {
   await open(1);
   const last = Promise.withResolvers<number>();
