@@ -22,13 +22,24 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** Measures every side once in each round, after a round that does not count; the median of each. */
+/** Seconds of work after which a server is as one that has been at work for a while: its code is compiled. */
+export const WARM = 5;
+
+/**
+ * Measures every side once in each round, after a round that does not count; the median of each.
+ * @param warmUp seconds that each side is at work before; default: none beside the round that does not count.
+ */
 export async function inTurns<Name extends string>(
   { rounds }: Pick<Effort, "rounds">,
   sides: Readonly<Record<Name, () => Promise<number>>>,
+  warmUp = 0,
 ): Promise<Record<Name, number>> {
   const entries = Object.entries(sides) as [Name, () => Promise<number>][];
   const seen = new Map<Name, number[]>(entries.map(([name]) => [name, []]));
+  for (const [, measure] of entries) {
+    const end = performance.now() + warmUp * 1000;
+    while (performance.now() < end) await measure();
+  }
   for (let round = 0; round <= rounds; round += 1) {
     for (const [name, measure] of entries) {
       const value = await measure();

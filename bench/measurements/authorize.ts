@@ -2,7 +2,7 @@
 import { once } from "../load.ts";
 import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, WARM } from "../rounds.ts";
 
 export const authorize: Measurement = {
   name: "authorize",
@@ -13,7 +13,7 @@ export const authorize: Measurement = {
           const requests = Array.from({ length: effort.requests }, () => side.authorize);
           return (await once(side.base, requests, { status: side.redirectStatus, connections })).perSecond;
         };
-        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) });
+        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) }, WARM);
         return [
           {
             work: "authorize with a session",

@@ -2,7 +2,7 @@
 import { once } from "../load.ts";
 import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, WARM } from "../rounds.ts";
 
 export const exchange: Measurement = {
   name: "exchange",
@@ -19,7 +19,7 @@ export const exchange: Measurement = {
             )
           ).perSecond;
         };
-        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) });
+        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) }, WARM);
         return [
           {
             work: "code exchange",

@@ -2,7 +2,7 @@
 import { once } from "../load.ts";
 import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, WARM } from "../rounds.ts";
 
 /** Refresh tokens of each side. */
 const TOKENS = 200;
@@ -23,7 +23,8 @@ export const refresh: Measurement = {
           );
           return async () => (await once(side.base, requests, { connections })).perSecond;
         };
-        const rates = await inTurns(effort, { service: await prepare(service), oidc: await prepare(oidc) });
+        const sides = { service: await prepare(service), oidc: await prepare(oidc) };
+        const rates = await inTurns(effort, sides, WARM);
         return [
           {
             work: "refresh",
