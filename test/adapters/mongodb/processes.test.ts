@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { Db } from "mongodb";
 import type { ArtifactWrite } from "../../../adapters/artifacts.ts";
@@ -41,6 +42,16 @@ async function ids(database: Db, collection: string): Promise<Set<unknown>> {
     .find({}, { projection: { _id: 1 } })
     .toArray();
   return new Set(found.map(({ _id }) => _id));
+}
+
+/** Looks until two looks in a row agree: the server may still be at the last command of a process that is gone. */
+async function settled(look: () => Promise<Set<unknown>[]>): Promise<Set<unknown>[]> {
+  for (let before = await look(); ;) {
+    await pause(300);
+    const now = await look();
+    if (now.every((each, index) => each.size === before[index]?.size)) return now;
+    before = now;
+  }
 }
 
 describeMongo("a MongoDB of several processes", () => {
@@ -184,8 +195,8 @@ describeMongo("a MongoDB of several processes", () => {
       if (acknowledged.length === 1000) child.kill("SIGKILL");
     }
     expect(acknowledged.length).toBeGreaterThanOrEqual(1000);
-    const [accounts, names, deliveries, artifacts] = await Promise.all(
-      ["accounts", "names", "deliveries", "artifacts"].map((name) => ids(database(), name)),
+    const [accounts, names, deliveries, artifacts] = await settled(() =>
+      Promise.all(["accounts", "names", "deliveries", "artifacts"].map((name) => ids(database(), name))),
     );
     for (const number of acknowledged) {
       const { sub, email } = account(Number(number));
