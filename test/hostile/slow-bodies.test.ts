@@ -66,6 +66,15 @@ function begin(path: string, length: number, headers: Readonly<Record<string, st
   };
 }
 
+/** An exchange of which the first ten bytes are there. */
+function beginExchange(code: string) {
+  const fields = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+  const body = new URLSearchParams(fields).toString();
+  const request = begin("/oauth2/token", body.length, { authorization: basic(NEWS) });
+  request.send(body.slice(0, 10));
+  return { answer: request.answer, sendRest: () => request.send(body.slice(10)) };
+}
+
 const password = new URLSearchParams({
   grant_type: "password",
   username: ADA.username,
@@ -86,16 +95,10 @@ describe("a body that comes slowly", () => {
 
   it("takes nothing from the time of the service: a fault after it is 503, and nothing is written [D-TOKEN-5]", async () => {
     const code = await party.code();
-    const body = new URLSearchParams({
-      grant_type: "authorization_code",
-      code,
-      redirect_uri: CALLBACK,
-    }).toString();
-    const request = begin("/oauth2/token", body.length, { authorization: basic(NEWS) });
-    request.send(body.slice(0, 10));
+    const request = beginExchange(code);
     await wait(FAULT + 500);
     const commit = watched.hold("artifacts.commit");
-    request.send(body.slice(10));
+    request.sendRest();
     await commit.reached;
     const { status, headers } = await request.answer;
     expect([status, headers.get("retry-after")]).toEqual([503, "5"]);
@@ -107,17 +110,11 @@ describe("a body that comes slowly", () => {
 
   it("does not make a code that was used meanwhile a tie: that is a replay, and ends the tokens", async () => {
     const code = await party.code();
-    const body = new URLSearchParams({
-      grant_type: "authorization_code",
-      code,
-      redirect_uri: CALLBACK,
-    }).toString();
-    const request = begin("/oauth2/token", body.length, { authorization: basic(NEWS) });
-    request.send(body.slice(0, 10));
+    const request = beginExchange(code);
     const { access_token } = (await party.exchange(code)).body as { access_token: string };
     expect((await party.userinfo(access_token)).status).toBe(200);
     await wait(1_500);
-    request.send(body.slice(10));
+    request.sendRest();
     expect(JSON.parse((await request.answer).body)).toMatchObject({ error: "invalid_grant" });
     expect((await party.userinfo(access_token)).status).toBe(400);
   });

@@ -1,5 +1,5 @@
 /** Opening: what is waited for, what is refused with one sentence, and what an operator is told. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
@@ -8,8 +8,8 @@ import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
 import { openStorage } from "../../../adapters/open.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { freePorts } from "../../examples/processes.ts";
-import { selfSigned } from "../../notifier/peers.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { newRedisTls } from "../../servers/redis-tls.ts";
 import { artifact } from "../../../lib/testing/contract/stage.ts";
 
 const clock = createSystemClock();
@@ -211,13 +211,8 @@ describe("TLS", () => {
   afterEach(() => setDefaultCACertificates(trusted));
 
   it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-tls-"));
-    const { key, cert } = selfSigned("localhost");
-    writeFileSync(join(folder, "key.pem"), key);
-    writeFileSync(join(folder, "cert.pem"), cert);
-    const port = await freePorts();
-    const files = ["--tls-key-file", join(folder, "key.pem"), "--tls-cert-file", join(folder, "cert.pem")];
-    await redisWith("--tls-port", String(port), ...files, "--tls-auth-clients", "no");
+    const { options, port, cert, remove } = await newRedisTls();
+    await redisWith(...options);
     const url = `rediss://localhost:${port}`;
     expect((await attempt(url, 500)).refused).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
     setDefaultCACertificates([...trusted, cert]);
@@ -232,6 +227,6 @@ describe("TLS", () => {
     }
     // Plain text is not taken for an answer.
     expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
-    rmSync(folder, { recursive: true });
+    remove();
   });
 });

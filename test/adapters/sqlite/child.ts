@@ -1,44 +1,17 @@
 /** What another process does to a database file: `node child.ts TASK PATH`. */
 import { once } from "node:events";
-import { writeSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { openSqlite } from "../../../adapters/sqlite/index.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { account, artifact, creation, delivery } from "../../../lib/testing/contract/stage.ts";
+import { artifact } from "../../../lib/testing/contract/stage.ts";
+import { commitForEver, countUsers, say } from "../child-work.ts";
 
 const clock = createSystemClock();
 
-/** Written at once: a line that the parent reads was true before it was written. */
-function say(line: string): void {
-  writeSync(1, `${line}\n`);
-}
-
 const codeOf = (error: unknown): string => String(Reflect.get(Object(error), "code"));
 
-/** Commits for ever, several at once, and says the number of each one that was acknowledged. */
 async function commit(path: string): Promise<void> {
-  const storage = await openSqlite({ path, clock });
-  let number = 0;
-  const loop = async (): Promise<never> => {
-    for (;;) {
-      number += 1;
-      const own = number;
-      const person = account(own);
-      await storage.artifacts.commit({
-        id: String(own),
-        deadline: clock.now() + 5000,
-        writes: ["one", "two"].map((part) => ({
-          kind: "put",
-          artifact: artifact(clock, "AccessToken", `${own} ${part}`, { expiresAt: clock.now() + 3_600_000 }),
-        })),
-      });
-      await storage.directory.commitAccount(
-        creation(person, { deliveries: [delivery(String(own), person.sub)] }),
-      );
-      say(String(own));
-    }
-  };
-  await Promise.all(Array.from({ length: 8 }, loop));
+  await commitForEver(await openSqlite({ path, clock }), clock, 5000);
 }
 
 /** Takes the write lock and holds it until its input ends. */
@@ -57,9 +30,7 @@ async function count(path: string): Promise<void> {
   say("ready");
   process.stdin.resume();
   await once(process.stdin, "end");
-  const storage = await openSqlite({ path, clock });
-  for (let round = 0; round < 25; round += 1) say(String(await storage.directory.nextUserId()));
-  await storage.close();
+  await countUsers(await openSqlite({ path, clock }));
 }
 
 /** Opens the file as somebody who is not root, and says how that ended. */

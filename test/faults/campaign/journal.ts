@@ -3,21 +3,23 @@
  * the order of the commits. So it is known of a change whose process was killed, too, whether it happened.
  */
 import { DatabaseSync } from "node:sqlite";
+import type { AccountRecord } from "../../../adapters/directory.ts";
 
 /** What the campaign reads of an account. */
-export interface AccountState {
-  readonly sub: string;
-  readonly user_id: number;
-  readonly email: string;
-  readonly username: string | null;
-  readonly name: string | null;
-  readonly surname: string | null;
-  readonly date_of_birth: string | null;
-  readonly gender: string | null;
-  readonly portal: string | null;
-  readonly services: Readonly<Record<string, number | null>>;
-  readonly updated_at: number;
-}
+export type AccountState = Pick<
+  AccountRecord,
+  | "sub"
+  | "user_id"
+  | "email"
+  | "username"
+  | "name"
+  | "surname"
+  | "date_of_birth"
+  | "gender"
+  | "portal"
+  | "services"
+  | "updated_at"
+>;
 
 /** A committed change. Without `before` an account was created, without `after` deleted. */
 export interface Committed {

@@ -1,12 +1,8 @@
 /** Opening: which Redis is taken, what is refused with one sentence, and what an operator is told. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { freePorts } from "../../examples/processes.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
-import { selfSigned } from "../peers.ts";
+import { newRedisTls } from "../../servers/redis-tls.ts";
 import { type BullStage, openBullStage, until } from "./stage.ts";
 
 jest.setTimeout(60_000);
@@ -186,19 +182,14 @@ describe("TLS", () => {
   afterEach(() => setDefaultCACertificates(trusted));
 
   it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-tls-"));
-    const { key, cert } = selfSigned("localhost");
-    writeFileSync(join(folder, "key.pem"), key);
-    writeFileSync(join(folder, "cert.pem"), cert);
-    const port = await freePorts();
-    const files = ["--tls-key-file", join(folder, "key.pem"), "--tls-cert-file", join(folder, "cert.pem")];
-    await redisWith("--tls-port", String(port), ...files, "--tls-auth-clients", "no");
+    const { options, port, cert, remove } = await newRedisTls();
+    await redisWith(...options);
     const url = `rediss://localhost:${port}`;
     expect(await refused(url)).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
     setDefaultCACertificates([...trusted, cert]);
     await delivers(url, "d1");
     expect(await refused(`rediss://127.0.0.1:${port}`)).toContain("ERR_TLS_CERT_ALTNAME_INVALID");
     expect(await refused(`redis://localhost:${port}`)).toContain("storage_unavailable");
-    rmSync(folder, { recursive: true });
+    remove();
   });
 });
