@@ -1,4 +1,5 @@
 /** The documented token endpoint, in front of the library's. */
+import { clientIdProblem } from "../lib/domain/text-rules.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { formDecoded } from "../lib/protocol/basic-readings.ts";
 import { EndpointError } from "./endpoint-error.ts";
@@ -6,7 +7,6 @@ import type { CompatDependencies, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol-step.ts";
 import { presentedGrant } from "./read-ahead.ts";
 
-const CLIENT_ID = /^[A-Za-z0-9._~-]{1,128}$/;
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2}) *$/i;
 
 /**
@@ -22,7 +22,7 @@ export function plainBasic(header: string): { readonly id: string; readonly secr
   if (colon === -1 || text.includes("\uFFFD") || text.includes("\0")) return undefined;
   const id = text.slice(0, colon);
   const decoded = formDecoded(id) ?? "";
-  return { id: CLIENT_ID.test(decoded) ? decoded : id, secret: text.slice(colon + 1) };
+  return { id: clientIdProblem(decoded) === undefined ? decoded : id, secret: text.slice(colon + 1) };
 }
 
 /**
@@ -49,7 +49,7 @@ export function namedClient({ clients }: CompatDependencies): Step {
     const { body, ctx } = exchange;
     const header = ctx.req.headers.authorization;
     const id = header === undefined ? body?.one("client_id") : plainBasic(header)?.id;
-    if (id !== undefined && CLIENT_ID.test(id)) {
+    if (id !== undefined && clientIdProblem(id) === undefined) {
       const client = await clients.record(id);
       if (client) exchange.client = client;
     }

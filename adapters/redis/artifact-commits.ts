@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../lib/clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
+import { createUntil } from "../../lib/until.ts";
 import type { ArtifactBatch, ArtifactWrite } from "../artifacts.ts";
 import { type ReadTexts, storedFields, storedReplay, USUAL_FIELDS } from "./artifact-fields.ts";
 import type { Connection } from "./connection.ts";
@@ -22,7 +23,7 @@ export interface ArtifactParts {
 const GRACE = 200;
 /** Milliseconds after the deadline for which a written batch is remembered: longer than anybody asks. */
 const REMEMBERED = 1000;
-/** Milliseconds between an attempt without an answer and the next, and between two looks at what is waited for. */
+/** Milliseconds between an attempt without an answer and the next. */
 const AGAIN = 20;
 
 type Word = "done" | "late" | "failed";
@@ -54,47 +55,12 @@ function failedCondition({ writes }: ArtifactBatch, place: number): ConditionFai
   return new ConditionFailed(`the condition of ${write.kind} ${namesIn(write).model} does not hold`);
 }
 
-/** An answer that is waited for. */
-interface Waiting {
-  /** On the clock of `performance`. */
-  readonly end: number;
-  readonly giveUp: (error: StorageUnavailable) => void;
-}
-
-/** Waits for work, but not after a moment. One timer looks after all that is waited for. */
-function createUntil() {
-  const waiting = new Set<Waiting>();
-  let looking: NodeJS.Timeout | undefined;
-
-  function look(): void {
-    const now = performance.now();
-    for (const one of waiting) {
-      if (one.end > now) continue;
-      waiting.delete(one);
-      one.giveUp(new StorageUnavailable("Redis did not answer until the deadline"));
-    }
-    looking = waiting.size === 0 ? undefined : setTimeout(look, AGAIN);
-  }
-
-  return async <T>(end: number, work: Promise<T>): Promise<T> => {
-    const late = Promise.withResolvers<never>();
-    const one = { end, giveUp: late.reject };
-    waiting.add(one);
-    looking ??= setTimeout(look, AGAIN);
-    try {
-      return await Promise.race([work, late.promise]);
-    } finally {
-      waiting.delete(one);
-    }
-  };
-}
-
 /**
  * The commit of the store. A command without an answer is asked for again under the same id, on the next connection:
  * the script writes once, and says so as often as it is asked.
  */
 export function createCommit({ connection, prefix, clock }: ArtifactParts, texts: ReadTexts) {
-  const until = createUntil();
+  const until = createUntil(() => new StorageUnavailable("Redis did not answer until the deadline"));
 
   async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
     const redisDeadline = await connection.timeAt(deadline);

@@ -1,0 +1,62 @@
+/** Nothing is waited for without an end: what takes longer is given up. */
+
+/**
+ * Waits for the work, or gives it up with an error at a moment: then it goes on unheard.
+ * @param end on the clock of `performance`.
+ */
+export type Until = <T>(end: number, work: Promise<T>) => Promise<T>;
+
+interface Waiting {
+  readonly end: number;
+  readonly giveUp: (reason: unknown) => void;
+}
+
+/**
+ * One timer for all that is waited for: one each would cost a request as much as its answer.
+ * @param late makes the error of what was given up.
+ */
+export function createUntil(late: () => Error): Until {
+  const waiting = new Set<Waiting>();
+  let timer: NodeJS.Timeout | undefined;
+  /** The moment for which the timer is set. */
+  let next = Infinity;
+
+  function watch(end: number): void {
+    clearTimeout(timer);
+    next = end;
+    timer = setTimeout(look, end - performance.now()).unref();
+  }
+
+  function look(): void {
+    const now = performance.now();
+    let first = Infinity;
+    for (const one of waiting) {
+      if (one.end > now) {
+        first = Math.min(first, one.end);
+        continue;
+      }
+      waiting.delete(one);
+      one.giveUp(late());
+    }
+    next = Infinity;
+    if (first < Infinity) watch(first);
+  }
+
+  async function settle<T>(one: Waiting, work: Promise<T>, done: (value: T) => void): Promise<void> {
+    try {
+      done(await work);
+    } catch (error) {
+      one.giveUp(error);
+    } finally {
+      waiting.delete(one);
+    }
+  }
+
+  return (end, work) =>
+    new Promise((resolve, reject) => {
+      const one = { end, giveUp: reject };
+      waiting.add(one);
+      if (end < next) watch(end);
+      void settle(one, work, resolve);
+    });
+}
