@@ -15,6 +15,8 @@ export interface RedisAddress {
 }
 
 const DEFAULT_PORT = 6379;
+/** Another one, such as a misspelt `rediss:`, is not taken for a connection without TLS. */
+const PROTOCOLS: ReadonlySet<string> = new Set(["redis:", "rediss:"]);
 const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 function decoded(text: string): string | undefined {
@@ -28,7 +30,9 @@ function decoded(text: string): string | undefined {
 /** @returns the address, or what is wrong with it in words that don't repeat it. */
 export function readRedisAddress(text: string): RedisAddress | string {
   const url = URL.parse(text);
-  if (url === null) return "must be a `redis://` or `rediss://` URL";
+  if (url === null || !PROTOCOLS.has(url.protocol) || url.hostname === "") {
+    return "must be a `redis://` or `rediss://` URL";
+  }
   const [username, password] = [decoded(url.username), decoded(url.password)];
   if (username === undefined || password === undefined) {
     return "has a user or password in which a `%` is not followed by two hexadecimal digits";

@@ -45,6 +45,14 @@ describe("the command line", () => {
         " ",
       ),
     ],
+    [
+      /^The address of FROM's artifacts must be a redis:\/\/ or rediss:\/\/ URL/,
+      ..."storage copy sqlite:a sqlite:b --from-artifacts http://password@h".split(" "),
+    ],
+    [
+      /^The address of ADDRESS's artifacts must be/,
+      ..."storage check sqlite:a --artifacts redis:".split(" "),
+    ],
     [/^The environment variable NOWHERE is not set/, "storage", "copy", "env:NOWHERE", "sqlite:b"],
     [
       /^FROM is said twice/,

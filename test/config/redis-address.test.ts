@@ -23,3 +23,14 @@ it.each([
 ])("reads %s", (text, address) => {
   expect(readRedisAddress(text)).toEqual(address);
 });
+
+it.each([
+  "http://cache.example",
+  "redisss://cache.example",
+  "redi://u:secret@h",
+  "redis:",
+  "redis:///0",
+  "cache",
+])("refuses %s, which is no address of Redis", (text) => {
+  expect(readRedisAddress(text)).toBe("must be a `redis://` or `rediss://` URL");
+});
