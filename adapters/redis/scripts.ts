@@ -123,7 +123,7 @@ return answer("done")`,
 
 /**
  * ARGV from 3: a field and its value, how many clients are meant (-1: all) and which, then ids: those that match
- * are removed. The answer: how many.
+ * are removed, and those that the index should not have leave it. The answer: how many were removed.
  */
 export const REMOVE: Script = script(
   CORE,
@@ -133,9 +133,9 @@ local wanted, count = {}, 0
 for i = 6, 5 + clients do wanted[ARGV[i]] = true end
 for i = 6 + math.max(0, clients), #ARGV do
   local one = load(ARGV[i])
-  if not one.there then
+  if not one.there or one[field] ~= value then
     drop(prefix .. INDEXES[field] .. value, one.id)
-  elseif one[field] == value and (clients < 0 or wanted[one.l or ""]) then
+  elseif clients < 0 or wanted[one.l or ""] then
     one.live = false
     count = count + 1
   end

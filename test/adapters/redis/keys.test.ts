@@ -110,6 +110,20 @@ describe("nothing is left behind", () => {
   });
 });
 
+describe("an index that leads to what belongs to others", () => {
+  it("takes nothing of theirs along when it is emptied, and comes to its end", async () => {
+    await commit(put("AccessToken", "own", 60_000, { clientId: "c", accountId: "a" }));
+    await commit(put("AccessToken", "other", 60_000, { clientId: "d", accountId: "b" }));
+    for (const index of ["by-client:c", "by-account:a"]) {
+      await redis.client.zadd(`sign-in:${index}`, clock.now() + 60_000, "AccessToken:other");
+    }
+    await expect(parts.artifacts.removeByClient("c")).resolves.toBe(1);
+    await expect(parts.artifacts.removeByAccount({ accountId: "a" })).resolves.toBe(0);
+    await expect(redis.client.keys("sign-in:by-*")).resolves.not.toContain("sign-in:by-client:c");
+    await expect(parts.artifacts.find("AccessToken", "other")).resolves.toBeDefined();
+  });
+});
+
 describe("times", () => {
   it("consuming keeps the time that is left, and so does the failure to consume again", async () => {
     await commit(put("AuthorizationCode", "code", 60_000));
