@@ -14,7 +14,7 @@ export interface Backlog {
   readonly parked: number;
 }
 
-/** Asked for at each reading: it is in the storage, not in this process. */
+/** Asked for at each reading: it is in the storage, not in this process. Without an answer the backlog is left out. */
 type BacklogSource = () => Promise<readonly Backlog[]>;
 
 function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: BacklogSource): void {
@@ -41,8 +41,9 @@ function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: Ba
       labelNames: ["receiver", "state"],
       registers: [],
       async collect() {
-        const all = await backlog();
         this.reset();
+        // What this process counts by itself is wanted most while the storage is away.
+        const all = await backlog().catch(() => []);
         for (const { receiver, waiting, parked: given } of all) {
           this.set({ receiver, state: "waiting" }, waiting);
           this.set({ receiver, state: "parked" }, given);

@@ -1,0 +1,26 @@
+/** What Prometheus reads. */
+import { expect, it } from "@jest/globals";
+import { createEvents } from "../../lib/events.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { createMetrics } from "../../lib/metrics.ts";
+
+it("can be read while the storage does not answer: without what is in the storage, and then with it again", async () => {
+  const events = createEvents((error) => {
+    throw error;
+  });
+  let isAway = false;
+  const metrics = createMetrics(events, async () => {
+    if (isAway) throw new StorageUnavailable("planted");
+    return [{ receiver: "service:1", waiting: 2, parked: 3 }];
+  });
+  events.emit("fault", { where: "token", code: "storage_unavailable" });
+  const backlog = /^sign_in_deliveries\{receiver="service:1",state="waiting"\} 2$/m;
+  await expect(metrics.text()).resolves.toMatch(backlog);
+  isAway = true;
+  const text = await metrics.text();
+  expect(text).toContain('sign_in_faults_total{where="token"} 1');
+  // An old number would say that nothing has come since.
+  expect(text).not.toMatch(/^sign_in_deliveries\{/m);
+  isAway = false;
+  await expect(metrics.text()).resolves.toMatch(backlog);
+});
