@@ -7,7 +7,7 @@ import type { NotificationType } from "./plan.ts";
 export const SUPERSEDABLE: readonly NotificationType[] = ["PROFILE_CHANGED"];
 
 export interface RedriveDeps {
-  readonly deliveries: Pick<DeliveryStore, "list" | "redrive">;
+  readonly deliveries: Pick<DeliveryStore, "find" | "list" | "redrive">;
   readonly events: ServiceEmitter;
   readonly wake: () => void;
 }
@@ -58,8 +58,10 @@ export async function redriveMatching(
       results.set(id, result);
     }
     deps.wake();
-    after = page.at(-1)?.id;
-    if (page.length < PAGE || after === undefined) return counted(results.values());
+    const isPurged = page.length === 0 && after !== undefined && !(await deps.deliveries.find(after));
+    // Behind one that is gone there is nothing: from the first one on, what was looked at is passed over.
+    after = isPurged ? undefined : page.at(-1)?.id;
+    if (page.length < PAGE && !isPurged) return counted(results.values());
   }
 }
 
