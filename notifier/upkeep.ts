@@ -53,18 +53,25 @@ async function release({ deliveries }: UpkeepDeps, more: More): Promise<void> {
   }
 }
 
+async function isConfigured({ directory }: UpkeepDeps, receiver: string): Promise<boolean> {
+  const place = parseReceiverName(receiver);
+  const entry = place && (await directory.findEntry(place.kind, place.key));
+  return entry !== undefined && entry.receiver !== null;
+}
+
 /** Parks what waits for receivers that are not configured any more; one that comes back begins anew. */
-async function parkRemoved({ deliveries, directory, events }: UpkeepDeps, more: More): Promise<void> {
+async function parkRemoved(deps: UpkeepDeps, more: More): Promise<void> {
+  const { deliveries, events } = deps;
   for (const { receiver, waiting } of await deliveries.counts()) {
-    if (waiting === 0 || !more()) continue;
-    const place = parseReceiverName(receiver);
-    const entry = place && (await directory.findEntry(place.kind, place.key));
-    if (entry !== undefined && entry.receiver !== null) continue;
+    if (waiting === 0 || !more() || (await isConfigured(deps, receiver))) continue;
     let parked = 0;
-    for (let step = STEP; step === STEP && more(); parked += step) {
+    let isBack = false;
+    for (let step = STEP; step === STEP && more() && !isBack; parked += step) {
       step = await deliveries.parkWaiting(receiver, RECEIVER_REMOVED, STEP);
+      // What has waited since it is there again is to be sent.
+      isBack = await isConfigured(deps, receiver);
     }
-    await deliveries.changeReceiver(receiver, () => untouchedReceiver);
+    if (!isBack) await deliveries.changeReceiver(receiver, () => untouchedReceiver);
     events.emit("receiver.removed", { receiver, parked });
   }
 }

@@ -194,6 +194,29 @@ describe("upkeep", () => {
     await expect(world.storage.deliveries.receivers()).resolves.toHaveProperty("size", 0);
   });
 
+  it("leaves alone what waits for a receiver that is there again before it has come to the end", async () => {
+    const many = Array.from({ length: 600 }, (_each, number) => `d${number}@1/${number}`);
+    await world.add(...many);
+    await world.directory.services.put("1", { name: "1" });
+    // It comes back, is told something new and is paused by hand, while the first of what waited is being parked.
+    const meanwhile = (storage: Storage): Storage => ({
+      ...storage,
+      deliveries: {
+        ...storage.deliveries,
+        async parkWaiting(...parameters) {
+          const parked = await storage.deliveries.parkWaiting(...parameters);
+          await world.receiver("1");
+          await world.notifications.pause("service:1");
+          return parked;
+        },
+      },
+    });
+    await world.worker(meanwhile).upkeep.pass();
+    expect(await world.storage.deliveries.counts()).toMatchObject([{ waiting: 100, parked: 500 }]);
+    await expect(world.storage.deliveries.receiver("service:1")).resolves.toMatchObject({ paused: true });
+    expect(told("receiver.removed")).toEqual([{ receiver: "service:1", parked: 500 }]);
+  });
+
   it("purges payloads after seven days and records after 90, as configured [D-NOTIFY-17]", async () => {
     await world.add("d1@1/a", "d2@2/b");
     world.answer = ({ id }) => (id === "d1" ? 200 : 500);
