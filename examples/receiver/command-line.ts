@@ -1,5 +1,5 @@
 /** The arguments of the example receiver. */
-import { parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
+import { misused, parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
 import { readTrouble } from "./trouble-options.ts";
 import type { Trouble } from "./trouble.ts";
 
@@ -38,6 +38,22 @@ Without --config it takes notifications at every path.
   --help          this text
 `;
 
+/** What Basic credentials can hold: no colon in the first half, and neither half empty. */
+function toCredential(name: string, text: string, form: RegExp): string {
+  if (form.test(text)) return text;
+  throw misused(`${name} must not be empty${form.test("a:b") ? "" : ", and must have no colon"}`);
+}
+
+function isSigningSecret(text: string): boolean {
+  const encoded = /^whsec_(.+)$/.exec(text)?.[1] ?? "";
+  return encoded !== "" && Buffer.from(encoded, "base64").toString("base64") === encoded;
+}
+
+function toSigningSecret(text: string | undefined): string | undefined {
+  if (text === undefined || text.split(" ").every(isSigningSecret)) return text;
+  throw misused("--signing-secret must be whsec_ and Base64, or two of that with a space between them");
+}
+
 /** @throws StartFailure with exit code 2. */
 export function readCommandLine(args: readonly string[]): CommandLine {
   const values = parseArguments(args, {
@@ -56,9 +72,9 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     help: values.help ?? false,
     config: toConfigFile(values.config),
     port: values.port === undefined ? undefined : toPort(values.port),
-    client_id: values["client-id"] ?? "receiver",
-    client_secret: values["client-secret"] ?? "receiver-secret",
-    signing_secret: values["signing-secret"],
+    client_id: toCredential("--client-id", values["client-id"] ?? "receiver", /^[^:]+$/),
+    client_secret: toCredential("--client-secret", values["client-secret"] ?? "receiver-secret", /./),
+    signing_secret: toSigningSecret(values["signing-secret"]),
     trouble: readTrouble("--", values),
   };
 }

@@ -80,6 +80,11 @@ describe("the example receiver", () => {
       ["--status", "99"],
       ["--slow", "-1"],
       ["--port", "65536"],
+      ["--client-id", "a:b"],
+      ["--client-id", ""],
+      ["--client-secret", ""],
+      ["--signing-secret", "whsec_"],
+      ["--signing-secret", "c2VjcmV0"],
       ["--what"],
       ["x"],
     ]) {
