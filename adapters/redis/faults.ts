@@ -4,9 +4,13 @@ import { StorageUnavailable } from "../../lib/errors.ts";
 /** Nobody knows whether Redis has run the command. */
 export class Unanswered extends StorageUnavailable {}
 
+/** What Redis says, under the code `ERR`, when a command inside of a script is not allowed to the user. */
+const NOT_ALLOWED = /\bNOPERM\b|can't run this command/u;
+
 /** The code at the front of an answer of Redis, such as `OOM` or `NOSCRIPT`; `undefined` when it was no answer. */
 export function answerCode(error: unknown): string | undefined {
   if (!Error.isError(error) || error.name !== "ReplyError") return undefined;
+  if (NOT_ALLOWED.test(error.message)) return "NOPERM";
   return /^[A-Z]{3,}\b/u.exec(error.message)?.[0] ?? "ERR";
 }
 
