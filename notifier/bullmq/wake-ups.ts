@@ -15,13 +15,20 @@ export const QUEUE = "deliveries";
 
 /** Milliseconds until a place that was taken for a job that never came is free again. */
 const UNUSED = 3000;
+/** Milliseconds between two looks of a process whether the jobs of a receiver are where BullMQ finds them. */
+const LOOK_AGAIN = 5000;
 
 /**
  * Gives out free places in one step, as many as there are heads due and no wake-up waiting for them. A job that has
  * begun is no longer one that waits, but has its place until it ends. KEYS: the sorted set of places that were
  * given and whose job is not there yet, with the time when they are free again. ARGV: what the keys of the
- * receiver's jobs begin with, places, heads, UNUSED. Returns milliseconds until the last of the places is free
- * that count because they were given, then the places that are given now.
+ * receiver's jobs begin with, places, heads, UNUSED, and what the keys of the queue begin with or nothing. Returns
+ * milliseconds until the last of the places is free that count because they were given, then the places that are
+ * given now.
+ *
+ * A job may be there and in none of the queue's lists: Redis was told to forget keys, or a script of BullMQ was stopped
+ * in the middle by a command that the user may not use. Nobody would ever come to it, so it is taken away. The
+ * first that is where it belongs vouches for the others.
  */
 const TAKE_PLACES = `
 local time = redis.call("TIME")
@@ -29,8 +36,22 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted = tonumber(ARGV[3])
 local free = {}
 local given = {0}
+local looks = ARGV[5] ~= ""
+local function isLost(id)
+  for _, list in ipairs({"wait", "active", "paused"}) do
+    if redis.call("LPOS", ARGV[5] .. list, id) then return false end
+  end
+  return not redis.call("ZSCORE", ARGV[5] .. "delayed", id)
+end
 for place = 0, tonumber(ARGV[2]) - 1 do
   local job = redis.call("HMGET", ARGV[1] .. place, "name", "processedOn")
+  if looks and job[1] then
+    looks = isLost(string.sub(ARGV[1], #ARGV[5] + 1) .. place)
+    if looks then
+      redis.call("DEL", ARGV[1] .. place)
+      job = {}
+    end
+  end
   local left = job[1] and 0 or tonumber(redis.call("ZSCORE", KEYS[1], place) or 0) - now
   if left > 0 then
     given[1] = math.max(given[1], left)
@@ -75,14 +96,24 @@ export interface WakeUpDeps {
 
 export function createWakeUps({ queue, client, prefix, share }: WakeUpDeps): WakeUps {
   const places = 2 * share;
+  const lookedAt = new Map<string, number>();
+
+  function isToLook(receiver: string): boolean {
+    const now = performance.now();
+    if (now - (lookedAt.get(receiver) ?? -Infinity) < LOOK_AGAIN) return false;
+    lookedAt.set(receiver, now);
+    return true;
+  }
+
   return {
     places,
     async ask(receiver, heads) {
       if (heads === 0) return 0;
       const jobs = jobsOf(receiver);
       const taken = `${prefix}:places:${receiver}`;
-      const begin = `${prefix}:${QUEUE}:${jobs}`;
-      const answer = await client.eval(TAKE_PLACES, 1, taken, begin, places, heads, UNUSED);
+      const keys = `${prefix}:${QUEUE}:`;
+      const look = isToLook(receiver) ? keys : "";
+      const answer = await client.eval(TAKE_PLACES, 1, taken, keys + jobs, places, heads, UNUSED, look);
       const [again = 0, ...given] = answer as number[];
       if (given.length === 0) return again;
       // A job that stayed would swallow the next one of its id.

@@ -213,3 +213,23 @@ it("places that a process took and died over keep nobody waiting for the next mi
   await stage.nothingWaits();
   expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2"]);
 });
+
+it("wake-ups that Redis has forgotten, but not their jobs, strand nobody", async () => {
+  await open(SHARE);
+  const app = await stage.worker(redis.url);
+  await stage.add("d1@1/a", "d2@2/b");
+  app.scheduler.wake();
+  const queue = "sign-in-service:deliveries:";
+  await until(async () => (await redis.client.llen(`${queue}wait`)) === 2);
+  // As a Redis does that may evict keys.
+  await redis.client.del(`${queue}wait`, `${queue}marker`);
+  // The other receiver's places are all taken by jobs that have begun and are nowhere.
+  for (let place = 0; place < 2 * SHARE; place += 1) {
+    await redis.client.hset(`${queue}service.2-${place}`, { name: "look", processedOn: 1 });
+  }
+  const { scheduler } = await stage.worker(redis.url);
+  scheduler.start();
+  await stage.nothingWaits();
+  expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2"]);
+  await until(async () => (await redis.client.keys(`${queue}service.*`)).length === 0);
+});

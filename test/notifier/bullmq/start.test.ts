@@ -87,7 +87,7 @@ describe("an address", () => {
 });
 
 describe("a user who may too little", () => {
-  it("is refused at the start, for the keys and for scripts", async () => {
+  it("is refused at the start, for the keys, for scripts and for what they use", async () => {
     const redis = await redisWith();
     const url = as(redis, "news", SECRET);
     const setUser = (...rules: string[]): Promise<unknown> =>
@@ -95,6 +95,9 @@ describe("a user who may too little", () => {
     for (const rules of [
       ["~other:*", "+@all"],
       ["~*", "+@all", "-@scripting"],
+      ["~*", "+@all", "-xadd"],
+      ["~*", "+@all", "-zadd"],
+      ["~*", "+@all", "-hmset", "-hset"],
     ]) {
       await setUser(...rules);
       expect(await refused(url)).toBe(
