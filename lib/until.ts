@@ -1,4 +1,5 @@
 /** Nothing is waited for without an end: what takes longer is given up. */
+import { InFlight, type Place } from "./in-flight.ts";
 
 /**
  * Waits for the work, or gives it up with an error at a moment: then it goes on unheard.
@@ -16,7 +17,7 @@ interface Waiting {
  * @param late makes the error of what was given up.
  */
 export function createUntil(late: () => Error): Until {
-  const waiting = new Set<Waiting>();
+  const waiting = new InFlight<Waiting>();
   let timer: NodeJS.Timeout | undefined;
   /** The moment for which the timer is set. */
   let next = Infinity;
@@ -30,33 +31,33 @@ export function createUntil(late: () => Error): Until {
   function look(): void {
     const now = performance.now();
     let first = Infinity;
-    for (const one of waiting) {
-      if (one.end > now) {
-        first = Math.min(first, one.end);
+    for (const place of waiting.all()) {
+      const { end, giveUp } = place.what;
+      if (end > now) {
+        first = Math.min(first, end);
         continue;
       }
-      waiting.delete(one);
-      one.giveUp(late());
+      waiting.end(place);
+      giveUp(late());
     }
     next = Infinity;
     if (first < Infinity) watch(first);
   }
 
-  async function settle<T>(one: Waiting, work: Promise<T>, done: (value: T) => void): Promise<void> {
+  async function settle<T>(place: Place<Waiting>, work: Promise<T>, done: (value: T) => void): Promise<void> {
     try {
       done(await work);
     } catch (error) {
-      one.giveUp(error);
+      place.what.giveUp(error);
     } finally {
-      waiting.delete(one);
+      waiting.end(place);
     }
   }
 
   return (end, work) =>
     new Promise((resolve, reject) => {
-      const one = { end, giveUp: reject };
-      waiting.add(one);
+      const place = waiting.add({ end, giveUp: reject });
       if (end < next) watch(end);
-      void settle(one, work, resolve);
+      void settle(place, work, resolve);
     });
 }

@@ -1,4 +1,5 @@
 /** Attempts that a signal ends: one listener for all attempts under a signal, however many come and go. */
+import { InFlight } from "../lib/in-flight.ts";
 
 export interface RunningAttempts {
   /** Calls `end` when the signal fires, until the returned function is called. */
@@ -6,15 +7,15 @@ export interface RunningAttempts {
 }
 
 export function createRunningAttempts(): RunningAttempts {
-  const ends = new WeakMap<AbortSignal, Set<() => void>>();
+  const ends = new WeakMap<AbortSignal, InFlight<() => void>>();
 
-  function under(signal: AbortSignal): Set<() => void> {
+  function under(signal: AbortSignal): InFlight<() => void> {
     const known = ends.get(signal);
     if (known !== undefined) return known;
-    const made = new Set<() => void>();
+    const made = new InFlight<() => void>();
     ends.set(signal, made);
     const endAll = (): void => {
-      for (const end of made) end();
+      for (const { what: end } of made.all()) end();
     };
     signal.addEventListener("abort", endAll, { once: true });
     return made;
@@ -23,8 +24,8 @@ export function createRunningAttempts(): RunningAttempts {
   return {
     add(signal, end) {
       const all = under(signal);
-      all.add(end);
-      return () => void all.delete(end);
+      const place = all.add(end);
+      return () => all.end(place);
     },
   };
 }
