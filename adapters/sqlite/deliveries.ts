@@ -24,13 +24,13 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
   // A lane that has a head already keeps its time; one that is leased without a head waits for the lease.
   const nextSequence = connection.first(`
     INSERT INTO lanes (receiver, sub, last_sequence, due_at) VALUES (?1, ?2, 1, ?3)
-    ON CONFLICT (receiver, sub) DO UPDATE SET
+    ON CONFLICT (sub, receiver) DO UPDATE SET
       last_sequence = last_sequence + 1, due_at = coalesce(due_at, lease_end, ?3)
-    RETURNING last_sequence`);
+    RETURNING id, last_sequence`);
   const insert = connection.change(`
     INSERT INTO deliveries
-      (id, receiver, sub, type, payload, at, sequence, stored_at, next_attempt_at, state, attempts, failures)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, 'waiting', 0, 0) ON CONFLICT (id) DO NOTHING`);
+      (id, receiver, sub, type, payload, at, lane, sequence, stored_at, next_attempt_at, state, attempts, failures)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, 'waiting', 0, 0) ON CONFLICT (id) DO NOTHING`);
 
   return function plan(deliveries) {
     const rows = deliveries.map(
@@ -40,8 +40,9 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
     return () => {
       const now = connection.clock.now();
       for (const row of rows) {
-        const sequence = numberAt(nextSequence(row[1], row[2], now) ?? {}, 0);
-        if (insert(...row, sequence, now) === 0) throw new AlreadyExists("a delivery with this id");
+        const lane = nextSequence(row[1], row[2], now) ?? {};
+        if (insert(...row, numberAt(lane, 0), numberAt(lane, 1), now) === 0)
+          throw new AlreadyExists("a delivery with this id");
       }
     };
   };
@@ -49,21 +50,26 @@ export function createDeliveryPlanner(connection: Connection): DeliveryPlanner {
 
 const FILTERS = ["receiver", "sub", "type", "state"] as const satisfies readonly (keyof DeliveryFilter)[];
 
+/** What a filter asks for. The state is written out, for only so a partial index is found. */
+const CONDITIONS: Readonly<Partial<Record<(typeof FILTERS)[number], string>>> = {
+  receiver: "receiver = ?",
+  // A user has a few lanes, whose deliveries are found through them.
+  sub: "lane IN (SELECT id FROM lanes WHERE lanes.sub = ?)",
+  type: "type = ?",
+};
+
 /** Pages by any filter: each combination has a statement of its own, so that each finds its index. */
 function createPages(connection: Connection): (page: DeliveryPage) => Row[] {
   const statements = new Map<string, (...parameters: Parameter[]) => Row[]>();
   const statement = (where: readonly string[], order: string): ((...parameters: Parameter[]) => Row[]) => {
-    const sql = `SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE ${where.join(" AND ")} ORDER BY position ${order} LIMIT ?`;
+    const sql = `SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE ${where.join(" AND ")} ORDER BY ${order} LIMIT ?`;
     const known = statements.get(sql) ?? connection.all(sql);
     statements.set(sql, known);
     return known;
   };
   return ({ first = "oldest", after, limit, ...filter }) => {
     const used = FILTERS.filter((name) => filter[name] !== undefined);
-    // The state is written out, for only so a partial index is found.
-    const where = used.map((name) =>
-      name === "state" ? `state = '${String(filter.state)}'` : `${name} = ?`,
-    );
+    const where = used.map((name) => CONDITIONS[name] ?? `state = '${String(filter.state)}'`);
     const values = used.filter((name) => name !== "state").map((name) => toText(String(filter[name])));
     const newest = first === "newest";
     if (after !== undefined) {
@@ -71,7 +77,9 @@ function createPages(connection: Connection): (page: DeliveryPage) => Row[] {
       values.push(toText(after));
     }
     const all = where.length === 0 ? ["position > 0"] : where;
-    return statement(all, newest ? "DESC" : "ASC")(...values, rowLimit(limit));
+    // Those of a user are sorted: without the plus SQLite would rather look through all in the order of their positions.
+    const place = filter.sub === undefined ? "position" : "+position";
+    return statement(all, `${place} ${newest ? "DESC" : "ASC"}`)(...values, rowLimit(limit));
   };
 }
 

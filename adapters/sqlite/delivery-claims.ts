@@ -2,7 +2,7 @@
 import type { Claim, DeliveryStore, LeaseTerms } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
 import { type Claimed, DeliveryDisk } from "./delivery-disk.ts";
-import { laneOf, type Lanes, type LaneText } from "./delivery-lanes.ts";
+import type { Lanes } from "./delivery-lanes.ts";
 import type { Receivers } from "./delivery-receivers.ts";
 import { createFinish } from "./delivery-results.ts";
 import { HEAD } from "./delivery-rows.ts";
@@ -45,9 +45,7 @@ export function createClaims(connection: Connection, lanes: Lanes, receivers: Re
     const work = (note: (claimed: Claimed) => void): Claim[] => {
       const { allowed, probe } = receivers.allows(receiver, limit);
       if (allowed === 0) return [];
-      const claims = choose(allowed).map((head) =>
-        Object.assign(lanes.claim(laneOf(head), head, terms, note), { probe }),
-      );
+      const claims = choose(allowed).map((head) => Object.assign(lanes.claim(head, terms, note), { probe }));
       if (probe && claims.length > 0) receivers.holdAgain(receiver, terms.holdAgain);
       return claims;
     };
@@ -74,9 +72,10 @@ export function createClaims(connection: Connection, lanes: Lanes, receivers: Re
       return claimAll(name, rowLimit(limit), terms, (allowed) => lanes.due(name, clock.now(), allowed));
     },
     async claimLane({ receiver, sub }, terms) {
-      const lane: LaneText = [toText(receiver), toText(sub)];
-      const [claim] = await claimAll(lane[0], 1, terms, () => {
-        const head = lanes.dueHead(lane, clock.now());
+      const name = toText(receiver);
+      const [claim] = await claimAll(name, 1, terms, () => {
+        const lane = lanes.find(name, toText(sub));
+        const head = lane && lanes.dueHead(lane, clock.now());
         return head === undefined ? [] : [head];
       });
       return claim;

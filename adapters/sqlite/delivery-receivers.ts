@@ -4,15 +4,7 @@ import type { Connection } from "./connection.ts";
 import type { Lanes } from "./delivery-lanes.ts";
 import { positionAt } from "./delivery-rows.ts";
 import { RecordCache } from "./record-cache.ts";
-import {
-  numberAt,
-  optionalNumberAt,
-  optionalStringAt,
-  rowLimit,
-  type Row,
-  stringAt,
-  textAt,
-} from "./rows.ts";
+import { numberAt, optionalNumberAt, optionalStringAt, rowLimit, type Row, stringAt } from "./rows.ts";
 import { toOptionalText, toText } from "./text.ts";
 
 /** The columns of `toReceiverState`, in its order. */
@@ -85,13 +77,13 @@ function createMoves(
   states: States,
 ): Pick<Calls, "releaseHeld" | "parkWaiting"> {
   const failed = connection.all(
-    "SELECT sub FROM lanes WHERE receiver = ? AND failed_at <= ? ORDER BY failed_at LIMIT ?",
+    "SELECT id FROM lanes WHERE receiver = ? AND failed_at <= ? ORDER BY failed_at LIMIT ?",
   );
   const makeDue = connection.change(
     "UPDATE deliveries SET next_attempt_at = stored_at, failed_at = NULL WHERE position = ?",
   );
   const waiting = connection.all(
-    "SELECT position, sub FROM deliveries WHERE receiver = ? AND state = 'waiting' ORDER BY sub, sequence LIMIT ?",
+    "SELECT position, lane FROM deliveries WHERE receiver = ? AND state = 'waiting' ORDER BY lane, sequence LIMIT ?",
   );
   const park = connection.change(`
     UPDATE deliveries SET state = 'parked', finished_at = ?, reason = ?, next_attempt_at = NULL, failed_at = NULL
@@ -104,7 +96,7 @@ function createMoves(
         if (state.releaseUntil === null) return 0;
         const found = failed(name, state.releaseUntil, rowLimit(limit));
         for (const row of found) {
-          const lane = [name, textAt(row, 0)] as const;
+          const lane = [name, numberAt(row, 0)] as const;
           const head = lanes.head(lane);
           if (head !== undefined) makeDue(positionAt(head));
           lanes.settle(lane);
@@ -119,7 +111,7 @@ function createMoves(
       return connection.write(() => {
         const found = waiting(name, rowLimit(limit));
         for (const row of found) park(connection.clock.now(), text, numberAt(row, 0));
-        for (const sub of new Set(found.map((row) => textAt(row, 1)))) lanes.settle([name, sub]);
+        for (const id of new Set(found.map((row) => numberAt(row, 1)))) lanes.settle([name, id]);
         return found.length;
       });
     },

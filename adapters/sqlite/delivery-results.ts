@@ -2,9 +2,9 @@
 import type { AttemptRecord, Claim, DeliveryStore, Finished, LeaseTerms, Outcome } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
 import type { Claimed, DeliveryDisk } from "./delivery-disk.ts";
-import { type Lanes, laneOf, type LaneText } from "./delivery-lanes.ts";
+import type { Lanes } from "./delivery-lanes.ts";
 import type { Receivers } from "./delivery-receivers.ts";
-import { attemptValues } from "./delivery-rows.ts";
+import { attemptValues, type Lane } from "./delivery-rows.ts";
 import { numberAt, type Row, stringAt } from "./rows.ts";
 import { toText } from "./text.ts";
 
@@ -52,23 +52,24 @@ export function createFinish(
 ): DeliveryStore["finish"] {
   const write = createResultWriter(connection);
 
-  function next(lane: LaneText, dueAt: number | null, { lease, onward, note }: Onward): Claim | undefined {
+  function next(lane: Lane, dueAt: number | null, { lease, onward, note }: Onward): Claim | undefined {
     const now = connection.clock.now();
     const stays = dueAt !== null && dueAt <= now;
     if ((!stays && !onward) || receivers.isStopped(lane[0])) return undefined;
     const head = stays ? lanes.head(lane) : lanes.due(lane[0], now, 1)[0];
-    return head && { ...lanes.claim(laneOf(head), head, lease, note), probe: false };
+    return head && { ...lanes.claim(head, lease, note), probe: false };
   }
 
   return (claim, outcome, { attempt, lease, onward = false } = {}) => {
-    const { receiver, sub, id, sequence } = claim.delivery;
-    const lane: LaneText = [toText(receiver), toText(sub)];
+    const { receiver, id, sequence } = claim.delivery;
+    const name = toText(receiver);
     const key = toText(id);
     const isDelivered = outcome.kind === "delivered";
     return disk.write(
       (note): Finished => {
-        const held = lanes.held(lane, claim.fence, key);
+        const held = lanes.held(claim.fence, key);
         if (held === undefined) return { recorded: false };
+        const lane: Lane = [name, numberAt(held, 3)];
         write(held, outcome, attempt);
         const dueAt = lanes.letGo(lane, isDelivered ? sequence : 0);
         const following = lease && next(lane, dueAt, { lease, onward, note });

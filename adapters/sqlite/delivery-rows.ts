@@ -1,16 +1,19 @@
 /** Deliveries, attempts and lanes as rows. */
 import type { AttemptRecord, Delivery, DeliveryAttempt, DeliveryState } from "../deliveries.ts";
 import type { Parameter } from "./connection.ts";
-import { numberAt, optionalNumberAt, optionalStringAt, type Row, stringAt } from "./rows.ts";
+import { numberAt, optionalNumberAt, optionalStringAt, type Row, stringAt, textAt } from "./rows.ts";
 import { toOptionalText } from "./text.ts";
+
+/** A lane: the stored form of its receiver, and its number. */
+export type Lane = readonly [receiver: string, id: number];
 
 /** The columns of `toDelivery`, in its order. */
 export const DELIVERY_COLUMNS =
-  "id, receiver, sub, type, payload, at, sequence, state, attempts, failures, stored_at, next_attempt_at, finished_at, reason, position";
+  "id, receiver, sub, type, payload, at, sequence, state, attempts, failures, stored_at, next_attempt_at, finished_at, reason, position, lane";
 
 /** The position of the head of the lane that `lanes` stands for: worked out, never remembered. */
 export const HEAD = `(SELECT position FROM deliveries AS d
-  WHERE d.receiver = lanes.receiver AND d.sub = lanes.sub AND d.state = 'waiting' ORDER BY d.sequence LIMIT 1)`;
+  WHERE d.receiver = lanes.receiver AND d.lane = lanes.id AND d.state = 'waiting' ORDER BY d.sequence LIMIT 1)`;
 
 const STATES: Readonly<Record<string, DeliveryState>> = {
   waiting: "waiting",
@@ -47,6 +50,11 @@ export function toDelivery(row: Row): Delivery {
 /** The position beside the columns of a delivery. */
 export function positionAt(row: Row): number {
   return numberAt(row, 14);
+}
+
+/** The lane beside the columns of a delivery. */
+export function laneOf(row: Row): Lane {
+  return [textAt(row, 1), numberAt(row, 15)];
 }
 
 /** The columns of `toAttempt`, in its order. */

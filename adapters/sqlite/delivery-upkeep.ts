@@ -1,10 +1,11 @@
 /** What operators do with deliveries, what is purged, and how lanes are put right. */
 import type { DeliveryStore, LaneKey, RedriveResult } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
-import { createLaneRepair, laneOf, type Lanes, type LaneText } from "./delivery-lanes.ts";
-import { DELIVERY_COLUMNS, HEAD, positionAt } from "./delivery-rows.ts";
-import { numberAt, rowLimit, stringAt, textAt } from "./rows.ts";
-import { toText } from "./text.ts";
+import { createLaneRepair, type LaneNames } from "./delivery-lane-repair.ts";
+import type { Lanes } from "./delivery-lanes.ts";
+import { DELIVERY_COLUMNS, HEAD, laneOf, positionAt } from "./delivery-rows.ts";
+import { numberAt, rowLimit, type Row, stringAt, textAt } from "./rows.ts";
+import { fromText, toText } from "./text.ts";
 
 const BY_ID = `SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE id = ?`;
 
@@ -57,15 +58,14 @@ function createPurge(connection: Connection): DeliveryStore["purge"] {
     WHERE payload IS NOT NULL AND state IN ('delivered', 'discarded') AND finished_at <= ?
     ORDER BY finished_at LIMIT ?`);
   const records = connection.all(
-    "SELECT position, receiver, sub FROM deliveries WHERE finished_at <= ? ORDER BY finished_at LIMIT ?",
+    "SELECT position, lane FROM deliveries WHERE finished_at <= ? ORDER BY finished_at LIMIT ?",
   );
   const empty = connection.change("UPDATE deliveries SET payload = NULL WHERE position = ?");
   const emptyAttempts = connection.change("UPDATE attempts SET answer = NULL WHERE delivery = ?");
   const remove = connection.change("DELETE FROM deliveries WHERE position = ?");
   const removeAttempts = connection.change("DELETE FROM attempts WHERE delivery = ?");
   const removeLane = connection.change(`
-    DELETE FROM lanes WHERE receiver = ?1 AND sub = ?2
-      AND NOT EXISTS (SELECT 1 FROM deliveries WHERE receiver = ?1 AND sub = ?2)`);
+    DELETE FROM lanes WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)`);
   return (limits) =>
     connection.write(() => {
       const limit = rowLimit(limits.limit);
@@ -73,7 +73,7 @@ function createPurge(connection: Connection): DeliveryStore["purge"] {
       for (const row of old) {
         removeAttempts(numberAt(row, 0));
         remove(numberAt(row, 0));
-        removeLane(textAt(row, 1), textAt(row, 2));
+        removeLane(numberAt(row, 1));
       }
       const read = payloads(limits.payloads, limit - old.length);
       for (const row of read) {
@@ -85,31 +85,36 @@ function createPurge(connection: Connection): DeliveryStore["purge"] {
 }
 
 function createReconcile(connection: Connection, lanes: Lanes): DeliveryStore["reconcile"] {
-  const select =
-    "SELECT DISTINCT receiver, sub FROM deliveries INDEXED BY deliveries_waiting WHERE state = 'waiting'";
-  const firstPage = connection.all(`${select} ORDER BY receiver, sub LIMIT ?`);
-  const nextPage = connection.all(`${select} AND (receiver, sub) > (?, ?) ORDER BY receiver, sub LIMIT ?`);
-  const ofLane = "receiver = ?1 AND sub = ?2";
-  const wrong = connection.first(`
-    SELECT 1 WHERE NOT EXISTS (
-      SELECT 1 FROM lanes JOIN deliveries AS head ON head.position = ${HEAD}
-      WHERE lanes.receiver = ?1 AND lanes.sub = ?2
-        AND lanes.due_at = coalesce(lanes.lease_end, head.next_attempt_at)
-        AND lanes.failed_at IS head.failed_at
-        AND lanes.last_sequence >= (SELECT max(sequence) FROM deliveries WHERE ${ofLane}))`);
+  const page = connection.all(`
+    SELECT DISTINCT receiver, lane FROM deliveries INDEXED BY deliveries_waiting
+    WHERE state = 'waiting' AND (receiver, lane) > (?, ?) ORDER BY receiver, lane LIMIT ?`);
+  const user = connection.first("SELECT sub FROM deliveries WHERE lane = ? LIMIT 1");
+  const isRight = connection.first(`
+    SELECT 1 FROM lanes JOIN deliveries AS head ON head.position = ${HEAD}
+    WHERE lanes.id = ?3 AND lanes.receiver = ?1 AND lanes.sub = ?2
+      AND lanes.due_at = coalesce(lanes.lease_end, head.next_attempt_at)
+      AND lanes.failed_at IS head.failed_at
+      AND lanes.last_sequence >= (SELECT max(sequence) FROM deliveries WHERE lane = ?3)`);
   const repair = createLaneRepair(connection, lanes);
-  const isWrong = (lane: LaneText): boolean => wrong(...lane) !== undefined;
+  const isWrong = (lane: LaneNames): boolean => isRight(...lane) === undefined;
+
+  /** The lanes behind one; none when that one is gone. */
+  function rowsAfter(after: LaneKey | undefined, limit: number): Row[] {
+    const last =
+      after === undefined ? (["", 0] as const) : lanes.find(toText(after.receiver), toText(after.sub));
+    return last === undefined ? [] : page(...last, rowLimit(limit));
+  }
 
   return async ({ after, limit }) => {
-    const rows = await connection.read(() =>
-      after === undefined
-        ? firstPage(rowLimit(limit))
-        : nextPage(toText(after.receiver), toText(after.sub), rowLimit(limit)),
+    const found = await connection.read(() =>
+      rowsAfter(after, limit).map((row): LaneNames => {
+        const lane = numberAt(row, 1);
+        return [textAt(row, 0), textAt(user(lane) ?? {}, 0), lane];
+      }),
     );
-    const found = rows.map((row): LaneText => [textAt(row, 0), textAt(row, 1)]);
     const suspects = await connection.read(() => found.filter(isWrong));
-    const last = rows.length < limit ? undefined : rows.at(-1);
-    const next: LaneKey | undefined = last && { receiver: stringAt(last, 0), sub: stringAt(last, 1) };
+    const last = found.length < limit ? undefined : found.at(-1);
+    const next: LaneKey | undefined = last && { receiver: fromText(last[0]), sub: fromText(last[1]) };
     if (suspects.length === 0) return { repaired: 0, ...(next && { after: next }) };
     const repaired = await connection.write(() => {
       // Looked at again under the lock: what seemed wrong may have been somebody's change.

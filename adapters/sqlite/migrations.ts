@@ -125,22 +125,89 @@ CREATE TABLE receivers (
 ) STRICT, WITHOUT ROWID;
 `;
 
+/**
+ * Lanes have numbers, and deliveries name theirs: what comes together lies together in the file, and a delivery that is
+ * sent writes a few pages that the next one writes as well.
+ */
+const NUMBERED_LANES = `
+ALTER TABLE deliveries RENAME TO old_deliveries;
+ALTER TABLE lanes RENAME TO old_lanes;
+CREATE TABLE lanes (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  receiver TEXT NOT NULL,
+  sub TEXT NOT NULL,
+  last_sequence INTEGER NOT NULL,
+  last_delivered INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0,
+  owner TEXT,
+  lease_end REAL,
+  claimed TEXT,
+  due_at REAL,
+  failed_at REAL,
+  UNIQUE (sub, receiver)
+) STRICT;
+CREATE TABLE deliveries (
+  position INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  receiver TEXT NOT NULL,
+  sub TEXT NOT NULL,
+  type TEXT NOT NULL,
+  payload TEXT,
+  at REAL NOT NULL,
+  lane INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  stored_at REAL NOT NULL,
+  next_attempt_at REAL,
+  failed_at REAL,
+  finished_at REAL,
+  reason TEXT,
+  UNIQUE (lane, sequence)
+) STRICT;
+INSERT INTO lanes
+    (receiver, sub, last_sequence, last_delivered, fence, owner, lease_end, claimed, due_at, failed_at)
+  SELECT receiver, sub, last_sequence, last_delivered, fence, owner, lease_end, claimed, due_at, failed_at
+  FROM old_lanes;
+INSERT OR IGNORE INTO lanes (receiver, sub, last_sequence)
+  SELECT receiver, sub, max(sequence) FROM old_deliveries GROUP BY receiver, sub;
+INSERT INTO deliveries
+  SELECT position, d.id, d.receiver, d.sub, type, payload, at, lanes.id, sequence, state, attempts, failures,
+    stored_at, next_attempt_at, d.failed_at, finished_at, reason
+  FROM old_deliveries AS d JOIN lanes USING (sub, receiver) ORDER BY position;
+INSERT INTO sqlite_sequence SELECT 'deliveries', 0 WHERE NOT EXISTS (SELECT 1 FROM deliveries);
+UPDATE sqlite_sequence SET seq = max(seq, (SELECT seq FROM sqlite_sequence WHERE name = 'old_deliveries'))
+  WHERE name = 'deliveries' AND EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'old_deliveries');
+DROP TABLE old_deliveries;
+DROP TABLE old_lanes;
+CREATE INDEX deliveries_receiver ON deliveries (receiver);
+CREATE INDEX deliveries_state ON deliveries (state);
+CREATE INDEX deliveries_waiting ON deliveries (receiver, lane, sequence) WHERE state = 'waiting';
+CREATE INDEX deliveries_parked ON deliveries (receiver) WHERE state = 'parked';
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX deliveries_payload ON deliveries (finished_at)
+  WHERE payload IS NOT NULL AND state IN ('delivered', 'discarded');
+CREATE INDEX lanes_due ON lanes (receiver, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX lanes_failed ON lanes (receiver, failed_at) WHERE failed_at IS NOT NULL;
+`;
+
 /** The number of a step is its position, counted from 1: what `user_version` says has been applied. */
-const STEPS: readonly string[] = [FIRST];
+export const STEPS: readonly string[] = [FIRST, NUMBERED_LANES];
 
 function pragma(database: DatabaseSync, name: string): number {
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
 }
 
 /** How many steps the file has. @throws ConfigurationError when it is not ours or from a later version. */
-function appliedSteps(database: DatabaseSync): number {
+function appliedSteps(database: DatabaseSync, steps: readonly string[]): number {
   const version = pragma(database, "user_version");
   const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
   const foreign = pragma(database, "application_id") !== APPLICATION_ID && (version !== 0 || tables !== 0);
   if (foreign) {
     throw new ConfigurationError(["config.storage: this file is another program's SQLite database"]);
   }
-  if (version > STEPS.length) {
+  if (version > steps.length) {
     throw new ConfigurationError(["config.storage: this database was written by a later version"]);
   }
   return version;
@@ -149,15 +216,16 @@ function appliedSteps(database: DatabaseSync): number {
 /**
  * Brings the schema up to date in one transaction. Several processes may do so at once: all but the first
  * meet its lock, and find nothing left to do when they try again.
+ * @param steps default: all.
  */
-export function migrate(database: DatabaseSync): void {
-  if (appliedSteps(database) === STEPS.length) return;
+export function migrate(database: DatabaseSync, steps: readonly string[] = STEPS): void {
+  if (appliedSteps(database, steps) === steps.length) return;
   database.exec("BEGIN IMMEDIATE");
   try {
     // Read again under the lock: another process may have been first.
-    for (const step of STEPS.slice(appliedSteps(database))) database.exec(step);
+    for (const step of steps.slice(appliedSteps(database, steps))) database.exec(step);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-    database.exec(`PRAGMA user_version = ${STEPS.length}`);
+    database.exec(`PRAGMA user_version = ${steps.length}`);
     database.exec("COMMIT");
   } catch (error) {
     if (database.isTransaction) database.exec("ROLLBACK");

@@ -8,12 +8,17 @@ import { numberAt, optionalNumberAt, type Row, stringAt } from "./rows.ts";
 import { toOptionalText, toText } from "./text.ts";
 import { createTablePart } from "./transfer-tables.ts";
 
+/** Columns with numbers that only this file knows. */
+const OWN: ReadonlySet<string> = new Set(["position", "lane"]);
+
 function createDeliveries(connection: Connection): TransferParts["deliveries"] {
-  const columns = [...DELIVERY_COLUMNS.split(", ").filter((name) => name !== "position"), "failed_at"];
-  const put = connection.change(
-    `INSERT OR REPLACE INTO deliveries (position, ${columns.join(", ")})
-     VALUES (?, ${columns.map(() => "?").join(", ")})`,
+  const columns = [...DELIVERY_COLUMNS.split(", ").filter((name) => !OWN.has(name)), "failed_at"];
+  const addLane = connection.change(
+    "INSERT INTO lanes (receiver, sub, last_sequence) VALUES (?, ?, 0) ON CONFLICT DO NOTHING",
   );
+  const put = connection.change(`
+    INSERT OR REPLACE INTO deliveries (position, ${columns.join(", ")}, lane)
+    SELECT ?1, ${columns.map((_name, index) => `?${index + 2}`).join(", ")}, id FROM lanes WHERE sub = ?4 AND receiver = ?3`);
   return createTablePart(connection, {
     from: "deliveries",
     columns,
@@ -23,6 +28,7 @@ function createDeliveries(connection: Connection): TransferParts["deliveries"] {
       const { id, receiver, sub, type, payload, at, sequence, state, attempts, failures } = delivery;
       const { storedAt, nextAttemptAt, finishedAt, reason, failedAt } = delivery;
       const texts = [toText(id), toText(receiver), toText(sub), toText(type), toOptionalText(payload)];
+      addLane(toText(receiver), toText(sub));
       const counts = [at, sequence, state, attempts, failures];
       put(
         position,
@@ -61,13 +67,15 @@ function toLease(row: Row): LaneTransfer["lease"] {
 
 function createLaneRecords(connection: Connection): TransferParts["lanes"] {
   const put = connection.change(`
-    INSERT OR REPLACE INTO lanes (receiver, sub, last_sequence, last_delivered, fence, owner, lease_end, claimed)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+    INSERT INTO lanes (receiver, sub, last_sequence, last_delivered, fence, owner, lease_end, claimed)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (sub, receiver) DO UPDATE SET
+      last_sequence = excluded.last_sequence, last_delivered = excluded.last_delivered, fence = excluded.fence,
+      owner = excluded.owner, lease_end = excluded.lease_end, claimed = excluded.claimed`);
   const lanes = createLanes(connection);
   return createTablePart(connection, {
     from: "lanes",
     columns: ["receiver", "sub", "last_sequence", "last_delivered", "fence", "owner", "lease_end", "claimed"],
-    key: ["receiver", "sub"],
+    key: ["id"],
     toItem: (row) => ({
       receiver: stringAt(row, 0),
       sub: stringAt(row, 1),
@@ -80,7 +88,8 @@ function createLaneRecords(connection: Connection): TransferParts["lanes"] {
       const key = [toText(receiver), toText(sub)] as const;
       const { owner, end, claimed } = lease ?? { owner: null, end: null, claimed: null };
       put(...key, lastSequence, lastDelivered, fence, toOptionalText(owner), end, toOptionalText(claimed));
-      lanes.settle(key);
+      const lane = lanes.find(...key);
+      if (lane !== undefined) lanes.settle(lane);
     },
   });
 }

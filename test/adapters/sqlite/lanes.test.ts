@@ -64,6 +64,43 @@ describe("lanes in SQLite", () => {
     await storage.close();
   });
 
+  it("that were begun anew are joined, in the order in which the deliveries were stored", async () => {
+    await store(stage, delivery("a1", "a"), delivery("a2", "a"), delivery("b1", "b"));
+    await park(stage);
+    damage("DELETE FROM lanes WHERE sub = 'a'");
+    await store(stage, delivery("a3", "a"), delivery("a4", "a"));
+    await expect(storage.deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 1 });
+    await expect(storage.deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 0 });
+    await storage.deliveries.redrive(["a1"], { passable: [] });
+    const sequences = (await storage.deliveries.list({ limit: 9, sub: "a" })).map(({ id, sequence }) => [
+      id,
+      sequence,
+    ]);
+    expect(sequences).toEqual([
+      ["a1", 1],
+      ["a2", 2],
+      ["a3", 3],
+      ["a4", 4],
+    ]);
+    const sent: string[] = [];
+    for (let times = 0; times < 5; times += 1) sent.push(await deliver(stage));
+    expect(sent.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2", "a3", "a4"]);
+    await storage.close();
+  });
+
+  it("whose number another lane has get one of their own", async () => {
+    await store(stage, delivery("a1", "a"), delivery("b1", "b"));
+    damage("DELETE FROM lanes WHERE sub = 'a'; UPDATE lanes SET id = 1");
+    await expect(storage.deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 2 });
+    await expect(storage.deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 0 });
+    await store(stage, delivery("a2", "a"), delivery("b2", "b"));
+    const sent: string[] = [];
+    for (let times = 0; times < 4; times += 1) sent.push(await deliver(stage));
+    expect(sent.filter((id) => id.startsWith("a"))).toEqual(["a1", "a2"]);
+    expect(sent.filter((id) => id.startsWith("b"))).toEqual(["b1", "b2"]);
+    await storage.close();
+  });
+
   it("that seem due with nothing to send are put right by the look at them", async () => {
     await store(stage, delivery("a1", "a"), delivery("b1", "b"));
     await deliver(stage);
