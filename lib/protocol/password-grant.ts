@@ -31,17 +31,6 @@ async function authenticate(ctx: Context, { accounts, limits }: ProtocolDependen
   return record;
 }
 
-/** What the library's error handling would hide, such as a store that does not answer, is kept for the edge. */
-async function exposed<T>({ units }: ProtocolDependencies, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    const unit = units.current();
-    if (unit && !(error instanceof errors.OIDCProviderError)) unit.failure ??= error;
-    throw error;
-  }
-}
-
 async function issue(ctx: Context, provider: Provider, dependencies: ProtocolDependencies): Promise<void> {
   const record = await authenticate(ctx, dependencies);
   const { client } = ctx.oidc;
@@ -99,7 +88,7 @@ async function idToken(ctx: Context, provider: Provider): Promise<string> {
 export function registerPasswordGrant(provider: Provider, dependencies: ProtocolDependencies): void {
   provider.registerGrantType<{ username?: string; password?: string; scope?: string }>(
     "password",
-    (ctx) => exposed(dependencies, () => issue(ctx, provider, dependencies)),
+    (ctx) => issue(ctx, provider, dependencies),
     ["username", "password", "scope"],
   );
 }

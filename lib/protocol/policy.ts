@@ -92,20 +92,8 @@ export function signInPolicy(dependencies: ProtocolDependencies): interactionPol
   policy.add(
     new Prompt(
       { name: "assignment", requestable: false },
-      new Check(
-        "unassigned",
-        "the user was unassigned from this service",
-        "interaction_required",
-        async (ctx) => {
-          const { units } = dependencies;
-          try {
-            return await assign(ctx, dependencies);
-          } catch (error) {
-            const unit = units.current();
-            if (unit) unit.failure ??= error;
-            throw error;
-          }
-        },
+      new Check("unassigned", "the user was unassigned from this service", "interaction_required", (ctx) =>
+        assign(ctx, dependencies),
       ),
     ),
   );

@@ -65,5 +65,11 @@ export function createServiceProvider(
       super.registerGrantType(name, (ctx) => wrapped(ctx), ...rest);
     }
   }
-  return new ServiceProvider(issuer, configuration);
+  const provider = new ServiceProvider(issuer, configuration);
+  // What it hides behind an answer of its own, such as a store that does not answer, is kept for the edge.
+  provider.on("server_error", (_ctx, error) => {
+    const unit = dependencies.units.current();
+    if (unit !== undefined) unit.failure ??= error;
+  });
+  return provider;
 }

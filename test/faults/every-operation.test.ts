@@ -16,8 +16,9 @@ import { WatchedStorage } from "./watched-storage.ts";
 
 let stage: Stage;
 
-/** The events since the last request that failed. */
+/** The events since the last request that failed, and the codes of the faults among them. */
 const told: ServiceEvent[] = [];
+const codes: unknown[] = [];
 
 /** What a request that failed may have told: that it did, and the account changes that stand. */
 const TRUE_OF_FAULTS: ReadonlySet<ServiceEvent> = new Set(["fault", "account.changed"]);
@@ -28,6 +29,7 @@ beforeAll(async () => {
   const emit = events.emit.bind(events);
   events.emit = (event, argument) => {
     told.push(event);
+    if (event === "fault") codes.push(Reflect.get(Object(argument), "code"));
     return emit(event, argument);
   };
 });
@@ -45,10 +47,17 @@ interface Fault {
   /** Beside the headers of the request: what the caller likes to read. */
   readonly accept: string;
   readonly isPage: boolean;
+  /** What the event of the fault calls it, when it is not hidden by something else. */
+  readonly code?: string;
 }
 
 const FAULTS: readonly Fault[] = [
-  { make: () => new StorageUnavailable("the store is away"), accept: "text/html", isPage: true },
+  {
+    make: () => new StorageUnavailable("the store is away"),
+    accept: "text/html",
+    isPage: true,
+    code: "storage_unavailable",
+  },
   { make: () => new TypeError(`${MESSAGE} of ${PASSWORD}`), accept: "*/*", isPage: false },
 ];
 
@@ -56,6 +65,7 @@ const FAULTS: readonly Fault[] = [
 async function failing(wire: Wire, at: number, { make, accept }: Fault) {
   const calls: string[] = [];
   told.length = 0;
+  codes.length = 0;
   stage.storage.fail = ({ name }) => {
     calls.push(name);
     if (calls.length === at) throw make();
@@ -82,6 +92,7 @@ async function walkOne(step: Step, ready: Ready, at: number): Promise<boolean> {
     await expectUnavailable(response, fault.isPage && step.page === true, where);
     expect(events.filter((event) => !TRUE_OF_FAULTS.has(event))).toEqual([]);
     expect(events).toContain("fault");
+    if (fault.code !== undefined) expect([where, ...codes]).toEqual([where, fault.code]);
     const tables = step.ownCommits ?? [];
     expect({ where, ...without(stage.dump(), tables) }).toEqual({ where, ...without(before, tables) });
   }

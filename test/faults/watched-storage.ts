@@ -53,7 +53,7 @@ export class WatchedStorage {
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
       arrived: () => real.arrived(),
-      rateLimits: real.rateLimits,
+      rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
       parts: real.parts,
       close: () => real.close(),
     };
