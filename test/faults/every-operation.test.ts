@@ -8,6 +8,7 @@ import type { ServiceEvent } from "../../lib/events.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { browserSteps } from "./browser-steps.ts";
 import { clientSteps } from "./client-steps.ts";
+import { consoleSteps } from "./console-steps.ts";
 import { authorizeUrl, passwordGrant, Person, send, type Wire } from "./person.ts";
 import { type Dump, openStage, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
@@ -101,7 +102,7 @@ async function walkOne(step: Step, ready: Ready, at: number): Promise<boolean> {
 }
 
 describe("a fault at any operation of the store", () => {
-  it.each([...browserSteps, ...clientSteps].map((step) => [step.name, step] as const))(
+  it.each([...browserSteps, ...consoleSteps, ...clientSteps].map((step) => [step.name, step] as const))(
     "is 503 with nothing half-written, and the same request sent again succeeds: %s [ERR-9, D-TOKEN-5]",
     async (_name, step) => {
       let at = 1;
