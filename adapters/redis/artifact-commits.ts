@@ -8,11 +8,12 @@ import { type ReadTexts, storedFields, storedReplay, USUAL_FIELDS } from "./arti
 import type { Connection } from "./connection.ts";
 import { Unanswered } from "./faults.ts";
 import { artifactId, part } from "./names.ts";
-import { COMMIT } from "./scripts.ts";
+import type { Ask } from "./turns.ts";
 
 /** What artifacts are kept with. */
 export interface ArtifactParts {
   readonly connection: Connection;
+  readonly ask: Ask;
   /** What all keys begin with. */
   readonly prefix: string;
   /** Decides what has expired. */
@@ -26,8 +27,8 @@ const REMEMBERED = 1000;
 /** Milliseconds between an attempt without an answer and the next. */
 const AGAIN = 20;
 
-type Word = "done" | "late" | "failed";
-type Answer = readonly [word: Word, seconds: string, micros: string, place: number];
+/** What became of a batch: `done`, `late`, or `failed` with the place of the write, from 1, on a line of its own. */
+type Outcome = string;
 
 /** The name of a write and what the script takes for it. */
 function toValues(write: ArtifactWrite, texts: ReadTexts): string[] {
@@ -50,7 +51,8 @@ function namesIn(write: Named): { readonly model: string; readonly key: string }
   return "artifact" in write ? write.artifact : write;
 }
 
-function failedCondition({ writes }: ArtifactBatch, place: number): ConditionFailed {
+function failedCondition({ writes }: ArtifactBatch, outcome: Outcome): ConditionFailed {
+  const place = Number(outcome.slice(outcome.indexOf("\n")));
   const write = writes[place - 1] as Named;
   return new ConditionFailed(`the condition of ${write.kind} ${namesIn(write).model} does not hold`);
 }
@@ -59,28 +61,25 @@ function failedCondition({ writes }: ArtifactBatch, place: number): ConditionFai
  * The commit of the store. A command without an answer is asked for again under the same id, on the next connection:
  * the script writes once, and says so as often as it is asked.
  */
-export function createCommit({ connection, prefix, clock }: ArtifactParts, texts: ReadTexts) {
+export function createCommit({ connection, ask, clock }: Omit<ArtifactParts, "prefix">, texts: ReadTexts) {
   const until = createUntil(() => new StorageUnavailable("Redis did not answer until the deadline"));
 
-  async function ask(mark: string, values: readonly string[], deadline: number): Promise<Answer> {
+  async function attempt(mark: string, values: readonly string[], deadline: number): Promise<Outcome> {
     const redisDeadline = await connection.timeAt(deadline);
     const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);
-    const numbers = [clock.now(), redisDeadline, remembered].map(String);
-    const answer = (await connection.run(COMMIT, [mark], [prefix, ...numbers, ...values])) as Answer;
-    connection.heard([answer[1], answer[2]]);
-    return answer;
+    return ask(["commit", mark, String(redisDeadline), String(remembered), ...values]);
   }
 
   async function write(batch: ArtifactBatch, values: readonly string[], wait: number): Promise<void> {
     if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
-    const mark = `${prefix}done:${part(batch.id)}`;
+    const mark = part(batch.id);
     const deadline = performance.now() + wait;
     const end = deadline + GRACE;
     for (;;) {
       try {
-        const [word, , , place] = await until(end, ask(mark, values, deadline));
-        if (word === "done") return;
-        if (word === "failed") throw failedCondition(batch, place);
+        const outcome = await until(end, attempt(mark, values, deadline));
+        if (outcome === "done") return;
+        if (outcome !== "late") throw failedCondition(batch, outcome);
         // With the time of Redis that came with this answer there may be time left.
         if (performance.now() >= deadline)
           throw new StorageUnavailable("Redis came to it after the deadline");

@@ -2,7 +2,7 @@
 import type { Artifact, Payload } from "../artifacts.ts";
 import { part } from "./names.ts";
 
-/** The fields of a hash in the order of `READ_FIELDS`; `null` where there is none. */
+/** The fields of a hash in the order of `READ_FIELDS`; `null` or empty where there is none. */
 export type Fields = readonly (string | null)[];
 
 /** Stands for a field that is not there. */
@@ -65,10 +65,10 @@ function namesOf(id: string, fields: Fields): readonly (string | null)[] {
   return [
     model,
     afterColon(id),
-    grant ?? null,
+    grant || null,
     uid ? afterColon(uid) : null,
-    account ?? null,
-    client ?? null,
+    account || null,
+    client || null,
   ];
 }
 
@@ -77,18 +77,18 @@ export function toFound(id: string, fields: Fields, now: number): Found | undefi
   const [payload, expiresAt, consumedAt, replay, until, , , , , , born] = fields;
   if (!payload || !expiresAt || Number(expiresAt) <= now) return undefined;
   const [model, key, grantKey, uid, accountId, clientId] = namesOf(id, fields);
-  const artifact: Artifact = {
+  const artifact: { -readonly [Name in keyof Artifact]: Artifact[Name] } = {
     model: model ?? "",
     key: key ?? "",
     payload: JSON.parse(payload) as Payload,
     expiresAt: Number(expiresAt),
-    ...(consumedAt ? { consumedAt: Number(consumedAt) } : {}),
-    ...(replay ? { replay: JSON.parse(replay) as string } : {}),
-    ...(typeof grantKey === "string" ? { grantKey } : {}),
-    ...(typeof uid === "string" ? { uid } : {}),
-    ...(typeof accountId === "string" ? { accountId } : {}),
-    ...(typeof clientId === "string" ? { clientId } : {}),
   };
+  if (consumedAt) artifact.consumedAt = Number(consumedAt);
+  if (replay) artifact.replay = JSON.parse(replay) as string;
+  if (typeof grantKey === "string") artifact.grantKey = grantKey;
+  if (typeof uid === "string") artifact.uid = uid;
+  if (typeof accountId === "string") artifact.accountId = accountId;
+  if (typeof clientId === "string") artifact.clientId = clientId;
   const replayUntil = until && Number(until) > now ? Number(until) : undefined;
   return { artifact, born: born ?? "", replayUntil };
 }

@@ -3,16 +3,13 @@ import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
 import { type ArtifactParts, createCommit } from "./artifact-commits.ts";
 import { type Fields, type Found, type ReadTexts, toFound } from "./artifact-fields.ts";
 import { artifactId, part } from "./names.ts";
-import { LIST, READ_FIELDS, WITH_GRANT } from "./read-scripts.ts";
+import { LIST, READ_FIELDS } from "./read-scripts.ts";
 import { REMOVE } from "./scripts.ts";
 
 /** At most so many artifacts are removed in one script, so that nobody waits long for it. */
 const STEP = 500;
 /** How many artifacts of one account a list shows at most. */
 const LONGEST_LIST = 1_000;
-
-/** What `WITH_GRANT` answers. */
-type WithGrant = readonly [artifact: Fields, grant?: Fields, family?: string];
 
 const byAge = (one: Found, other: Found): number => (one.born < other.born ? -1 : 1);
 
@@ -24,20 +21,21 @@ interface Reading {
 }
 
 /** Inside a call of the connection. @param texts where payloads are noted that will be merged. */
-export function createReading({ connection, prefix, clock }: ArtifactParts, texts?: ReadTexts): Reading {
+export function createReading(
+  { ask, prefix, clock }: Omit<ArtifactParts, "connection">,
+  texts?: ReadTexts,
+): Reading {
   /** A replay that counts for a while has a key of its own, which ends by itself. */
   async function complete(id: string, { artifact, replayUntil }: Found): Promise<Artifact> {
     if (replayUntil === undefined) return artifact;
-    const kept = await connection.send((client) => client.get(`${prefix}replay:${id}`));
-    return kept === null ? artifact : { ...artifact, replay: JSON.parse(kept) as string, replayUntil };
+    const kept = await ask(["get", `${prefix}replay:${id}`]);
+    return kept === "" ? artifact : { ...artifact, replay: JSON.parse(kept) as string, replayUntil };
   }
 
   return {
     complete,
     async read(id) {
-      const fields = await connection.send((client) =>
-        client.hmget(`${prefix}artifact:${id}`, ...READ_FIELDS),
-      );
+      const fields = (await ask(["read", id])).split("\n");
       const found = toFound(id, fields, clock.now());
       const [text] = fields;
       if (text && found?.artifact.uid !== undefined) texts?.set(found.artifact, text);
@@ -47,7 +45,7 @@ export function createReading({ connection, prefix, clock }: ArtifactParts, text
 }
 
 function createReads(parts: ArtifactParts, texts: ReadTexts) {
-  const { connection, prefix, clock } = parts;
+  const { connection, ask, prefix, clock } = parts;
   const { read, complete } = createReading(parts, texts);
 
   async function list(index: string, models: readonly string[] = []): Promise<Found[]> {
@@ -67,12 +65,12 @@ function createReads(parts: ArtifactParts, texts: ReadTexts) {
     findWithGrant: (model, key) =>
       connection.during(async () => {
         const id = artifactId(model, key);
-        const answer = (await connection.run(WITH_GRANT, [], [prefix, id])) as WithGrant;
-        const [fields, grantFields, family] = answer;
+        const fields = (await ask(["family", id])).split("\n");
         const now = clock.now();
         const found = toFound(id, fields, now);
         if (found === undefined) return undefined;
-        const grant = grantFields && family && toFound(`Grant:${family}`, grantFields, now);
+        const family = fields[READ_FIELDS.length];
+        const grant = family && toFound(`Grant:${family}`, fields.slice(READ_FIELDS.length + 1), now);
         return { artifact: await complete(id, found), grant: grant ? grant.artifact : undefined };
       }),
     findByUid: (model, uid) =>

@@ -1,5 +1,5 @@
 /** What Redis runs to compare artifacts with their indexes, and to put the indexes right, in one step each. */
-import { type Script, script } from "./scripts.ts";
+import { type Script, script } from "./script.ts";
 
 /** ARGV: prefix, the time of the service in milliseconds, `1` to repair, then names. The answer: those with a flaw. */
 const EACH = `

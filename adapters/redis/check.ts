@@ -2,7 +2,7 @@
 import type { Check, StorageChecks } from "../check.ts";
 import { ARTIFACT_FLAWS, INDEX_FLAWS } from "./check-scripts.ts";
 import { type ConnectedRedis, connectRedis, type RedisOptions } from "./open.ts";
-import type { Script } from "./scripts.ts";
+import type { Script } from "./script.ts";
 
 /** Keys that one step looks at. */
 const STEP = 500;

@@ -7,7 +7,7 @@ import type { RedisAddress } from "../../config/redis-address.ts";
 import { driverOptions } from "./driver-options.ts";
 import { answerCode, asFault, closedFault } from "./faults.ts";
 import { endQuietly } from "./quiet-end.ts";
-import type { Script } from "./scripts.ts";
+import type { Script } from "./script.ts";
 
 /** Milliseconds without a byte of an answer after which the connection is cut and made anew. */
 const SILENCE = 2000;
@@ -15,8 +15,6 @@ const SILENCE = 2000;
 const COMMAND = 4000;
 /** Milliseconds between two attempts to connect at most. */
 const LONGEST_PAUSE = 500;
-/** Commands that leave together at most. */
-const TOGETHER = 8;
 /** Milliseconds until a connection that is closed here is cut. */
 const FAREWELL = 200;
 
@@ -25,7 +23,7 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
     ...driverOptions(address),
-    // The driver's own way sends nothing more until all that it has sent is answered; see `gather`.
+    // It sends nothing more until all that it has sent is answered; see `turns.ts`.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -49,16 +47,14 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
 
 export class Connection {
   readonly #client: Redis;
-  readonly #running = new Set<Promise<unknown>>();
+  /** How many calls are running. */
+  #running = 0;
+  #whenIdle: (() => void) | undefined;
   /** The clock of Redis is at least so many milliseconds ahead of the one of `performance`; unknown on a new connection. */
   #ahead: number | undefined;
   /** Told when there is a connection again. */
   readonly #waiting = new Set<() => void>();
   #closing: Promise<void> | undefined;
-  /** What is sent to it is held until the end of this turn of the event loop. */
-  #gathering: Redis["stream"] | undefined;
-  /** How many commands are held. */
-  #held = 0;
 
   /** @param client is connected. */
   constructor(client: Redis) {
@@ -75,42 +71,17 @@ export class Connection {
   /** Runs the whole of one call of a store: `close()` waits for it. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw closedFault();
-    const running = work();
-    this.#running.add(running);
+    this.#running += 1;
     try {
-      return await running;
+      return await work();
     } finally {
-      this.#running.delete(running);
+      this.#running -= 1;
+      if (this.#running === 0) this.#whenIdle?.();
     }
-  }
-
-  /**
-   * Pipelining: commands of one turn of the event loop leave together, whatever is on its way. Not too many: Redis
-   * has something to do while the turn goes on.
-   */
-  #gather(): void {
-    const { stream } = this.#client;
-    if (stream === undefined) return;
-    this.#held += 1;
-    if (this.#gathering === stream) {
-      if (this.#held <= TOGETHER) return;
-      stream.uncork();
-      stream.cork();
-      this.#held = 1;
-      return;
-    }
-    this.#gathering = stream;
-    this.#held = 1;
-    stream.cork();
-    setImmediate(() => {
-      if (this.#gathering === stream) this.#gathering = undefined;
-      stream.uncork();
-    });
   }
 
   /** @throws Unanswered, or StorageUnavailable when Redis answered with an error. */
   async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
-    this.#gather();
     try {
       return await command(this.#client);
     } catch (error) {
@@ -120,7 +91,6 @@ export class Connection {
 
   /** Runs a script, which Redis may have forgotten. @throws as `send` does. */
   async run(script: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
-    this.#gather();
     try {
       return await this.#client.evalsha(script.sha, keys.length, ...keys, ...values);
     } catch (error) {
@@ -173,7 +143,7 @@ export class Connection {
   }
 
   async #close(): Promise<void> {
-    await Promise.allSettled(this.#running);
+    if (this.#running > 0) await new Promise<void>((resolve) => (this.#whenIdle = resolve));
     this.#client.disconnect();
   }
 }

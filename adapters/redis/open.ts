@@ -11,6 +11,7 @@ import { createArtifactStore } from "./artifacts.ts";
 import { Connection, createClient } from "./connection.ts";
 import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
+import { type Ask, createAsk } from "./turns.ts";
 
 /** The parts of a storage that Redis can be. */
 export type RedisParts = Pick<Storage, "artifacts" | "rateLimits" | "parts" | "close">;
@@ -68,6 +69,7 @@ async function tryOut({ artifacts, rateLimits }: Tried, clock: Clock): Promise<v
 export interface ConnectedRedis {
   readonly client: Redis;
   readonly connection: Connection;
+  readonly ask: Ask;
   /** What all keys begin with. */
   readonly prefix: string;
   readonly artifacts: ArtifactStore;
@@ -85,12 +87,13 @@ export async function connectRedis(options: RedisOptions): Promise<ConnectedRedi
     await lookAt(client, PURPOSE, onWarning);
     const connection = new Connection(client);
     const prefix = address.prefix ?? PREFIX;
-    const artifacts = createArtifactStore({ connection, prefix, clock });
-    const rateLimits = redisRateLimits({ connection, prefix, clock });
+    const ask = createAsk({ connection, prefix, clock });
+    const artifacts = createArtifactStore({ connection, ask, prefix, clock });
+    const rateLimits = redisRateLimits({ connection, ask, prefix, clock });
     await tryOut({ artifacts, rateLimits }, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });
-    return { client, connection, prefix, artifacts, rateLimits };
+    return { client, connection, ask, prefix, artifacts, rateLimits };
   } catch (error) {
     client.disconnect();
     throw error;

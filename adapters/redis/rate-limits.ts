@@ -9,26 +9,28 @@ import type { Clock } from "../../lib/clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
 import { part } from "./names.ts";
-import { COUNT } from "./scripts.ts";
+import type { Ask } from "./turns.ts";
 
 /** What points are counted with. */
 export interface LimiterParts {
   readonly connection: Connection;
+  readonly ask: Ask;
   /** What all keys begin with. */
   readonly prefix: string;
   /** Decides when a window ends. */
   readonly clock: Clock;
 }
 
-function createLimiter({ connection, prefix, clock }: LimiterParts, limit: RateLimit): RateLimiter {
+function createLimiter({ connection, ask, prefix, clock }: LimiterParts, limit: RateLimit): RateLimiter {
   const limiter = new RateLimiterRedis({
     points: limit.points,
     duration: limit.seconds,
     keyPrefix: prefix,
     // All that the library asks of a client; a test holds that it asks this.
     storeClient: {
-      rlflxIncr: ([key = "", ...values]: readonly string[]) =>
-        connection.run(COUNT, [key], [...values, String(clock.now())]),
+      async rlflxIncr([key = "", points = "", seconds = "", most = ""]: readonly string[]) {
+        return (await ask(["count", key, points, seconds, most])).split("\n").map(Number);
+      },
     },
   });
   return {
@@ -44,8 +46,9 @@ function createLimiter({ connection, prefix, clock }: LimiterParts, limit: RateL
       }),
     look: (key) =>
       connection.during(async () => {
-        const window = await connection.send((client) => client.get(limiter.getKey(part(key))));
-        const [taken = 0, till = 0] = (window ?? "").split(" ").map(Number);
+        const window = await ask(["get", limiter.getKey(part(key))]);
+        if (window === "") return ALLOWED;
+        const [taken = 0, till = 0] = window.split(" ").map(Number);
         const left = till - clock.now();
         return taken < limit.points || left <= 0 ? ALLOWED : refused(left);
       }),

@@ -2,7 +2,8 @@
 
 /**
  * Artifacts are loaded, changed, and stored at the end. ARGV: prefix, the time of the service in milliseconds. What
- * changes in an index is gathered: a call from a script takes longer than what Redis does in it.
+ * changes in the indexes is gathered, for all that a script does: a call from a script takes longer than what Redis
+ * does in it.
  */
 export const CORE = `
 local call = redis.call
@@ -12,7 +13,7 @@ local INDEXES = { g = "by-grant:", u = "by-uid:", a = "by-account:", l = "by-cli
 -- Less than unpack can do, and even: a score and its member stay together.
 local AT_ONCE = 1000
 local seen, order = {}, {}
-local touched, young, added, dropped = {}, {}, {}, {}
+local young, changes = {}, {}
 
 local function load(id)
   local one = seen[id]
@@ -35,24 +36,21 @@ local function span(till)
   return math.max(1, math.ceil(tonumber(till) - now))
 end
 
-local function drop(name, id)
-  touched[name] = true
-  local list = dropped[name] or {}
-  dropped[name], list[#list + 1] = list, id
-end
-
-local function add(name, till, id)
-  touched[name] = true
-  local list = added[name] or {}
-  local count = #list
-  added[name], list[count + 1], list[count + 2] = list, till, id
+-- What an artifact is to be in an index: until when, or false. The last word counts.
+local function change(name, id, till)
+  local list = changes[name]
+  if not list then
+    list = {}
+    changes[name] = list
+  end
+  list[id] = till
 end
 
 local function place(one, was)
   for field, kind in pairs(INDEXES) do
     local before, after = was and was[field], one.live and one[field]
-    if before and before ~= after then drop(prefix .. kind .. before, one.id) end
-    if after and one.written then add(prefix .. kind .. after, one.e, one.id) end
+    if before and before ~= after then change(prefix .. kind .. before, one.id, false) end
+    if after and one.written then change(prefix .. kind .. after, one.id, one.e) end
   end
   -- Nothing in the index of a session, or of a family that is new, has expired before it.
   if one.u then young[prefix .. INDEXES.u .. one.u] = true end
@@ -94,21 +92,33 @@ local function store(one)
   end
 end
 
-local function change(command, lists)
-  for name, values in pairs(lists) do
-    for from = 1, #values, AT_ONCE do
-      call(command, name, unpack(values, from, math.min(from + AT_ONCE - 1, #values)))
-    end
+local function send(command, name, values)
+  for from = 1, #values, AT_ONCE do
+    call(command, name, unpack(values, from, math.min(from + AT_ONCE - 1, #values)))
   end
 end
 
 local function storeAll()
   for _, one in ipairs(order) do store(one) end
-  change("ZREM", dropped)
-  change("ZADD", added)
-  for name in pairs(touched) do
+  seen, order = {}, {}
+end
+
+local function storeIndexes()
+  for name, list in pairs(changes) do
+    local gone, added = {}, {}
+    for id, till in pairs(list) do
+      if till then
+        local count = #added
+        added[count + 1], added[count + 2] = till, id
+      else
+        gone[#gone + 1] = id
+      end
+    end
+    send("ZREM", name, gone)
+    send("ZADD", name, added)
     if not young[name] then call("ZREMRANGEBYSCORE", name, "-inf", ARGV[2]) end
     local last = call("ZRANGE", name, -1, -1, "WITHSCORES")[2]
     if last then call("PEXPIRE", name, span(last)) end
   end
+  changes = {}
 end`;

@@ -44,8 +44,8 @@ function createPlaces({ client }: ConnectedRedis): (place: string | undefined) =
 }
 
 function createPart(redis: ConnectedRedis, { clock }: RedisOptions): TransferPart<Item> {
-  const { connection, prefix, artifacts } = redis;
-  const reading = createReading({ connection, prefix, clock });
+  const { connection, ask, prefix, artifacts } = redis;
+  const reading = createReading({ ask, prefix, clock });
   const placeOf = createPlaces(redis);
   const front = `${prefix}artifact:`;
   const scan: Scan = (cursor, step) =>
