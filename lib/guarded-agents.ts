@@ -3,7 +3,7 @@
  * is the one connected to. A connection that is used again was checked when it was opened, for the same protocol
  * and host, and its address can't change any more.
  */
-import { lookup as systemLookup, type LookupAddress, type LookupOptions } from "node:dns";
+import type { LookupAddress, LookupOptions } from "node:dns";
 import type { Agent as HttpAgent, AgentOptions } from "node:http";
 import type { Agent as HttpsAgent } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -11,9 +11,7 @@ import { callbackify } from "node:util";
 import { SignInError } from "./errors.ts";
 import { http, https } from "./node-http.ts";
 import type { AddressRules, Destination } from "./receiver-addresses.ts";
-
-/** All addresses of a host name; rejects with the `code` of Node's `dns.lookup`, such as `ENOTFOUND`. */
-export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
+import { coalesced, createSystemResolve, type Resolve } from "./system-resolve.ts";
 
 /** A connection was not opened: its address is not allowed. The message says why, for an operator. */
 export class AddressRefused extends SignInError {
@@ -43,25 +41,6 @@ export interface GuardedAgents {
 
 /** Milliseconds that an idle connection is kept: less than the five seconds after which many servers close it. */
 const IDLE = 4_000;
-
-/** The system's resolver, as the processes beside this one see names. */
-export function systemResolve(host: string): Promise<LookupAddress[]> {
-  return new Promise((resolve, reject) => {
-    systemLookup(host, { all: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
-  });
-}
-
-/** One look-up of a name at a time: a name server that hangs holds one thread of the process, not all. */
-function coalesced(resolve: Resolve): Resolve {
-  const running = new Map<string, Promise<readonly LookupAddress[]>>();
-  return (host) => {
-    const known = running.get(host);
-    if (known !== undefined) return known;
-    const started = resolve(host).finally(() => running.delete(host));
-    running.set(host, started);
-    return started;
-  };
-}
 
 function notFound(host: string): Error {
   return Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
@@ -124,7 +103,7 @@ export function createGuardedAgents({
   rules,
   keep,
   most = Infinity,
-  resolve = systemResolve,
+  resolve = createSystemResolve(),
   ca,
 }: GuardedAgentOptions): GuardedAgents {
   const find = coalesced(resolve);

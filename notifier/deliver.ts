@@ -9,8 +9,9 @@
  */
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createGuardedAgents, type GuardedAgents, type Resolve } from "../lib/guarded-agents.ts";
+import { createGuardedAgents, type GuardedAgents } from "../lib/guarded-agents.ts";
 import { createAddressRules } from "../lib/receiver-addresses.ts";
+import type { Resolve } from "../lib/system-resolve.ts";
 import type { Attempt, AttemptResult, AttemptTarget, AttemptTiming } from "./attempt.ts";
 import { post, type PostOutcome } from "./post.ts";
 import { readRetryAfter } from "./retry-after.ts";
