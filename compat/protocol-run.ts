@@ -34,14 +34,23 @@ function isPublic({ endpoint }: Exchange): boolean {
   return endpoint === "discovery" || endpoint === "jwks";
 }
 
-/** Headers that say what scripts may read. */
-function corsNames(res: ServerResponse): readonly string[] {
-  return res.getHeaderNames().filter((name) => name.startsWith("access-control-"));
-}
+const CORS = "access-control-allow-origin";
 
-/** The library lets scripts read more answers than that; what the host application has set stays. */
-function withoutCors(res: ServerResponse, before: readonly string[]): void {
-  for (const name of corsNames(res)) if (!before.includes(name)) res.removeHeader(name);
+/**
+ * The library lets scripts read more answers than that. It leaves alone an answer on which somebody else has said who
+ * may read it: that is said while it runs. What the host application has set stays.
+ */
+async function withoutCors(res: ServerResponse, work: () => Promise<unknown>): Promise<void> {
+  if (res.getHeaderNames().some((name) => name.startsWith("access-control-"))) {
+    await work();
+    return;
+  }
+  res.setHeader(CORS, "null");
+  try {
+    await work();
+  } finally {
+    res.removeHeader(CORS);
+  }
 }
 
 /** The library answers any Origin with an error for confidential clients; who may read an answer is CORS' business. */
@@ -82,9 +91,8 @@ export function createProtocolRunner(provider: Provider, sessionCookie: string):
     const state = inner.state as ProtocolState;
     state.deployment = deployment;
     state.address = exchange.address;
-    const before = isPublic(exchange) ? undefined : corsNames(ctx.res);
-    await run(inner, () => Promise.resolve());
-    if (before !== undefined) withoutCors(ctx.res, before);
+    const work = (): Promise<unknown> => run(inner, () => Promise.resolve());
+    await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
     const { oidc } = inner as unknown as KoaContextWithOIDC;
     return { status: inner.status, body: inner.body, state, oidc };
   };

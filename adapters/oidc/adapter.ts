@@ -64,12 +64,10 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
 }
 
 /** A code or token carries the generations that its grant was given at the sign-in. */
-function withGenerations(artifact: Artifact, unit: Unit): Artifact {
-  if (!descendants.has(artifact.model) || artifact.grantKey === undefined) return artifact;
-  const generations = unit.known("Grant", artifact.grantKey)?.payload["generations"];
-  return generations === undefined
-    ? artifact
-    : { ...artifact, payload: { ...artifact.payload, generations } };
+function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
+  if (!descendants.has(model) || grantKey === undefined) return;
+  const generations = unit.known("Grant", grantKey)?.payload["generations"];
+  if (generations !== undefined) payload["generations"] = generations;
 }
 
 class ArtifactAdapter implements Adapter {
@@ -105,7 +103,9 @@ class ArtifactAdapter implements Adapter {
         ? payload.exp * 1000
         : this.#dependencies.clock.now() + expiresIn * 1000;
     return this.#in(async (unit) => {
-      unit.save(withGenerations(toArtifact(this.#model, id, payload, expiresAt), unit));
+      const artifact = toArtifact(this.#model, id, payload, expiresAt);
+      giveGenerations(artifact, unit);
+      unit.save(artifact);
       return undefined;
     });
   }

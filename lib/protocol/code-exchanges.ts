@@ -18,8 +18,11 @@ interface Exchanges {
   readonly begunAt: number;
 }
 
-/** Milliseconds for which a code is remembered: longer than one lives. */
-const MEMORY = 600_000;
+/**
+ * Milliseconds for which a code is remembered: much longer than a request is worked at, and than it may have been under
+ * way before. What is later is no tie.
+ */
+const MEMORY = 30_000;
 
 /**
  * Requests that were sent together overlap one with the next, though the last may come in after the first was

@@ -1,4 +1,5 @@
 /** Which buckets an attempt takes its points from (decisions.md, Rate limits). */
+import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../config/configuration.ts";
@@ -42,6 +43,8 @@ type Bucket = readonly [limiter: RateLimiter, key: string];
  * (a proxy may write `unknown`) counts as it is.
  */
 export function callerNetwork(address: string): string {
+  // What most are, and read in a fraction of the time.
+  if (isIPv4(address)) return `${Buffer.from(address.split(".").map(Number)).toString("hex")}/32`;
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
   const [bytes, bits] = [parsed.toByteArray(), parsed.kind() === "ipv4" ? 32 : 64];

@@ -43,6 +43,10 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
   const provider = createServiceProvider(issuer, providerConfiguration(dependencies), dependencies);
   patchProvider(provider, {
     checkSecret: secretCheck(dependencies),
+    recordInHand(clientId) {
+      const client = dependencies.units.current()?.client;
+      return client?.client_id === clientId && !client.disabled ? client : undefined;
+    },
     deliverLogout: (clientId, send) => dependencies.backchannel.deliver(clientId, send),
     clock: configuration.clock,
   });
