@@ -247,7 +247,8 @@ export interface DeliveryStore {
   /**
    * Makes deliveries wait again, due at once and with all attempts before them, all of them in one step. One that
    * was redriven is the head of its lane, before it others that were redriven and come earlier.
-   * @param passable types that are `superseded` when their lane has delivered something later.
+   * @param passable types that are `superseded` when their lane has delivered something later, or is sending it now:
+   *   it might arrive before them.
    */
   redrive(
     ids: readonly string[],

@@ -10,7 +10,7 @@ import {
   UNSET_FINISHED,
   UNSET_WAITING,
 } from "./delivery-documents.ts";
-import type { Lanes, StoredLane } from "./delivery-lanes.ts";
+import type { Lanes } from "./delivery-lanes.ts";
 import { toKey } from "./keys.ts";
 
 type Redrivable = Pick<StoredDelivery, "_id" | "lane" | "type" | "sequence" | "state" | "payload">;
@@ -20,21 +20,41 @@ const WAIT_AGAIN = [
   { $unset: ["failed_at", ...Object.keys(UNSET_FINISHED)] },
 ];
 
-/** What is to become of one delivery. */
+/**
+ * What is to become of one delivery.
+ * @param passed the highest sequence of its lane that was delivered or is being sent.
+ */
 function redriveOne(
   found: Redrivable | undefined,
-  lane: Pick<StoredLane, "last_delivered"> | undefined,
+  passed: number,
   passable: ReadonlySet<string>,
 ): RedriveResult {
   if (found === undefined) return "unknown";
   if (found.state === "waiting") return "waiting";
   if (found.payload === undefined) return "purged";
-  const isPassed = (lane?.last_delivered ?? 0) > found.sequence;
-  return isPassed && passable.has(found.type) ? "superseded" : "redriven";
+  return passed > found.sequence && passable.has(found.type) ? "superseded" : "redriven";
 }
 
 function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["redrive"] {
   const deliveries = connection.collection<StoredDelivery>("deliveries");
+
+  /** Of each lane the highest sequence that was delivered or is being sent. */
+  async function readPassed(ids: readonly string[], session: ClientSession): Promise<Map<string, number>> {
+    const projection = { last_delivered: 1, lease_end: 1, claimed: 1 } as const;
+    const found = await lanes.collection.find({ _id: { $in: [...ids] } }, { session, projection }).toArray();
+    const now = connection.clock.now();
+    const claimed = found.flatMap(({ lease_end: end = 0, claimed: id }) =>
+      id === undefined || end <= now ? [] : [toKey(String(JSON.parse(id)))],
+    );
+    const passed = new Map(found.map(({ _id, last_delivered: last = 0 }) => [_id, last] as const));
+    if (claimed.length === 0) return passed;
+    const all = { _id: { $in: claimed } };
+    const options = { session, projection: { lane: 1, sequence: 1 } } as const;
+    for (const { lane, sequence } of await deliveries.find(all, options).toArray()) {
+      passed.set(lane, Math.max(sequence, passed.get(lane) ?? 0));
+    }
+    return passed;
+  }
 
   async function redrive(
     ids: ReadonlyMap<string, string>,
@@ -43,14 +63,13 @@ function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["red
   ): Promise<Map<string, RedriveResult>> {
     const all = { _id: { $in: [...ids.values()] } };
     const found = byId(await deliveries.find(all, { session }).toArray());
-    const theirs = { _id: { $in: [...found.values()].map(({ lane }) => lane) } };
-    const projection = { last_delivered: 1 } as const;
-    const laneOf = byId(await lanes.collection.find(theirs, { session, projection }).toArray());
+    const lanesOf = [...found.values()].map(({ lane }) => lane);
+    const passed = await readPassed(lanesOf, session);
     const results = new Map<string, RedriveResult>();
     const waiting: StoredDelivery[] = [];
     for (const [id, key] of ids) {
       const delivery = found.get(key);
-      const result = redriveOne(delivery, delivery && laneOf.get(delivery.lane), types);
+      const result = redriveOne(delivery, passed.get(delivery?.lane ?? "") ?? 0, types);
       results.set(id, result);
       if (delivery !== undefined && result === "redriven") waiting.push(delivery);
     }

@@ -30,8 +30,8 @@ export interface Lanes {
    * @param id the stored form.
    */
   held(fence: number, id: string): Row | undefined;
-  /** The highest sequence that was delivered; 0 when there is none. */
-  lastDelivered(lane: Lane): number;
+  /** The highest sequence that was delivered or is being sent; 0 when there is none. */
+  passed(lane: Lane, now: number): number;
 }
 
 const NO_HEAD: Row = [null];
@@ -75,7 +75,11 @@ export function createLanes(connection: Connection): Lanes {
   const first = connection.first(
     `SELECT ${DELIVERY_COLUMNS} FROM deliveries WHERE receiver = ? AND lane = ? AND state = 'waiting' ORDER BY sequence LIMIT 1`,
   );
-  const byId = connection.first("SELECT lease_end, last_delivered FROM lanes WHERE id = ?");
+  const leaseEndOf = connection.first("SELECT lease_end FROM lanes WHERE id = ?");
+  const passed = connection.first(`
+    SELECT max(last_delivered, coalesce(sent.sequence, 0))
+    FROM lanes LEFT JOIN deliveries AS sent ON sent.id = lanes.claimed AND lanes.lease_end > ?2
+    WHERE lanes.id = ?1`);
   const dueLanes = createDueLanes(connection);
   const take = connection.first(`
     UPDATE lanes SET fence = fence + 1, owner = ?2, lease_end = ?3, claimed = ?4, due_at = ?3
@@ -98,7 +102,7 @@ export function createLanes(connection: Connection): Lanes {
         return [];
       }),
     dueHead(lane, now) {
-      const leaseEnd = byId(lane[1])?.[0] ?? 0;
+      const leaseEnd = leaseEndOf(lane[1])?.[0] ?? 0;
       if (typeof leaseEnd === "number" && leaseEnd > now) return undefined;
       const head = first(...lane);
       return head !== undefined && isDue(head, now) ? head : undefined;
@@ -112,6 +116,6 @@ export function createLanes(connection: Connection): Lanes {
       return { delivery, fence: numberAt(taken, 0), leaseEnd };
     },
     held: (fence, id) => held(fence, id),
-    lastDelivered: ([, id]) => numberAt(byId(id) ?? [0, 0], 1),
+    passed: ([, id], now) => numberAt(passed(id, now) ?? [0], 0),
   };
 }

@@ -22,7 +22,8 @@ function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["red
     if (stringAt(row, 7) === "waiting") return "waiting";
     if (row[4] === null) return "purged";
     const lane = laneOf(row);
-    if (passable.has(stringAt(row, 3)) && lanes.lastDelivered(lane) > numberAt(row, 6)) return "superseded";
+    const isPassed = (): boolean => lanes.passed(lane, connection.clock.now()) > numberAt(row, 6);
+    if (passable.has(stringAt(row, 3)) && isPassed()) return "superseded";
     wait(positionAt(row));
     lanes.settle(lane);
     return "redriven";

@@ -204,7 +204,7 @@ class ByHand implements Command {
     }
     const passable = this.action === "force" ? [] : ["PROFILE_CHANGED"];
     const result = (await deliveries.redrive([id], { passable })).get(id);
-    const passed = this.action === "redrive" && lane.isPassed(entry);
+    const passed = this.action === "redrive" && lane.isPassed(entry, model.now);
     expect(result).toBe(entry.state === "waiting" ? "waiting" : passed ? "superseded" : "redriven");
     if (result !== "redriven") return;
     entry.state = "waiting";

@@ -56,8 +56,11 @@ export class LaneModel {
     else entry.dueAt = outcome.dueAt;
   }
 
-  /** Whether redriving it would bring old data back. */
-  isPassed(entry: Entry): boolean {
-    return this.lastDelivered > entry.sequence;
+  /** Whether redriving it would bring old data back, or might, for something later is being sent. */
+  isPassed(entry: Entry, now: number): boolean {
+    const { claimed } = this;
+    const isSent = ({ id, sequence }: Entry): boolean => id === claimed?.id && sequence > entry.sequence;
+    const inFlight = claimed !== undefined && claimed.end > now && this.entries.some(isSent);
+    return inFlight || this.lastDelivered > entry.sequence;
   }
 }
