@@ -1,6 +1,7 @@
 /** The connection to a MongoDB: how it is opened, and how the stores ask and write through it. */
 import type { ClientSession, Collection, Db, MongoClient, ObjectId } from "mongodb";
 import type { Clock } from "../../lib/clock.ts";
+import { InFlight } from "../../lib/in-flight.ts";
 import type { CollectionName } from "./collections.ts";
 import { asFault, closedFault, DEFAULT_WAIT, lateFault } from "./faults.ts";
 import { type ClientTerms, openClient } from "./open-client.ts";
@@ -56,11 +57,11 @@ async function within<T>(wait: number, work: Promise<T>): Promise<T> {
 function createGate(client: MongoClient): Pick<Connection, "close"> & {
   pass<T>(wait: number, begin: () => Promise<T>): Promise<T>;
 } {
-  const running = new Set<Promise<unknown>>();
+  const running = new InFlight<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
   async function finish(): Promise<void> {
-    await Promise.allSettled(running);
+    await Promise.allSettled(running.all().map(({ what }) => what));
     await client.close();
   }
 
@@ -68,8 +69,8 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
     pass(wait, begin) {
       if (closing !== undefined) return Promise.reject(closedFault());
       const answer = within(wait, begin());
-      running.add(answer);
-      const forget = (): void => void running.delete(answer);
+      const place = running.add(answer);
+      const forget = (): void => running.end(place);
       answer.then(forget, forget);
       return answer;
     },
