@@ -1,0 +1,65 @@
+/** New `keys.secrets` while notifications wait: nothing is lost with the old ones. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { pino } from "pino";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { verifyNotification } from "../../notifier/receiving/verify-notification.ts";
+import { type Inbox, openInbox } from "./inbox.ts";
+
+const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64"));
+const SIGNING = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
+
+let folder: string;
+let inbox: Inbox;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "sign-in-rotation-"));
+  inbox = await openInbox();
+});
+afterEach(async () => {
+  await inbox.close();
+  rmSync(folder, { recursive: true });
+});
+
+function start(...secrets: (string | undefined)[]): Promise<SignInService> {
+  return createSignInService({
+    deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    keys: { secrets: secrets.filter((secret) => secret !== undefined) },
+    logger: pino({ level: "silent" }),
+    notifications: { allowedReceivers: ["127.0.0.1"], poll: 0.05 },
+  });
+}
+
+it("what was stored under the old key is sent under the new one, in order, with the receiver's credentials", async () => {
+  const before = await start(OLD);
+  const receiver = {
+    url: inbox.url("/shop"),
+    client_id: "shop",
+    client_secret: "of the shop",
+    types: ["PROFILE_CHANGED"],
+    signing_secret: SIGNING,
+  } as const;
+  await before.directory.services.put("1", { name: "Shop", receiver });
+  const { sub } = await before.accounts.import({ email: "ada@example.com", services: { "1": 7 } });
+  await before.accounts.update(sub, { name: "Ada" });
+  await inbox.until((arrived) => arrived.length === 1);
+  await before.notifications.pause("service:1");
+  await before.accounts.update(sub, { name: "Augusta" });
+  await before.close();
+
+  const after = await start(NEW, OLD);
+  await after.accounts.update(sub, { name: "Ada Augusta" });
+  await after.notifications.resume("service:1");
+  await inbox.until((arrived) => arrived.length === 3);
+  const ids = (await after.notifications.list({ sub })).map(({ id }) => id);
+  expect(inbox.arrived.map(({ id }) => id)).toEqual(ids);
+  for (const { headers, body } of inbox.arrived) {
+    expect(verifyNotification(headers, body, [SIGNING]).data.user_uuid).toBe(sub);
+    expect(headers.authorization).toBe(`Basic ${Buffer.from("shop:of the shop").toString("base64")}`);
+  }
+  await after.close();
+
+  await expect(start(NEW)).rejects.toMatchObject({ code: "keys" });
+});
