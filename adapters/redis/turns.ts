@@ -8,7 +8,7 @@ import { refusedFault } from "./faults.ts";
 import { TURN } from "./turn-script.ts";
 
 /** Questions that leave together at most: Redis has something to do while the turn goes on. */
-const TOGETHER = 8;
+const TOGETHER = 16;
 /** Characters that leave together, unless one question has more. */
 const LONGEST = 32_768;
 
