@@ -7,6 +7,9 @@ import { answerCode, reason } from "./faults.ts";
 /** Codes that say who asks is not let in; waiting does not help. */
 const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
 
+/** What Redis says of a database that it has not. With the same code it says that it has too many clients. */
+const NO_DATABASE = /\bDB index\b/u;
+
 /** Milliseconds between two looks whether a Redis that has just started serves by now. */
 const LOOK = 100;
 
@@ -41,7 +44,8 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
   const onError = (error: unknown): void => {
     last = error;
     // The driver would go on with the first database.
-    if (answerCode(error) === "ERR") reject(wrong(purpose, "this Redis has no database of this number"));
+    if (answerCode(error) === "ERR" && NO_DATABASE.test(String(error)))
+      reject(wrong(purpose, "this Redis has no database of this number"));
     if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(purpose, error));
   };
   const over = new AbortController();

@@ -1,5 +1,6 @@
 /** Opening: what is waited for, what is refused with one sentence, and what an operator is told. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
@@ -77,6 +78,21 @@ describe("a Redis that does not answer", () => {
     const { refused } = await attempt(redis.url, 300);
     redis.resume();
     expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (no answer)");
+  });
+
+  it("is given up when it says that it has too many clients, which says nothing of its databases", async () => {
+    const full = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", (sent: Buffer) => {
+        const commands = sent.toString().match(/^\*\d+\r$/gmu) ?? [];
+        socket.write("-ERR max number of clients reached\r\n".repeat(commands.length));
+      });
+    });
+    await new Promise<void>((resolve) => full.listen(0, "127.0.0.1", resolve));
+    const { port } = full.address() as AddressInfo;
+    const { refused } = await attempt(`redis://127.0.0.1:${port}/3`, 300);
+    full.close();
+    expect(refused).toMatch(/^storage_unavailable: the Redis of config\.artifacts can't be used/);
   });
 
   it("is waited for: it may start later than the service", async () => {
