@@ -109,6 +109,8 @@ export interface Exchange {
   account?: AccountRecord;
   /** What happened, told when it is committed. */
   readonly outcome: (() => void)[];
+  /** Called when nothing works at the request any more, whatever came of it. */
+  readonly ended: (() => void)[];
 }
 
 /** One step: does its part and goes on with `next`, or throws an {@link EndpointError}. */

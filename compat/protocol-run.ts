@@ -73,6 +73,21 @@ function headersFor(exchange: Exchange, body: string | undefined): IncomingMessa
   return headers;
 }
 
+function empty(holder: object): void {
+  for (const name of Reflect.ownKeys(holder)) Reflect.set(holder, name, undefined);
+}
+
+/**
+ * Lets go of all that hangs on a context that nobody uses any more. The library defines an accessor on each one, and V8
+ * has accessors among what is old from the beginning: through it all that a request has made would be kept, and be
+ * copied about, until the whole heap is looked at.
+ */
+function letGo(inner: Context): void {
+  const { oidc } = inner as unknown as Partial<KoaContextWithOIDC>;
+  if (oidc !== undefined) empty(oidc);
+  empty(inner);
+}
+
 /** @param sessionCookie name of the cookie that holds the session. */
 export function createProtocolRunner(provider: Provider, sessionCookie: string): Runner {
   const run = compose(provider.middleware);
@@ -86,6 +101,7 @@ export function createProtocolRunner(provider: Provider, sessionCookie: string):
     const url = search === "" ? path : `${path}?${search}`;
     const req = new SeenRequest(ctx.req, { url, headers, body: form }) as unknown as IncomingMessage;
     const inner = provider.createContext(req, ctx.res) as unknown as Context;
+    exchange.ended.push(() => letGo(inner));
     // What the browser sees is the configured base URL, whatever the last hop was.
     Object.defineProperty(inner.request, "secure", { value: deployment.secure });
     const state = inner.state as ProtocolState;

@@ -164,6 +164,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         form: noForm,
         address: callerAddress(ctx.req, proxy),
         outcome: [],
+        ended: [],
       };
       await serve(exchange, route, { dependencies, times });
     },
@@ -189,6 +190,15 @@ async function receive(
   exchange.deadline = arrivedAt + DEADLINE;
 }
 
+/** It may go on when the request was given up long since. */
+async function work(exchange: Exchange, step: Step): Promise<void> {
+  try {
+    await step(exchange, () => Promise.resolve());
+  } finally {
+    for (const end of exchange.ended) end();
+  }
+}
+
 async function serve(
   exchange: Exchange,
   route: Route,
@@ -211,7 +221,7 @@ async function serve(
     }
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") await receive(exchange, times.body, dependencies.configuration);
-    await times.work(step(exchange, () => Promise.resolve()));
+    await times.work(work(exchange, step));
   } catch (error) {
     takeBack(exchange, before);
     ctx.body = null;
