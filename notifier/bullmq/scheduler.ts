@@ -13,6 +13,7 @@ import type { LaneRunner } from "../lane-run.ts";
 import { type Scheduler, TURN } from "../scheduler.ts";
 import { keptPlaces } from "../shares.ts";
 import type { OpenedRedis } from "./connection.ts";
+import { type ClaimOne, createSharedClaims } from "./shared-claims.ts";
 import type { WakeUp, WakeUps } from "./wake-ups.ts";
 
 /** What becomes of a wake-up: it is used up, or for another worker, or for this one later. */
@@ -53,6 +54,7 @@ const FAREWELL = 3000;
 
 class BullScheduler implements Scheduler {
   readonly #parts: BullParts;
+  readonly #claimOne: ClaimOne;
   readonly #running = new Map<string, number>();
   #worker: Worker<WakeUp> | undefined;
   #well = true;
@@ -64,7 +66,11 @@ class BullScheduler implements Scheduler {
 
   constructor(parts: BullParts) {
     this.#parts = parts;
-    const { client } = parts.redis;
+    const { deliveries, runner, redis } = parts;
+    this.#claimOne = createSharedClaims((receiver, limit) =>
+      deliveries.claimDue(receiver, limit, runner.terms),
+    );
+    const { client } = redis;
     client.on("close", () =>
       this.#failed(new StorageUnavailable("the connection to the Redis of config.queue is lost")),
     );
@@ -189,7 +195,7 @@ class BullScheduler implements Scheduler {
   }
 
   async #serve({ receiver }: WakeUp): Promise<Served> {
-    const { deliveries, runner } = this.#parts;
+    const { runner } = this.#parts;
     if (!this.#hasRoom(receiver)) return "pass on";
     this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
     try {
@@ -197,7 +203,7 @@ class BullScheduler implements Scheduler {
       let end = began + TURN;
       while (performance.now() < end) {
         if (this.#stopped) return "pass on";
-        const [claim] = await deliveries.claimDue(receiver, 1, runner.terms);
+        const claim = await this.#claimOne(receiver);
         if (claim === undefined) return "done";
         await runner.run(claim, end);
         if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);
