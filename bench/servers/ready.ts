@@ -7,6 +7,8 @@ import { live } from "./live.ts";
 export function options(): {
   readonly file: string;
   readonly parallel?: number;
+  /** What a password hash costs; left out: the default. */
+  readonly cost?: { readonly memory: number; readonly passes: number };
   /** Where the short-lived artifacts are; left out: in the file. */
   readonly redis?: string;
   /** Where everything else is; left out: in the file. */

@@ -5,7 +5,7 @@ import { createSignInService } from "../../lib/index.ts";
 import { CALLBACK, CLIENT, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 
-const { file, parallel, redis, storage = `sqlite:${file}`, url } = options();
+const { file, parallel, cost, redis, storage = `sqlite:${file}`, url } = options();
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 
 /** The load comes from one address. */
@@ -23,7 +23,7 @@ await serve(async (base) => {
       clientSecret: ROOM,
     },
     ...(redis === undefined ? {} : { artifacts: redis }),
-    ...(parallel === undefined ? {} : { passwords: { parallel } }),
+    passwords: { ...cost, ...(parallel === undefined ? {} : { parallel }) },
   });
   if ((await service.clients.find(CLIENT.client_id)) === undefined) {
     await service.directory.services.put("1", { name: "Benchmarks" });
