@@ -1,5 +1,6 @@
 /** Where the points of rate limits are counted: one document a key, one round trip for all that asks for it at once. */
 import type { Document } from "mongodb";
+import { Gathering } from "../../lib/gathering.ts";
 import type { Connection } from "./connection.ts";
 import { isDuplicate } from "./faults.ts";
 
@@ -21,12 +22,6 @@ export interface Counted {
   readonly points: number;
   /** Milliseconds until the window ends. */
   readonly left: number;
-}
-
-interface Waiting {
-  readonly step: number;
-  readonly resolve: (counted: Counted) => void;
-  readonly reject: (reason: unknown) => void;
 }
 
 export interface PointsLimit {
@@ -75,8 +70,7 @@ function update(steps: readonly number[], limit: PointsLimit, now: number): Docu
 export class Points {
   readonly #connection: Connection;
   readonly #limit: PointsLimit;
-  /** What waits, by key; a key is in here while something of it is under way. */
-  readonly #queues = new Map<string, Waiting[]>();
+  readonly #steps = new Gathering<number, Counted>((key, steps) => this.#send(key, steps), LONGEST);
 
   constructor(connection: Connection, limit: PointsLimit) {
     this.#connection = connection;
@@ -85,50 +79,28 @@ export class Points {
 
   /** Adds points to a key, or takes some away, after all that was asked for before. */
   add(key: string, step: number): Promise<Counted> {
-    const { promise, resolve, reject } = Promise.withResolvers<Counted>();
-    const waiting = { step, resolve, reject };
-    const queue = this.#queues.get(key);
-    if (queue === undefined) {
-      this.#queues.set(key, [waiting]);
-      void this.#drain(key);
-    } else queue.push(waiting);
-    return promise;
+    return this.#steps.ask(key, step);
   }
 
   /** How many there are, after all that was asked for before. */
   async look(key: string): Promise<Counted> {
     // Behind what is under way, as one more step of it.
-    if (this.#queues.has(key)) return this.add(key, 0);
+    if (this.#steps.isBusy(key)) return this.add(key, 0);
     const stored = this.#connection.collection<StoredPoints>("rate_limits");
     const found = await this.#connection.run(() => stored.findOne({ _id: key }));
     const left = (found?.ends_at ?? 0) - this.#connection.clock.now();
     return left > 0 ? { points: found?.points ?? 0, left } : { points: 0, left: 0 };
   }
 
-  async #drain(key: string): Promise<void> {
-    for (;;) {
-      const next = this.#queues.get(key)?.splice(0, LONGEST) ?? [];
-      if (next.length === 0) break;
-      await this.#send(key, next);
-    }
-    this.#queues.delete(key);
+  async #send(key: string, steps: readonly number[]): Promise<Counted[]> {
+    const now = this.#connection.clock.now();
+    const stored = await this.#connection.run(() => this.#count(key, steps, now));
+    const left = (stored?.ends_at ?? now) - now;
+    return steps.map((_step, index) => ({ points: stored?.answers[index] ?? 0, left }));
   }
 
-  async #send(key: string, waiting: readonly Waiting[]): Promise<void> {
-    try {
-      const now = this.#connection.clock.now();
-      const stored = await this.#connection.run(() => this.#count(key, waiting, now));
-      for (const [index, { resolve }] of waiting.entries()) {
-        resolve({ points: stored?.answers[index] ?? 0, left: (stored?.ends_at ?? now) - now });
-      }
-    } catch (error) {
-      for (const { reject } of waiting) reject(error);
-    }
-  }
-
-  async #count(key: string, waiting: readonly Waiting[], now: number): Promise<StoredPoints | null> {
+  async #count(key: string, steps: readonly number[], now: number): Promise<StoredPoints | null> {
     const stored = this.#connection.collection<StoredPoints>("rate_limits");
-    const steps = waiting.map(({ step }) => step);
     const write = () =>
       stored.findOneAndUpdate({ _id: key }, update(steps, this.#limit, now), {
         upsert: true,

@@ -4,16 +4,16 @@
  * every few seconds while something is due, and every minute, so that a Redis that forgot everything only delays.
  */
 import type { Queue, Worker } from "bullmq";
-import type { DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
+import type { Claim, DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
+import { Gathering } from "../../lib/gathering.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import { type Scheduler, TURN } from "../scheduler.ts";
 import { keptPlaces } from "../shares.ts";
 import type { OpenedRedis } from "./connection.ts";
-import { type ClaimOne, createSharedClaims } from "./shared-claims.ts";
 import type { WakeUp, WakeUps } from "./wake-ups.ts";
 
 /** What becomes of a wake-up: it is used up, or for another worker, or for this one later. */
@@ -54,7 +54,8 @@ const FAREWELL = 3000;
 
 class BullScheduler implements Scheduler {
   readonly #parts: BullParts;
-  readonly #claimOne: ClaimOne;
+  /** All wake-ups of a receiver want what is due first. */
+  readonly #claims: Gathering<null, Claim | undefined>;
   readonly #running = new Map<string, number>();
   #worker: Worker<WakeUp> | undefined;
   #well = true;
@@ -67,8 +68,8 @@ class BullScheduler implements Scheduler {
   constructor(parts: BullParts) {
     this.#parts = parts;
     const { deliveries, runner, redis } = parts;
-    this.#claimOne = createSharedClaims((receiver, limit) =>
-      deliveries.claimDue(receiver, limit, runner.terms),
+    this.#claims = new Gathering<null, Claim | undefined>((receiver, asking) =>
+      deliveries.claimDue(receiver, asking.length, runner.terms),
     );
     const { client } = redis;
     client.on("close", () =>
@@ -203,7 +204,7 @@ class BullScheduler implements Scheduler {
       let end = began + TURN;
       while (performance.now() < end) {
         if (this.#stopped) return "pass on";
-        const claim = await this.#claimOne(receiver);
+        const claim = await this.#claims.ask(receiver, null);
         if (claim === undefined) return "done";
         await runner.run(claim, end);
         if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);

@@ -1,8 +1,8 @@
-/** Wake-ups of one receiver that want a claim at the same time. */
+/** What is asked about one thing at the same time: here, wake-ups of one receiver that want a claim. */
 import { describe, expect, it } from "@jest/globals";
-import type { Claim } from "../../../adapters/deliveries.ts";
-import { createSharedClaims } from "../../../notifier/bullmq/shared-claims.ts";
-import { StorageUnavailable } from "../../../lib/errors.ts";
+import type { Claim } from "../../adapters/deliveries.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { Gathering } from "../../lib/gathering.ts";
 
 interface Call {
   readonly receiver: string;
@@ -12,14 +12,15 @@ interface Call {
 }
 
 /** A storage that answers when it is told to. */
-function storage() {
+function storage(most?: number) {
   const calls: Call[] = [];
-  const claimOne = createSharedClaims((receiver, limit) => {
+  const claims = new Gathering<null, Claim | undefined>((receiver, { length: limit }) => {
     const { promise, resolve, reject } = Promise.withResolvers<readonly Claim[]>();
     calls.push({ receiver, limit, answer: resolve, fail: reject });
     return promise;
-  });
-  return { calls, claimOne };
+  }, most);
+  const claimOne = (receiver: string) => claims.ask(receiver, null);
+  return { calls, claims, claimOne };
 }
 
 /** Of a claim only what tells it from another. */
@@ -65,5 +66,20 @@ describe("wake-ups that claim at the same time", () => {
     await expect(first).rejects.toBe(fault);
     calls[1]?.answer([claim(4)]);
     expect(fences([await second])).toEqual([4]);
+  });
+
+  it("go together up to a number, and a receiver is busy until all of them are answered", async () => {
+    const { calls, claims, claimOne } = storage(2);
+    const all = [1, 2, 3, 4].map(() => claimOne("service:1"));
+    calls[0]?.answer([claim(1)]);
+    await all[0];
+    expect(asked(calls)).toEqual(["service:1 1", "service:1 2"]);
+    calls[1]?.answer([claim(2), claim(3)]);
+    expect(fences(await Promise.all(all.slice(0, 3)))).toEqual([1, 2, 3]);
+    expect([claims.isBusy("service:1"), claims.isBusy("service:2")]).toEqual([true, false]);
+    calls[2]?.answer([claim(4)]);
+    await all[3];
+    await Promise.resolve();
+    expect(claims.isBusy("service:1")).toBe(false);
   });
 });
