@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Db, Document, MongoClient, MongoClientOptions, ObjectId } from "mongodb";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import { patchDriver } from "./driver-patch.ts";
 import { asFault, DEFAULT_WAIT, isRefused } from "./faults.ts";
 import { ServerClock } from "./server-clock.ts";
 
@@ -115,6 +116,7 @@ async function createFactory(
   times: MongoClientOptions,
 ): Promise<{ make: () => MongoClient; where: string; newId: () => ObjectId }> {
   const { MongoClient, ObjectId } = await import("mongodb");
+  await patchDriver();
   const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...times });
   try {
     return { make, where: hostsOf(make()), newId: () => new ObjectId() };

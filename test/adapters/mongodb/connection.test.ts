@@ -1,3 +1,5 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
@@ -119,6 +121,47 @@ describeMongo("a connection to MongoDB", () => {
     );
     expect(refused).toMatchObject({ code: "configuration" });
     expect(String(refused)).not.toContain("secret");
+  });
+});
+
+describeMongo("a connection that is lost in the moment in which something is written to it", () => {
+  let server: MongoServer;
+  let connection: Connection;
+  const sockets: Socket[] = [];
+  const onSocket = (message: unknown): void => void sockets.push((message as { socket: Socket }).socket);
+  const ping = (): Promise<unknown> => connection.run(() => connection.db.command({ ping: 1 }), 50_000);
+
+  /** Node tells the driver at the end of the turn that its sockets are closed. */
+  function loseConnections(): void {
+    for (const socket of sockets.splice(0)) socket.destroy();
+  }
+
+  beforeAll(async () => {
+    server = await openMongoServer();
+  });
+  afterAll(() => server.close());
+  beforeEach(async () => {
+    subscribe("net.client.socket", onSocket);
+    const url = new URL(server.nextUrl());
+    url.searchParams.set("maxPoolSize", "1");
+    connection = await connect(url.href, clock);
+    await ping();
+  });
+  afterEach(() => {
+    unsubscribe("net.client.socket", onSocket);
+    sockets.length = 0;
+  });
+
+  it("fails what was written, and its place among the connections is free again", async () => {
+    loseConnections();
+    await expect(ping()).rejects.toThrow("MongoNetworkError");
+    await expect(ping()).resolves.toEqual(expect.objectContaining({ ok: 1 }));
+    await connection.close();
+  });
+
+  it("can be closed", async () => {
+    loseConnections();
+    await expect(connection.close()).resolves.toBeUndefined();
   });
 });
 
