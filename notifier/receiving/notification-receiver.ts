@@ -57,6 +57,11 @@ function answer(ctx: Context, status: number, error?: string): void {
   ctx.body = error === undefined ? {} : { error };
 }
 
+/** Anything can be thrown, and Koa tells errors alone. */
+function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error("what was thrown is no error", { cause: thrown });
+}
+
 function refuse(ctx: Context, error: unknown): void {
   if (!(error instanceof InvalidNotification)) throw error;
   answer(ctx, error.reason === "malformed" ? 400 : 401, error.message);
@@ -125,7 +130,7 @@ export function notificationReceiver(options: NotificationReceiverOptions): Midd
     try {
       await handleOnce(notification);
     } catch (error) {
-      ctx.app.emit("error", error, ctx);
+      ctx.app.emit("error", toError(error), ctx);
       return answer(ctx, 503, "the notification could not be handled");
     }
     answer(ctx, 200);

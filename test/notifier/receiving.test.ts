@@ -22,11 +22,16 @@ afterEach(() => {
 });
 
 /** A receiver that remembers what it was told; the errors of its application beside it. */
-async function receiver(settings: Partial<NotificationReceiverOptions> = {}, before?: Koa.Middleware) {
+async function receiver(
+  settings: Partial<NotificationReceiverOptions> = {},
+  before?: Koa.Middleware,
+  listens = true,
+) {
   const told: ReceivedNotification[] = [];
   const errors: unknown[] = [];
   const app = new Koa();
-  app.on("error", (error: unknown) => errors.push(error));
+  app.silent = true;
+  if (listens) app.on("error", (error: unknown) => errors.push(error));
   if (before !== undefined) app.use(before);
   app.use(
     notificationReceiver({
@@ -183,6 +188,15 @@ describe("notificationReceiver", () => {
     expect(await post(url)).toEqual([200, {}]);
     expect(await post(url)).toEqual([200, {}]);
     expect([handled, errors.length]).toEqual([["msg_1"], 1]);
+  });
+
+  it.each(["busy", null, { status: 200 }])("answers 503 when it fails with %j", async (thrown) => {
+    const onNotification = (): void => AbortSignal.abort(thrown).throwIfAborted();
+    const { url, errors } = await receiver({ onNotification });
+    // What an application does that listens to no errors itself.
+    const silent = await receiver({ onNotification }, undefined, false);
+    for (const each of [url, silent.url]) expect(await post(each)).toMatchObject([503, {}]);
+    expect(errors).toMatchObject([{ cause: thrown }]);
   });
 
   it("answers 503 when it can't remember, and when it can't look up", async () => {
