@@ -34,6 +34,9 @@ function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: Ba
   events.on("delivery.succeeded", ({ receiver }) => attempts.inc({ receiver, result: "success" }));
   events.on("delivery.failed", ({ receiver }) => attempts.inc({ receiver, result: "failure" }));
   events.on("delivery.parked", ({ receiver, reason }) => parked.inc({ receiver, reason }));
+  events.on("receiver.removed", ({ receiver, parked: count }) =>
+    parked.inc({ receiver, reason: "receiver_removed" }, count),
+  );
   registry.registerMetric(
     new Gauge({
       name: "sign_in_deliveries",

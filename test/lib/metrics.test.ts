@@ -24,3 +24,16 @@ it("can be read while the storage does not answer: without what is in the storag
   isAway = false;
   await expect(metrics.text()).resolves.toMatch(backlog);
 });
+
+it("counts what was parked, one by one and with the receiver that was removed", async () => {
+  const events = createEvents((error) => {
+    throw error;
+  });
+  const metrics = createMetrics(events, () => Promise.resolve([]));
+  const about = { id: "msg_1", receiver: "service:1", sub: "s", type: "PROFILE_CHANGED", attempts: 0 };
+  events.emit("delivery.parked", { ...about, reason: "receiver_removed" });
+  events.emit("receiver.removed", { receiver: "service:1", parked: 41 });
+  await expect(metrics.text()).resolves.toContain(
+    'sign_in_deliveries_parked_total{receiver="service:1",reason="receiver_removed"} 42',
+  );
+});
