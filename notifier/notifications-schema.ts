@@ -1,7 +1,9 @@
 /** What the calls about notifications accept. */
 import { z } from "zod";
 import type { DeliveryFilter, DeliveryState } from "../adapters/deliveries.ts";
-import { exactly, flag, integer } from "../lib/domain/arguments.ts";
+import { exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
+import { parseReceiverName } from "../lib/domain/receivers.ts";
+import { subProblem } from "../lib/domain/text-rules.ts";
 import type { AskedBy } from "./audit.ts";
 import type { ExplainedAction } from "./explain.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
@@ -19,8 +21,17 @@ export interface DeliveryPageInput extends DeliveryFilter {
 /** A name or id in a question: any string, for an unknown one is no error. */
 export const anyText: z.ZodType<string> = z.string({ error: "must be a string" });
 
+/** What an action is about stands in the audit, which takes no free text: no person's address by mistake. */
+export const receiverName: z.ZodType<string> = ruled((name) =>
+  parseReceiverName(name) === undefined ? "must be service:KEY, group:KEY or portal:KEY" : undefined,
+);
+
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 const FIRST = ["oldest", "newest"] as const;
+
+const notificationType = z.enum(NOTIFICATION_TYPES, {
+  error: `must be one of ${NOTIFICATION_TYPES.join(", ")}`,
+});
 
 const filter = {
   receiver: anyText.exactOptional(),
@@ -29,7 +40,11 @@ const filter = {
 };
 
 /** Argument of `redriveAll`. */
-export const deliveryFilter: z.ZodType<Omit<DeliveryFilter, "state">> = exactly(filter);
+export const deliveryFilter: z.ZodType<Omit<DeliveryFilter, "state">> = exactly({
+  receiver: receiverName.exactOptional(),
+  sub: ruled(subProblem).exactOptional(),
+  type: notificationType.exactOptional(),
+});
 
 /** Argument of `list`. */
 export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
@@ -69,6 +84,6 @@ export const pauseOptions: z.ZodType<AskedBy & { readonly reason?: string }> = e
 /** Argument of `explain`. */
 export const explainedAction: z.ZodType<ExplainedAction> = exactly({
   sub: anyText,
-  type: z.enum(NOTIFICATION_TYPES, { error: `must be one of ${NOTIFICATION_TYPES.join(", ")}` }),
+  type: notificationType,
   services: z.array(anyText, { error: "must be a list of service keys" }).exactOptional(),
 });

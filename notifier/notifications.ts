@@ -22,6 +22,7 @@ import {
   deliveryPage,
   explainedAction,
   pauseOptions,
+  receiverName,
   redriveOptions,
 } from "./notifications-schema.ts";
 import type { DeliveryPageInput } from "./notifications-schema.ts";
@@ -46,7 +47,8 @@ export interface Acknowledgement {
 }
 
 /**
- * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`.
+ * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`, a wrong
+ * argument a `TypeError` that names it.
  * Whatever changes or sends something leaves an audit record first; `by` says there who asked for it.
  */
 export interface Notifications {
@@ -120,7 +122,7 @@ export function createNotifications(deps: NotificationsDeps): Notifications {
     },
     receivers: () => reportReceivers(deps),
     async test(receiver, options = {}) {
-      const name = checked("receiver", anyText, receiver);
+      const name = checked("receiver", receiverName, receiver);
       await createAudit(deps)("receiver.test", name, { ...checked("options", askedOptions, options) });
       return sendTest(deps, name);
     },
@@ -175,12 +177,12 @@ function holding(deps: NotificationsDeps): Pick<Notifications, "pause" | "resume
     async pause(receiver, options = {}) {
       // The reason is free text: it is kept with the receiver, as long as it is paused.
       const { reason = "by hand", ...asked } = checked("options", pauseOptions, options);
-      const name = checked("receiver", anyText, receiver);
+      const name = checked("receiver", receiverName, receiver);
       await audit("receiver.pause", name, asked);
       return watch.paused(name, reason);
     },
     async resume(receiver, options = {}) {
-      const name = checked("receiver", anyText, receiver);
+      const name = checked("receiver", receiverName, receiver);
       await audit("receiver.resume", name, { ...checked("options", askedOptions, options) });
       const { before } = await deliveries.changeReceiver(name, () => afterResume(clock.now()));
       await releaseAll(deliveries, name);

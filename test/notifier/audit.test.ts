@@ -102,6 +102,31 @@ describe("the audit of notifications", () => {
     expect(await world.notifications.find("one")).toMatchObject({ state: "waiting" });
   });
 
+  it.each(["", "shop", "service:", "service:a\n", "ada@example.com", "x".repeat(200), 7])(
+    "does not take %j for a receiver, and has nothing of it",
+    async (name) => {
+      const { notifications } = world;
+      const receiver = name as string;
+      for (const call of [
+        () => notifications.pause(receiver),
+        () => notifications.resume(receiver),
+        () => notifications.test(receiver),
+        () => notifications.redriveAll({ receiver }),
+      ]) {
+        await expect(call()).rejects.toThrow(TypeError);
+      }
+      expect(await recorded()).toEqual([]);
+      expect([...(await world.storage.deliveries.receivers()).keys()]).toEqual([]);
+    },
+  );
+
+  it("takes no free text for what is sent again: it would be kept", async () => {
+    const { notifications } = world;
+    await expect(notifications.redriveAll({ sub: "ada@example.com" })).rejects.toThrow("filter.sub: ");
+    await expect(notifications.redriveAll({ type: "of Ada" })).rejects.toThrow("filter.type: ");
+    expect(await recorded()).toEqual([]);
+  });
+
   it.each(["", "ada@example.com", "a b", "x".repeat(129), 7])("does not take %j for who asks", async (by) => {
     const options = { by: by as string };
     const { notifications } = world;
