@@ -18,7 +18,7 @@ import { SignInError, StorageUnavailable } from "../lib/errors.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
 import { createReceiverWatch, type ReceiverWatch } from "./receiver-watch.ts";
-import { createTargets, type FindTarget, type TargetDeps } from "./targets.ts";
+import { createTargets, type FindTarget, isUnopened, type TargetDeps, UNOPENED } from "./targets.ts";
 import { type Verdict, verdictOf } from "./verdict.ts";
 
 export interface LaneRunDeps extends TargetDeps {
@@ -141,8 +141,8 @@ class Runner implements LaneRunner {
     try {
       target = await this.#findTarget(delivery.receiver);
     } catch (error) {
-      if (!(error instanceof SignInError) || error.code !== "keys") throw error;
-      return { outcome: { kind: "kept" }, paused: "no key of keys.secrets opens its credentials" };
+      if (!isUnopened(error)) throw error;
+      return { outcome: { kind: "kept" }, paused: UNOPENED };
     }
     if (target === undefined) return { outcome: { kind: "parked", reason: RECEIVER_REMOVED } };
     try {

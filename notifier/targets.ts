@@ -1,8 +1,17 @@
 /** Receivers as they are at the moment of an attempt, so that a change applies to what waits. */
 import type { DirectoryStore, ReceiverRecord } from "../adapters/directory.ts";
 import { openReceiver, parseReceiverName, signingSecrets } from "../lib/domain/receivers.ts";
+import { SignInError } from "../lib/errors.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { AttemptTarget } from "./attempt.ts";
+
+/** For operators to read: why nothing can be sent to a receiver, until a key that opens is there again. */
+export const UNOPENED = "no key of keys.secrets opens its credentials";
+
+/** Whether it is said by `FindTarget` that no key opens the credentials. */
+export function isUnopened(error: unknown): boolean {
+  return error instanceof SignInError && error.code === "keys";
+}
 
 export interface TargetDeps {
   readonly directory: Pick<DirectoryStore, "findEntry">;

@@ -146,6 +146,12 @@ describe("the worker", () => {
       { receiver: "service:1", paused: true, reason: "10.0.0.1 is a private address", waiting: 1 },
       { receiver: "service:2", paused: true },
     ]);
+    // A test says the same: it is for finding out why.
+    await expect(world.notifications.test("service:2")).resolves.toMatchObject({
+      ok: false,
+      status: null,
+      error: "no key of keys.secrets opens its credentials",
+    });
   });
 
   it("parks what can't be opened any more, and sends the next", async () => {
