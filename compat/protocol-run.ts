@@ -2,6 +2,7 @@
  * Runs oidc-provider for one request in a context of its own: the host's cookies, keys, path and parsed body
  * are not touched, and a request can be run again when somebody else was first.
  */
+import type { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import compose from "koa-compose";
 import type { Context } from "koa";
@@ -88,9 +89,37 @@ function letGo(inner: Context): void {
   empty(inner);
 }
 
+interface Library {
+  readonly run: (inner: Context) => Promise<unknown>;
+  /** Whether the host application is given contexts, and so may go on with one after the answer. */
+  readonly isWatched: () => boolean;
+}
+
+/** The library as one function, with the listeners and middleware that the host application has given it by now. */
+function libraryOf(provider: Provider): Library {
+  const { middleware } = provider;
+  const own = middleware.length;
+  let known = own;
+  let composed = compose(middleware);
+  let isHeard = false;
+  (provider as EventEmitter).on("newListener", (name) => {
+    isHeard ||= name !== "newListener";
+  });
+  return {
+    run(inner) {
+      if (middleware.length !== known) {
+        known = middleware.length;
+        composed = compose(middleware);
+      }
+      return composed(inner, () => Promise.resolve());
+    },
+    isWatched: () => isHeard || middleware.length !== own,
+  };
+}
+
 /** @param sessionCookie name of the cookie that holds the session. */
 export function createProtocolRunner(provider: Provider, sessionCookie: string): Runner {
-  const run = compose(provider.middleware);
+  const library = libraryOf(provider);
   return async (exchange, { query, body }) => {
     const { ctx, deployment, path } = exchange;
     const search = query?.toString() ?? "";
@@ -101,13 +130,15 @@ export function createProtocolRunner(provider: Provider, sessionCookie: string):
     const url = search === "" ? path : `${path}?${search}`;
     const req = new SeenRequest(ctx.req, { url, headers, body: form }) as unknown as IncomingMessage;
     const inner = provider.createContext(req, ctx.res) as unknown as Context;
-    exchange.ended.push(() => letGo(inner));
+    exchange.ended.push(() => {
+      if (!library.isWatched()) letGo(inner);
+    });
     // What the browser sees is the configured base URL, whatever the last hop was.
     Object.defineProperty(inner.request, "secure", { value: deployment.secure });
     const state = inner.state as ProtocolState;
     state.deployment = deployment;
     state.address = exchange.address;
-    const work = (): Promise<unknown> => run(inner, () => Promise.resolve());
+    const work = (): Promise<unknown> => library.run(inner);
     await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
     const { oidc } = inner as unknown as KoaContextWithOIDC;
     return { status: inner.status, body: inner.body, state, oidc };

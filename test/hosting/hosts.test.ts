@@ -3,6 +3,7 @@ import type Koa from "koa";
 import { koaBody } from "koa-body";
 import compose from "koa-compose";
 import mount from "koa-mount";
+import type { KoaContextWithOIDC } from "oidc-provider";
 import { basic, type Parameters, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService } from "../flows/running-service.ts";
 import { beforeKoa, membersOnly, readAll, textAndMembers, textOnly } from "./parsers.ts";
@@ -222,5 +223,45 @@ describe("a host application", () => {
       },
     });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+  });
+
+  it("keeps nothing of a request that is over", async () => {
+    await start({});
+    const { provider } = running.service;
+    const create = provider.createContext.bind(provider);
+    const contexts: Koa.Context[] = [];
+    provider.createContext = (req, res) => {
+      const context = create(req, res);
+      contexts.push(context);
+      return context;
+    };
+    await relyingParty(running, "openid", NEWS).tokens();
+    const used = contexts.filter((context) => Object.hasOwn(context, "oidc"));
+    expect(used.length).toBeGreaterThan(2);
+    for (const context of used) expect(Object.values(context)).not.toContainEqual(expect.anything());
+  });
+
+  it("may listen to the library, and go on with a context after the answer", async () => {
+    await start({});
+    const { provider } = running.service;
+    const news = relyingParty(running, "openid", NEWS);
+    const heard: KoaContextWithOIDC[] = [];
+    provider.on("grant.success", (ctx) => void heard.push(ctx));
+    await news.tokens();
+    expect(heard.map(({ oidc, status }) => [oidc.client?.clientId, status])).toEqual([[NEWS.client_id, 200]]);
+  });
+
+  it("may add middleware to the library, and go on with a context after the answer", async () => {
+    await start({});
+    const { provider } = running.service;
+    const passed: unknown[] = [];
+    provider.use(async (ctx, next) => {
+      await next();
+      ctx.set("x-seen", ctx.path);
+      ctx.res.once("close", () => passed.push([ctx.path, ctx.status]));
+    });
+    const { status, headers } = await relyingParty(running, "oauth2", NEWS).password();
+    expect([status, headers.get("x-seen")]).toEqual([200, "/oauth2/token"]);
+    expect(passed).toEqual([["/oauth2/token", 200]]);
   });
 });
