@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/addresses.ts";
 import { checkConfigFile } from "../../examples/server/config-file.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
-import { type Block, blocks, documents, links, ROOT, tableAfter } from "./documents.ts";
+import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
 /** Under the root, so that packages are found; `.gitignore` names it. */
@@ -59,6 +59,23 @@ async function run(name: RegExp, ready: RegExp, cwd?: string): Promise<{ running
 
 beforeAll(() => void mkdirSync(join(ROOT, FOLDER), { recursive: true }));
 afterAll(() => rmSync(join(ROOT, FOLDER), { recursive: true, force: true }));
+
+describe("the commands in README and docs", () => {
+  it("that run TypeScript do so with the Node of the lock file: an older one can't", () => {
+    const commands = documents().flatMap((document) =>
+      [...textOf(document).matchAll(/(\S*\s)?\S*\bnode (?:--\S+ )*\S+\.ts\b/g)].map(
+        ([command]) => [document, command.trim()] as const,
+      ),
+    );
+    expect(commands.length).toBeGreaterThan(4);
+    for (const [document, command] of commands) {
+      expect([document, command]).toEqual([
+        document,
+        expect.stringMatching(/npx node |node_modules\/\.bin\/node /),
+      ]);
+    }
+  });
+});
 
 describe("the code in README and docs", () => {
   it("is there, and has the types that it is said to have", () => {
