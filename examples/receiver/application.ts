@@ -31,18 +31,31 @@ export function createReceiver({ endpoints, trouble, say }: ReceiverOptions): Ko
     await next();
     if (ctx.status >= 400) say(`${ctx.status} ${ctx.method} ${ctx.path} ${JSON.stringify(ctx.body ?? "")}`);
   });
-  for (const { name, path, client_id, client_secret, signing_secret } of endpoints) {
-    app.use(
-      notificationReceiver({
-        ...(path !== undefined && { path }),
-        credentials: { client_id, client_secret },
-        secrets: signing_secret?.split(" ") ?? [],
-        // A real one does its work here, such as deleting what it keeps of the person.
-        onNotification: (notification) => say(lineOf(name, notification)),
-      }),
-    );
+  for (const [i, endpoint] of endpoints.entries()) {
+    const take = toMiddleware(endpoint, say);
+    const behind = endpoints.slice(i + 1).filter(({ path }) => path === endpoint.path);
+    app.use((ctx, next) => (behind.some((other) => isFor(other, ctx)) ? next() : take(ctx, next)));
   }
   return app;
+}
+
+function toMiddleware(
+  { name, path, client_id, client_secret, signing_secret }: Endpoint,
+  say: ReceiverOptions["say"],
+): Koa.Middleware {
+  return notificationReceiver({
+    ...(path !== undefined && { path }),
+    credentials: { client_id, client_secret },
+    secrets: signing_secret?.split(" ") ?? [],
+    // A real one does its work here, such as deleting what it keeps of the person.
+    onNotification: (notification) => say(lineOf(name, notification)),
+  });
+}
+
+/** Several may share a path: whose credentials come with a request is the one that is meant. */
+function isFor({ client_id, client_secret }: Endpoint, ctx: Koa.Context): boolean {
+  const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
+  return ctx.get("authorization") === `Basic ${credentials}`;
 }
 
 function lineOf(name: string | undefined, { id, notification_type, data }: ReceivedNotification): string {

@@ -44,8 +44,8 @@ async function main(args: readonly string[]): Promise<void> {
     const answer = app.callback();
     listener.serve((request, response) => void answer(request, response));
     const { port } = listener;
-    const paths = endpoints.map(({ path = "/" }) => `http://127.0.0.1:${port}${path}`);
-    console.log(`receiving notifications at ${paths.join(" and ")}`);
+    const paths = new Set(endpoints.map(({ path = "/" }) => `http://127.0.0.1:${port}${path}`));
+    console.log(`receiving notifications at ${[...paths].join(" and ")}`);
   } catch (error) {
     endWith(error);
   }

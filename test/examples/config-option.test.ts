@@ -49,6 +49,8 @@ function signIn(browser: Browser): Promise<Browser> {
   return browser.submit(browser.form("password"), { username: "ada", password: "analytical-engine" });
 }
 
+const credentials = (name: string) => ({ client_id: name, client_secret: `the secret of ${name}` });
+
 describe("--config FILE", () => {
   it("of the minimal example", async () => {
     const { file, url } = await write(() => undefined);
@@ -100,14 +102,15 @@ describe("--config FILE", () => {
     const { file, port } = await write((config, written) => {
       const receiver = (path: string) => ({
         url: `http://127.0.0.1:${written.port + 2}/${path}`,
-        client_id: path,
-        client_secret: `the secret of ${path}`,
+        ...credentials(path),
         types: ["PROFILE_CHANGED"],
       });
       config["seed"] = {
         groups: { media: { name: "Media", receiver: receiver("media") } },
         services: {
           "1": { name: "News", receiver: receiver("news") },
+          // At the same address, with credentials of its own.
+          "4": { name: "Shop", receiver: { ...receiver("news"), ...credentials("shop") } },
           "2": { name: "Far", receiver: { ...receiver("far"), url: "https://far.example/notify" } },
         },
       };
@@ -133,9 +136,11 @@ describe("--config FILE", () => {
       return status;
     };
     expect([await post("media", "media"), await post("news", "news")]).toEqual([200, 200]);
+    expect([await post("news", "shop"), await post("media", "shop")]).toEqual([200, 401]);
     expect([await post("media", "news"), await post("other", "news")]).toEqual([401, 404]);
     await receiver.until(/^group:media {2}PROFILE_CHANGED .* of-media$/m);
     await receiver.until(/^service:1 {2}PROFILE_CHANGED .* of-news$/m);
+    await receiver.until(/^service:4 {2}PROFILE_CHANGED .* of-shop$/m);
   });
 });
 
