@@ -63,3 +63,39 @@ it("what was stored under the old key is sent under the new one, in order, with 
 
   await expect(start(NEW)).rejects.toMatchObject({ code: "keys" });
 });
+
+it("what a process without the new key could not open is parked, and goes when all is sent again by one that has it", async () => {
+  const late = await start(OLD);
+  const receiver = {
+    url: inbox.url("/shop"),
+    client_id: "shop",
+    client_secret: "of the shop",
+    types: ["PROFILE_CHANGED", "DELETE_ACCOUNT"],
+  } as const;
+  await late.directory.services.put("1", { name: "Shop", receiver });
+  const { sub } = await late.accounts.import({ email: "ada@example.com", services: { "1": 7 } });
+  await late.notifications.pause("service:1");
+  const early = await start(NEW, OLD);
+  await early.accounts.update(sub, { name: "Ada" });
+  await early.accounts.delete(sub);
+  await early.close();
+  const parked: unknown[] = [];
+  const bothParked = new Promise<void>((resolve) => {
+    late.events.on("delivery.parked", ({ reason }) => {
+      if (parked.push(reason) === 2) resolve();
+    });
+  });
+  await late.notifications.resume("service:1");
+  await bothParked;
+  expect(parked).toEqual(["payload_unreadable", "payload_unreadable"]);
+  expect(inbox.arrived).toEqual([]);
+  await late.close();
+
+  const all = await start(NEW, OLD);
+  await expect(all.notifications.redriveAll()).resolves.toMatchObject({ redriven: 2 });
+  await inbox.until((arrived) => arrived.length === 2);
+  expect(inbox.arrived.map(({ id }) => id)).toEqual(
+    (await all.notifications.list({ sub })).map(({ id }) => id),
+  );
+  await all.close();
+});

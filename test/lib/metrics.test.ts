@@ -3,6 +3,7 @@ import { expect, it } from "@jest/globals";
 import { createEvents } from "../../lib/events.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { createMetrics } from "../../lib/metrics.ts";
+import { tableAfter } from "../examples/documents.ts";
 
 it("can be read while the storage does not answer: without what is in the storage, and then with it again", async () => {
   const events = createEvents((error) => {
@@ -36,4 +37,18 @@ it("counts what was parked, one by one and with the receiver that was removed", 
   await expect(metrics.text()).resolves.toContain(
     'sign_in_deliveries_parked_total{receiver="service:1",reason="receiver_removed"} 42',
   );
+});
+
+it("names what it counts of deliveries as the documentation does", async () => {
+  const metrics = createMetrics(
+    createEvents(() => undefined),
+    () => Promise.resolve([]),
+  );
+  const names = [...(await metrics.text()).matchAll(/^# HELP (sign_in_deliver\S*)/gm)].map(
+    ([, name]) => name,
+  );
+  const documented = tableAfter("docs/operating-notifications.md", "or watch the metrics:").map(
+    ([name]) => name,
+  );
+  expect(new Set(documented)).toEqual(new Set(names));
 });
