@@ -45,7 +45,8 @@ export const COLLECTIONS: Readonly<Record<CollectionName, readonly IndexDescript
   artifacts: [
     { key: { grant: 1 }, ...sparse },
     { key: { uid: 1 }, ...sparse },
-    { key: { account: 1 }, ...sparse },
+    // The oldest first: a person may have more of them than are shown.
+    { key: { account: 1, order: 1 }, ...sparse },
     { key: { client: 1 }, ...sparse },
     { key: { replay_until: 1 }, ...sparse },
     { key: { forget_at: 1 }, ...expiring },

@@ -3,9 +3,15 @@ import { openMongo } from "../../adapters/mongodb/open.ts";
 import { describeStorage, type StorageBackend } from "../../lib/testing.ts";
 import { openTap, type Tap } from "../servers/mongodb-tap.ts";
 import { describeOwnMongo, type MongoServer, startOwnMongo } from "../servers/mongodb.ts";
-import { isFoundByIndex, questions, shapeOf } from "./mongodb/plans.ts";
+import { isFoundByIndex, isSortedByIndex, questions, shapeOf } from "./mongodb/plans.ts";
 
 const { afterAll, beforeAll, expect, it } = runner;
+
+/** What the server may sort in its memory, for there are only a few, and why. */
+const FEW: Readonly<Record<string, string>> = {
+  'artifacts {"uid":"string","expires_at":{"$gt":"number"}} [{},{"order":-1}]':
+    "a session, and what it was before its key changed",
+};
 
 describeOwnMongo("with a server", () => {
   let server: MongoServer;
@@ -40,5 +46,21 @@ describeOwnMongo("with a server", () => {
     }
     expect(searched).toEqual([]);
     await expect(isFoundByIndex(db, { collection: "accounts", filter: { version: 1 } })).resolves.toBe(false);
+  });
+
+  it("has the order of everything from an index, but where there are only a few to sort", async () => {
+    const ordered = tap.commands.flatMap(questions).filter(({ sort }) => sort !== undefined);
+    const asked = new Map(ordered.map((question) => [shapeOf(question), question]));
+    expect(asked.size).toBeGreaterThan(25);
+    const db = server.client.db(tap.commands.findLast(({ name }) => name === "find")!.database);
+    const sorted: string[] = [];
+    for (const question of asked.values()) {
+      if (!(await isSortedByIndex(db, question))) sorted.push(shapeOf(question));
+    }
+    expect(sorted).toEqual(Object.keys(FEW));
+    const account = { collection: "artifacts", filter: { account: "a" } };
+    await expect(isSortedByIndex(db, { ...account, sort: { expires_at: 1 } })).resolves.toBe(false);
+    const ranged = { collection: "deliveries", filter: { state: { $gt: "a" } }, sort: { order: 1 } };
+    await expect(isSortedByIndex(db, { ...ranged, hint: { state: 1, order: 1 } })).resolves.toBe(false);
   });
 });
