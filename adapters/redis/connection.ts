@@ -136,6 +136,11 @@ export class Connection {
     this.#ahead = Number(seconds) * 1000 + Number(micros) / 1000 - performance.now();
   }
 
+  /** Lets go of the connection and makes another one: the address may lead to another server by now. */
+  renew(): void {
+    this.#client.disconnect(true);
+  }
+
   /** Waits for the calls that are running. */
   close(): Promise<void> {
     this.#closing ??= this.#close();

@@ -3,13 +3,13 @@ import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { readRedisAddress } from "../../config/redis-address.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { ConfigurationError } from "../../lib/errors.ts";
+import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
 import type { ArtifactStore } from "../artifacts.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
 import type { Storage } from "../storage.ts";
 import { createArtifactStore } from "./artifacts.ts";
 import { Connection, createClient } from "./connection.ts";
-import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
+import { firstConnection, isPrimary, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { type Ask, createAsk } from "./turns.ts";
 
@@ -115,7 +115,9 @@ export async function openRedis(options: RedisOptions): Promise<RedisParts> {
         name: "artifacts",
         ping: () =>
           connection.during(async () => {
-            await connection.send((client) => client.ping());
+            if (await connection.send(isPrimary)) return;
+            connection.renew();
+            throw new StorageUnavailable("this Redis is a replica");
           }),
       },
     ],

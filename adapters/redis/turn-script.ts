@@ -161,10 +161,10 @@ local answersTo = {}`,
   WRITES,
   COMMIT,
   `
+local isReplica = false
 local function explained(problem)
   local said = type(problem) == "table" and problem.err or tostring(problem)
-  -- The driver has to hear that this is no primary any more.
-  if string.find(said, "READONLY", 1, true) then error(problem) end
+  if string.find(said, "READONLY", 1, true) then isReplica = true end
   return "!" .. said
 end
 
@@ -183,5 +183,7 @@ end)
 if not areDone then
   for _, i in ipairs(commits) do answers[i] = explained(problem) end
 end
+-- The driver has to hear it, in front of what is said: then it connects anew.
+if isReplica then return redis.error_reply("READONLY this Redis is a replica") end
 return answers`,
 );

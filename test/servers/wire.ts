@@ -2,7 +2,7 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
 export class Wire {
-  readonly #target: number;
+  #target: number;
   readonly #server: Server;
   readonly #pairs = new Set<readonly [near: Socket, far: Socket]>();
   /** How many connections were made. */
@@ -52,6 +52,11 @@ export class Wire {
 
   up(): void {
     this.#isDown = false;
+  }
+
+  /** New connections lead to this port: the address has moved to another server. */
+  leadTo(target: number): void {
+    this.#target = target;
   }
 
   /** Ends all connections. */

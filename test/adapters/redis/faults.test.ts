@@ -38,6 +38,8 @@ function commit(milliseconds: number, ...writes: ArtifactWrite[]): Promise<void>
 const put = (key: string): ArtifactWrite => ({ kind: "put", artifact: artifact(clock, "Session", key) });
 const consume = (key: string): ArtifactWrite => ({ kind: "consume", model: "Session", key, at: clock.now() });
 
+const ping = (): Promise<void> => parts.parts[0]!.ping();
+
 /** How many scripts Redis has begun. */
 async function begun(): Promise<number> {
   const stats = await redis.client.info("commandstats");
@@ -213,6 +215,31 @@ describe("a connection that is lost", () => {
     expect(acknowledged.length).toBeGreaterThan(100);
     expect((await found(acknowledged)).every((one) => one)).toBe(true);
     expect((await found(refused)).some((one) => one)).toBe(false);
+  });
+});
+
+describe("a primary that has become a replica", () => {
+  afterEach(() => redis.client.replicaof("NO", "ONE"));
+
+  it("is left by itself for the one that the address leads to by then", async () => {
+    const other = await openOwnRedis();
+    const port = Number(new URL(other.url).port);
+    await redis.client.replicaof("127.0.0.1", port);
+    wire.leadTo(port);
+    await expect(commit(5000, put("k"))).rejects.toMatchObject({ message: "Redis answered READONLY" });
+    await untilItWorks(() => commit(5000, put("k")));
+    await expect(other.client.exists("sign-in:artifact:Session:k")).resolves.toBe(1);
+    await other.close();
+  });
+
+  it("is not well, and is left by whoever asks for nothing but how it is", async () => {
+    await ping();
+    await redis.client.replicaof("127.0.0.1", 1);
+    const before = wire.connections;
+    await expect(ping()).rejects.toMatchObject({ message: "this Redis is a replica" });
+    await redis.client.replicaof("NO", "ONE");
+    await untilItWorks(ping);
+    expect(wire.connections).toBeGreaterThan(before);
   });
 });
 
