@@ -1,7 +1,8 @@
 /** Whether what is looked up by says the same as the records: names, fields, guards, the counter, references. */
+import type { Collection } from "mongodb";
 import type { Check } from "../check.ts";
 import type { AccountRecord, ClientRecord, EntryRecord } from "../directory.ts";
-import { createDocumentCheck, type WrongDocument } from "./check-documents.ts";
+import { createDocumentCheck, type DocumentCheck, type WrongDocument } from "./check-documents.ts";
 import type { Connection } from "./connection.ts";
 import { type StoredAccount, type StoredName, toAccountDocument } from "./directory-account-commit.ts";
 import { type StoredClient, toClientDocument } from "./directory-clients.ts";
@@ -52,6 +53,19 @@ function unlike<Stored extends object>(
     .map((document) => ({ document, shown: shown(document) }));
 }
 
+/** Writes documents anew, as they follow from their records. */
+function rewriting<Stored extends { readonly _id: string }>(
+  collection: Collection<Stored>,
+  wanted: (document: Stored) => Stored,
+): DocumentCheck<Stored>["fix"] {
+  return async (documents, session) => {
+    await collection.bulkWrite(
+      documents.map((each) => put(wanted(each))),
+      { session },
+    );
+  };
+}
+
 function createFieldChecks(connection: Connection): Check[] {
   const accounts = connection.collection<StoredAccount>("accounts");
   const clients = connection.collection<StoredClient>("clients");
@@ -62,12 +76,7 @@ function createFieldChecks(connection: Connection): Check[] {
       problem: "accounts whose version, portal or assignments are kept wrongly",
       collection: accounts,
       wrong: (documents) => unlike(documents, accountOf, shownAccount),
-      async fix(documents, session) {
-        await accounts.bulkWrite(
-          documents.map((each) => put(accountOf(each))),
-          { session },
-        );
-      },
+      fix: rewriting(accounts, accountOf),
     }),
     createDocumentCheck(connection, {
       part: "clients",
@@ -75,24 +84,14 @@ function createFieldChecks(connection: Connection): Check[] {
       collection: clients,
       wrong: (documents) =>
         unlike(documents, clientOf, ({ json }) => `client ${(JSON.parse(json) as ClientRecord).client_id}`),
-      async fix(documents, session) {
-        await clients.bulkWrite(
-          documents.map((each) => put(clientOf(each))),
-          { session },
-        );
-      },
+      fix: rewriting(clients, clientOf),
     }),
     createDocumentCheck(connection, {
       part: "directory",
       problem: "entries whose group is kept wrongly",
       collection: entries,
       wrong: (documents) => unlike(documents, entryOf, shownEntry),
-      async fix(documents, session) {
-        await entries.bulkWrite(
-          documents.map((each) => put(entryOf(each))),
-          { session },
-        );
-      },
+      fix: rewriting(entries, entryOf),
     }),
   ];
 }

@@ -8,8 +8,8 @@ import { readVariable } from "../../config/environment.ts";
 import { StartFailure } from "../server/start-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
-/** Where `npm run cluster` puts the server that stands in for MongoDB. */
-const SECANTUS = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
+/** Where test/machine.mjs puts the server that stands in for MongoDB. */
+export const SECANTUS: string = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
 /** Milliseconds. */
 const PATIENCE = 60_000;
 
@@ -20,7 +20,8 @@ function locate(names: readonly string[]): string | undefined {
     .find(isExecutable);
 }
 
-function isExecutable(path: string): boolean {
+/** Whether there is a program of this path. */
+export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;

@@ -4,17 +4,16 @@
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { accessSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe } from "@jest/globals";
 import { MongoClient } from "mongodb";
+import { isExecutable, SECANTUS } from "../../examples/cluster/stores.ts";
 import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
 
-/** Where test/machine.mjs puts it. */
-const SECANTUS = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
 /** A server has to answer in so many milliseconds. */
 const PATIENCE = 60_000;
 
@@ -32,15 +31,6 @@ interface Options {
 interface Kind {
   readonly executable: string;
   readonly args: (port: number, folder: string, options: Options) => string[];
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function findMongod(): string | undefined {
