@@ -61,7 +61,8 @@ export function createSnapshot(database: DatabaseSync): Snapshot {
     read(work) {
       if (isOpen && !isAllowed) leave();
       try {
-        if (database.isTransaction) return work();
+        if (isOpen && database.isTransaction) return work();
+        // Refused while a write is open that could not be undone: nobody is to see what is in it.
         begin.run();
         isOpen = true;
         return work();

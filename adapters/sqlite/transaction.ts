@@ -32,6 +32,13 @@ export interface Surroundings {
   readonly beforeBegin: () => void;
 }
 
+function createEnd(database: DatabaseSync): () => void {
+  const rollback = database.prepare("ROLLBACK");
+  return () => {
+    if (database.isTransaction) rollback.run();
+  };
+}
+
 /** The transactions of one connection, one after the other; the next may begin before the last is on the disk. */
 export function createTransaction(
   database: DatabaseSync,
@@ -39,7 +46,7 @@ export function createTransaction(
 ): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
-  const rollback = database.prepare("ROLLBACK");
+  const endWhatIsOpen = createEnd(database);
   const savepoint = database.prepare("SAVEPOINT one");
   const release = database.prepare("RELEASE one");
   const undo = database.prepare("ROLLBACK TO one");
@@ -66,7 +73,11 @@ export function createTransaction(
       commit.run();
       return outcomes;
     } catch (error) {
-      if (database.isTransaction) rollback.run();
+      try {
+        endWhatIsOpen();
+      } catch {
+        // It stays open, and nobody reads in it. Whoever writes next tries again, and is told.
+      }
       // A condition may have failed because of a write that is undone now: nobody's verdict counts.
       const fault = asFault(error);
       for (const write of writes) write.reject(fault);
@@ -78,6 +89,7 @@ export function createTransaction(
     begin() {
       durability.check();
       beforeBegin();
+      endWhatIsOpen();
       begin.run();
     },
     async finish(writes) {

@@ -1,7 +1,8 @@
-import { DatabaseSync } from "node:sqlite";
+import { constants, DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
 import { inMemoryDurability } from "../../../adapters/sqlite/durability.ts";
+import { createSnapshot } from "../../../adapters/sqlite/snapshot.ts";
 import { createTransaction } from "../../../adapters/sqlite/transaction.ts";
 import { ConditionFailed } from "../../../lib/errors.ts";
 
@@ -96,6 +97,25 @@ it("tells everybody so when a fault ends the transaction before the commit", asy
   expect(later.ran).toBe(false);
   expect(numbers()).toEqual([]);
   await expect(add(1)).resolves.toBe(1);
+});
+
+it("goes on after a transaction that could not be undone, and lets nobody read in it", async () => {
+  const { SQLITE_TRANSACTION, SQLITE_SAVEPOINT, SQLITE_DENY, SQLITE_OK } = constants;
+  const snapshot = createSnapshot(database);
+  const read = (): number => snapshot.read(() => numbers().length);
+  database.setAuthorizer((action, what) =>
+    [SQLITE_TRANSACTION, SQLITE_SAVEPOINT].includes(action) && what === "ROLLBACK" ? SQLITE_DENY : SQLITE_OK,
+  );
+  for (const result of await Promise.allSettled([add(1), fail(), add(2)])) {
+    expect(result).toMatchObject({ reason: { code: "storage_unavailable" } });
+  }
+  await group.idle();
+  expect(read).toThrow("transaction within a transaction");
+  await expect(add(3)).rejects.toMatchObject({ code: "storage_unavailable" });
+  database.setAuthorizer(null);
+  await expect(add(4)).resolves.toBe(4);
+  expect(read()).toBe(1);
+  await group.idle();
 });
 
 it("lets others have their turn between large groups", async () => {
