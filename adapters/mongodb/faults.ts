@@ -23,9 +23,15 @@ export function isRefused(error: unknown): boolean {
   return REFUSED_CODES.has(codeOf(error));
 }
 
+/** The names of what the driver says when a connection fails, or is given up because others have failed. */
+const NETWORK_FAULT = /^(?:Mongo)?(?:Network|PoolCleared)/u;
+
 /** Whether it is not known what the server made of it. */
 export function isNetworkFault(error: unknown): boolean {
-  return String(field(error, "name")).startsWith("MongoNetwork");
+  // The error of a bulk write has another name, and the one of its command inside.
+  return [error, field(error, "errorResponse")].some((each) =>
+    NETWORK_FAULT.test(String(field(each, "name"))),
+  );
 }
 
 /** Whether the driver has put this label on the error. */

@@ -83,13 +83,13 @@ export class Wire {
     this.#pairs.add(pair);
     near.on("data", (data) => {
       if (this.lag === 0) far.write(data);
-      else setTimeout(() => far.write(data), this.lag);
+      else setTimeout(() => far.write(data), this.lag).unref();
     });
     far.on("data", (data) => {
       const loss = this.#loss;
       if (loss === undefined || (loss.left -= 1) > 0) {
         if (this.delay === 0) near.write(data);
-        else setTimeout(() => near.write(data), this.delay);
+        else setTimeout(() => near.write(data), this.delay).unref();
       } else {
         this.#loss = undefined;
         this.cut();

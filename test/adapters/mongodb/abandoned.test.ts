@@ -1,0 +1,86 @@
+/** What a transaction held that a fault of the network has cut off is free again as soon as the server answers. */
+import { setTimeout as pause } from "node:timers/promises";
+import { type ClientSession, type Collection, MongoClient, MongoError } from "mongodb";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { createTransactions, type Transactions } from "../../../adapters/mongodb/transaction.ts";
+import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
+import { Wire } from "../../servers/wire.ts";
+
+/** Milliseconds: less than the minute after which the server ends such transactions by itself. */
+const PATIENCE = 20_000;
+/** Milliseconds for each stage of an operation. */
+const TIMES = { serverSelectionTimeoutMS: 500, connectTimeoutMS: 500, heartbeatFrequencyMS: 500 };
+
+interface Held {
+  readonly _id: string;
+  readonly by: string;
+}
+
+const held = (from: MongoClient): Collection<Held> => from.db("abandoned").collection<Held>("held");
+const update = (_id: string, by: string) => [{ _id }, { $set: { by } }] as const;
+
+/** Whether somebody else may write it. */
+async function isFree(id: string, client: MongoClient): Promise<boolean> {
+  const session = client.startSession();
+  session.startTransaction();
+  const isWritten = await held(client)
+    .updateOne(...update(id, "another"), { session })
+    .then(
+      () => true,
+      () => false,
+    );
+  await session.abortTransaction();
+  await session.endSession();
+  return isWritten;
+}
+
+describeOwnMongo("a transaction that is cut off", () => {
+  let server: OwnMongo;
+  let wire: Wire;
+  let client: MongoClient;
+  let transactions: Transactions;
+
+  beforeAll(async () => {
+    server = await startOwnMongo();
+  });
+  afterAll(() => server.close());
+  beforeEach(async () => {
+    wire = await Wire.to(Number(new URL(server.url("x")).port));
+    client = new MongoClient(`mongodb://127.0.0.1:${wire.port}/?directConnection=true`, TIMES);
+    transactions = createTransactions(client);
+    await held(client).findOne();
+  });
+  afterEach(async () => {
+    transactions.stop();
+    await client.close();
+    await wire.close();
+  });
+
+  it.each([
+    [
+      "in a write of one",
+      (id: string, session: ClientSession): Promise<unknown> =>
+        held(client).updateOne(...update(id, "one"), { session }),
+    ],
+    [
+      "in a write of several",
+      (id: string, session: ClientSession): Promise<unknown> => {
+        const [filter, change] = update(id, "several");
+        return held(client).bulkWrite([{ updateOne: { filter, update: change } }], { session });
+      },
+    ],
+  ])("%s holds nothing when the server answers again", async (id, write) => {
+    await held(server.client).insertOne({ _id: id, by: "nobody" });
+    // The server hears all, and none of its answers gets here: the looks at it give the connections up.
+    wire.delay = PATIENCE;
+    await expect(transactions.run((session) => write(id, session), 100)).rejects.toBeInstanceOf(MongoError);
+    expect(await isFree(id, server.client)).toBe(false);
+    wire.delay = 0;
+    wire.cut();
+    const end = performance.now() + PATIENCE;
+    while (!(await isFree(id, server.client))) {
+      if (performance.now() > end) throw new Error("it is held for ever");
+      await pause(50);
+    }
+  });
+});
