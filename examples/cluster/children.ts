@@ -8,8 +8,8 @@ export interface ChildPlan {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** What it prints when it is ready; left out: that is found out in another way. */
-  readonly ready?: RegExp;
+  /** What it prints when it is ready; or waits until it answers, for one that does not say so. */
+  readonly ready: RegExp | (() => Promise<void>);
 }
 
 export interface Child {
@@ -35,6 +35,8 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
   const { name, command, args, ready } = plan;
   let running: ChildProcess | undefined;
   let isStopping = false;
+  /** Whether it was ready once: from then on it is started again, whenever and however often it ends. */
+  let hasStarted = false;
   let again: NodeJS.Timeout | undefined;
 
   function start(): Promise<void> {
@@ -49,14 +51,14 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => {
         said = (said + text).slice(-10_000);
-        if (ready?.test(said)) isReady.resolve();
+        if (ready instanceof RegExp && ready.test(said)) isReady.resolve();
       });
     }
-    if (ready === undefined) child.once("spawn", () => isReady.resolve());
-    let wasReady = false;
+    if (!(ready instanceof RegExp))
+      child.once("spawn", () => void ready().then(isReady.resolve, isReady.reject));
     const whenReady = async (): Promise<void> => {
       await isReady.promise;
-      wasReady = true;
+      hasStarted = true;
     };
     child.once("error", ({ message }) => {
       running = undefined;
@@ -65,7 +67,7 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     child.once("exit", (code, signal) => {
       running = undefined;
       isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said}`));
-      if (isStopping || !wasReady) return;
+      if (isStopping || !hasStarted) return;
       say(`${name} ended (${signal ?? String(code)}); starting it again`);
       again = setTimeout(
         () =>

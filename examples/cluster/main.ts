@@ -151,11 +151,12 @@ async function main(args: readonly string[]): Promise<void> {
     });
     const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
     const mongo = readVariable("MONGODB_URL") ?? mongoStore(port + 4, join(data, "mongodb"));
-    for (const store of [redis, mongo]) if (typeof store !== "string") await begin(store.plan);
+    // MongoDB first: where another cluster has the folder it ends, and Redis would write into the same file.
+    for (const store of [mongo, redis]) if (typeof store !== "string") await begin(store.plan);
     const [redisUrl, mongoUrl] = [redis, mongo].map((store) =>
       typeof store === "string" ? store : store.url,
     );
-    await untilWritable(mongoUrl ?? "");
+    if (typeof mongo === "string") await untilWritable(mongo);
     const config = writeConfig({
       folder: data,
       port,

@@ -62,11 +62,10 @@ export function mongoStore(port: number, folder: string): Store {
   const args = isMongod
     ? [`--port=${port}`, "--bind_ip=127.0.0.1", `--dbpath=${folder}`, "--quiet", "--replSet=rs0"]
     : [`--port=${port}`, `--storage-path=${join(folder, "data")}`, "--log-level=WARNING", "--sync-on-commit"];
-  return {
-    // Neither of them says in words that stay the same when it is ready: that is asked.
-    plan: { name: isMongod ? "mongod" : "secantusdb (in place of mongod)", command, args },
-    url: `mongodb://127.0.0.1:${port}/sign-in?directConnection=true`,
-  };
+  const url = `mongodb://127.0.0.1:${port}/sign-in?directConnection=true`;
+  const name = isMongod ? "mongod" : "secantusdb (in place of mongod)";
+  // Neither of them says in words that stay the same when it is ready: that is asked.
+  return { plan: { name, command, args, ready: () => untilWritable(url) }, url };
 }
 
 /** Waits until it takes writes; a new mongod is made a replica set of one node. */

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { type Child, type ChildPlan, startChild } from "../../examples/cluster/children.ts";
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { describeMongo } from "../servers/mongodb.ts";
@@ -81,6 +82,55 @@ describeMongo("npm run cluster", () => {
     expect(pids.every((pid) => isRunning(pid))).toBe(true);
     expect(await cluster.stop("SIGINT")).toBe(0);
     expect(pids.filter((pid) => isRunning(pid))).toEqual([]);
+  });
+});
+
+describe("a process of the cluster", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-child-"));
+  const children: Child[] = [];
+  afterAll(async () => {
+    for (const child of children) await child.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  /** A process that runs this, and what is said of it. */
+  function begin(code: string, ready: ChildPlan["ready"]): { child: Child; said: string[] } {
+    const said: string[] = [];
+    const plan = { name: "one", command: process.execPath, args: ["-e", code], ready };
+    const child = startChild(plan, (line) => void said.push(line));
+    children.push(child);
+    return { child, said };
+  }
+
+  it("is started again until it is ready, however often that fails", async () => {
+    const file = JSON.stringify(join(folder, "starts"));
+    const { child, said } = begin(
+      `const fs = require("node:fs");
+      fs.appendFileSync(${file}, ".");
+      const starts = fs.readFileSync(${file}).length;
+      if (starts === 2 || starts === 3) process.exit(7);
+      console.log("at work");
+      setInterval(() => undefined, 1000);`,
+      /at work/,
+    );
+    await child.started;
+    process.kill(child.pid(), "SIGKILL");
+    while (!said.some((line) => line.startsWith("one is back"))) await new Promise(setImmediate);
+    expect(said.filter((line) => line.endsWith("starting it again"))).toEqual([
+      "one ended (SIGKILL); starting it again",
+      "one ended (7); starting it again",
+      "one ended (7); starting it again",
+    ]);
+    expect(isRunning(child.pid())).toBe(true);
+  });
+
+  it("that has to be asked whether it is ready, and ends before, says why and is not started again", async () => {
+    const never = new Promise<void>(() => undefined);
+    const { child, said } = begin('console.error("the folder is in use"); process.exit(1)', () => never);
+    await expect(child.started).rejects.toMatchObject({
+      message: "one ended before it was ready.\nthe folder is in use\n",
+    });
+    expect([said, child.pid()]).toEqual([[], 0]);
   });
 });
 
