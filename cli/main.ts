@@ -11,6 +11,9 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
+// Whoever reads may go away, such as `head`: what was begun is brought to its end all the same.
+for (const output of [process.stdout, process.stderr]) output.on("error", () => undefined);
+
 process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,

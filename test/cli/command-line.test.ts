@@ -1,6 +1,10 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "@jest/globals";
+import { ROOT } from "../examples/documents.ts";
 import { fillWith } from "./samples.ts";
 import { everythingIn, runHere, withTransfer, Workshop } from "./stage.ts";
 
@@ -65,6 +69,20 @@ describe("the command line", () => {
     expect([code, said.trim()]).toEqual([2, expect.stringMatching(says)]);
     expect(said).not.toContain("password");
   });
+
+  it("goes on to its end, and says nothing of it, when nobody reads what it says any more", async () => {
+    const place = workshop.sqlite();
+    await withTransfer(place, (transfer) => fillWith(transfer, 10, Date.now()));
+    const words = ["storage", "check", place.storage];
+    const read = await workshop.run(words);
+    const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), ...words], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.destroy();
+    const said = await text(child.stderr);
+    expect(said).toBe(`${place.storage}\n`);
+    expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
+  }, 60_000);
 
   it("explains itself", async () => {
     const all = await runHere(["--help"]);
