@@ -205,14 +205,16 @@ function openAnswer({ sealer }: NotificationsDeps, id: string, { answer }: Deliv
 }
 
 async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise<Acknowledgement[]> {
-  const all: Acknowledgement[] = [];
+  const all = new Map<string, Acknowledgement>();
   for (let after: string | undefined; ;) {
     const page = await deliveries.list({ sub, limit: PAGE, ...(after !== undefined && { after }) });
     for (const { id, receiver, type, at, state, finishedAt } of page) {
       const acknowledgedAt = state === "delivered" ? finishedAt : null;
-      all.push({ id, receiver, type, at, state, acknowledgedAt });
+      all.set(id, { id, receiver, type, at, state, acknowledgedAt });
     }
-    after = page.at(-1)?.id;
-    if (page.length < PAGE || after === undefined) return all;
+    // Behind one that retention has taken away meanwhile there is nothing: from the first one on, again.
+    const isPurged = page.length === 0 && after !== undefined && !(await deliveries.find(after));
+    after = isPurged ? undefined : page.at(-1)?.id;
+    if (page.length < PAGE && !isPurged) return [...all.values()];
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { DeliveryStore } from "../../adapters/deliveries.ts";
 import { createEvents } from "../../lib/events.ts";
+import { createNotifications } from "../../notifier/notifications.ts";
 import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";
 import { HOUR, openWorld, type World } from "./stage.ts";
 
@@ -39,4 +40,36 @@ it("goes on to the end when retention takes away what it has just looked at", as
   const counts = await redriveMatching({ deliveries, events, wake: () => undefined }, {}, SUPERSEDABLE);
   await expect(storage.deliveries.find("old")).resolves.toBeUndefined();
   expect(counts).toEqual({ redriven: 149, superseded: 1, waiting: 0, purged: 0, unknown: 0 });
+});
+
+it("who was told is told to the end when retention takes away what was just read", async () => {
+  const { storage, clock, sealer, settings } = world;
+  const lane = (name: string, count: number): string[] =>
+    Array.from({ length: count }, (_each, number) => `${name}${number}@1/a`);
+  await world.add(...lane("old", 500));
+  await storage.deliveries.parkWaiting("service:1", "attempts_used_up", 500);
+  const old = clock.now();
+  clock.advance(HOUR);
+  await world.add(...lane("new", 3));
+  const deliveries: DeliveryStore = {
+    ...storage.deliveries,
+    async list(page) {
+      const found = await storage.deliveries.list(page);
+      await storage.deliveries.purge({ payloads: 0, records: old, limit: 500 });
+      return found;
+    },
+  };
+  const notifications = createNotifications({
+    sealer,
+    settings,
+    clock,
+    deliveries,
+    directory: storage.directory,
+    events: createEvents(() => undefined),
+    attempt: () => Promise.reject(new Error("nothing is to be sent")),
+    wake: () => undefined,
+  });
+  const told = await notifications.acknowledgements("a");
+  await expect(storage.deliveries.find("old499")).resolves.toBeUndefined();
+  expect(told.map(({ id }) => id).slice(499)).toEqual(["old499", "new0", "new1", "new2"]);
 });
