@@ -246,7 +246,8 @@ export interface DeliveryStore {
 
   /**
    * Makes deliveries wait again, due at once and with all attempts before them, all of them in one step. One that
-   * was redriven is the head of its lane, before it others that were redriven and come earlier.
+   * was redriven is the head of its lane, before it others that were redriven and come earlier. What has failed behind
+   * it is due as soon as it is the head.
    * @param passable types that are `superseded` when their lane has delivered something later, or is sending it now:
    *   it might arrive before them.
    */

@@ -1,5 +1,5 @@
 /** Deliveries, their attempts and the lanes as documents. Strings that MongoDB can't hold or find are keys or JSON. */
-import type { ObjectId } from "mongodb";
+import type { Document, ObjectId } from "mongodb";
 import type { AttemptRecord, Delivery, DeliveryAttempt, DeliveryState, NewDelivery } from "../deliveries.ts";
 import { toKey } from "./keys.ts";
 
@@ -40,6 +40,8 @@ export const DELIVERY_STATES: readonly DeliveryState[] = ["waiting", "delivered"
 
 /** What is left out at the end of waiting, and at its beginning. */
 export const UNSET_WAITING = { next_attempt_at: "", failed_at: "" } as const;
+/** Due at once: when it was stored it was due. */
+export const MAKE_DUE: Document[] = [{ $set: { next_attempt_at: "$stored_at" } }, { $unset: "failed_at" }];
 export const UNSET_FINISHED = { finished_at: "", spent_at: "", reason: "" } as const;
 
 /** A new delivery, without what only its transaction knows. */

@@ -2,15 +2,12 @@
 import type { ClientSession } from "mongodb";
 import type { DeliveryStore } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
-import { type StoredDelivery, UNSET_WAITING } from "./delivery-documents.ts";
+import { MAKE_DUE, type StoredDelivery, UNSET_WAITING } from "./delivery-documents.ts";
 import type { Lanes } from "./delivery-lanes.ts";
 import type { Receivers } from "./delivery-receivers.ts";
 import { toKey } from "./keys.ts";
 
 type Calls = Pick<DeliveryStore, "releaseHeld" | "parkWaiting">;
-
-/** Due at once: when it was stored it was due. */
-const MAKE_DUE = [{ $set: { next_attempt_at: "$stored_at" } }, { $unset: "failed_at" }];
 
 export function createMoves(connection: Connection, lanes: Lanes, receivers: Receivers): Calls {
   const deliveries = connection.collection<StoredDelivery>("deliveries");

@@ -1,10 +1,11 @@
 /** What operators do with deliveries, and what is purged. */
-import type { ClientSession } from "mongodb";
+import type { AnyBulkWriteOperation, ClientSession, Collection } from "mongodb";
 import type { DeliveryStore, PurgeLimits, RedriveResult } from "../deliveries.ts";
 import type { Connection } from "./connection.ts";
 import {
   byId,
   DELIVERY_STATES,
+  MAKE_DUE,
   type StoredAttempt,
   type StoredDelivery,
   UNSET_FINISHED,
@@ -33,6 +34,26 @@ function redriveOne(
   if (found.state === "waiting") return "waiting";
   if (found.payload === undefined) return "purged";
   return passed > found.sequence && passable.has(found.type) ? "superseded" : "redriven";
+}
+
+/** What failed behind the first one that is redriven in its lane waits for that alone. */
+async function hurry(
+  deliveries: Collection<StoredDelivery>,
+  redriven: readonly Redrivable[],
+  session: ClientSession,
+): Promise<void> {
+  const first = new Map<string, number>();
+  for (const { lane, sequence } of redriven) first.set(lane, Math.min(sequence, first.get(lane) ?? sequence));
+  const writes = [...first].map(([lane, sequence]): AnyBulkWriteOperation<StoredDelivery> => {
+    const filter = {
+      lane,
+      state: "waiting",
+      sequence: { $gt: sequence },
+      failed_at: { $exists: true },
+    } as const;
+    return { updateMany: { filter, update: MAKE_DUE } };
+  });
+  await deliveries.bulkWrite(writes, { session });
 }
 
 function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["redrive"] {
@@ -76,6 +97,7 @@ function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["red
     if (waiting.length > 0) {
       const redriven = { _id: { $in: waiting.map(({ _id }) => _id) } };
       await deliveries.updateMany(redriven, WAIT_AGAIN, { session });
+      await hurry(deliveries, waiting, session);
       await lanes.settle(
         waiting.map(({ lane }) => lane),
         session,

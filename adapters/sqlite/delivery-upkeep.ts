@@ -16,6 +16,10 @@ function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["red
       finished_at = NULL, reason = NULL
     WHERE position = ?`);
 
+  const hurry = connection.change(`
+    UPDATE deliveries SET next_attempt_at = stored_at, failed_at = NULL
+    WHERE receiver = ? AND lane = ? AND state = 'waiting' AND sequence > ? AND failed_at IS NOT NULL`);
+
   function redriveOne(id: string, passable: ReadonlySet<string>): RedriveResult {
     const row = byId(id);
     if (row === undefined) return "unknown";
@@ -25,6 +29,7 @@ function createRedrive(connection: Connection, lanes: Lanes): DeliveryStore["red
     const isPassed = (): boolean => lanes.passed(lane, connection.clock.now()) > numberAt(row, 6);
     if (passable.has(stringAt(row, 3)) && isPassed()) return "superseded";
     wait(positionAt(row));
+    hurry(...lane, numberAt(row, 6));
     lanes.settle(lane);
     return "redriven";
   }

@@ -208,7 +208,8 @@ class ByHand implements Command {
     expect(result).toBe(entry.state === "waiting" ? "waiting" : passed ? "superseded" : "redriven");
     if (result !== "redriven") return;
     entry.state = "waiting";
-    entry.dueAt = 0;
+    // What comes behind it waits for it alone.
+    for (const each of lane.entries) if (each.sequence >= entry.sequence) each.dueAt = 0;
   }
   toString = () => `${this.action} ${this.which}`;
 }

@@ -3,7 +3,7 @@ import type { DeliveryStore } from "../../adapters/deliveries.ts";
 import { createEvents } from "../../lib/events.ts";
 import { createNotifications } from "../../notifier/notifications.ts";
 import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";
-import { HOUR, openWorld, type World } from "./stage.ts";
+import { HOUR, MINUTE, openWorld, type World } from "./stage.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -14,6 +14,9 @@ afterEach(() => world.storage.close());
 
 const ids = (name: string, count: number): string[] =>
   Array.from({ length: count }, (_each, number) => `${name}${number}@1/${name}${number}`);
+
+const lane = (name: string, count: number): string[] =>
+  Array.from({ length: count }, (_each, number) => `${name}${number}@1/a`);
 
 it("goes on to the end when retention takes away what it has just looked at", async () => {
   const { storage, clock } = world;
@@ -44,8 +47,6 @@ it("goes on to the end when retention takes away what it has just looked at", as
 
 it("who was told is told to the end when retention takes away what was just read", async () => {
   const { storage, clock, sealer, settings } = world;
-  const lane = (name: string, count: number): string[] =>
-    Array.from({ length: count }, (_each, number) => `${name}${number}@1/a`);
   await world.add(...lane("old", 500));
   await storage.deliveries.parkWaiting("service:1", "attempts_used_up", 500);
   const old = clock.now();
@@ -72,4 +73,30 @@ it("who was told is told to the end when retention takes away what was just read
   const told = await notifications.acknowledgements("a");
   await expect(storage.deliveries.find("old499")).resolves.toBeUndefined();
   expect(told.map(({ id }) => id).slice(499)).toEqual(["old499", "new0", "new1", "new2"]);
+});
+
+it("a receiver that was down for longer than all attempts gets everything when it is there again and what is parked is sent again [D-NOTIFY-15]", async () => {
+  const users = ["a", "b", "c"];
+  await world.add(...["first", "second"].flatMap((name) => users.map((sub) => `${name}-${sub}@1/${sub}`)));
+  world.answer = () => 500;
+  const worker = world.worker();
+  await worker.live(110 * HOUR);
+  const states = async (): Promise<unknown[]> =>
+    (await world.notifications.list()).map(({ state, failures }) => [state, failures > 5]);
+  const parked = ["parked", true];
+  expect(await states()).toEqual([parked, parked, parked, ...users.map(() => ["waiting", true])]);
+  world.answer = () => 200;
+  await world.notifications.redriveAll();
+  const posted = world.posted.length;
+  // The longest time between two probes.
+  await worker.live(5 * MINUTE);
+  expect(await world.notifications.list({ state: "waiting" })).toEqual([]);
+  for (const sub of users) {
+    expect(
+      world
+        .ids()
+        .slice(posted)
+        .filter((id) => id.endsWith(sub)),
+    ).toEqual([`first-${sub}`, `second-${sub}`]);
+  }
 });

@@ -56,6 +56,22 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: START + 9000 }]);
   });
 
+  it("lets what failed before go after what is redriven, and keeps the time of what comes before that", async () => {
+    const { deliveries } = stage.storage;
+    const retry = { kind: "retry", after: 90_000 } as const;
+    const later = START + 90_000;
+    await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
+    for (const id of ["d1", "d2"]) await expect(park(stage)).resolves.toBe(id);
+    await deliveries.finish(await claimOne(stage), retry, { attempt });
+    await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: later }]);
+    await deliveries.discard("d4", "by_hand");
+    await redrive(["d4"], FORCED);
+    await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: later }]);
+    await redrive(["d2", "d1"], FORCED);
+    for (const id of ["d1", "d2", "d3", "d4"]) await expect(deliver(stage)).resolves.toBe(id);
+    await expect(found(stage, "d3")).resolves.toMatchObject({ failures: 1 });
+  });
+
   it("refuses what its lane has passed, of the types that can be, and unless it is forced", async () => {
     await store(stage, delivery("p1", "a"), delivery("x2", "a", "service:1", { type: "DELETE_ACCOUNT" }));
     await store(stage, delivery("p3", "a"), delivery("p4", "a"), delivery("p5", "a", "service:2"));
