@@ -28,7 +28,10 @@ export interface ServiceEvents {
   "account.changed": { readonly sub: string; readonly action: string; readonly deliveries: number };
   "client.changed": { readonly client_id: string; readonly action: string };
   "delivery.succeeded": DeliveryEvent & { readonly status: number };
-  /** An attempt failed. `retryAt`: milliseconds since the epoch; `null` when it was the last one. */
+  /**
+   * An attempt failed. `retryAt`: milliseconds since the epoch; `null` when it was the last one, or paused its receiver: then
+   * it goes when that is resumed.
+   */
   "delivery.failed": DeliveryEvent & {
     readonly status: number | null;
     readonly error: string | null;

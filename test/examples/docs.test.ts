@@ -77,6 +77,18 @@ describe("the commands in README and docs", () => {
   });
 });
 
+describe("the events of notifications", () => {
+  it("are all in the documentation", () => {
+    const declared = readFileSync(join(ROOT, "lib/events.ts"), "utf8").matchAll(
+      /"((?:delivery|receiver)\.\w+)":/g,
+    );
+    const rows = tableAfter("docs/operating-notifications.md", "`worker.events`.");
+    const documented = rows.flatMap(([names = ""]) => names.split(", "));
+    expect(new Set(documented)).toEqual(new Set([...declared].map(([, name]) => name)));
+    expect(documented).toHaveLength(10);
+  });
+});
+
 describe("the code in README and docs", () => {
   it("is there, and has the types that it is said to have", () => {
     expect(TYPESCRIPT.map(({ name }) => name)).toEqual(

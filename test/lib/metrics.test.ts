@@ -47,7 +47,7 @@ it("names what it counts of deliveries as the documentation does", async () => {
   const names = [...(await metrics.text()).matchAll(/^# HELP (sign_in_deliver\S*)/gm)].map(
     ([, name]) => name,
   );
-  const documented = tableAfter("docs/operating-notifications.md", "or watch the metrics:").map(
+  const documented = tableAfter("docs/operating-notifications.md", "Or watch the metrics:").map(
     ([name]) => name,
   );
   expect(new Set(documented)).toEqual(new Set(names));
