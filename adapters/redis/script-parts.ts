@@ -81,15 +81,17 @@ local function store(one)
   local was, key = one.there, prefix .. "artifact:" .. one.id
   if not was and not one.live then return end
   if was and was.t and not (one.live and one.t == was.t) then call("DEL", prefix .. "replay:" .. one.id) end
-  if one.written or not one.live then place(one, was) end
   if not one.live or (one.written and was and hasLost(one, was)) then call("DEL", key) end
-  if not one.live then return end
-  local values = fieldsOf(one, was)
-  if #values > 0 then call("HSET", key, unpack(values)) end
-  if one.written then call("PEXPIRE", key, span(one.e)) end
-  if one.replay and tonumber(one.t) > now then
-    call("SET", prefix .. "replay:" .. one.id, one.replay, "PX", span(one.t))
+  if one.live then
+    local values = fieldsOf(one, was)
+    if #values > 0 then call("HSET", key, unpack(values)) end
+    if one.written then call("PEXPIRE", key, span(one.e)) end
+    if one.replay and tonumber(one.t) > now then
+      call("SET", prefix .. "replay:" .. one.id, one.replay, "PX", span(one.t))
+    end
   end
+  -- Last: a Redis that is full has refused it by now.
+  if one.written or not one.live then place(one, was) end
 end
 
 local function send(command, name, values)

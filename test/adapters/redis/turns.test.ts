@@ -118,3 +118,16 @@ it("leaves nothing in an index of what the same turn puts and removes", async ()
   await expect(redis.client.zrange("sign-in:by-account:eve", "0", "-1")).resolves.toEqual(["Session:other"]);
   await expect(redis.client.keys("sign-in:by-*")).resolves.toEqual(["sign-in:by-account:eve"]);
 });
+
+it("leaves nothing in an index of what was refused because the memory is full", async () => {
+  await commit(put("Session", "old", { accountId: "ada" }));
+  await redis.client.config("SET", "maxmemory", "1");
+  // What only removes is done all the same; from there on Redis takes what the script writes.
+  const results = await outcomes([
+    commit(put("Session", "new", { accountId: "eve" })),
+    commit({ kind: "remove", model: "Session", key: "old", mustExist: true }),
+  ]);
+  await redis.client.config("SET", "maxmemory", "0");
+  expect(results).toEqual(["storage_unavailable", undefined]);
+  await expect(redis.client.keys("sign-in:[ab]*")).resolves.toEqual([]);
+});
