@@ -1,8 +1,10 @@
 /** Artifacts in Redis, copied from or into. */
 import { randomUUID } from "node:crypto";
+import { ConfigurationError } from "../../lib/errors.ts";
 import type { ArtifactBatch } from "../artifacts.ts";
 import type { TransferPage, TransferPart, TransferRecords } from "../transfer.ts";
 import { createReading } from "./artifacts.ts";
+import { answerCode, asFault } from "./faults.ts";
 import { type ConnectedRedis, connectRedis, type RedisOptions } from "./open.ts";
 
 type Item = TransferRecords["artifacts"];
@@ -81,11 +83,15 @@ function createPart(redis: ConnectedRedis, { clock }: RedisOptions): TransferPar
   };
 }
 
-/**
- * @throws ConfigurationError, StorageUnavailable as `openRedis` does. A user who may not SCAN learns it at the first
- * page.
- */
+/** @throws ConfigurationError, StorageUnavailable as `openRedis` does, and for a user who may not SCAN. */
 export async function openRedisTransfer(options: RedisOptions): Promise<RedisTransfer> {
   const redis = await connectRedis(options);
+  try {
+    await redis.client.scan(BEGINNING, "COUNT", 1);
+  } catch (error) {
+    await redis.connection.close();
+    if (answerCode(error) !== "NOPERM") throw asFault(error);
+    throw new ConfigurationError(["config.artifacts: to be copied it needs a user who may SCAN"]);
+  }
   return { artifacts: createPart(redis, options), close: () => redis.connection.close() };
 }

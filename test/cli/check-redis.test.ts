@@ -1,8 +1,11 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ArtifactWrite } from "../../adapters/artifacts.ts";
 import { openStorage } from "../../adapters/open.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { hostileKeys } from "../../lib/testing/contract/stage.ts";
+import { ROOT } from "../examples/documents.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { type Outcome, runHere, Workshop } from "./stage.ts";
 
@@ -21,6 +24,12 @@ afterAll(async () => {
 
 function check(...options: string[]): Promise<Outcome> {
   return runHere(["storage", "check", `sqlite:${path}`, "--artifacts", redis.url, ...options]);
+}
+
+/** The rules that a page of the documentation has in this place. */
+function rightsIn(page: string, place: RegExp): string[] {
+  const text = readFileSync(join(ROOT, "docs", page), "utf8");
+  return place.exec(text)?.[1]?.split(" ") ?? [];
 }
 
 const ID = "Session:one";
@@ -120,6 +129,23 @@ describe("storage check with artifacts in Redis", () => {
       await expect(contents()).resolves.toEqual(before);
     },
   );
+
+  it("needs of a user what the documentation says", async () => {
+    const service = rightsIn("redis.md", /^ACL SETUSER sign-in (.+)$/mu);
+    const more = rightsIn("moving.md", /for `storage check` `([^`]+)`/u);
+    expect(more.length).toBeGreaterThan(2);
+    const allow = (...rules: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...rules);
+    await allow(...service, ...more);
+    const url = redis.url.replace("//", "//sign-in:password@");
+    const look = () => runHere(["storage", "check", `sqlite:${path}`, "--artifacts", url]);
+    await expect(look()).resolves.toMatchObject({ code: 0 });
+    for (const rule of more) {
+      await allow(rule.replace("+", "-"));
+      const { code, said } = await look();
+      expect([code, said]).toEqual([1, expect.stringContaining("Redis answered NOPERM")]);
+      await allow(rule);
+    }
+  });
 
   it("names a Redis that forgets keys when its memory is full", async () => {
     await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");

@@ -232,6 +232,10 @@ describe("artifacts in Redis", () => {
     await expect(
       run(copyWords(from, { ...workshop.sqlite(), artifacts: "env:THE_REDIS" }), { THE_REDIS: url }),
     ).resolves.toBe(0);
+    await redis.client.call("ACL", "SETUSER", "copier", "-scan");
+    const other = url.replace("secret:", "other:");
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: other }))).resolves.toBe(1);
+    expect(said.pop()).toContain("TO: to be copied it needs a user who may SCAN.");
     const wrong = url.replace("copier:", "copier:x");
     await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: wrong }))).resolves.toBe(1);
     await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: `${url}&x=1` }))).resolves.toBe(2);
