@@ -1,5 +1,6 @@
 /** The public calls about notifications: what operators see and do. */
 import type {
+  Delivery,
   DeliveryAttempt,
   DeliveryFilter,
   DeliveryStore,
@@ -42,7 +43,7 @@ export interface Acknowledgement {
   /** Seconds since the epoch: when the action happened. */
   readonly at: number;
   readonly state: ShownDelivery["state"];
-  /** When the receiver answered with 2xx, in milliseconds since the epoch; `null` while it has not. */
+  /** When the receiver answered with 2xx last, in milliseconds since the epoch; `null` while it never has. */
   readonly acknowledgedAt: number | null;
 }
 
@@ -204,13 +205,32 @@ function openAnswer({ sealer }: NotificationsDeps, id: string, { answer }: Deliv
   }
 }
 
+/** One that was taken and then sent again was taken all the same: its attempts know. */
+async function acknowledgedAt(
+  deliveries: DeliveryStore,
+  { id, state, finishedAt, attempts }: Delivery,
+): Promise<number | null> {
+  if (state === "delivered") return finishedAt;
+  if (attempts === 0) return null;
+  const history = await deliveries.attempts(id);
+  const taken = history.findLast(({ status }) => status !== null && status >= 200 && status < 300);
+  return taken === undefined ? null : Math.round(taken.startedAt + taken.duration);
+}
+
 async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise<Acknowledgement[]> {
   const all = new Map<string, Acknowledgement>();
   for (let after: string | undefined; ;) {
     const page = await deliveries.list({ sub, limit: PAGE, ...(after !== undefined && { after }) });
-    for (const { id, receiver, type, at, state, finishedAt } of page) {
-      const acknowledgedAt = state === "delivered" ? finishedAt : null;
-      all.set(id, { id, receiver, type, at, state, acknowledgedAt });
+    for (const delivery of page) {
+      const { id, receiver, type, at, state } = delivery;
+      all.set(id, {
+        id,
+        receiver,
+        type,
+        at,
+        state,
+        acknowledgedAt: await acknowledgedAt(deliveries, delivery),
+      });
     }
     // Behind one that retention has taken away meanwhile there is nothing: from the first one on, again.
     const isPurged = page.length === 0 && after !== undefined && !(await deliveries.find(after));

@@ -190,6 +190,16 @@ describe("service.notifications", () => {
       { receiver: "portal:main", type: "DELETE_ACCOUNT", state: "parked", acknowledgedAt: null },
     ]);
     await expect(service.notifications.acknowledgements("none")).resolves.toEqual([]);
+    // What was taken stays so, whatever comes of sending it again.
+    const [group] = await service.notifications.acknowledgements(sub);
+    inbox.react = () => 500;
+    await expect(service.notifications.redrive(group?.id ?? "")).resolves.toBe("redriven");
+    await stage.nothingWaits();
+    const [again, portal] = await service.notifications.acknowledgements(sub);
+    expect(again).toMatchObject({ id: group?.id, state: "parked" });
+    // Of the clock of the attempt: the storage may have written it a moment later.
+    expect(Math.abs(Number(again?.acknowledgedAt) - Number(group?.acknowledgedAt))).toBeLessThan(60_000);
+    expect(portal?.acknowledgedAt).toBeNull();
   });
 
   it("refuses arguments that are none, naming the option", async () => {
