@@ -34,21 +34,25 @@ interface LogoutClient {
 }
 
 export function createBackchannel(artifacts: ArtifactStore, events: ServiceEmitter): Backchannel {
-  const stopping = new AbortController();
   const running = new Set<Promise<void>>();
+  /** Of the attempts that wait for their time. */
+  const timers = new Set<NodeJS.Timeout>();
+  let isStopped = false;
 
   async function attempt(clientId: string, send: () => Promise<void>, tries: number): Promise<void> {
     try {
       await send();
     } catch {
       const delay = DELAYS[tries];
-      if (delay === undefined || stopping.signal.aborted) {
+      if (delay === undefined || isStopped) {
         events.emit("logout.undelivered", { client_id: clientId });
         return;
       }
-      const timer = setTimeout(() => track(attempt(clientId, send, tries + 1)), delay * 1000);
-      timer.unref();
-      stopping.signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
+      const timer = setTimeout(() => {
+        timers.delete(timer);
+        track(attempt(clientId, send, tries + 1));
+      }, delay * 1000).unref();
+      timers.add(timer);
     }
   }
 
@@ -72,7 +76,9 @@ export function createBackchannel(artifacts: ArtifactStore, events: ServiceEmitt
       }
     },
     async stop() {
-      stopping.abort();
+      isStopped = true;
+      for (const timer of timers) clearTimeout(timer);
+      timers.clear();
       await Promise.allSettled(running);
     },
   };
