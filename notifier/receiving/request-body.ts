@@ -7,6 +7,7 @@ import { InvalidNotification } from "./read-notification.ts";
 const LIMIT = 64 * 1024;
 
 const tooLarge = (): InvalidNotification => new InvalidNotification("malformed", "the body is over 64 KiB");
+const incomplete = (): InvalidNotification => new InvalidNotification("malformed", "the body is incomplete");
 
 function readStream(request: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
@@ -23,7 +24,7 @@ function readStream(request: IncomingMessage): Promise<Buffer> {
     };
     request.on("data", take);
     request.on("end", () => resolve(Buffer.concat(chunks)));
-    request.on("close", () => reject(new InvalidNotification("malformed", "the body is incomplete")));
+    request.on("close", () => reject(incomplete()));
     request.on("error", () => undefined);
   });
 }
@@ -44,6 +45,8 @@ export async function readBody(ctx: Context): Promise<string | Buffer> {
       "notificationReceiver: must come before a body parser, or after one that keeps rawBody",
     );
   }
+  // Whoever sent it left while something in front was at it: no event would come any more.
+  if (ctx.req.destroyed) throw incomplete();
   if (Number(ctx.get("content-length")) > LIMIT) throw tooLarge();
   return readStream(ctx.req);
 }

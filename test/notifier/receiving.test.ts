@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, request as httpRequest, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "@jest/globals";
@@ -171,6 +172,25 @@ describe("notificationReceiver", () => {
       more();
     });
     expect(status).toBe(400);
+    expect(told).toEqual([]);
+  });
+
+  it("does not wait for the body of a request that is gone by now", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<number>();
+    const { url, told } = await receiver({}, async (ctx, next) => {
+      const gone = once(ctx.req, "close");
+      arrived.resolve();
+      await gone.catch(() => undefined);
+      await next();
+      answered.resolve(ctx.status);
+    });
+    const headers = { ...headersOf(BODY), "content-length": Buffer.byteLength(BODY) };
+    const request = httpRequest(url, { method: "POST", headers });
+    request.on("error", () => undefined).write(BODY.slice(0, 10));
+    await arrived.promise;
+    request.destroy();
+    expect(await answered.promise).toBe(400);
     expect(told).toEqual([]);
   });
 
