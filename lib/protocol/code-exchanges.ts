@@ -47,11 +47,14 @@ export function createCodeExchanges(clock: Clock): CodeExchanges {
       const exchanges = codes.get(key) ?? { pending: 0, idleSince: 0, begunAt: now };
       codes.set(key, exchanges);
       const overlaps = exchanges.pending > 0 || underWaySince <= exchanges.idleSince;
-      exchanges.pending += 1;
-      res.once("close", () => {
+      const answered = (): void => {
         exchanges.pending -= 1;
         if (exchanges.pending === 0) exchanges.idleSince = clock.now();
-      });
+      };
+      exchanges.pending += 1;
+      // Of one that has hung up before nobody is told again.
+      if (res.closed) answered();
+      else res.once("close", answered);
       return { isTie: (consumedAt) => overlaps || underWaySince <= consumedAt };
     },
   };

@@ -1,0 +1,46 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { createCodeExchanges } from "../../../lib/protocol/code-exchanges.ts";
+import { ManualClock } from "../../../lib/testing/contract/stage.ts";
+
+const clock = new ManualClock();
+let server: Server;
+let arrived: PromiseWithResolvers<ServerResponse>;
+beforeEach(async () => {
+  server = createServer((_request, response) => arrived.resolve(response));
+  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+});
+afterEach(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => void server.close(resolve));
+});
+
+/** A request that has come in, and how its client hangs up. */
+async function ask(): Promise<{ readonly response: ServerResponse; readonly hangUp: () => Promise<void> }> {
+  arrived = Promise.withResolvers();
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  socket.write("POST /token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+  const response = await arrived.promise;
+  return {
+    response,
+    async hangUp() {
+      const closed = new Promise((resolve) => void response.once("close", resolve));
+      socket.destroy();
+      await closed;
+    },
+  };
+}
+
+it.each([
+  ["after", (begin: () => void, hangUp: () => Promise<void>) => (begin(), hangUp())],
+  ["before", async (begin: () => void, hangUp: () => Promise<void>) => (await hangUp(), begin())],
+])("an exchange whose client hangs up %s it begins makes no tie of a later one", async (_when, run) => {
+  const exchanges = createCodeExchanges(clock);
+  const first = await ask();
+  await run(() => exchanges.begin("code", first.response, clock.now()), first.hangUp);
+  const consumedAt = clock.now();
+  clock.advance(1000);
+  const later = await ask();
+  expect(exchanges.begin("code", later.response, clock.now()).isTie(consumedAt)).toBe(false);
+});
