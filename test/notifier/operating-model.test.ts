@@ -1,0 +1,167 @@
+/** Operators, failing receivers, changes of the directory and workers that end, in whatever order: nothing is stranded. */
+import { expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
+
+/** How a receiver answers. */
+const MOODS = [
+  200,
+  410,
+  500,
+  500,
+  { kind: "failed", code: "timeout_total" },
+  { kind: "refused", reason: "not allowed" },
+];
+const USERS = ["a", "b"];
+const RECEIVERS = ["1", "2"];
+
+/** What happened to one world. */
+class Story {
+  readonly world: World;
+  readonly moods = new Map<string, number | object>();
+  /** What was sent again by hand: it goes when it goes. */
+  readonly redriven = new Set<string>();
+  worker: Worker;
+  #stored = 0;
+
+  constructor(world: World) {
+    this.world = world;
+    this.worker = world.worker();
+    world.answer = ({ target }) => this.moods.get(target.client_id.replace("service ", "")) ?? 200;
+  }
+
+  async add(receiver: string, user: string): Promise<void> {
+    // A delivery's number is its place in its lane.
+    const number = String((this.#stored += 1)).padStart(3, "0");
+    await this.world.add(`${number}${user}@${receiver}/${user}`);
+  }
+
+  /** One of those that there are. */
+  async one(which: number): Promise<string> {
+    const all = await this.world.notifications.list({ limit: 500 });
+    return all[which % Math.max(all.length, 1)]?.id ?? "none";
+  }
+
+  async redrive(ids: readonly string[], force: boolean): Promise<void> {
+    for (const id of ids) {
+      if ((await this.world.notifications.redrive(id, { force })) === "redriven") this.redriven.add(id);
+    }
+  }
+}
+
+/** One step; `toString` is what is said when it goes wrong. */
+type Step = readonly [name: string, run: (story: Story) => Promise<unknown>];
+
+const receiver = fc.constantFrom(...RECEIVERS);
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 6, arbitrary: fc.tuple(receiver, fc.constantFrom(...USERS)).map(added) },
+  fc
+    .tuple(receiver, fc.constantFrom(...MOODS))
+    .map(([name, mood]): Step => [
+      `${name} answers ${JSON.stringify(mood)}`,
+      async ({ moods }) => moods.set(name, mood),
+    ]),
+  { weight: 6, arbitrary: fc.constantFrom(SECOND, HOUR, 10 * HOUR).map(lived) },
+  receiver.map((name): Step => [
+    `pause ${name}`,
+    ({ world }) => world.notifications.pause(`service:${name}`),
+  ]),
+  receiver.map((name): Step => [
+    `resume ${name}`,
+    ({ world }) => world.notifications.resume(`service:${name}`),
+  ]),
+  receiver.map((name): Step => [
+    `remove ${name}`,
+    ({ world }) => world.directory.services.put(name, { name }),
+  ]),
+  receiver.map((name): Step => [`put ${name}`, ({ world }) => world.receiver(name)]),
+  fc
+    .tuple(fc.nat(30), fc.boolean())
+    .map(([which, force]): Step => [
+      `redrive ${which}, ${force}`,
+      async (story) => story.redrive([await story.one(which)], force),
+    ]),
+  {
+    weight: 3,
+    arbitrary: fc
+      .boolean()
+      .map((force): Step => [`redrive all, ${force}`, (story) => redriveAll(story, force)]),
+  },
+  fc
+    .nat(30)
+    .map((which): Step => [
+      `discard ${which}`,
+      async (story) => story.world.notifications.discard(await story.one(which)),
+    ]),
+  fc.constant<Step>(["upkeep", ({ worker }) => worker.upkeep.pass()]),
+  fc.constant<Step>(["another worker", restart]),
+);
+
+function added([name, user]: readonly [string, string]): Step {
+  return [`add ${user}@${name}`, (story) => story.add(name, user)];
+}
+
+function lived(span: number): Step {
+  return [`live ${span}`, ({ worker }) => worker.live(span)];
+}
+
+async function redriveAll({ world, redriven }: Story, force: boolean): Promise<void> {
+  const before = world.told.length;
+  await world.notifications.redriveAll({}, { force });
+  for (const [name, argument] of world.told.slice(before)) {
+    if (name === "delivery.redriven") redriven.add((argument as { readonly id: string }).id);
+  }
+}
+
+async function restart(story: Story): Promise<void> {
+  await story.worker.runner.stop(0);
+  story.worker = story.world.worker();
+}
+
+/** Receivers are there, well and resumed; then what was parked is sent again. */
+async function end(story: Story): Promise<void> {
+  const { world, worker } = story;
+  story.moods.clear();
+  for (const name of RECEIVERS) {
+    await world.receiver(name);
+    await world.notifications.resume(`service:${name}`);
+  }
+  await worker.live(MINUTE);
+  expect(await world.notifications.list({ state: "waiting" })).toEqual([]);
+  await redriveAll(story, true);
+  await worker.live(MINUTE);
+  expect(await world.notifications.list({ state: "waiting" })).toEqual([]);
+  expect(await world.notifications.list({ state: "parked" })).toEqual([]);
+}
+
+/** Deliveries of a lane that nobody sent again arrive for the first time in the order in which they were stored. */
+function expectOrder({ world, redriven }: Story): void {
+  const first = [...new Set(world.posted.map(({ id, target }) => `${target.client_id} ${id}`))];
+  const untouched = first.filter((each) => !redriven.has(each.slice(-4)));
+  for (const lane of Map.groupBy(untouched, (each) => each.slice(0, 9) + each.slice(-1)).values()) {
+    expect(lane).toEqual(lane.toSorted((one, other) => (one < other ? -1 : 1)));
+  }
+}
+
+const told = (all: readonly Step[]): string => all.map(([name]) => name).join("; ");
+
+it("everything arrives, in order, when in the end all receivers are well and what is parked is sent again [D-NOTIFY-15, D-NOTIFY-16, D-NOTIFY-17]", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(steps, { maxLength: 60, size: "max" }), async (all) => {
+      const world = await openWorld({ retryDelays: [5, 7200] });
+      try {
+        const story = new Story(world);
+        for (const name of RECEIVERS) await world.receiver(name);
+        for (const [, run] of all) await run(story);
+        await end(story);
+        expectOrder(story);
+        expect(world.told.filter(([name]) => name === "fault")).toEqual([]);
+      } catch (error) {
+        throw new Error(told(all), { cause: error });
+      } finally {
+        await world.storage.close();
+      }
+    }),
+    { numRuns: 400 },
+  );
+});
