@@ -20,6 +20,8 @@ export interface Child {
   pid(): number;
   /** Ends it for good: SIGTERM, and SIGKILL when that takes too long. */
   stop(): Promise<void>;
+  /** Ends it for good, at once. */
+  kill(): void;
 }
 
 /** Milliseconds until it is started again. */
@@ -27,12 +29,31 @@ const PAUSE = 1_000;
 /** Milliseconds that it has to end by itself. */
 const PATIENCE = 35_000;
 
+/** Starts it once. @returns the process, and the last of what it has said. */
+function begin(
+  { command, args, ready }: ChildPlan,
+  isReady: PromiseWithResolvers<void>,
+): { readonly child: ChildProcess; readonly said: () => string } {
+  // A group of its own: Ctrl+C of the terminal reaches this process only, which ends them in their order.
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (text: string) => {
+      said = (said + text).slice(-10_000);
+      if (ready instanceof RegExp && ready.test(said)) isReady.resolve();
+    });
+  }
+  if (!(ready instanceof RegExp))
+    child.once("spawn", () => void ready().then(isReady.resolve, isReady.reject));
+  return { child, said: () => said };
+}
+
 /**
  * Starts it.
  * @param say gets a line for people: when it has ended, and lines that it prints itself after it is ready.
  */
 export function startChild(plan: ChildPlan, say: (line: string) => void): Child {
-  const { name, command, args, ready } = plan;
+  const { name } = plan;
   let running: ChildProcess | undefined;
   let isStopping = false;
   /** Whether it was ready once: from then on it is started again, whenever and however often it ends. */
@@ -40,22 +61,9 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
   let again: NodeJS.Timeout | undefined;
 
   function start(): Promise<void> {
-    // A group of its own: Ctrl+C of the terminal reaches this process only, which ends them in their order.
-    const child = spawn(command, args, {
-      stdio: ["ignore", "pipe", "pipe"],
-      detached: true,
-    });
-    running = child;
-    let said = "";
     const isReady = Promise.withResolvers<void>();
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding("utf8").on("data", (text: string) => {
-        said = (said + text).slice(-10_000);
-        if (ready instanceof RegExp && ready.test(said)) isReady.resolve();
-      });
-    }
-    if (!(ready instanceof RegExp))
-      child.once("spawn", () => void ready().then(isReady.resolve, isReady.reject));
+    const { child, said } = begin(plan, isReady);
+    running = child;
     const whenReady = async (): Promise<void> => {
       await isReady.promise;
       hasStarted = true;
@@ -66,7 +74,7 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     });
     child.once("exit", (code, signal) => {
       running = undefined;
-      isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said}`));
+      isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said()}`));
       if (isStopping || !hasStarted) return;
       say(`${name} ended (${signal ?? String(code)}); starting it again`);
       again = setTimeout(
@@ -88,10 +96,16 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     if (child === undefined) return;
     const ended = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
-    const kill = setTimeout(() => child.kill("SIGKILL"), PATIENCE);
+    const tooLong = setTimeout(() => child.kill("SIGKILL"), PATIENCE);
     await ended;
-    clearTimeout(kill);
+    clearTimeout(tooLong);
   }
 
-  return { name, started: start(), pid: () => running?.pid ?? 0, stop };
+  function kill(): void {
+    isStopping = true;
+    clearTimeout(again);
+    running?.kill("SIGKILL");
+  }
+
+  return { name, started: start(), pid: () => running?.pid ?? 0, stop, kill };
 }

@@ -1,6 +1,6 @@
 /** `npm run cluster`: the shape of compose.yaml from processes of this machine. */
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type Server } from "node:http";
 import { join, resolve } from "node:path";
 import { DEMO_FILE } from "../server/demo.ts";
 import { misused, parseArguments, toPort, toWhole } from "../server/arguments.ts";
@@ -115,10 +115,23 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
   return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nEnd a process with kill -9 and see it come back. Ctrl+C stops all of them.\n`;
 }
 
+function listen(proxy: Server, port: number): Promise<void> {
+  return new Promise((done, failed) => {
+    proxy.once("error", () =>
+      failed(new StartFailure(`Port ${port} can't be had: choose another one with --port N.`)),
+    );
+    proxy.listen(port, HERE, done);
+  });
+}
+
 async function main(args: readonly string[]): Promise<void> {
   const children: Child[] = [];
   const proxy = createServer();
   let isStopping = false;
+  // Whoever does not wait for them, with a second Ctrl+C, leaves none behind.
+  process.once("exit", () => {
+    for (const child of children) child.kill();
+  });
   onStopSignal(async () => {
     isStopping = true;
     proxy.close();
@@ -143,12 +156,7 @@ async function main(args: readonly string[]): Promise<void> {
     };
     const targets = numbers(apps).map((number) => ({ port: port + 10 + number }));
     proxy.on("request", createProxy(targets));
-    await new Promise<void>((done, failed) => {
-      proxy.once("error", () =>
-        failed(new StartFailure(`Port ${port} can't be had: choose another one with --port N.`)),
-      );
-      proxy.listen(port, HERE, done);
-    });
+    await listen(proxy, port);
     const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
     const mongo = readVariable("MONGODB_URL") ?? mongoStore(port + 4, join(data, "mongodb"));
     // MongoDB first: where another cluster has the folder it ends, and Redis would write into the same file.

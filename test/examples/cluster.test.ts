@@ -4,6 +4,7 @@ import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { type Child, type ChildPlan, startChild } from "../../examples/cluster/children.ts";
 import { createProxy } from "../../examples/cluster/proxy.ts";
@@ -82,6 +83,19 @@ describeMongo("npm run cluster", () => {
     expect(pids.every((pid) => isRunning(pid))).toBe(true);
     expect(await cluster.stop("SIGINT")).toBe(0);
     expect(pids.filter((pid) => isRunning(pid))).toEqual([]);
+  });
+
+  it("leaves none of them behind when it is told twice, for one of them does not end", async () => {
+    const args = ["--port", String(await freePorts(16)), "--data", folder, "--apps", "1", "--workers", "1"];
+    cluster = start("examples/cluster/main.ts", { args });
+    await cluster.until(/Ctrl\+C stops all of them/);
+    const pids = ["redis", "app 1", "worker 1", "client"].map(processOf);
+    process.kill(processOf("client"), "SIGSTOP");
+    process.kill(cluster.pid, "SIGINT");
+    // One that comes at once is taken for the same: npm passes it on.
+    await pause(1_000);
+    expect(await cluster.stop("SIGINT")).toBe(130);
+    while (pids.some((pid) => isRunning(pid))) await pause(10);
   });
 });
 
