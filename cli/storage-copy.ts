@@ -1,11 +1,12 @@
 /** `storage copy`: all that one storage keeps, into another one. */
 import { openTransfer } from "../adapters/open-transfer.ts";
 import type { StorageTransfer } from "../adapters/transfer.ts";
+import { StorageUnavailable } from "../lib/errors.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { describePlace, identityOf, overlap, pathOf, type Place, readPlace } from "./addresses.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command, Surroundings } from "./command.ts";
-import { FAILED, misused } from "./command-failure.ts";
+import { CommandFailure, FAILED, misused } from "./command-failure.ts";
 import { isSame, type PartComparison } from "./copy/compare.ts";
 import { type CopyReport, copyStorage, finishCopy } from "./copy/copy.ts";
 import { opened } from "./opened.ts";
@@ -102,6 +103,14 @@ function report({ parts }: CopyReport, places: Places, { out, err }: Surrounding
   return false;
 }
 
+const GOES_ON = "Run the same command again, and it goes on where it was.";
+
+/** A fault of a store says how to go on. */
+function resumable(error: unknown): unknown {
+  if (!(error instanceof StorageUnavailable)) return error;
+  return new CommandFailure(`${error.message}. ${GOES_ON}`, { cause: error });
+}
+
 async function copy(places: Places, surroundings: Surroundings): Promise<number> {
   const { clock, signal, err } = surroundings;
   err.write(`from ${describePlace(places.from)}\nto   ${describePlace(places.to)}\n`);
@@ -122,8 +131,8 @@ async function copy(places: Places, surroundings: Surroundings): Promise<number>
       return 0;
     } catch (error) {
       progress.clear();
-      if (!signal.aborted) throw error;
-      err.write("Stopped. Run the same command again, and it goes on where it was.\n");
+      if (!signal.aborted) throw resumable(error);
+      err.write(`Stopped. ${GOES_ON}\n`);
       return FAILED;
     } finally {
       await to.close();

@@ -215,6 +215,23 @@ describe("artifacts in Redis", () => {
     }
   }, 240_000);
 
+  it("are copied on from where they were when Redis is back that was away", async () => {
+    const kept = await openOwnRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const to = { ...workshop.sqlite(), artifacts: kept.url };
+    const running = workshop.start(copyWords(big, to));
+    await untilMarked(
+      () => markIn(pathOf(to)),
+      running,
+      (text) => text.includes('"entries"'),
+    );
+    await kept.stop();
+    await expect(running.ended).resolves.toBe(1);
+    expect(running.said()).toMatch(/Redis.*\. Run the same command again, and it goes on where it was\.\n$/);
+    await kept.start();
+    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
+    await kept.close();
+  }, 120_000);
+
   it("are reached with a password that is never printed", async () => {
     // Those of the documentation of Redis, and one more.
     const documented = readFileSync(join(ROOT, "docs/redis.md"), "utf8");
