@@ -80,12 +80,13 @@ class EmbeddedPoller implements Poller {
       running: this.#running.get(receiver) ?? 0,
       served: this.#served.get(receiver) ?? 0,
     }));
-    await Promise.all(
-      [...shareOut(asking, places)].map(async ([receiver, share]) => {
-        this.#served.set(receiver, this.#passes);
-        for (const claim of await deliveries.claimDue(receiver, share, runner.terms)) void this.#begin(claim);
-      }),
-    );
+    const claims = [...shareOut(asking, places)].map(async ([receiver, share]) => {
+      this.#served.set(receiver, this.#passes);
+      for (const claim of await deliveries.claimDue(receiver, share, runner.terms)) void this.#begin(claim);
+    });
+    // All of them, though one has failed: what is claimed after the end would wait for its lease to end.
+    await Promise.allSettled(claims);
+    await Promise.all(claims);
     const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);
     return Math.min(...later) - now;
   }

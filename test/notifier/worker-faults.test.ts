@@ -82,6 +82,30 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1"]);
   });
 
+  it("waits for what it still claims though the claim at another receiver has failed", async () => {
+    await world.add("d1@1/a", "d2@2/b");
+    const [answers, claimed] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
+    let isOver = false;
+    const worker = world.worker((storage) => {
+      const { deliveries } = storage;
+      const claimDue: typeof deliveries.claimDue = async (receiver, ...more) => {
+        if (receiver === "service:1") throw new StorageUnavailable("planted");
+        await answers.promise;
+        claimed.resolve(isOver);
+        return deliveries.claimDue(receiver, ...more);
+      };
+      return { ...storage, deliveries: { ...deliveries, claimDue } };
+    });
+    const pass = worker.poller.pass().finally(() => (isOver = true));
+    setImmediate(answers.resolve);
+    await expect(pass).rejects.toMatchObject({ code: "storage_unavailable" });
+    // Else nobody would hand it back, and it would wait for its lease to end.
+    await expect(claimed.promise).resolves.toBe(false);
+    await worker.runner.stop(60_000);
+    await world.worker().settle();
+    expect(world.ids().toSorted()).toEqual(["d1", "d2"]);
+  });
+
   it("hands back what does not end in time: it goes again at once, with the same id, and nothing is used up", async () => {
     await world.add("d1@1/a");
     const sending = answering(
