@@ -1,10 +1,10 @@
 /** Passwords: the rules for new ones, hashing, and comparing in the same time whoever is asked for. */
 import type { PasswordRules } from "../../config/configuration.ts";
-import { InvalidPassword } from "../errors.ts";
+import { InvalidPassword, StorageUnavailable } from "../errors.ts";
 import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
 import { characters } from "./text-rules.ts";
-import { createWorkQueue } from "./work-queue.ts";
+import { createWorkQueue, type WorkQueue } from "./work-queue.ts";
 
 /** How passwords are kept and compared. */
 export interface Passwords {
@@ -20,7 +20,7 @@ export interface Passwords {
   verify(hash: string | null, password: string): Promise<boolean>;
   /** Whether the hash is weaker than the rules ask for, or of another algorithm. */
   needsRehash(hash: string): boolean;
-  /** Ends the threads that hash; what they work at is refused with `StorageUnavailable`. */
+  /** Ends the threads that hash; what they work at and what waits for them is refused with `StorageUnavailable`. */
   close(): Promise<void>;
 }
 
@@ -44,7 +44,13 @@ export function createPasswords(rules: PasswordRules): Passwords {
   const enough = OWASP_MINIMUM.some(({ memory, passes }) => rules.memory >= memory && rules.passes >= passes);
   if (!enough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
   const threads = createHashThreads(rules.parallel);
-  const queue = createWorkQueue(threads.room, BOUNDS);
+  const inTurn = createWorkQueue(threads.room, BOUNDS);
+  let isClosed = false;
+  // Else what waits would begin a thread again, and keep the process until all of it is hashed.
+  const queue: WorkQueue = (urgency, work) =>
+    inTurn(urgency, () =>
+      isClosed ? Promise.reject(new StorageUnavailable("the passwords are closed")) : work(),
+    );
   const cost = { memoryCost: rules.memory, timeCost: rules.passes, parallelism: rules.lanes };
   function needsRehash(hash: string): boolean {
     const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
@@ -71,7 +77,10 @@ export function createPasswords(rules: PasswordRules): Passwords {
       return false;
     },
     needsRehash,
-    close: () => threads.close(),
+    close() {
+      isClosed = true;
+      return threads.close();
+    },
   };
 }
 

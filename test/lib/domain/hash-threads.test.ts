@@ -140,4 +140,16 @@ describe("threads that hash passwords", () => {
     await passwords.close();
     expect(threadsNow()).toBeLessThanOrEqual(before);
   });
+
+  it("take nothing more of what waits when what uses them ends", async () => {
+    const passwords = createPasswords({ ...RULES, parallel: 1 });
+    const before = threadsNow();
+    const waiting = Promise.allSettled([
+      ...Array.from({ length: 9 }, () => passwords.hash(PASSWORD)),
+      ...Array.from({ length: 9 }, () => passwords.verify(null, PASSWORD)),
+    ]);
+    await passwords.close();
+    for (const each of await waiting) expect(each).toMatchObject({ reason: { code: "storage_unavailable" } });
+    expect(threadsNow()).toBeLessThanOrEqual(before);
+  });
 });
