@@ -41,7 +41,7 @@ export interface Failed extends AttemptTiming {
   readonly kind: "failed";
   /**
    * Short and stable, never a message: such as `ECONNREFUSED`, `ENOTFOUND`, `CERT_HAS_EXPIRED`,
-   * `timeout_connect`, `timeout_total`, `answer_too_large`, `aborted`.
+   * `timeout_connect`, `timeout_total`, `invalid_signing_secret`, `aborted`.
    */
   readonly code: string;
 }
