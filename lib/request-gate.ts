@@ -14,14 +14,31 @@ const PATIENCE = 30_000;
 export function createRequestGate(routes: Middleware): RequestGate {
   let running = 0;
   let onIdle: (() => void) | undefined;
+
+  /** @returns to be called when it is over; more than once is the same as once. */
+  function enter(): () => void {
+    let isOver = false;
+    running += 1;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      running -= 1;
+      if (running === 0) onIdle?.();
+    };
+  }
+
   return {
     async middleware(ctx: Context, next: Next) {
-      running += 1;
+      const leave = enter();
+      // What falls through is the host application's, and may take as long as it likes.
+      const pass: Next = () => {
+        leave();
+        return next();
+      };
       try {
-        await routes(ctx, next);
+        await routes(ctx, pass);
       } finally {
-        running -= 1;
-        if (running === 0) onIdle?.();
+        leave();
       }
     },
     async close() {

@@ -50,6 +50,25 @@ describe("the request gate", () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
+  it("does not wait for requests that are the host application's", async () => {
+    const own = Promise.withResolvers<void>();
+    const host = Promise.withResolvers<void>();
+    const gate = createRequestGate((ctx, next) => (ctx === context ? next() : own.promise));
+    const hosts = gate.middleware(context, () => host.promise);
+    await gate.close();
+    const owns = gate.middleware({} as Context, nothing);
+    // It is not taken away twice either: one that is the service's still counts.
+    host.resolve();
+    await hosts;
+    let closed = false;
+    const closing = gate.close().finally(() => (closed = true));
+    await Promise.resolve();
+    expect(closed).toBe(false);
+    own.resolve();
+    await Promise.all([owns, closing]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
   it("waits 30 seconds at most", async () => {
     const { gate } = held();
     void gate.middleware(context, nothing);
