@@ -43,15 +43,14 @@ export function codeGrant(original: GrantHandler, dependencies: ProtocolDependen
   return async (ctx) => {
     const unit = currentUnit(dependencies);
     const { code } = ctx.oidc.params;
-    if (code !== undefined) {
-      const key = artifactKey(code);
-      const found = await unit.find("AuthorizationCode", key);
-      const exchange = found && exchanges.begin(key, ctx.res, unit.startedAt);
-      if (found?.consumedAt !== undefined && exchange?.isTie(found.consumedAt)) {
-        throw new errors.InvalidGrant("authorization code already consumed");
-      }
+    const key = code === undefined ? undefined : artifactKey(code);
+    const found = key && (await unit.find("AuthorizationCode", key));
+    const exchange = found ? exchanges.begin(found.key, ctx.res, unit.startedAt) : undefined;
+    if (found && found.consumedAt !== undefined && exchange?.isTie(found.consumedAt)) {
+      throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);
+    unit.whenCommitted(() => exchange?.won());
   };
 }
 

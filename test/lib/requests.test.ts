@@ -127,7 +127,7 @@ describe("exchanges of one code", () => {
 
   it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", () => {
     const first = response();
-    expect(exchanges.begin("code", first, clock.now()).isTie(clock.now() - 1)).toBe(false);
+    exchanges.begin("code", first, clock.now()).won();
     const consumedAt = clock.now();
     clock.advance(50);
     const second = response();
@@ -150,7 +150,7 @@ describe("exchanges of one code", () => {
 
   it("are a replay after the answer, and other codes don't matter [D-TOKEN-13]", () => {
     const first = response();
-    exchanges.begin("code", first, clock.now());
+    exchanges.begin("code", first, clock.now()).won();
     exchanges.begin("other", response(), clock.now());
     const consumedAt = clock.now();
     clock.advance(10);
@@ -159,9 +159,10 @@ describe("exchanges of one code", () => {
     expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).toBe(false);
   });
 
-  it("in another process are told apart by the time at which the code was consumed", () => {
-    const before = exchanges.begin("code", response(), clock.now());
-    expect(before.isTie(clock.now() + 5)).toBe(true);
-    expect(exchanges.begin("other", response(), clock.now()).isTie(clock.now() - 5)).toBe(false);
+  it("that another process has answered are told apart by the time, which leaves it two seconds [D-TOKEN-13]", () => {
+    const isTie = (consumedAt: number): boolean =>
+      exchanges.begin(`code ${consumedAt}`, response(), clock.now()).isTie(consumedAt);
+    const now = clock.now();
+    expect([now + 5, now, now - 2_000, now - 2_001].map(isTie)).toEqual([true, true, true, false]);
   });
 });

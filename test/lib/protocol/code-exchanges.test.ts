@@ -38,7 +38,7 @@ it.each([
 ])("an exchange whose client hangs up %s it begins makes no tie of a later one", async (_when, run) => {
   const exchanges = createCodeExchanges(clock);
   const first = await ask();
-  await run(() => exchanges.begin("code", first.response, clock.now()), first.hangUp);
+  await run(() => exchanges.begin("code", first.response, clock.now()).won(), first.hangUp);
   const consumedAt = clock.now();
   clock.advance(1000);
   const later = await ask();
