@@ -115,6 +115,8 @@ export async function openRedis(options: RedisOptions): Promise<RedisParts> {
         name: "artifacts",
         ping: () =>
           connection.during(async () => {
+            // To the first Redis says that it still loads, or that it can't write to its disk.
+            await connection.send((client) => client.ping());
             if (await connection.send(isPrimary)) return;
             connection.renew();
             throw new StorageUnavailable("this Redis is a replica");

@@ -218,6 +218,25 @@ describe("a connection that is lost", () => {
   });
 });
 
+it("a Redis that has been started again is not well while it loads what it keeps", async () => {
+  await redis.client.mset(Object.fromEntries(Array.from({ length: 3000 }, (_, key) => [`k${key}`, "v"])));
+  await redis.client.save();
+  await redis.stop();
+  const slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+  const loaded = redis.start(slowly);
+  const told: unknown[] = [];
+  await untilItWorks(async () => {
+    try {
+      await ping();
+    } catch (error) {
+      told.push((error as Error).message);
+      throw error;
+    }
+  });
+  await loaded;
+  expect(told).toContain("Redis answered LOADING");
+});
+
 describe("a primary that has become a replica", () => {
   afterEach(() => redis.client.replicaof("NO", "ONE"));
 
