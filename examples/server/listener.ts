@@ -1,6 +1,6 @@
 /** A port: taken, and let go of when the last request is answered. */
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { StartFailure } from "./start-failure.ts";
 
 /** A server that listens. */
@@ -16,10 +16,36 @@ export interface Listener {
 /** How often connections that have become idle are closed while the server stops, in milliseconds. */
 const SWEEP = 50;
 
+/** Milliseconds for a request that is on its way when the server is told to stop: until its head is there. */
+const ON_ITS_WAY = 1000;
+
 const starting: RequestListener = (_request, response) => {
   response.writeHead(503, { "content-type": "application/json", "retry-after": "1" });
   response.end(JSON.stringify({ error: "temporarily_unavailable", error_description: "starting" }));
 };
+
+/**
+ * Connections on which no request is running. Node counts one as busy that was opened and has said nothing yet, or
+ * only the beginning of a head: browsers open some in advance, and a server that stops would wait for them.
+ */
+function watchSilent(server: Server): { cut(): void } {
+  const running = new Map<Socket, number>();
+  server.on("connection", (socket) => {
+    running.set(socket, 0);
+    socket.once("close", () => running.delete(socket));
+  });
+  server.prependListener("request", ({ socket }, response) => {
+    running.set(socket, (running.get(socket) ?? 0) + 1);
+    response.once("close", () => {
+      if (running.has(socket)) running.set(socket, (running.get(socket) ?? 0) - 1);
+    });
+  });
+  return {
+    cut() {
+      for (const [socket, requests] of running) if (requests === 0) socket.destroy();
+    },
+  };
+}
 
 /**
  * @param host an address or name; `undefined`: all addresses.
@@ -28,6 +54,7 @@ const starting: RequestListener = (_request, response) => {
 export async function listen(port: number, host: string | undefined): Promise<Listener> {
   let answer = starting;
   const server = createServer((request, response) => answer(request, response));
+  const silent = watchSilent(server);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => reject(notFree(error, port, host)));
     server.listen({ port, ...(host !== undefined && { host }) }, resolve);
@@ -39,7 +66,11 @@ export async function listen(port: number, host: string | undefined): Promise<Li
     },
     stop: (patience) =>
       new Promise((resolve) => {
-        const sweep = setInterval(() => server.closeIdleConnections(), SWEEP);
+        const told = performance.now();
+        const sweep = setInterval(() => {
+          server.closeIdleConnections();
+          if (performance.now() - told > ON_ITS_WAY) silent.cut();
+        }, SWEEP);
         const end = setTimeout(() => server.closeAllConnections(), patience);
         server.close(() => {
           clearInterval(sweep);

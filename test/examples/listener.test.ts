@@ -1,0 +1,45 @@
+/** What the server waits for when it is told to stop. */
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { listen, type Listener } from "../../examples/server/listener.ts";
+
+/** Milliseconds: longer than a test may take. */
+const PATIENCE = 600_000;
+const HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
+
+let listener: Listener;
+let socket: Socket;
+let said: string;
+beforeEach(async () => {
+  listener = await listen(0, "127.0.0.1");
+  said = "";
+  socket = connect(listener.port, "127.0.0.1");
+  socket.setEncoding("utf8").on("data", (text: string) => (said += text));
+  await new Promise((resolve) => void socket.once("connect", resolve));
+});
+afterEach(() => void socket.destroy());
+
+it.each([
+  ["has said nothing", ""],
+  ["has said the beginning of a request", HEAD.slice(0, 30)],
+])("it waits for no connection that %s", async (_what, text) => {
+  socket.write(text);
+  await listener.stop(PATIENCE);
+});
+
+it("it waits for a request that is on its way, for its body and for its answer", async () => {
+  const [arrived, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  listener.serve((request, response) => {
+    request.resume().once("end", () => void answered.promise.then(() => response.end("answered")));
+    arrived.resolve();
+  });
+  socket.write(HEAD.slice(0, 30));
+  const stopped = listener.stop(PATIENCE);
+  socket.write(HEAD.slice(30));
+  await arrived.promise;
+  // Longer than a head has.
+  setTimeout(() => socket.write("ab"), 1500);
+  setTimeout(answered.resolve, 2000);
+  await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);
+  expect(said).toMatch(/^HTTP\/1\.1 200 [\s\S]*answered$/);
+});
