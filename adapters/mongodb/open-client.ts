@@ -51,12 +51,27 @@ function hostsOf({ options }: MongoClient): string {
   return options.srvHost ?? options.hosts.map(String).join(", ");
 }
 
+function member(value: unknown, name: string): unknown {
+  return Reflect.get(Object(value), name);
+}
+
+/** What the driver knows of each server that it could not use. */
+function serversIn(error: unknown): unknown[] {
+  const servers = member(member(error, "reason"), "servers");
+  return servers instanceof Map ? [...servers.values()] : [];
+}
+
 /** Whether the error says that a server waits to be made a replica set. */
 function isUninitiated(error: unknown): boolean {
   if (error instanceof StorageUnavailable) return true;
-  const servers: unknown = Reflect.get(Object(Reflect.get(Object(error), "reason")), "servers");
-  if (!(servers instanceof Map)) return false;
-  return [...servers.values()].some((server) => Reflect.get(Object(server), "type") === "RSGhost");
+  return serversIn(error).some((server) => member(server, "type") === "RSGhost");
+}
+
+/** What the system says of the connections, such as `ECONNREFUSED`, or that a certificate is not trusted. */
+function connectionCodes(error: unknown): string {
+  const codes = serversIn(error).map((server) => member(member(member(server, "error"), "cause"), "code"));
+  const found = new Set(codes.filter((code) => typeof code === "string"));
+  return [...found].map((code) => `${code}, `).join("");
 }
 
 /** One try. A client that could not connect at first never can, so each try has its own. */
@@ -93,7 +108,8 @@ async function untilConnected(
         const why = isUninitiated(error)
           ? "is not a replica set yet: run rs.initiate() in mongosh"
           : "does not answer";
-        throw new StorageUnavailable(`MongoDB at ${where} ${why} (waited ${seconds} seconds)`);
+        const codes = connectionCodes(error);
+        throw new StorageUnavailable(`MongoDB at ${where} ${why} (${codes}waited ${seconds} seconds)`);
       }
     }
     await pause(PAUSE);

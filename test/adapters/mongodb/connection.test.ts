@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import type { Socket } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
+import { createServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
 import { prepareDatabase } from "../../../adapters/mongodb/indexes.ts";
@@ -10,6 +11,7 @@ import type { Storage } from "../../../adapters/storage.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { NameTaken } from "../../../lib/errors.ts";
 import { freePorts } from "../../examples/processes.ts";
+import { selfSigned } from "../../notifier/peers.ts";
 import {
   describeMongo,
   describeOwnMongo,
@@ -186,8 +188,21 @@ describeOwnMongo("a MongoDB that can't be used", () => {
       patience: 1000,
     }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ code: "storage_unavailable" });
-    expect(String(refused)).toContain(`127.0.0.1:${port} does not answer`);
+    expect(String(refused)).toContain(`127.0.0.1:${port} does not answer (ECONNREFUSED, waited 1 seconds)`);
     expect(String(refused)).not.toContain("secret");
+  });
+
+  it("has a certificate that nobody trusts: the sentence says so", async () => {
+    const server = createServer(selfSigned("localhost"));
+    server.on("tlsClientError", () => undefined);
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    await expect(
+      openClient(`mongodb://localhost:${port}/?tls=true`, { patience: 1000 }),
+    ).rejects.toMatchObject({
+      message: `MongoDB at localhost:${port} does not answer (DEPTH_ZERO_SELF_SIGNED_CERT, waited 1 seconds)`,
+    });
+    await new Promise((resolve) => void server.close(resolve));
   });
 
   it("lets in nobody, or a user without rights: the sentence says which role is needed", async () => {
