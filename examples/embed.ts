@@ -83,6 +83,11 @@ app.use(async (ctx) => {
 });
 
 const server = app.listen(port, host, () => console.log(`My application is at http://127.0.0.1:${port}`));
-for (const signal of ["SIGINT", "SIGTERM"]) {
-  process.once(signal, () => server.close(() => void service.close()));
+
+/** Takes nothing new, finishes what is running, and ends what browsers have opened in advance. */
+async function stop(): Promise<void> {
+  server.close();
+  await service.close();
+  server.closeAllConnections();
 }
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void stop());

@@ -13,4 +13,4 @@ const { url } = config.deployments.oauth2 ?? config.deployments.openid ?? {};
 const address = `${url}/oauth2/authorize?response_type=code&client_id=${client?.client_id}`;
 const ready = (): void => console.log(`Sign in at ${address}`);
 const server = new Koa().use(service.routes()).listen(port, host, ready);
-process.once("SIGTERM", () => server.close(() => void service.close()));
+process.once("SIGTERM", () => void service.close().then(() => server.close().closeAllConnections()));
