@@ -1,5 +1,6 @@
 /** Which exchanges of a code overlap: what comes in meanwhile is a tie, what comes later is a replay. */
 import type { ServerResponse } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
 
 export interface CodeExchanges {
@@ -11,13 +12,16 @@ export interface CodeExchanges {
 }
 
 export interface CodeExchange {
-  isTie(consumedAt: number): boolean;
-  /** It has consumed the code: from now on nothing has to be known of other processes. */
+  /** Asked when it is known that the code is consumed, and when; takes a moment where another process has done that. */
+  isTie(consumedAt: number): Promise<boolean>;
+  /** It has consumed the code: from now on it is known here when that was answered. */
   won(): void;
 }
 
 interface Exchanges {
-  /** How many are not answered yet. */
+  /** How many have begun. */
+  begun: number;
+  /** How many of them are not answered yet. */
   pending: number;
   /** Milliseconds since the epoch: when the last one was answered. */
   idleSince: number;
@@ -32,16 +36,16 @@ interface Exchanges {
  */
 const MEMORY = 30_000;
 
-/**
- * Milliseconds after a code was consumed in another process in which an exchange is still a tie: until the answer has
- * left there, and because the clocks of two machines differ.
- */
-const ELSEWHERE = 2_000;
+/** Milliseconds after the use in another process in which several exchanges are taken for the rest of one burst. */
+const BURST = 2_000;
+/** Milliseconds in which an exchange that came alone waits for others of its burst. */
+const COMPANY = 50;
 
 /**
  * Requests that were sent together overlap one with the next, though the last may come in after the first was
  * answered; so a tie is what began while any exchange of the code was unanswered. Other processes are not seen:
- * towards them the time at which the code was consumed decides, and a little longer.
+ * of what was sent together several come here together, and are a tie. One that comes alone is a tie with those
+ * elsewhere only if it came before the code was consumed.
  */
 export function createCodeExchanges(clock: Clock): CodeExchanges {
   /** In the order in which their first exchange began. */
@@ -58,8 +62,10 @@ export function createCodeExchanges(clock: Clock): CodeExchanges {
     begin(key, res, underWaySince) {
       const now = clock.now();
       forgetOld(now);
-      const exchanges = codes.get(key) ?? { pending: 0, idleSince: 0, isOurs: false, begunAt: now };
+      const exchanges = codes.get(key) ?? { begun: 0, pending: 0, idleSince: 0, isOurs: false, begunAt: now };
       codes.set(key, exchanges);
+      exchanges.begun += 1;
+      const number = exchanges.begun;
       const overlaps = exchanges.pending > 0 || underWaySince <= exchanges.idleSince;
       const answered = (): void => {
         exchanges.pending -= 1;
@@ -70,7 +76,12 @@ export function createCodeExchanges(clock: Clock): CodeExchanges {
       if (res.closed) answered();
       else res.once("close", answered);
       return {
-        isTie: (consumedAt) => overlaps || underWaySince <= consumedAt + (exchanges.isOurs ? 0 : ELSEWHERE),
+        async isTie(consumedAt) {
+          if (overlaps || underWaySince <= consumedAt) return true;
+          if (exchanges.isOurs || underWaySince > consumedAt + BURST) return false;
+          if (exchanges.begun === number) await pause(COMPANY);
+          return exchanges.begun > number;
+        },
         won() {
           exchanges.isOurs = true;
         },

@@ -44,9 +44,9 @@ export function codeGrant(original: GrantHandler, dependencies: ProtocolDependen
     const unit = currentUnit(dependencies);
     const { code } = ctx.oidc.params;
     const key = code === undefined ? undefined : artifactKey(code);
-    const found = key && (await unit.find("AuthorizationCode", key));
+    const found = key === undefined ? undefined : await unit.find("AuthorizationCode", key);
     const exchange = found ? exchanges.begin(found.key, ctx.res, unit.startedAt) : undefined;
-    if (found && found.consumedAt !== undefined && exchange?.isTie(found.consumedAt)) {
+    if (found?.consumedAt !== undefined && (await exchange?.isTie(found.consumedAt))) {
       throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);

@@ -12,6 +12,7 @@ import {
   Person,
   refresh,
   sendPatiently as send,
+  type Tokens,
   tokensOf,
   withToken,
 } from "../faults/person.ts";
@@ -45,6 +46,27 @@ describeMongo("four processes behind one address", () => {
     return [seen.status, email, (await send(exchange(base, client, second))).status];
   }
 
+  /** Whether both tokens of an answer work. */
+  async function areAlive({ access_token, refresh_token }: Tokens): Promise<boolean[]> {
+    const answers = [
+      await send(withToken("GET", `${base}/resources/userinfo`, KEEPING, access_token)),
+      await send(refresh(base, KEEPING, refresh_token)),
+    ];
+    return answers.map(({ status }) => status === 200);
+  }
+
+  it(
+    "end what came of a code that is used again at another process",
+    async () => {
+      const code = await new Person(PEOPLE[2]!, send).signIn(authorizeUrl(base, KEEPING));
+      const tokens = await tokensOf(await send(exchange(base, KEEPING, code)));
+      const again = await send(exchange(base, KEEPING, code));
+      expect(again.status).toBe(400);
+      expect(await areAlive(tokens)).toEqual([false, false]);
+    },
+    PATIENCE,
+  );
+
   it(
     "take turns in 200 sign-ins at once, and every one of them succeeds",
     async () => {
@@ -59,7 +81,7 @@ describeMongo("four processes behind one address", () => {
   );
 
   it(
-    "give the tokens of a code to one of 50 exchanges at once",
+    "give the tokens of a code to one of 50 exchanges at once, until it is used again",
     async () => {
       const code = await new Person(PEOPLE[0]!, send).signIn(authorizeUrl(base, KEEPING));
       const answers = await Promise.all(
@@ -68,6 +90,9 @@ describeMongo("four processes behind one address", () => {
       const statuses = answers.map(({ status }) => status);
       expect(statuses.filter((status) => status === 200)).toHaveLength(1);
       expect(statuses.filter((status) => status === 400)).toHaveLength(49);
+      const tokens = await tokensOf(answers[statuses.indexOf(200)]!);
+      expect((await send(exchange(base, KEEPING, code))).status).toBe(400);
+      expect(await areAlive(tokens)).toEqual([false, false]);
     },
     PATIENCE,
   );

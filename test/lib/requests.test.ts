@@ -125,19 +125,19 @@ describe("exchanges of one code", () => {
     exchanges = createCodeExchanges(clock);
   });
 
-  it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", () => {
+  it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", async () => {
     const first = response();
     exchanges.begin("code", first, clock.now()).won();
     const consumedAt = clock.now();
     clock.advance(50);
     const second = response();
-    expect(exchanges.begin("code", second, clock.now()).isTie(consumedAt)).toBe(true);
+    await expect(exchanges.begin("code", second, clock.now()).isTie(consumedAt)).resolves.toBe(true);
     first.emit("close");
     clock.advance(50);
-    expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).toBe(true);
+    await expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).resolves.toBe(true);
   });
 
-  it("are a tie when they were under way before the last one was answered [D-TOKEN-13]", () => {
+  it("are a tie when they were under way before the last one was answered [D-TOKEN-13]", async () => {
     const first = response();
     exchanges.begin("code", first, clock.now());
     const consumedAt = clock.now();
@@ -145,10 +145,10 @@ describe("exchanges of one code", () => {
     first.emit("close");
     const answered = clock.now();
     clock.advance(50);
-    expect(exchanges.begin("code", response(), answered).isTie(consumedAt)).toBe(true);
+    await expect(exchanges.begin("code", response(), answered).isTie(consumedAt)).resolves.toBe(true);
   });
 
-  it("are a replay after the answer, and other codes don't matter [D-TOKEN-13]", () => {
+  it("are a replay after the answer, and other codes don't matter [D-TOKEN-13]", async () => {
     const first = response();
     exchanges.begin("code", first, clock.now()).won();
     exchanges.begin("other", response(), clock.now());
@@ -156,13 +156,27 @@ describe("exchanges of one code", () => {
     clock.advance(10);
     first.emit("close");
     clock.advance(1);
-    expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).toBe(false);
+    await expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).resolves.toBe(false);
   });
 
-  it("that another process has answered are told apart by the time, which leaves it two seconds [D-TOKEN-13]", () => {
-    const isTie = (consumedAt: number): boolean =>
-      exchanges.begin(`code ${consumedAt}`, response(), clock.now()).isTie(consumedAt);
+  it("that come alone after another process has consumed the code are replays [D-TOKEN-13]", async () => {
     const now = clock.now();
-    expect([now + 5, now, now - 2_000, now - 2_001].map(isTie)).toEqual([true, true, true, false]);
+    const alone = (consumedAt: number): Promise<boolean> =>
+      exchanges.begin(`code ${consumedAt}`, response(), now).isTie(consumedAt);
+    await expect(Promise.all([now + 5, now, now - 1].map(alone))).resolves.toEqual([true, true, false]);
+  });
+
+  it("that come together soon after another process has consumed the code are a tie [D-TOKEN-13]", async () => {
+    const together = async (consumedAt: number): Promise<boolean[]> => {
+      const [first, second] = [response(), response()];
+      const begin = (each: ServerResponse) => exchanges.begin(`code ${consumedAt}`, each, clock.now());
+      const asked = begin(first).isTie(consumedAt);
+      const isTie = await begin(second).isTie(consumedAt);
+      second.emit("close");
+      return [await asked, isTie];
+    };
+    await expect(together(clock.now() - 2_000)).resolves.toEqual([true, true]);
+    // The first of them is a replay by then: nobody keeps what he has taken by going on to ask.
+    await expect(together(clock.now() - 2_001)).resolves.toEqual([false, true]);
   });
 });

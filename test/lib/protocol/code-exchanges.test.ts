@@ -42,5 +42,5 @@ it.each([
   const consumedAt = clock.now();
   clock.advance(1000);
   const later = await ask();
-  expect(exchanges.begin("code", later.response, clock.now()).isTie(consumedAt)).toBe(false);
+  await expect(exchanges.begin("code", later.response, clock.now()).isTie(consumedAt)).resolves.toBe(false);
 });
