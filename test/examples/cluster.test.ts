@@ -129,7 +129,7 @@ describe("a process of the cluster", () => {
     );
     await child.started;
     process.kill(child.pid(), "SIGKILL");
-    while (!said.some((line) => line.startsWith("one is back"))) await new Promise(setImmediate);
+    while (!said.some((line) => line.startsWith("one is back"))) await pause(20);
     expect(said.filter((line) => line.endsWith("starting it again"))).toEqual([
       "one ended (SIGKILL); starting it again",
       "one ended (7); starting it again",
