@@ -2,13 +2,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { configurationPage } from "./configuration.ts";
-import { conformancePage } from "./conformance.ts";
+import { traceabilityPage } from "./traceability.ts";
 import type { Page } from "./page.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
 /** Every generated page: a new one is one line here. */
-export const pages: readonly Page[] = [configurationPage, conformancePage];
+export const pages: readonly Page[] = [configurationPage, traceabilityPage];
 
 /** The pages that do not say what the code says now; with `write`, they are brought up to date. */
 export async function drifted(write: boolean): Promise<string[]> {

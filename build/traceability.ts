@@ -1,8 +1,8 @@
 /**
  * Which test holds which sentence of the interface and of the decisions that complete it. A test names
  * what it holds with a tag in its title: `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`.
- * The sentences are in `test/conformance/sentences.json`; `later.json` beside it lists those that are
- * not built yet. `node build/conformance.ts --missing` prints the sentences without a test.
+ * The sentences are in `test/traceability/sentences.json`; `later.json` beside it lists those that are
+ * not built yet. `node build/traceability.ts --missing` prints the sentences without a test.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ export interface Held {
 
 const TAGS = / ?\[([A-Z]+(?:-[A-Z]+)*-\d+(?:, ?[A-Z]+(?:-[A-Z]+)*-\d+)*)\]/g;
 const CALLS: ReadonlySet<string> = new Set(["describe", "it", "test"]);
-const FOLDER = join(import.meta.dirname, "..", "test", "conformance");
+const FOLDER = join(import.meta.dirname, "..", "test", "traceability");
 
 /** All sentences, in the order of the documents. */
 export function sentences(): Sentence[] {
@@ -82,22 +82,22 @@ export function unknown(
   const known = new Set(all.map(({ id }) => id));
   const named = [
     ...held.flatMap(({ file, ids }) => ids.map((id) => [id, file] as const)),
-    ...notYet.map((id) => [id, "test/conformance/later.json"] as const),
+    ...notYet.map((id) => [id, "test/traceability/later.json"] as const),
   ];
   return named.filter(([id]) => !known.has(id)).map(([id, file]) => `${file}: ${id}`);
 }
 
 /** The page: one table for each section. */
-export function renderConformance(
+export function renderTraceability(
   all: readonly Sentence[],
   held: readonly Held[],
   notYet: readonly string[],
 ): string {
   const lines = [
-    "# Conformance",
+    "# Traceability",
     "",
     "Every sentence of the interface and every decision that completes it, and the tests that hold it.",
-    "Written by `npm run docs` from `test/conformance/sentences.json` and the titles of the tests.",
+    "Written by `npm run docs` from `test/traceability/sentences.json` and the titles of the tests.",
   ];
   for (const section of new Set(all.map((row) => row.section))) {
     lines.push("", `## ${section}`, "", "| | Sentence | Held by |", "|---|---|---|");
@@ -112,10 +112,10 @@ export function renderConformance(
   return `${lines.join("\n")}\n`;
 }
 
-/** `docs/conformance.md`. */
-export const conformancePage: Page = {
-  file: "docs/conformance.md",
-  generate: () => renderConformance(sentences(), findHeld(readTree()), later()),
+/** `docs/traceability.md`. */
+export const traceabilityPage: Page = {
+  file: "docs/traceability.md",
+  generate: () => renderTraceability(sentences(), findHeld(readTree()), later()),
 };
 
 /** The title of a call such as `it("…")`, `it.each(rows)("…")` or `describe("…")`. */

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { findHeld, later, missing, renderConformance, sentences, unknown } from "../build/conformance.ts";
+import { findHeld, later, missing, renderTraceability, sentences, unknown } from "../build/traceability.ts";
 import { drifted } from "../build/docs.ts";
 import { readTree } from "../build/tree.ts";
 
 const all = sentences();
 const notYet = later();
 
-describe("the conformance table", () => {
+describe("the traceability table", () => {
   it("gives every sentence an id of its own, and every section something to say", () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
     expect(all.filter(({ section, sentence }) => section === "" || sentence === "")).toEqual([]);
@@ -46,9 +46,9 @@ describe("the conformance table", () => {
     expect(missing(rows, held, ["A-3"]).map(({ id }) => id)).toEqual(["A-2"]);
     expect(unknown(rows, held, ["A-3", "C-1"])).toEqual([
       "test/a.test.ts: B-9",
-      "test/conformance/later.json: C-1",
+      "test/traceability/later.json: C-1",
     ]);
-    const page = renderConformance(rows, held, ["A-3"]);
+    const page = renderTraceability(rows, held, ["A-3"]);
     expect(page).toContain("| A-1 | says \\| A-1 | a.test.ts › a &lt; b |");
     expect(page).toContain("| A-2 | says \\| A-2 | **no test** |");
     expect(page).toContain("| A-3 | says \\| A-3 | not built yet |");
