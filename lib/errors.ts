@@ -49,10 +49,14 @@ export class StorageUnavailable extends SignInError {
   }
 }
 
-/** A condition of an artifact commit did not hold: somebody else was first. Nothing was written. */
+/** A condition of a commit did not hold: somebody else was first. Nothing was written. */
 export class ConditionFailed extends SignInError {
-  constructor(message: string) {
+  /** The records whose conditions did not hold, where the store names them. */
+  readonly refs: readonly { readonly kind: string; readonly key: string }[];
+
+  constructor(message: string, refs: readonly { readonly kind: string; readonly key: string }[] = []) {
     super("condition_failed", message);
+    this.refs = refs;
   }
 }
 

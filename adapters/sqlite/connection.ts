@@ -87,7 +87,7 @@ function useLog(database: DatabaseSync): void {
   }
 }
 
-async function openDatabase(path: string): Promise<DatabaseSync> {
+async function openDatabase(path: string, prepare: (database: DatabaseSync) => void): Promise<DatabaseSync> {
   const inMemory = path === IN_MEMORY;
   const file = inMemory ? path : resolve(path);
   if (!inMemory) await createFile(file);
@@ -97,7 +97,7 @@ async function openDatabase(path: string): Promise<DatabaseSync> {
     await whileLocked(() => {
       if (!inMemory) useLog(database);
       database.exec(PRAGMAS);
-      migrate(database);
+      prepare(database);
     });
   } catch (error) {
     database.close();
@@ -146,18 +146,27 @@ function createVersionCheck({ first }: Pick<Connection, "first">, snapshot: Snap
   };
 }
 
+export interface ConnectOptions {
+  /** Says when a commit survives the loss of power. Default: when the log is on the disk. */
+  readonly durability?: Durability;
+  /** Creates the schema or brings it up to date; called again while it meets a lock. */
+  readonly prepare?: (database: DatabaseSync) => void;
+}
+
 /**
  * Opens the database, creates what is missing and brings its schema up to date.
- * @param durability says when a commit survives the loss of power; default: when the log is on the disk.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked.
  * @throws ConfigurationError when it belongs to another program or a later version.
  */
 export async function connect(
   path: string,
   clock: Clock,
-  durability: Durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
+  {
+    durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
+    prepare = migrate,
+  }: ConnectOptions = {},
 ): Promise<Connection> {
-  const database = await openDatabase(path);
+  const database = await openDatabase(path, prepare);
   const snapshot = createSnapshot(database);
   const group = new GroupCommit(
     createTransaction(database, { durability, beforeBegin: () => snapshot.leave() }),

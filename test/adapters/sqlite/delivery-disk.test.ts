@@ -40,7 +40,7 @@ class Process {
       return answer.promise;
     };
     const durability = { ...createDurability(flush), close: () => Promise.resolve() };
-    return new Process(await connect(files.path, new ManualClock(), durability), gate);
+    return new Process(await connect(files.path, new ManualClock(), { durability }), gate);
   }
 
   slow(): void {

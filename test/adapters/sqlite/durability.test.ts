@@ -103,7 +103,7 @@ describe("a database on that disk", () => {
 
   beforeEach(async () => {
     const durability = { ...createDurability(disk.flush), close: () => Promise.resolve() };
-    connection = await connect(files.path, new ManualClock(), durability);
+    connection = await connect(files.path, new ManualClock(), { durability });
     const insert = connection.change("INSERT INTO kept (name, value) VALUES (?, '')");
     put = (number) => connection.write(() => void insert(String(number)));
   });

@@ -1,0 +1,112 @@
+/** Reading records: by name, by index, and all of a kind. To be called within a read of the connection. */
+import type { Clock } from "../../lib/clock.ts";
+import type { Found, Page, Position, Query, Ref } from "../record-store.ts";
+import type { Connection } from "./connection.ts";
+import {
+  readRow,
+  RECORD_COLUMNS,
+  type RememberedRecords,
+  type StoredRecord,
+  toFound,
+} from "./record-rows.ts";
+import { numberAt, type Row } from "./rows.ts";
+
+export interface RecordReads {
+  get(refs: readonly Ref[], withParents: boolean): (Found | undefined)[];
+  list(queries: readonly Query[]): Page[];
+  scan(kind: string, after: Position | undefined, limit: number): Page;
+  count(queries: readonly Query[]): number[];
+}
+
+/** The bounds of `order`. */
+const LOWEST = Number.MIN_SAFE_INTEGER;
+const HIGHEST = Number.MAX_SAFE_INTEGER;
+
+/** The place in the index and the record from which a page goes on. */
+function readPosition(position: Position): [place: number, record: number] {
+  const [place = Number.NaN, record = Number.NaN] = position.split(" ").map(Number);
+  if (!Number.isSafeInteger(place) || !Number.isSafeInteger(record))
+    throw new TypeError("this position is not of this store");
+  return [place, record];
+}
+
+const isLive = ({ expiresAt }: StoredRecord, now: number): boolean => expiresAt === null || expiresAt > now;
+
+export function createRecordReads(
+  connection: Connection,
+  clock: Clock,
+  remembered: RememberedRecords,
+): RecordReads {
+  const byName = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE kind = ? AND key = ?`);
+  const byId = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE id = ?`);
+  const byKey = connection.all(
+    `SELECT ${RECORD_COLUMNS} FROM records AS r WHERE kind = ? AND key > ? ORDER BY key LIMIT ?`,
+  );
+  const indexed = (behind: ">" | "<", within: "<=" | ">=", direction: "ASC" | "DESC") =>
+    connection.all(
+      `SELECT ${RECORD_COLUMNS}, e.place
+       FROM entries AS e JOIN records AS r ON r.id = e.record LEFT JOIN records AS p ON p.id = r.parent
+       WHERE e.kind = ?1 AND e.name = ?2 AND e.at = ?3
+         AND (e.place, e.record) ${behind} (?4, ?5) AND e.place ${within} ?6
+         AND (r.expires_at IS NULL OR r.expires_at > ?7)
+         AND (r.parent IS NULL OR (p.id IS NOT NULL AND (p.expires_at IS NULL OR p.expires_at > ?7)))
+       ORDER BY e.place ${direction}, e.record ${direction} LIMIT ?8`,
+    );
+  const upwards = indexed(">", "<=", "ASC");
+  const downwards = indexed("<", ">=", "DESC");
+  const entries = connection.first(
+    "SELECT count(*) FROM entries WHERE kind = ? AND name = ? AND at = ? AND place BETWEEN ? AND ?",
+  );
+
+  const load = (row: Row | undefined): StoredRecord | undefined => row && remembered.add(readRow(row));
+
+  /** The live parent; `null` for a record that has none, `undefined` for an orphan. */
+  function parentOf({ parent }: StoredRecord, now: number): StoredRecord | null | undefined {
+    if (parent === null) return null;
+    const found = remembered.byId(parent) ?? load(byId(parent));
+    return found && isLive(found, now) ? found : undefined;
+  }
+
+  function find(ref: Ref, withParents: boolean, now: number): Found | undefined {
+    const found = remembered.byName(ref) ?? load(byName(ref.kind, ref.key));
+    if (found === undefined || !isLive(found, now)) return undefined;
+    const parent = parentOf(found, now);
+    if (parent === undefined) return undefined;
+    return toFound(found, withParents && parent !== null ? parent : undefined);
+  }
+
+  function page(query: Query): Page {
+    const { kind, index, at, from = LOWEST, to = HIGHEST, after, limit, descending = false } = query;
+    const last = after === undefined ? undefined : readPosition(after);
+    const now = clock.now();
+    const rows = descending
+      ? downwards(kind, index, at, ...(last ?? [to, HIGHEST]), from, now, limit + 1)
+      : upwards(kind, index, at, ...(last ?? [from, LOWEST]), to, now, limit + 1);
+    const shown = rows.slice(0, limit);
+    const end = rows.length > limit ? shown.at(-1) : undefined;
+    const records = shown.map((row) => toFound(readRow(row)));
+    return end === undefined ? { records } : { records, next: `${numberAt(end, 7)} ${numberAt(end, 0)}` };
+  }
+
+  return {
+    get(refs, withParents) {
+      remembered.refresh();
+      const now = clock.now();
+      return refs.map((ref) => find(ref, withParents, now));
+    },
+    list: (queries) => queries.map(page),
+    scan(kind, after, limit) {
+      remembered.refresh();
+      const now = clock.now();
+      const all = byKey(kind, after ?? "", limit).map(readRow);
+      const live = all.filter((record) => isLive(record, now) && parentOf(record, now) !== undefined);
+      const records = live.map((record) => toFound(record));
+      const last = all.length < limit ? undefined : all.at(-1);
+      return last === undefined ? { records } : { records, next: last.key };
+    },
+    count: (queries) =>
+      queries.map(({ kind, index, at, from = LOWEST, to = HIGHEST }) =>
+        numberAt(entries(kind, index, at, from, to) ?? {}, 0),
+      ),
+  };
+}

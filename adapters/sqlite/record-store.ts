@@ -1,0 +1,78 @@
+/** The record store in one SQLite file, or in memory. */
+import type { Clock } from "../../lib/clock.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+import { checkCommit, type RecordStore } from "../record-store.ts";
+import { connect, type Connection } from "./connection.ts";
+import { whileLocked } from "./faults.ts";
+import { createRecordReads } from "./record-reads.ts";
+import { createRecordTables, RememberedRecords } from "./record-rows.ts";
+import { createRecordWrites } from "./record-writes.ts";
+
+export interface SqliteRecordOptions {
+  /** The database file, created with mode 0600 and its folder when missing; `:memory:` keeps nothing. */
+  readonly path: string;
+  /** Decides what has expired. */
+  readonly clock: Clock;
+}
+
+/** Milliseconds between two looks at whether another process has written. */
+const WATCH_INTERVAL = 50;
+
+/** Calls `onChange` after another connection has written to the file. */
+function watch(connection: Connection, onChange: () => void): () => void {
+  let known: number | undefined;
+  const look = async (): Promise<void> => {
+    const version = await connection.read(() => connection.foreignVersion());
+    if (known !== undefined && version !== known) onChange();
+    known = version;
+  };
+  // A fault is met again by whoever reads next, and is told there.
+  const timer = setInterval(() => void look().catch(() => undefined), WATCH_INTERVAL).unref();
+  void look().catch(() => undefined);
+  return () => clearInterval(timer);
+}
+
+/**
+ * Opens the store. Any number of processes on one machine may have the same file open.
+ * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
+ */
+export async function openSqliteRecords({ path, clock }: SqliteRecordOptions): Promise<RecordStore> {
+  const connection = await connect(path, clock, { prepare: createRecordTables });
+  // Preparing a statement reads the schema, which may meet a lock like any other read.
+  return whileLocked(() => {
+    const remembered = new RememberedRecords(connection);
+    const reads = createRecordReads(connection, clock, remembered);
+    const writes = createRecordWrites(connection, clock, remembered);
+    const anything = connection.first("SELECT 1 FROM counters");
+    const watches = new Set<() => void>();
+    return {
+      get: (refs, { withParents = false } = {}) => connection.read(() => reads.get(refs, withParents)),
+      list: (queries) => connection.read(() => reads.list(queries)),
+      scan: (kind, after, limit) => connection.read(() => reads.scan(kind, after, limit)),
+      count: (queries) => connection.read(() => reads.count(queries)),
+      async commit(change) {
+        checkCommit(change);
+        const wait = change.deadline - clock.now();
+        if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+        const prepared = writes.prepare(change);
+        const lasts = change.relaxed !== true;
+        await connection.write(() => writes.commit(prepared), { wait, lasts: () => lasts });
+      },
+      next: (counter, atLeast = 1) => connection.write(() => writes.next(counter, atLeast)),
+      sweep: (limit) => connection.write(() => writes.sweep(limit), { lasts: () => false }),
+      watch(_kinds, onChange) {
+        const end = watch(connection, onChange);
+        watches.add(end);
+        return () => {
+          watches.delete(end);
+          end();
+        };
+      },
+      ping: () => connection.read(() => void anything()),
+      close() {
+        for (const end of watches) end();
+        return connection.close();
+      },
+    };
+  });
+}

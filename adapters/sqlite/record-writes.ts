@@ -1,0 +1,207 @@
+/** Writing records. To be called within a write of the connection. */
+import type { Clock } from "../../lib/clock.ts";
+import { ConditionFailed } from "../../lib/errors.ts";
+import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
+import type { Connection } from "./connection.ts";
+import type { RememberedRecords } from "./record-rows.ts";
+import { numberAt, optionalNumberAt, type Row, textAt } from "./rows.ts";
+
+export interface RecordWrites {
+  /** Copies what is to be written, for the caller may change it before the transaction begins. */
+  prepare(change: Commit): PreparedCommit;
+  /** @throws ConditionFailed */
+  commit(prepared: PreparedCommit): void;
+  /** @returns how many records were deleted. */
+  sweep(limit: number): number;
+  next(counter: string, atLeast: number): number;
+}
+
+/** A record as its columns. */
+interface PreparedRecord extends Ref {
+  readonly value: string;
+  readonly parent: Ref | undefined;
+  readonly expiresAt: number | null;
+  readonly entries: string | null;
+}
+
+interface PreparedCommit {
+  readonly id: string;
+  readonly expect: readonly Expectation[];
+  readonly put: readonly PreparedRecord[];
+  readonly remove: readonly Ref[];
+}
+
+function prepare({ id, expect = [], put = [], remove = [] }: Commit): PreparedCommit {
+  return {
+    id,
+    expect: expect.map(({ ref, version }) => ({ ref: { ...ref }, version })),
+    // Parents first: their children need their ids.
+    put: put
+      .map(prepareRecord)
+      .toSorted((one, other) => Number(one.parent !== undefined) - Number(other.parent !== undefined)),
+    remove: remove.map(({ kind, key }) => ({ kind, key })),
+  };
+}
+
+function prepareRecord({ kind, key, value, index = [], parent, expiresAt }: RecordData): PreparedRecord {
+  return {
+    kind,
+    key,
+    value: JSON.stringify(value),
+    parent: parent && { ...parent },
+    expiresAt: expiresAt ?? null,
+    entries: index.length === 0 ? null : JSON.stringify(index),
+  };
+}
+
+const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
+  refs.some((other) => other.kind === kind && other.key === key);
+
+/** What a write has to know of the record that is there. */
+interface Existing {
+  readonly id: number;
+  readonly version: string;
+  readonly isLive: boolean;
+  /** As JSON. */
+  readonly entries: string | null;
+}
+
+export function createRecordWrites(
+  connection: Connection,
+  clock: Clock,
+  remembered: RememberedRecords,
+): RecordWrites {
+  const find = connection.first(
+    `SELECT r.id, r.version, r.expires_at, r.entries, r.parent, p.id, p.expires_at
+     FROM records AS r LEFT JOIN records AS p ON p.id = r.parent WHERE r.kind = ? AND r.key = ?`,
+  );
+  const insert = connection.change(
+    "INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  );
+  const lastId = connection.first("SELECT last_insert_rowid()");
+  const replace = connection.change(
+    "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
+  );
+  const remove = connection.change("DELETE FROM records WHERE id = ?");
+  const firstChild = connection.first("SELECT 1 FROM records WHERE parent = ?");
+  // Nobody finds it, for no kind is empty. Its children are orphans, and are swept away with it.
+  const bury = connection.change(
+    `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
+  );
+  const addEntry = connection.change(
+    "INSERT INTO entries (kind, name, at, place, record) VALUES (?, ?, ?, ?, ?)",
+  );
+  const dropEntry = connection.change(
+    "DELETE FROM entries WHERE kind = ? AND name = ? AND at = ? AND place = ? AND record = ?",
+  );
+  const expired = connection.all(
+    "SELECT id, kind, entries FROM records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
+  );
+  const children = connection.all("SELECT id, kind, entries FROM records WHERE parent = ? LIMIT ?");
+  const count = connection.first(
+    `INSERT INTO counters (name, value) VALUES (?1, ?2)
+     ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?2) RETURNING value`,
+  );
+
+  function existing({ kind, key }: Ref, now: number): Existing | undefined {
+    const row = find(kind, key);
+    if (row === undefined) return undefined;
+    const isOver = (expiresAt: number | null): boolean => expiresAt !== null && expiresAt <= now;
+    const isOrphan = row[4] !== null && (row[5] === null || isOver(optionalNumberAt(row, 6)));
+    return {
+      id: numberAt(row, 0),
+      version: textAt(row, 1),
+      isLive: !isOrphan && !isOver(optionalNumberAt(row, 2)),
+      entries: row[3] === null ? null : textAt(row, 3),
+    };
+  }
+
+  function changeEntries(change: typeof addEntry, id: number, kind: string, entries: string | null): void {
+    if (entries === null) return;
+    for (const { name, at, order } of JSON.parse(entries) as IndexEntry[]) change(kind, name, at, order, id);
+  }
+
+  /** Takes a record away. What has children stays as their tombstone: a commit must not delete thousands of them. */
+  function erase(id: number, kind: string, entries: string | null): void {
+    changeEntries(dropEntry, id, kind, entries);
+    remembered.forget(id);
+    if (firstChild(id) === undefined) remove(id);
+    else bury(id);
+  }
+
+  function put(record: PreparedRecord, version: string, now: number): void {
+    const { kind, key, value, parent, expiresAt, entries } = record;
+    const parentId = parent === undefined ? null : (existing(parent, now)?.id ?? null);
+    const before = existing(record, now);
+    const fields = [value, version, expiresAt, parentId, entries] as const;
+    if (before?.isLive) {
+      remembered.forget(before.id);
+      replace(...fields, before.id);
+      if (before.entries === entries) return;
+      changeEntries(dropEntry, before.id, kind, before.entries);
+      changeEntries(addEntry, before.id, kind, entries);
+      return;
+    }
+    if (before !== undefined) erase(before.id, kind, before.entries);
+    insert(...fields, kind, key);
+    changeEntries(addEntry, numberAt(lastId() ?? {}, 0), kind, entries);
+  }
+
+  /** The records of which an expectation does not hold, and the children that would have no parent. */
+  function failures({ expect, put: puts, remove: removals }: PreparedCommit, now: number): Ref[] {
+    const failed = expect
+      .filter(({ ref, version }) => {
+        const found = existing(ref, now);
+        if (version === "absent") return found?.isLive === true;
+        return !found?.isLive || (version !== "present" && version !== found.version);
+      })
+      .map(({ ref }) => ref);
+    const orphans = puts.filter(
+      ({ parent }) =>
+        parent !== undefined &&
+        !isIn(puts, parent) &&
+        (isIn(removals, parent) || !existing(parent, now)?.isLive),
+    );
+    return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
+  }
+
+  /** Deletes an expired record with its children, as far as the limit goes. @returns how many were deleted. */
+  function deleteFamily(row: Row, limit: number): number {
+    const id = numberAt(row, 0);
+    const orphans = children(id, limit);
+    for (const child of orphans) drop(child);
+    if (orphans.length === limit) return limit;
+    drop(row);
+    return orphans.length + 1;
+  }
+
+  function drop(row: Row): void {
+    erase(numberAt(row, 0), textAt(row, 1), row[2] === null ? null : textAt(row, 2));
+  }
+
+  return {
+    prepare,
+    commit(change) {
+      const now = clock.now();
+      const failed = failures(change, now);
+      if (failed.length > 0) {
+        const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
+        throw new ConditionFailed(`an expectation about ${kinds} does not hold`, failed);
+      }
+      for (const ref of change.remove) {
+        const before = existing(ref, now);
+        if (before !== undefined) erase(before.id, ref.kind, before.entries);
+      }
+      for (const record of change.put) put(record, change.id, now);
+    },
+    sweep(limit) {
+      let deleted = 0;
+      for (const row of expired(clock.now(), limit)) {
+        if (deleted >= limit) break;
+        deleted += deleteFamily(row, limit - deleted);
+      }
+      return deleted;
+    },
+    next: (counter, atLeast) => numberAt(count(counter, atLeast) ?? {}, 0),
+  };
+}

@@ -1,0 +1,119 @@
+/** The storage contract as tests: every backend passes all of them, or says why a case can't be. */
+import { leavingOut, type TestRunner } from "../contract/runner.ts";
+import { ManualClock } from "../contract/stage.ts";
+import { describeCommits, describeFamilies } from "./commits.ts";
+import { describeIndexes, describeRecords } from "./reads.ts";
+import { commit, find, outcomes, type RecordBackend, ref, type Stage, thing } from "./stage.ts";
+
+function describeLife(stage: Stage, { expect, it }: TestRunner, backend: RecordBackend): void {
+  it("answers a ping", async () => {
+    await expect(stage.store.ping()).resolves.toBeUndefined();
+  });
+
+  it("refuses every call after it is closed, and can be closed twice", async () => {
+    const { store } = stage;
+    const query = { kind: "thing", index: "all", at: "x", limit: 1 };
+    await store.close();
+    await store.close();
+    const calls = [
+      store.get([ref("a")]),
+      store.list([query]),
+      store.scan("thing", undefined, 1),
+      store.count([query]),
+      commit(stage, { put: [thing("a")] }),
+      store.next("people"),
+      store.sweep(1),
+      store.ping(),
+    ];
+    expect(await outcomes(calls)).toEqual(calls.map(() => "storage_unavailable"));
+  });
+
+  it("finishes what was begun before it is closed", async () => {
+    const written = commit(stage, { put: [thing("a")] });
+    await stage.store.close();
+    await expect(written).resolves.toBeDefined();
+  });
+
+  if (backend.reopen === undefined) return;
+  const reopen = backend.reopen.bind(backend);
+  it("keeps everything through a restart", async () => {
+    const index = [{ name: "all", at: "x", order: 1 }];
+    await commit(stage, {
+      put: [
+        thing("parent", { expiresAt: stage.clock.now() + 60_000 }),
+        thing("child", { parent: ref("parent"), index }),
+      ],
+    });
+    const before = await stage.store.get([ref("child")], { withParents: true });
+    const number = await stage.store.next("people");
+    await Promise.all([stage.store.close(), stage.second.close()]);
+    stage.store = stage.second = await reopen(stage.clock);
+    expect(await stage.store.get([ref("child")], { withParents: true })).toEqual(before);
+    expect(
+      (await stage.store.list([{ kind: "thing", index: "all", at: "x", limit: 9 }]))[0]?.records,
+    ).toHaveLength(1);
+    expect(await stage.store.next("people")).toBeGreaterThan(number);
+  });
+
+  it("tells about what another connection has committed, where it can", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const end = stage.store.watch?.(["thing"], resolve);
+    if (end === undefined) return;
+    // A hint may be lost while the watch begins, so it is given again and again.
+    const again = setInterval(
+      () => void commit({ ...stage, store: stage.second }, { put: [thing("a")] }),
+      100,
+    );
+    await promise;
+    clearInterval(again);
+    end();
+    expect(await find(stage.store, "a")).toBeDefined();
+  });
+}
+
+type Cases = (stage: Stage, runner: TestRunner, backend: RecordBackend) => void;
+
+const PARTS: Readonly<Record<string, Cases>> = {
+  records: describeRecords,
+  commits: describeCommits,
+  "parents and children": describeFamilies,
+  indexes: describeIndexes,
+  "from opening to closing": describeLife,
+};
+
+/**
+ * The shared suite: every backend passes it, or lists what it can't do and why.
+ *
+ * ```ts
+ * import * as runner from "@jest/globals"; // or from "vitest"
+ * import { describeRecordStore } from "sign-in-service/testing";
+ *
+ * describeRecordStore("my store", { open: (clock) => openMyStore({ clock }) }, runner);
+ * ```
+ * @param name of the backend, for the titles of the tests.
+ * @param runner the functions of the test runner; see {@link TestRunner}.
+ */
+export function describeRecordStore(name: string, backend: RecordBackend, runner: TestRunner): void {
+  const { runner: sifted, unmet } = leavingOut(backend.differences ?? {}, runner);
+  const { afterEach, beforeEach, expect, it } = runner;
+  runner.describe(`the storage contract on ${name}`, () => {
+    // Filled in before each case; the cases read it when they run.
+    const stage = {} as Stage;
+
+    beforeEach(async () => {
+      stage.clock = new ManualClock();
+      stage.store = await backend.open(stage.clock);
+      stage.second = (await backend.reopen?.(stage.clock)) ?? stage.store;
+    });
+    afterEach(async () => {
+      await Promise.all([stage.store.close(), stage.second.close()]);
+    });
+
+    for (const [title, cases] of Object.entries(PARTS)) {
+      sifted.describe(title, () => cases(stage, sifted, backend));
+    }
+    it("has all the cases that the backend leaves out", () => {
+      expect(unmet()).toEqual([]);
+    });
+  });
+}
