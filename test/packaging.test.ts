@@ -16,6 +16,9 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 interface Manifest {
   readonly name: string;
   readonly version: string;
+  readonly license: string;
+  readonly keywords: readonly string[];
+  readonly engines: { readonly node: string };
   readonly files: readonly string[];
   readonly bin: Readonly<Record<string, string>>;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
@@ -75,7 +78,7 @@ function install(): void {
   const unpacked = join(work, "source");
   mkdirSync(unpacked);
   for (const file of ["package.json", ...manifest.files.filter((each) => each !== "dist")])
-    if (existsSync(join(root, file))) cpSync(join(root, file), join(unpacked, file), { recursive: true });
+    cpSync(join(root, file), join(unpacked, file), { recursive: true });
   const dist = join(unpacked, "dist");
   const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
   run(process.execPath, [tsc, "-p", "tsconfig.build.json", "--outDir", dist], root);
@@ -111,6 +114,21 @@ describe("the packed package", () => {
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
     expect(files).toContain("./dist/interactions/locales/en.json");
+  });
+
+  it("brings its license and its changelog, and says what it is for and which Node it needs", () => {
+    expect(manifest.license).toBe("MIT");
+    expect(readFileSync(join(installed, "LICENSE"), "utf8")).toMatch(
+      /^MIT License\n\nCopyright \(c\) \d{4} sign-in-service contributors\n/,
+    );
+    const changes = readFileSync(join(installed, "CHANGELOG.md"), "utf8");
+    const versions = [...changes.matchAll(/^## \[(.+?)\]/gm)].map(([, version]) => version);
+    expect(versions.slice(0, 2)).toEqual(["Unreleased", manifest.version]);
+    expect(manifest.keywords).toEqual(expect.arrayContaining(["oauth2", "openid-connect", "koa"]));
+    const { version } = JSON.parse(readFileSync(join(root, "node_modules/node/package.json"), "utf8")) as {
+      version: string;
+    };
+    expect(manifest.engines.node).toBe(`>=${version.split(".")[0]}`);
   });
 
   it("brings the program that it names", () => {
