@@ -110,7 +110,7 @@ export interface RateLimitsInput {
 
 /** The pages. */
 export interface InteractionsInput {
-  /** People may register themselves; in production this needs `mail`. Default `false`. */
+  /** Registration by the user is not in this version: `true` is refused. Default `false`. */
   readonly registration?: boolean;
   /** Languages of the pages, the first is the default. Default `["en", "pl"]`. */
   readonly locales?: readonly string[];
@@ -198,7 +198,7 @@ export interface SignInServiceConfig {
   readonly rateLimits?: RateLimitsInput;
   /** The pages. */
   readonly interactions?: InteractionsInput;
-  /** An SMTP URL, the same with a sender, or what sends: registration needs it in production. Default none. */
+  /** An SMTP URL, the same with a sender, or what sends. Default none. */
   readonly mail?: MailInput;
   /** The service's cookies. */
   readonly cookies?: CookiesInput;

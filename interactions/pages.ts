@@ -17,9 +17,10 @@ import type {
   PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
+import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
 import { readTexts, type Translator } from "./texts.ts";
 import { readTheme } from "./theme.ts";
-import { type Locals, readViews } from "./views.ts";
+import { type Locals, readViews, renderProblem } from "./views.ts";
 
 /** What the pages are made of; see `interactions` of the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme">;
@@ -58,9 +59,14 @@ interface Problem {
 
 const DEFAULT_WAIT = 60;
 
+/** Each page as HTML. */
+type Html = { readonly [Page in keyof LocalsOfPages]: (locals: LocalsOfPages[Page]) => string };
+
 /**
- * Reads and compiles everything once; nothing is read from disk while a page is made.
- * @throws ConfigurationError naming every missing text, wrong theme value, missing folder and broken view.
+ * Reads and compiles everything once, and renders every page with sample data; nothing is read from disk while a page
+ * is made.
+ * @throws ConfigurationError naming every missing text, wrong theme value, missing folder, and view that is misnamed,
+ * does not compile or does not render.
  */
 export function createPages(settings: PageSettings): Pages {
   const [first, ...others] = settings.locales;
@@ -71,11 +77,7 @@ export function createPages(settings: PageSettings): Pages {
   const problems = [...texts.problems, ...look.problems, ...views.problems];
   if (problems.length > 0) throw new ConfigurationError(problems);
 
-  const page = async (
-    view: string,
-    locale: string,
-    build: (t: Translator, service: string) => Locals,
-  ): Promise<string> => {
+  const page = (view: string, locale: string, build: (t: Translator, service: string) => Locals): string => {
     const t = texts.translators.get(locale);
     if (t === undefined)
       throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
@@ -83,9 +85,7 @@ export function createPages(settings: PageSettings): Pages {
     const common = { t, locale, service, problems: [], wide: false };
     return views.render(view, { ...common, ...build(t, service) });
   };
-  return {
-    styleHash: `sha256-${createHash("sha256").update(views.style).digest("base64")}`,
-    localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
+  const html: Html = {
     login: (locals) => page("login", locals.locale, (t) => loginLocals(t, locals)),
     consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
     account: ({ locale, account, sub, deliveries = "", signOut = "" }) =>
@@ -106,6 +106,35 @@ export function createPages(settings: PageSettings): Pages {
       page("start-again", locale, (t) => ({ heading: t("startAgain.title"), action })),
     unavailable: ({ locale }) => page("unavailable", locale, (t) => ({ heading: t("unavailable.title") })),
   };
+  const broken = settings.locales.flatMap((locale) => brokenPages(html, locale));
+  if (broken.length > 0) throw new ConfigurationError([...new Set(broken)]);
+  return {
+    styleHash: `sha256-${createHash("sha256").update(views.style).digest("base64")}`,
+    localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
+    login: async (locals) => html.login(locals),
+    consent: async (locals) => html.consent(locals),
+    account: async (locals) => html.account(locals),
+    deliveries: async (locals) => html.deliveries(locals),
+    delivery: async (locals) => html.delivery(locals),
+    receivers: async (locals) => html.receivers(locals),
+    logout: async (locals) => html.logout(locals),
+    loggedOut: async (locals) => html.loggedOut(locals),
+    error: async (locals) => html.error(locals),
+    startAgain: async (locals) => html.startAgain(locals),
+    unavailable: async (locals) => html.unavailable(locals),
+  };
+}
+
+/** One problem for each place that breaks, however many pages show it. */
+function brokenPages(html: Html, locale: string): readonly string[] {
+  return samplePages(locale, "Sample").flatMap((sample) => {
+    try {
+      sample.with(html);
+      return [];
+    } catch (error) {
+      return [`config.interactions.views: ${renderProblem(error)}`];
+    }
+  });
 }
 
 function loginLocals(

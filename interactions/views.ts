@@ -1,13 +1,17 @@
 /** The views: found, read and compiled once, so that a broken one stops the start and not a sign-in. */
 import ejs from "ejs";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { nearestKey } from "../config/nearest-key.ts";
 
 /** The folder of the built-in views; `style.css` is among them. */
 const BUILT_IN = join(import.meta.dirname, "views");
 const STYLE_FILE = "style.css";
 /** The partial that prints the style sheet; a view of this name would never be seen. */
 const STYLE = "style";
+
+/** A partial that a view includes by its name. */
+const INCLUDE = /\binclude\(\s*["'`]([^"'`]+)["'`]/g;
 
 /** What a view is given. */
 export type Locals = Readonly<Record<string, unknown>>;
@@ -24,27 +28,40 @@ export interface Views {
 
 type View = (locals: Locals) => string;
 
+/** A view that is used: of several files with one name the first. */
+interface Source {
+  readonly file: string;
+  readonly text: string;
+}
+
 /**
- * Reads `*.ejs` and `style.css`: of files with one name that of the first folder wins, the built-in one comes last.
+ * Reads `*.ejs` and `style.css`. Of files with one name the one in the first folder wins; the built-in one comes last.
  * A partial is a view too: a team's own `layout-head.ejs` is what the built-in `login.ejs` includes.
  *
  * @param variables CSS that comes before the style sheet.
  */
 export function readViews(folders: readonly string[], variables: string): Views {
   const problems: string[] = [];
-  const views = new Map<string, View>();
+  const sources = new Map<string, Source>();
+  const files: string[] = [];
   let sheet: string | undefined;
   for (const folder of [...folders, BUILT_IN]) {
-    if (!existsSync(folder)) {
-      problems.push(`config.interactions.views: there is no folder ${folder}`);
-      continue;
-    }
-    for (const file of readdirSync(folder)) {
-      const name = file.replace(/\.ejs$/, "");
-      if (name !== file && !views.has(name)) views.set(name, compiled(join(folder, file), problems));
-      if (file === STYLE_FILE) sheet ??= readFileSync(join(folder, file), "utf8");
+    try {
+      // Hidden files are not the team's: an editor or the system put them there.
+      for (const name of readdirSync(folder).filter((each) => !each.startsWith("."))) {
+        const file = join(folder, name);
+        const stem = name.replace(/\.ejs$/, "");
+        if (folder !== BUILT_IN) files.push(file);
+        if (name === STYLE_FILE) sheet ??= readFileSync(file, "utf8");
+        if (stem !== name && !sources.has(stem))
+          sources.set(stem, { file, text: readFileSync(file, "utf8") });
+      }
+    } catch (error) {
+      problems.push(unreadable(folder, error as NodeJS.ErrnoException));
     }
   }
+  problems.push(...misnamed(files, sources));
+  const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
   // Browsers hash what is left after these are normalised.
   const style = `${variables}\n${sheet ?? ""}`.replaceAll(/\r\n?/g, "\n").replaceAll("\0", "");
   if (/<\/style/i.test(style)) problems.push("config.interactions.views: style.css must not hold </style");
@@ -60,12 +77,59 @@ export function readViews(folders: readonly string[], variables: string): Views 
   return { render, style, problems };
 }
 
-function compiled(file: string, problems: string[]): View {
+function unreadable(folder: string, { code, path = folder }: NodeJS.ErrnoException): string {
+  const reason =
+    path === folder && (code === "ENOENT" || code === "ENOTDIR")
+      ? `there is no folder ${folder}`
+      : `${path} can't be read: ${code}`;
+  return `config.interactions.views: ${reason}`;
+}
+
+/** Files that no page ever shows: neither named like a built-in one, nor included by a view that is. */
+function misnamed(files: readonly string[], sources: ReadonlyMap<string, Source>): readonly string[] {
+  const builtIn = new Map(readdirSync(BUILT_IN).map((name) => [stemOf(name), name]));
+  const shown = new Set<string>();
+  const show = (stem: string): void => {
+    if (shown.has(stem)) return;
+    shown.add(stem);
+    for (const [, included = ""] of sources.get(stem)?.text.matchAll(INCLUDE) ?? []) show(included);
+  };
+  for (const stem of builtIn.keys()) show(stem);
+  return files.flatMap((file) => {
+    const name = basename(file);
+    const stem = stemOf(name);
+    const isShown =
+      builtIn.get(stem) === name || (name === `${stem}.ejs` && stem !== STYLE && shown.has(stem));
+    if (isShown) return [];
+    const nearest = nearestKey(stem, [...builtIn.keys()], []);
+    const known = builtIn.get(nearest?.path ?? "") ?? "";
+    const hint = nearest?.close === true ? `did you mean ${known}?` : `the nearest known name is ${known}`;
+    return [
+      `config.interactions.views: ${file} is not named like a built-in view, and none includes it; ${hint}`,
+    ];
+  });
+}
+
+function stemOf(name: string): string {
+  return name.replace(/\.[^.]*$/, "");
+}
+
+function compiled({ file, text }: Source, problems: string[]): View {
   try {
-    return ejs.compile(readFileSync(file, "utf8"), { filename: file });
+    return ejs.compile(text, { filename: file });
   } catch (error) {
     const [reason = ""] = String(error).split("\n");
     problems.push(`config.interactions.views: ${file} does not compile: ${reason}`);
     return () => "";
   }
+}
+
+/** What a view threw while it was rendered, with its place: EJS puts `FILE:LINE` and an excerpt before the message. */
+export function renderProblem(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  // Each view around the broken one adds a place of its own in front.
+  const [place] = [...message.matchAll(/^(.+\.ejs:\d+)$/gm)].slice(-1);
+  if (place?.[1] === undefined) return message;
+  const [, ...reason] = message.slice(place.index).split("\n\n");
+  return `${place[1]}: ${reason.join(" ").replaceAll(/\s+/g, " ")}`;
 }

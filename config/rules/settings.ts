@@ -90,11 +90,16 @@ const copyIsShown: Rule = {
       })),
 };
 
-const registrationNeedsMail: Rule = {
-  reads: ["interactions.registration", "mail", "mailer"],
-  find: ({ config, production }) =>
-    production && config.interactions.registration && config.mail === undefined && config.mailer === undefined
-      ? [{ path: ["mail"], text: "is required in production, for config.interactions.registration is on" }]
+const registrationIsNotBuilt: Rule = {
+  reads: ["interactions.registration"],
+  find: ({ config }) =>
+    config.interactions.registration
+      ? [
+          {
+            path: ["interactions", "registration"],
+            text: "must be `false`: this version has no registration by the user",
+          },
+        ]
       : [],
 };
 
@@ -108,5 +113,5 @@ export const settingRules: readonly Rule[] = [
   slidingEndsLater,
   hashingCostsEnough,
   copyIsShown,
-  registrationNeedsMail,
+  registrationIsNotBuilt,
 ];

@@ -28,7 +28,7 @@ export const interactionsSchema: z.ZodType<
   z.strictObject({
     registration: flag(
       interactions.registration,
-      "People may register themselves; needs `mail` in production",
+      "Registration by the user: not in this version, so `true` is refused",
     ),
     locales: described(list(tag, 1).default(interactions.locales), {
       form: `a list of different entries, each ${tagForm}`,

@@ -230,7 +230,15 @@ describe("rules between keys", () => {
       "config.artifacts: needs a `prefix` of",
       { ...PRODUCTION, artifacts: "redis://cache.example?prefix=a&prefix=b" },
     ],
-    ["config.mail: is required in production", { ...PRODUCTION, interactions: { registration: true } }],
+    ["config.interactions.registration: must be", { ...PRODUCTION, interactions: { registration: true } }],
+    [
+      "config.interactions.registration: must be",
+      {
+        deployments: { oauth2: { url: "http://[::1]" } },
+        interactions: { registration: true },
+        mail: "smtp://a",
+      },
+    ],
     [
       "config.refreshTokens.maxAge: must be at least config.lifetimes.refreshToken",
       { ...PRODUCTION, refreshTokens: { sliding: true, maxAge: 60 } },
@@ -255,9 +263,8 @@ describe("rules between keys", () => {
   it("let pass what fits together", () => {
     const fits = [
       { deployments: { oauth2: { url: "http://localhost:3000" } }, storage: "sqlite::memory:" },
-      { deployments: { oauth2: { url: "http://localhost:3000" } }, interactions: { registration: true } },
-      { ...PRODUCTION, interactions: { registration: true }, mail: "smtp://mail.example" },
-      { ...PRODUCTION, interactions: { registration: true }, mailer: { send: () => Promise.resolve() } },
+      { ...PRODUCTION, mail: "smtp://mail.example" },
+      { ...PRODUCTION, mailer: { send: () => Promise.resolve() } },
       { ...PRODUCTION, ...MONGO, artifacts: MONGO.storage },
       { ...PRODUCTION, ...MONGO, artifacts: "redis://cache.example", queue: "rediss://cache.example/2" },
       { ...PRODUCTION, artifacts: "rediss://user:p%40ss@[::1]:6380/15?prefix=news:" },

@@ -1,5 +1,5 @@
 /** What the example server says about its arguments, its file and its surroundings when it can't start. */
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
@@ -186,6 +186,30 @@ describe("what it says when it can't start", () => {
     expect(said).toBe(
       "storage: the account ada@example.com has the password of the examples; change or delete it\n",
     );
+  });
+
+  it("says which view is broken or misnamed, and that there is no registration, instead of starting", async () => {
+    const port = await freePorts();
+    const start = async (interactions: object): Promise<unknown> => {
+      const config = { ...configuration(`http://127.0.0.1:${port}`), port, interactions };
+      return room.refused(["--config", room.write({ ...config, storage: "sqlite::memory:" })]);
+    };
+    mkdirSync(join(room.folder, "views"));
+    room.write("<% if (problems.length > 0) shout(problems) %>", "views/login.ejs");
+    expect(await start({ views: ["./views"] })).toEqual({
+      code: 1,
+      said: `config.interactions.views: ${join("views", "login.ejs")}:1: shout is not defined\n`,
+    });
+    room.write("", "views/login.ejs");
+    room.write("", "views/logni.ejs");
+    expect(await start({ views: ["./views"] })).toEqual({
+      code: 1,
+      said: expect.stringMatching(/^config\.interactions\.views: \S+ is not named like .*login\.ejs\?\n$/),
+    });
+    expect(await start({ registration: true })).toEqual({
+      code: 1,
+      said: "config.interactions.registration: must be `false`: this version has no registration by the user\n",
+    });
   });
 
   it("says in one sentence that the storage can't be opened", async () => {

@@ -15,7 +15,7 @@ import type {
 } from "../../interactions/delivery-console.ts";
 import type { SignedIn } from "../../lib/protocol/signed-in.ts";
 import { readForm } from "../../compat/request-body.ts";
-import { deliveryWith, receiverWith } from "./every-console-page.ts";
+import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { pagesWith } from "./every-page.ts";
 
 export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
@@ -106,14 +106,14 @@ export function refill(site: ConsoleSite): void {
   console.asked.length = 0;
   const common = { receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED" };
   console.deliveries.push(
-    deliveryWith("msg_1", { ...common, reason: "attempts", history: [] }),
-    deliveryWith("msg_2", { ...common, state: "waiting", reason: null, history: [] }),
-    deliveryWith("msg_3", { ...common, state: "delivered", receiver: "group:media", history: [] }),
-    deliveryWith("msg_4", { ...common, state: "discarded", type: "DELETE_ACCOUNT", history: [] }),
+    sampleDelivery("msg_1", { ...common, reason: "attempts", history: [] }),
+    sampleDelivery("msg_2", { ...common, state: "waiting", reason: null, history: [] }),
+    sampleDelivery("msg_3", { ...common, state: "delivered", receiver: "group:media", history: [] }),
+    sampleDelivery("msg_4", { ...common, state: "discarded", type: "DELETE_ACCOUNT", history: [] }),
   );
   console.known = [
-    receiverWith("service:1", { url: "https://news.example/notify" }),
-    receiverWith("group:media", { paused: true, reason: "by hand", waiting: 4, parked: 1 }),
+    sampleReceiver("service:1", { url: "https://news.example/notify" }),
+    sampleReceiver("group:media", { paused: true, reason: "by hand", waiting: 4, parked: 1 }),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
 import { formOf, listed, open, press, told } from "./console-visitor.ts";
-import { deliveryWith, receiverWith } from "./every-console-page.ts";
+import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { localeFile } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
@@ -53,7 +53,7 @@ describe("the list", () => {
     site.console.deliveries.length = 0;
     for (let i = 0; i < 120; i += 1) {
       site.console.deliveries.push(
-        deliveryWith(`msg_${i}`, { state: i % 2 === 0 ? "waiting" : "delivered" }),
+        sampleDelivery(`msg_${i}`, { state: i % 2 === 0 ? "waiting" : "delivered" }),
       );
     }
     const browser = await open(`${list}?state=waiting`);
@@ -119,7 +119,7 @@ describe("the list", () => {
 describe("one delivery", () => {
   it("is shown with every attempt: when, what came, how long, and the answer as text", async () => {
     const answer = `<script>alert(1)</script>\0\u202E\u001B[31m\n${"x".repeat(5_000)}`;
-    site.console.deliveries.push(deliveryWith("msg_5", { history: deliveryWith(answer).history }));
+    site.console.deliveries.push(sampleDelivery("msg_5", { history: sampleDelivery(answer).history }));
     const browser = await open(`${list}/msg_5`);
     expect(tagsNamed(browser.html, "script")).toEqual([]);
     const shown = tagsNamed(browser.html, "pre").map(({ text }) => text);
@@ -183,8 +183,8 @@ describe("one delivery", () => {
 
 describe("the receivers", () => {
   it("are shown with their state, and what can be done with each", async () => {
-    const removed = receiverWith("portal:old", { url: null, parked: 3 });
-    const held = receiverWith("service:2", { failures: 7, heldUntil: 1_790_000_000_000 });
+    const removed = sampleReceiver("portal:old", { url: null, parked: 3 });
+    const held = sampleReceiver("service:2", { failures: 7, heldUntil: 1_790_000_000_000 });
     site.console.known.push(removed, held);
     const { html } = await open(`${list}/receivers`);
     const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {

@@ -1,6 +1,5 @@
 import { afterAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -77,54 +76,9 @@ describe("the texts", () => {
 
   it("that a view asks for and nobody wrote are an error that names the key", async () => {
     const views = [viewsFolder({ "logged-out.ejs": '<%= t("own.bye") %>' })];
-    await expect(pagesWith({ views }).loggedOut({ locale: "en" })).rejects.toThrow("own.bye");
-    const copy = { en: { "own.bye": "So long" } };
+    expect(() => pagesWith({ views })).toThrow("no text for own.bye in locale en");
+    const copy = { en: { "own.bye": "So long" }, pl: { "own.bye": "Do widzenia" } };
     await expect(pagesWith({ views, copy }).loggedOut({ locale: "en" })).resolves.toBe("So long");
-  });
-});
-
-describe("views of a team", () => {
-  it("win over the built-in ones, the first folder first, also where a built-in view includes them", async () => {
-    const first = viewsFolder({ "layout-foot.ejs": "<footer>first</footer></html>" });
-    const second = viewsFolder({
-      "layout-foot.ejs": "second",
-      "logged-out.ejs": '<%- include("layout-head") %><b><%= service %></b><%- include("layout-foot") %>',
-    });
-    const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
-    expect(await pages.loggedOut({ locale: "en" })).toContain("<b>A &amp; B</b><footer>first</footer>");
-    expect(await pages.unavailable({ locale: "en" })).toContain("<footer>first</footer>");
-  });
-
-  it("are not seen by another service in the same process", async () => {
-    const plain = pagesWith();
-    const before = await plain.unavailable({ locale: "en" });
-    const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
-    expect(await own.unavailable({ locale: "en" })).toContain("own foot");
-    expect(await plain.unavailable({ locale: "en" })).toBe(before);
-    expect(await pagesWith().unavailable({ locale: "en" })).toBe(before);
-  });
-
-  it("may bring a style sheet of their own, whose hash is told", async () => {
-    const sheet = 'main > p { content: "a & b"; }\r\n';
-    const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
-    const style = tagsNamed(await pages.loggedOut({ locale: "en" }), "style")[0]?.text ?? "";
-    expect(style).toContain('main > p { content: "a & b"; }\n');
-    expect(style).not.toContain("\r");
-    expect(style).not.toContain(".problems");
-    const digest = createHash("sha256").update(style).digest("base64");
-    expect(pages.styleHash).toBe(`sha256-${digest}`);
-    expect(pages.styleHash).not.toBe(pagesWith().styleHash);
-  });
-
-  it.each([
-    ["login.ejs", "<% if ( { %>", "login.ejs does not compile: SyntaxError"],
-    ["style.css", "a{}</STYLE><script>", "style.css must not hold </style"],
-  ])("that are broken stop the start: %s", (file, text, problem) => {
-    expect(() => pagesWith({ views: [viewsFolder({ [file]: text })] })).toThrow(problem);
-  });
-
-  it("in a folder that is not there stop the start", () => {
-    expect(() => pagesWith({ views: ["/nowhere/at/all"] })).toThrow("there is no folder /nowhere/at/all");
   });
 });
 

@@ -1,0 +1,171 @@
+/**
+ * Sample data for every page in every state worth a look. Each start renders all of it, so that a view that breaks
+ * stops the start; the tests render the same. A page that learns a new state gets a row here.
+ */
+import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
+import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-locals.ts";
+import type {
+  AccountLocals,
+  ConsentLocals,
+  ErrorLocals,
+  LoggedOutLocals,
+  LoginLocals,
+  LogoutLocals,
+  PageLocals,
+  StartAgainLocals,
+} from "./page-locals.ts";
+
+/** What each page is told, by the page's name. */
+export interface LocalsOfPages {
+  readonly login: LoginLocals;
+  readonly consent: ConsentLocals;
+  readonly account: AccountLocals;
+  readonly deliveries: DeliveriesLocals;
+  readonly delivery: DeliveryLocals;
+  readonly receivers: ReceiversLocals;
+  readonly logout: LogoutLocals;
+  readonly loggedOut: LoggedOutLocals;
+  readonly error: ErrorLocals;
+  readonly startAgain: StartAgainLocals;
+  readonly unavailable: PageLocals;
+}
+
+/** One page in one state. */
+export interface Sample<Page extends keyof LocalsOfPages = keyof LocalsOfPages> {
+  readonly page: Page;
+  /** Tells the states of one page apart. */
+  readonly state: string;
+  /** The page with these locals, made by one function for each page. */
+  with<Html>(pages: { readonly [P in keyof LocalsOfPages]: (locals: LocalsOfPages[P]) => Html }): Html;
+}
+
+function sample<Page extends keyof LocalsOfPages>(
+  page: Page,
+  state: string,
+  locals: LocalsOfPages[Page],
+): Sample {
+  return { page, state, with: (pages) => pages[page](locals) };
+}
+
+/** @param text stands wherever a text comes from outside. */
+export function samplePages(locale: string, text: string): readonly Sample[] {
+  const form = { locale, client: text, action: text, csrf: text };
+  const login = { ...form, username: text };
+  return [
+    sample("login", "filled in", login),
+    sample("login", "empty", { ...login, username: "" }),
+    sample("login", "wrong", { ...login, problem: { kind: "wrong" } }),
+    sample("login", "missing", { ...login, problem: { kind: "missing", fields: ["username", "password"] } }),
+    sample("login", "limited", { ...login, problem: { kind: "limited", retryAfter: 90 } }),
+    sample("login", "own", { ...login, own: true }),
+    sample("account", "person", { locale, account: text, sub: text }),
+    sample("account", "operator", { locale, account: text, sub: text, deliveries: text, signOut: text }),
+    sample("consent", "known account", { ...form, account: text, fields: ["email", text] }),
+    sample("consent", "unknown account", { ...form, fields: ["sub"] }),
+    sample("logout", "question", { locale, action: text, xsrf: text }),
+    sample("loggedOut", "signed out", { locale }),
+    sample("loggedOut", "stayed", { locale, stayed: true }),
+    ...consolePages(locale, text),
+    sample("error", "unknown code", { locale, error: text, description: text }),
+    sample("error", "known code", { locale, error: "invalid_client" }),
+    sample("error", "limited", { locale, error: "rate_limited", retryAfter: 30 }),
+    sample("startAgain", "can go on", { locale, action: text }),
+    sample("startAgain", "gone", { locale }),
+    sample("unavailable", "503", { locale }),
+  ];
+}
+
+/** A delivery of the console. @param text stands wherever a text comes from outside. */
+export function sampleDelivery(
+  text: string,
+  changes: Partial<ConsoleDeliveryDetail> = {},
+): ConsoleDeliveryDetail {
+  const attempt: ConsoleAttempt = {
+    number: 1,
+    startedAt: 1_790_000_000_000,
+    duration: 11.2,
+    status: 500,
+    error: null,
+    answer: text,
+  };
+  return {
+    id: text,
+    receiver: text,
+    sub: text,
+    type: text,
+    state: "parked",
+    at: 1_790_000_000,
+    attempts: 2,
+    nextAttemptAt: null,
+    finishedAt: 1_790_000_100_000,
+    reason: text,
+    history: [attempt, { ...attempt, number: 2, status: null, error: text, answer: null }],
+    ...changes,
+  };
+}
+
+/** A receiver of the console. @param text stands wherever a text comes from outside. */
+export function sampleReceiver(text: string, changes: Partial<ConsoleReceiver> = {}): ConsoleReceiver {
+  return {
+    receiver: text,
+    url: text,
+    paused: false,
+    reason: null,
+    failures: 0,
+    heldUntil: null,
+    waiting: 0,
+    parked: 0,
+    oldest: null,
+    ...changes,
+  };
+}
+
+function consolePages(locale: string, text: string): readonly Sample[] {
+  const common = { locale, list: text, receiversPath: text };
+  const tokens = { redrive: text, discard: text };
+  const result = {
+    code: "testFailed",
+    values: { receiver: text, what: text, duration: 5, redriven: 1, superseded: 2, purged: 3 },
+  };
+  const list = { ...common, filter: {}, receivers: [text], deliveries: [], isLater: false };
+  const waiting = sampleDelivery(text, {
+    state: "waiting",
+    finishedAt: null,
+    reason: null,
+    nextAttemptAt: 1_790_000_200_000,
+    history: [],
+  });
+  const parked = sampleDelivery(text);
+  return [
+    sample("deliveries", "none", list),
+    sample("deliveries", "some", {
+      ...list,
+      filter: { state: "parked", receiver: text, type: "PROFILE_CHANGED", sub: text },
+      deliveries: [parked, waiting],
+      next: text,
+      isLater: true,
+      redriveAll: text,
+    }),
+    sample("deliveries", "wrong account", { ...list, wrongSub: text }),
+    sample("delivery", "parked", { ...common, delivery: parked, tokens: { ...tokens, force: text } }),
+    sample("delivery", "waiting", { ...common, delivery: waiting, tokens: { discard: text } }),
+    sample("delivery", "after an action", { ...common, delivery: parked, tokens, result }),
+    sample("receivers", "none", { ...common, receivers: [] }),
+    sample("receivers", "some", {
+      ...common,
+      receivers: [
+        { report: sampleReceiver(text), tokens: { pause: text, test: text } },
+        {
+          report: sampleReceiver(text, { paused: true, reason: text, waiting: 3, oldest: 1_790_000_000_000 }),
+          tokens: { resume: text, test: text },
+        },
+        {
+          report: sampleReceiver(text, { failures: 7, heldUntil: 1_790_000_000_000, parked: 2 }),
+          tokens: { pause: text, resume: text, redriveAll: text },
+        },
+        { report: sampleReceiver(text, { failures: 1 }), tokens: {} },
+        { report: sampleReceiver(text, { url: null }), tokens: {} },
+      ],
+    }),
+  ];
+}

@@ -1,0 +1,153 @@
+/** Views of a team in the place of the built-in ones, and what stops the start. */
+import { afterAll, describe, expect, it } from "@jest/globals";
+import { createHash } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { ConfigurationError } from "../../lib/errors.ts";
+import { pagesWith } from "./every-page.ts";
+
+const folders: string[] = [];
+
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true });
+});
+
+/** A folder of views as a team has it. */
+function viewsFolder(files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), "views-"));
+  folders.push(folder);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+/** What the start says about these settings. */
+function problemsWith(settings: Parameters<typeof pagesWith>[0]): readonly string[] {
+  try {
+    pagesWith(settings);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.problems;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("views of a team", () => {
+  it("win over the built-in ones, the first folder first, also where a built-in view includes them", async () => {
+    const first = viewsFolder({ "layout-foot.ejs": "<footer>first</footer></html>" });
+    const second = viewsFolder({
+      "layout-foot.ejs": "second",
+      "logged-out.ejs": '<%- include("layout-head") %><b><%= service %></b><%- include("layout-foot") %>',
+    });
+    const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
+    expect(await pages.loggedOut({ locale: "en" })).toContain("<b>A &amp; B</b><footer>first</footer>");
+    expect(await pages.unavailable({ locale: "en" })).toContain("<footer>first</footer>");
+  });
+
+  it("are not seen by another service in the same process", async () => {
+    const plain = pagesWith();
+    const before = await plain.unavailable({ locale: "en" });
+    const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
+    expect(await own.unavailable({ locale: "en" })).toContain("own foot");
+    expect(await plain.unavailable({ locale: "en" })).toBe(before);
+    expect(await pagesWith().unavailable({ locale: "en" })).toBe(before);
+  });
+
+  it("may bring a style sheet of their own, whose hash is told", async () => {
+    const sheet = 'main > p { content: "a & b"; }\r\n';
+    const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
+    const style = tagsNamed(await pages.loggedOut({ locale: "en" }), "style")[0]?.text ?? "";
+    expect(style).toContain('main > p { content: "a & b"; }\n');
+    expect(style).not.toContain("\r");
+    expect(style).not.toContain(".problems");
+    const digest = createHash("sha256").update(style).digest("base64");
+    expect(pages.styleHash).toBe(`sha256-${digest}`);
+    expect(pages.styleHash).not.toBe(pagesWith().styleHash);
+  });
+
+  it.each([
+    ["login.ejs", "<% if ( { %>", "login.ejs does not compile: SyntaxError"],
+    ["style.css", "a{}</STYLE><script>", "style.css must not hold </style"],
+  ])("that are broken stop the start: %s", (file, text, problem) => {
+    expect(() => pagesWith({ views: [viewsFolder({ [file]: text })] })).toThrow(problem);
+  });
+
+  it("in a folder that is not there stop the start", () => {
+    expect(() => pagesWith({ views: ["/nowhere/at/all"] })).toThrow("there is no folder /nowhere/at/all");
+    const file = join(viewsFolder({ "login.ejs": "" }), "login.ejs");
+    expect(() => pagesWith({ views: [file] })).toThrow(`there is no folder ${file}`);
+  });
+
+  // Each breaks in one state of one page, or in one language, and nowhere else.
+  it.each([
+    ["a local that no page has", "login.ejs", "<%= clinet %>", ":1: clinet is not defined"],
+    [
+      "a login that failed",
+      "problems.ejs",
+      "<% if (problems.length) problems.first.text %>",
+      ":1: Cannot read",
+    ],
+    ["an account that is not known", "consent.ejs", "<% if (!account) nobody() %>", ":1: nobody is not"],
+    [
+      "staying signed in",
+      "logged-out.ejs",
+      '\n<% if (text === t("stayed.text")) oops() %>',
+      ":2: oops is not",
+    ],
+    ["a sign-in that is gone", "start-again.ejs", "<% if (!action) gone() %>", ":1: gone is not defined"],
+    ["an error without description", "error.ejs", "<%= description || none() %>", ":1: none is not defined"],
+    [
+      "the second language",
+      "brand.ejs",
+      '<% if (locale === "pl") t("x.y") %>',
+      ":1: no text for x.y in locale pl",
+    ],
+    [
+      "a partial that is not there",
+      "layout-foot.ejs",
+      '<%- include("foot") %>',
+      ":1: there is no view foot.ejs",
+    ],
+    ["the delivery console", "delivery.ejs", "<% history.map(({ a }) => a.b) %>", ":1: Cannot read"],
+  ])("that break with %s stop the start, in one line each", (_when, file, text, problem) => {
+    const folder = viewsFolder({ [file]: text });
+    const refused = expect.stringMatching(
+      `^config.interactions.views: ${join(folder, file)}${problem}[^\n]*$`,
+    );
+    expect(problemsWith({ views: [folder] })).toEqual([refused]);
+  });
+
+  it.each([
+    ["lgoin.ejs", "did you mean login.ejs?"],
+    ["Login.ejs", "did you mean login.ejs?"],
+    ["login.html", "did you mean login.ejs?"],
+    ["logged_out.ejs", "did you mean logged-out.ejs?"],
+    ["styles.css", "did you mean style.css?"],
+    ["style.ejs", "did you mean style.css?"],
+    ["README.md", "the nearest known name is"],
+    ["constructor.ejs", "the nearest known name is"],
+  ])("named %s stop the start: no page would ever show it [D-VIEWS-1]", (file, hint) => {
+    const folder = viewsFolder({ [file]: "", "login.ejs": "" });
+    expect(problemsWith({ views: [folder] })).toEqual([
+      expect.stringContaining(
+        `config.interactions.views: ${join(folder, file)} is not named like a built-in view, and none includes it; ${hint}`,
+      ),
+    ]);
+  });
+
+  it("may be cut into files of one's own, as long as a built-in name leads to each; hidden files don't count [D-VIEWS-1]", async () => {
+    const first = viewsFolder({ "logged-out.ejs": "<%- include('own-frame') -%>", ".DS_Store": "" });
+    const second = viewsFolder({ "own-frame.ejs": '[<%- include("own-words", { n: 1 }) -%>]' });
+    const third = viewsFolder({ "own-words.ejs": "<%= locale %> <%= n %>" });
+    const pages = pagesWith({ views: [first, second, third] });
+    expect(await pages.loggedOut({ locale: "pl" })).toBe("[pl 1]");
+    expect(problemsWith({ views: [second, third] })).toEqual([
+      expect.stringContaining(join(second, "own-frame.ejs")),
+      expect.stringContaining(join(third, "own-words.ejs")),
+    ]);
+    const folder = viewsFolder({});
+    mkdirSync(join(folder, "pl"));
+    expect(problemsWith({ views: [folder] })).toEqual([expect.stringContaining(join(folder, "pl"))]);
+  });
+});
