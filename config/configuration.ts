@@ -41,6 +41,7 @@ export interface Lifetimes {
   readonly refreshToken: number;
   readonly idToken: number;
   readonly session: number;
+  readonly sessionMax: number;
   readonly interaction: number;
 }
 

@@ -37,6 +37,7 @@ export const defaults: Defaults = deepFreeze({
     refreshToken: 30 * DAY,
     idToken: HOUR,
     session: 14 * DAY,
+    sessionMax: 90 * DAY,
     interaction: HOUR,
   },
   refreshTokens: { rotate: false, reuseWindow: 10, sliding: false, maxAge: 90 * DAY },

@@ -48,8 +48,10 @@ export interface LifetimesInput {
   readonly refreshToken?: number;
   /** ID tokens. Default 3600. */
   readonly idToken?: number;
-  /** Sign-in sessions. Default 1209600. */
+  /** Sign-in sessions that are not used. Default 1209600. */
   readonly session?: number;
+  /** Sign-in sessions from the last time the person signed in, however much they are used. Default 7776000. */
+  readonly sessionMax?: number;
   /** How long a begun sign-in may take. Default 3600. */
   readonly interaction?: number;
 }

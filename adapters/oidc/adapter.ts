@@ -10,6 +10,8 @@ export interface OidcAdapterDependencies {
   readonly artifacts: ArtifactStore;
   readonly units: UnitsOfWork;
   readonly clock: Clock;
+  /** Seconds after the sign-in: an older session counts as expired, also when it was stored with a later end. */
+  readonly sessionMax: number;
   /** The metadata of a client that may be used now; `undefined` for an unknown or disabled one. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
@@ -114,12 +116,18 @@ class ArtifactAdapter implements Adapter {
     if (!PRESENTABLE.test(id)) return undefined;
     if (this.#model === "Client") return this.#in(() => this.#dependencies.clientMetadata(id));
     const found = await this.#in((unit) => unit.find(this.#model, artifactKey(id)));
-    return found && toPayload(found, id);
+    return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, id);
   }
 
   async findByUid(uid: string): Promise<AdapterPayload | undefined> {
     const found = await this.#in((unit) => unit.findByUid(this.#model, uid));
-    return found && toPayload(found, undefined);
+    return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, undefined);
+  }
+
+  #isTooOld({ model, payload }: Artifact): boolean {
+    const { clock, sessionMax } = this.#dependencies;
+    const { loginTs } = payload as { readonly loginTs?: number };
+    return model === "Session" && loginTs !== undefined && (loginTs + sessionMax) * 1000 <= clock.now();
   }
 
   // The device flow is not offered.

@@ -50,7 +50,11 @@ export const lifetimesSchema: z.ZodType<Lifetimes, Written<LifetimesInput>> = wr
     ),
     refreshToken: duration(lifetimes.refreshToken, "Seconds of a refresh token"),
     idToken: duration(lifetimes.idToken, "Seconds of an ID token"),
-    session: duration(lifetimes.session, "Seconds of a sign-in session"),
+    session: duration(lifetimes.session, "Seconds since its last use after which a sign-in session ends"),
+    sessionMax: duration(
+      lifetimes.sessionMax,
+      "Seconds since the person last signed in after which the session ends, however much it is used",
+    ),
     interaction: duration(lifetimes.interaction, "Seconds that a begun sign-in may take"),
   }),
 );

@@ -55,21 +55,9 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
 }
 
 function providerConfiguration(dependencies: ProtocolDependencies): ProviderConfiguration {
-  const { artifacts, units, configuration, clients, keys } = dependencies;
-  const algorithm = keys.signing[0]?.alg ?? "RS256";
+  const { configuration, keys } = dependencies;
   return {
-    adapter: createOidcAdapter({
-      artifacts,
-      units,
-      clock: configuration.clock,
-      async clientMetadata(clientId) {
-        const known = units.current()?.client;
-        const record = known?.client_id === clientId ? known : await clients.record(clientId);
-        return record === undefined || record.disabled
-          ? undefined
-          : clientMetadata(record, { signingAlgorithm: algorithm, profile: configuration.profile });
-      },
-    }),
+    adapter: createAdapter(dependencies),
     jwks: { keys: keys.signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
@@ -115,6 +103,29 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
     },
     fetch: backchannelFetch(configuration),
   };
+}
+
+function createAdapter({
+  artifacts,
+  units,
+  configuration,
+  clients,
+  keys,
+}: ProtocolDependencies): NonNullable<ProviderConfiguration["adapter"]> {
+  const algorithm = keys.signing[0]?.alg ?? "RS256";
+  return createOidcAdapter({
+    artifacts,
+    units,
+    clock: configuration.clock,
+    sessionMax: configuration.lifetimes.sessionMax,
+    async clientMetadata(clientId) {
+      const known = units.current()?.client;
+      const record = known?.client_id === clientId ? known : await clients.record(clientId);
+      return record === undefined || record.disabled
+        ? undefined
+        : clientMetadata(record, { signingAlgorithm: algorithm, profile: configuration.profile });
+    },
+  });
 }
 
 function features({
@@ -175,7 +186,7 @@ function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["t
     AccessToken: seconds.accessToken,
     IdToken: seconds.idToken,
     Interaction: seconds.interaction,
-    Session: seconds.session,
+    Session: (_ctx, session) => sessionLifetime(session.loginTs, dependencies),
     RefreshToken: (ctx) => refreshTokenLifetime(ctx as never, dependencies),
     Grant: (ctx) => grantLifetime(ctx as never, dependencies),
     // Not offered; the library asks for a value of each.
@@ -183,6 +194,17 @@ function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["t
     DeviceCode: seconds.authorizationCode,
     BackchannelAuthenticationRequest: seconds.authorizationCode,
   };
+}
+
+/**
+ * `ttl.Session`, asked at each use: `lifetimes.session` from now, but not past `lifetimes.sessionMax` from the sign-in.
+ * @param signedInAt seconds since the epoch; missing when nobody is signed in.
+ */
+function sessionLifetime(signedInAt: number | undefined, { configuration }: ProtocolDependencies): number {
+  const { session, sessionMax } = configuration.lifetimes;
+  if (signedInAt === undefined) return session;
+  const left = signedInAt + sessionMax - Math.floor(configuration.clock.now() / 1000);
+  return Math.max(1, Math.min(session, left));
 }
 
 /** Called for sessions without a token, for every use of a code or token with it. */

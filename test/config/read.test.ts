@@ -56,6 +56,7 @@ describe("a right configuration", () => {
       refreshToken: 2_592_000,
       idToken: 3600,
       session: 1_209_600,
+      sessionMax: 7_776_000,
       interaction: 3600,
     });
     expect(defaults.refreshTokens).toEqual({

@@ -31,6 +31,7 @@ export async function openOidcStage(): Promise<OidcStage> {
     storage,
     units,
     adapter: createOidcAdapter({
+      sessionMax: 7_776_000,
       artifacts,
       units,
       clock,

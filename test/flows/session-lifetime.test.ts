@@ -1,0 +1,228 @@
+/** How long people stay signed in: `lifetimes.session` without a use, `lifetimes.sessionMax` in any case. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { LifetimesInput } from "../../config/input.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { TestClock } from "../../lib/testing/test-clock.ts";
+import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
+import { signedIn } from "./account-visitor.ts";
+import { type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import { ADA, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+const DAY = 86_400;
+const OPERATOR = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+
+let clock: TestClock;
+let running: RunningService;
+let folder: string;
+beforeEach(async () => {
+  clock = new TestClock();
+  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+});
+afterEach(async () => {
+  await running.close();
+  await rm(folder, { recursive: true });
+});
+
+async function start(
+  lifetimes: LifetimesInput = {},
+  { kept = {}, port }: { readonly kept?: Partial<StorageConfig>; readonly port?: number } = {},
+): Promise<void> {
+  running = await startService({
+    config: { ...(await newStorage()), ...kept, clock, lifetimes, operators: [OPERATOR.sub] },
+    ...(port !== undefined && { port }),
+  });
+}
+
+/** A browser that never drops a cookie: whether a session counts is the service's decision. */
+function keepsCookies(party: RelyingParty): Browser {
+  return party.browser({ now: () => 0 });
+}
+
+/** What a client learns without anybody being asked: `code`, or the error. */
+async function unseen(browser: Browser, party: RelyingParty): Promise<string | null | undefined> {
+  await browser.get(party.authorizeUrl({ prompt: "none" }));
+  const answer = browser.location?.searchParams;
+  return answer?.has("code") ? "code" : answer?.get("error");
+}
+
+describe.each(KINDS)("a session that began at %s", (kind) => {
+  const other = kind === "oauth2" ? "openid" : "oauth2";
+
+  it("ends 90 days after the sign-in on both deployments, however much it is used [D-ACCOUNT-17]", async () => {
+    await start();
+    const [here, there] = [relyingParty(running, kind, NEWS), relyingParty(running, other, NEWS)];
+    const browser = keepsCookies(here);
+    await here.authorize(browser);
+    for (let day = 10; day <= 80; day += 10) {
+      clock.advance(10 * DAY);
+      expect([day, await unseen(browser, day % 20 === 0 ? here : there)]).toEqual([day, "code"]);
+    }
+    clock.advance(10 * DAY - 1);
+    expect(await unseen(browser, here)).toBe("code");
+    expect(await unseen(browser, there)).toBe("code");
+    clock.advance(1);
+    expect(await unseen(browser, here)).toBe("login_required");
+    expect(await unseen(browser, there)).toBe("login_required");
+    await browser.get(there.authorizeUrl());
+    expect(browser.hasForm("password")).toBe(true);
+  });
+
+  it("ends 14 days after its last use on both deployments [D-ACCOUNT-17]", async () => {
+    await start();
+    const [here, there] = [relyingParty(running, kind, NEWS), relyingParty(running, other, NEWS)];
+    const browser = keepsCookies(here);
+    await here.authorize(browser);
+    clock.advance(14 * DAY - 1);
+    expect(await unseen(browser, there)).toBe("code");
+    clock.advance(14 * DAY - 1);
+    expect(await unseen(browser, here)).toBe("code");
+    clock.advance(14 * DAY);
+    expect(await unseen(browser, there)).toBe("login_required");
+    expect(await unseen(browser, here)).toBe("login_required");
+  });
+
+  it("begins anew when the person signs in again with prompt=login [D-ACCOUNT-17]", async () => {
+    await start({ session: 100, sessionMax: 60 });
+    const here = relyingParty(running, kind, NEWS);
+    const browser = keepsCookies(here);
+    await here.authorize(browser);
+    clock.advance(59);
+    await here.authorize(browser, { prompt: "login" });
+    clock.advance(59);
+    expect(await unseen(browser, here)).toBe("code");
+    clock.advance(1);
+    expect(await unseen(browser, here)).toBe("login_required");
+  });
+
+  it("is not begun anew by a form that was shown and not filled in", async () => {
+    await start({ session: 100, sessionMax: 60 });
+    const here = relyingParty(running, kind, NEWS);
+    const browser = keepsCookies(here);
+    await here.authorize(browser);
+    clock.advance(30);
+    await browser.get(here.authorizeUrl({ prompt: "login" }));
+    expect(browser.hasForm("password")).toBe(true);
+    clock.advance(30);
+    expect(await unseen(browser, here)).toBe("login_required");
+  });
+
+  it("opens neither the account page nor the delivery console once it is over [D-ACCOUNT-17]", async () => {
+    await start({ session: 100, sessionMax: 60 });
+    await running.service.accounts.import(OPERATOR);
+    const browser = await signedIn(running[kind], OPERATOR);
+    const form = {
+      method: "POST",
+      action: new URL(`${running[kind]}/account/deliveries`),
+      fields: [],
+      buttons: [],
+    } as const;
+    clock.advance(59);
+    for (const path of ["/account", "/account/deliveries"]) {
+      expect((await browser.getOnly(running[kind] + path)).status).toBe(200);
+    }
+    clock.advance(1);
+    for (const path of ["/account", "/account/deliveries"]) {
+      await browser.get(running[kind] + path);
+      expect([browser.visits[0]?.status, browser.hasForm("password")]).toEqual([303, true]);
+    }
+    await browser.submit(form);
+    expect([browser.visits[0]?.status, browser.hasForm("password")]).toEqual([303, true]);
+  });
+});
+
+it("a session that is over asks nobody whether to sign out [D-ACCOUNT-17]", async () => {
+  await start({ session: 100, sessionMax: 60 });
+  const party = relyingParty(running, "openid", NEWS);
+  const browser = keepsCookies(party);
+  await party.authorize(browser);
+  await browser.get(`${running.openid}/oauth2/logout`);
+  const question = browser.form("logout");
+  clock.advance(60);
+  await browser.submit(question, { logout: "yes" });
+  expect([browser.status, browser.location]).toEqual([400, undefined]);
+  await browser.get(`${running.openid}/oauth2/logout`);
+  // A form that the browser submits by itself, as for somebody who is not signed in.
+  await browser.submit();
+  expect([browser.status, browser.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
+});
+
+it("a consent page that is answered after the end of the session starts again, and nothing is remembered [D-ACCOUNT-17]", async () => {
+  await start({ session: 100, sessionMax: 60 });
+  for (const choice of ["allow", "deny"]) {
+    const party = relyingParty(running, "openid", PARTNER);
+    const browser = keepsCookies(party);
+    await browser.get(party.authorizeUrl({ scope: "openid" }));
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    const form = browser.form("decision");
+    clock.advance(60);
+    await browser.submit(form, { decision: choice });
+    expect([choice, browser.status, browser.location]).toEqual([choice, 400, undefined]);
+    expect(await unseen(browser, party)).toBe("login_required");
+  }
+  const party = relyingParty(running, "openid", PARTNER);
+  const browser = keepsCookies(party);
+  await browser.get(party.authorizeUrl({ scope: "openid" }));
+  await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+  expect(browser.hasForm("decision")).toBe(true);
+});
+
+it("neither the cookie nor the record outlives the session", async () => {
+  await start({ session: 100, sessionMax: 130 });
+  const party = relyingParty(running, "oauth2", NEWS);
+  const browser = keepsCookies(party);
+  const from = Math.floor(clock.now() / 1000);
+  await party.authorize(browser);
+  for (const [age, end] of [
+    [20, 120],
+    [40, 130],
+    [129, 130],
+  ] as const) {
+    clock.advance(from + age - Math.floor(clock.now() / 1000));
+    expect([age, await unseen(browser, party)]).toEqual([age, "code"]);
+    const cookies = browser.headers.getSetCookie().filter((cookie) => cookie.includes("sis_session"));
+    expect(cookies).toHaveLength(2);
+    for (const cookie of cookies)
+      expect(cookie).toContain(`expires=${new Date((from + end) * 1000).toUTCString()}`);
+    const id = /=([^;]+)/.exec(cookies[0] ?? "")?.[1] ?? "";
+    expect((await running.service.provider.Session.find(id))?.exp).toBe(from + end);
+  }
+});
+
+it("a session that was stored under a longer maximum ends by the one that holds now", async () => {
+  const storage = await newStorage();
+  const kept = BACKENDS.includes("mongodb")
+    ? storage
+    : { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` };
+  await start({ sessionMax: 1000 }, { kept });
+  const before = relyingParty(running, "oauth2", NEWS);
+  const browser = keepsCookies(before);
+  await before.authorize(browser);
+  const port = Number(new URL(running.origin).port);
+  await running.close();
+  await start({ sessionMax: 60 }, { kept, port });
+  const party = relyingParty(running, "oauth2", NEWS);
+  clock.advance(59);
+  expect(await unseen(browser, party)).toBe("code");
+  clock.advance(1);
+  expect(await unseen(browser, party)).toBe("login_required");
+  await browser.get(`${running.oauth2}/account`);
+  expect(browser.visits[0]?.status).toBe(303);
+});
+
+it("tokens live on after the session in which they were issued", async () => {
+  await start({ session: 100, sessionMax: 60 });
+  const party = relyingParty(running, "openid", NEWS);
+  const tokens = await party.tokens({ scope: "openid" });
+  clock.advance(60);
+  expect((await party.userinfo(tokens.access_token)).status).toBe(200);
+  expect(readTokens(await party.refresh(tokens.refresh_token)).access_token).not.toBe("");
+});
