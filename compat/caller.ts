@@ -1,7 +1,7 @@
 /** Where a request came from and which host it asked for, as far as proxies are trusted. */
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
-import type { ProxyTrust } from "../config/configuration.ts";
+import type { Deployment, ProxyTrust } from "../config/configuration.ts";
 
 function isTrusted(address: string, ranges: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;
@@ -28,6 +28,11 @@ function withoutPort(address: string): string {
   return /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 }
 
+/** Whether the connection itself is one that may say where a request came from. */
+function isFromProxy(req: IncomingMessage, proxy: ProxyTrust): boolean {
+  return typeof proxy === "number" || (proxy !== false && isTrusted(req.socket.remoteAddress ?? "", proxy));
+}
+
 /** The rightmost address of `X-Forwarded-For` that is not trusted; the socket's own without a proxy. */
 export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
   const socket = req.socket.remoteAddress ?? "";
@@ -41,10 +46,25 @@ export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
   return chain[0] ?? socket;
 }
 
-/** The host that the browser asked for; `X-Forwarded-Host` only behind a trusted proxy. */
+/**
+ * The host that the browser asked for, as it was written; `X-Forwarded-Host` only behind a trusted proxy. Empty when
+ * there is none, or more than one: RFC 9112 section 3.2 allows one `Host`.
+ */
 export function requestedHost(req: IncomingMessage, proxy: ProxyTrust): string {
-  const own = req.headers.host ?? "";
-  if (proxy === false) return own;
-  if (typeof proxy !== "number" && !isTrusted(req.socket.remoteAddress ?? "", proxy)) return own;
-  return forwarded(req, "x-forwarded-host").at(-1) ?? own;
+  const last = isFromProxy(req, proxy) ? forwarded(req, "x-forwarded-host").at(-1) : undefined;
+  if (last !== undefined) return last;
+  const isHost = (name: string, index: number): boolean => index % 2 === 0 && /^host$/i.test(name);
+  if (req.rawHeaders.filter(isHost).length > 1) return "";
+  // HTTP/2 says it in a header of its own.
+  return String(req.headers[":authority"] ?? req.headers.host ?? "");
+}
+
+/** What a `Host` may look like: a name or an address, and a port. `URL` reads a good deal more into a text. */
+const HOST = /^(?:\[[\da-f:.]+\]|[\w.~-]+)(?::\d{0,5})?$/i;
+
+/** Whether a written host is the deployment's: case, a default port and the dot of a full name make no difference. */
+export function isHostOf({ host, secure }: Pick<Deployment, "host" | "secure">, written: string): boolean {
+  if (!HOST.test(written)) return false;
+  const plain = written.replace(/\.(?=:\d*$|$)/, "");
+  return URL.parse(`${secure ? "https" : "http"}://${plain}`)?.host === host;
 }

@@ -1,13 +1,12 @@
-/** From a request to its endpoint: by the full original path, exactly, and by host only where paths are equal. */
+/** From a request to its answer: where it goes, how long it may take, and what it ends with. */
 import type { Context, Middleware } from "koa";
-import { endpointsOf, type EndpointName } from "../config/addresses.ts";
+import type { EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
-import { accountSteps } from "./account.ts";
 import { answerError, takeBack } from "./answers.ts";
-import { callerAddress, requestedHost } from "./caller.ts";
+import { callerAddress } from "./caller.ts";
+import { createDispatch, type Found } from "./dispatch.ts";
 import { EndpointError } from "./endpoint-error.ts";
-import { compose, endpointTable } from "./endpoints.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
 import { Fields } from "./form-fields.ts";
 import { lateBody, receiveForm } from "./request-body.ts";
@@ -31,63 +30,6 @@ const LONGEST_BODY = 10_000;
  */
 const LONGEST_UNDER_WAY = 1_000;
 
-interface Route {
-  readonly deployment: Deployment;
-  readonly endpoint: EndpointName;
-  readonly methods: readonly string[];
-  readonly steps: ReadonlyMap<string, Step>;
-}
-
-interface Routes {
-  readonly exact: ReadonlyMap<string, readonly Route[]>;
-  /** Paths that end in one segment of their own: everything before it, with the slash. */
-  readonly withUid: ReadonlyMap<string, readonly Route[]>;
-}
-
-const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
-
-function composed(rows: Readonly<Record<string, readonly Step[]>>): ReadonlyMap<string, Step> {
-  return new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
-}
-
-function buildRoutes(dependencies: CompatDependencies): Routes {
-  const exact = new Map<string, Route[]>();
-  const withUid = new Map<string, Route[]>();
-  const table = endpointTable(dependencies);
-  const { oauth2, openid } = dependencies.configuration.deployments;
-  function add(path: string, route: Route): void {
-    const isDynamic = path.endsWith("/:uid");
-    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
-    const map = isDynamic ? withUid : exact;
-    map.set(full, [...(map.get(full) ?? []), route]);
-  }
-  for (const deployment of [oauth2, openid]) {
-    if (deployment === undefined) continue;
-    for (const { name, methods, path } of endpointsOf(deployment)) {
-      const rows = table[name];
-      if (rows !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(rows) });
-    }
-    for (const page of dependencies.accountPages) {
-      const rows = accountSteps(page);
-      add(page.path, { deployment, endpoint: "account", methods: Object.keys(rows), steps: composed(rows) });
-    }
-  }
-  return { exact, withUid };
-}
-
-/** The path and the one segment at its end, if it is one of the paths that have it. */
-function match(
-  routes: Routes,
-  path: string,
-): { readonly candidates: readonly Route[]; readonly uid?: string } | undefined {
-  const candidates = routes.exact.get(path);
-  if (candidates) return { candidates };
-  const slash = path.lastIndexOf("/") + 1;
-  const below = routes.withUid.get(path.slice(0, slash));
-  const uid = path.slice(slash);
-  return below && ONE_SEGMENT.test(uid) ? { candidates: below, uid } : undefined;
-}
-
 /** Which endpoint a request is for. */
 export interface Place {
   readonly deployment: Deployment;
@@ -110,35 +52,18 @@ export interface ServiceRoutes {
 
 export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
   const { configuration, connections } = dependencies;
-  const { stripPrefix, proxy, clock } = configuration;
-  const routes = buildRoutes(dependencies);
+  const { proxy, clock } = configuration;
+  const find = createDispatch(dependencies);
   const times = {
     body: createWithinTime(LONGEST_BODY, lateBody),
     work: createWithinTime(PATIENCE, () => new StorageUnavailable("the request was not done in time")),
   };
 
-  /** The route and the path below its base URL. */
-  function find(
-    ctx: Context,
-  ): { readonly route: Route; readonly path: string; readonly uid: string | undefined } | undefined {
-    const url = ctx.originalUrl;
-    const question = url.indexOf("?");
-    const path = stripPrefix + (question === -1 ? url : url.slice(0, question));
-    const found = match(routes, path);
-    if (found === undefined) return undefined;
-    const [first, ...others] = found.candidates;
-    const host = others.length === 0 ? "" : requestedHost(ctx.req, proxy).toLowerCase();
-    const route =
-      others.length === 0 ? first : found.candidates.find(({ deployment }) => deployment.host === host);
-    if (route === undefined) return undefined;
-    return { route, path: path.slice(route.deployment.path.length), uid: found.uid };
-  }
-
   return {
     locate(ctx) {
       const startedAt = clock.now();
       const found = find(ctx);
-      if (found === undefined) return undefined;
+      if (found === undefined || found.isAmbiguous) return undefined;
       const { deployment, endpoint } = found.route;
       const { path, uid } = found;
       return { deployment, endpoint, path, uid, startedAt, deadline: startedAt + DEADLINE };
@@ -166,7 +91,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         outcome: [],
         ended: [],
       };
-      await serve(exchange, route, { dependencies, times });
+      await serve(exchange, found, { dependencies, times });
     },
   };
 }
@@ -201,7 +126,7 @@ async function work(exchange: Exchange, step: Step): Promise<void> {
 
 async function serve(
   exchange: Exchange,
-  route: Route,
+  { route, isAmbiguous }: Found,
   { dependencies, times }: { readonly dependencies: CompatDependencies; readonly times: Times },
 ): Promise<void> {
   const { ctx } = exchange;
@@ -211,6 +136,9 @@ async function serve(
   const hostState = ctx.state;
   ctx.state = { deployment, interactionUid, address, form: () => exchange.form() };
   try {
+    if (isAmbiguous) {
+      throw new EndpointError(400, "invalid_request", "the Host must be that of one of the deployments");
+    }
     const step = route.methods.includes(ctx.method)
       ? (route.steps.get(ctx.method) ?? route.steps.get("*"))
       : undefined;

@@ -195,7 +195,8 @@ describe("the scope inside", () => {
 const ranges = ["10.0.0.0/16", "2001:db8::/32"];
 
 function request(headers: Record<string, string>, remoteAddress: string): IncomingMessage {
-  return { headers, socket: { remoteAddress } } as unknown as IncomingMessage;
+  const rawHeaders = Object.entries(headers).flat();
+  return { headers, rawHeaders, socket: { remoteAddress } } as unknown as IncomingMessage;
 }
 
 const via = (chain: string): string =>

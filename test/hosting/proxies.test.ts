@@ -67,14 +67,13 @@ describe("a proxy in front", () => {
       return [...(await news.authorize(news.browser())).searchParams.keys()];
     };
     expect([await redirect("oauth2"), await redirect("openid")]).toEqual([["code"], ["code", "iss"]]);
-    expect((await send(`${running.oauth2}/.well-known/openid-configuration`)).status).toBe(200);
-    expect(await statusWith({ Host: "evil.example" })).toBe(404);
+    expect(await statusWith({ Host: "evil.example" })).toBe(400);
   });
 
   it.each([
     ["counts with proxy", true, 303],
-    ["does not count without", false, 404],
-    ["does not count from an address that is not trusted", ["192.0.2.0/24"], 404],
+    ["does not count without", false, 400],
+    ["does not count from an address that is not trusted", ["192.0.2.0/24"], 400],
     ["counts from an address that is trusted", ["127.0.0.0/8"], 303],
   ])("X-Forwarded-Host %s [D-DEPLOY-2]", async (_what, trust, expected) => {
     await start({

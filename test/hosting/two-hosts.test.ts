@@ -1,0 +1,217 @@
+/** Two deployments on two hosts: the Host says which one speaks, however it is written. */
+import { connect } from "node:http2";
+import { createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import Koa from "koa";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { endpointsOf } from "../../config/addresses.ts";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import { CALLBACK, type RunningService } from "../flows/running-service.ts";
+import { type RawAnswer, sendRaw } from "../hostile/raw.ts";
+import { startHost } from "./host.ts";
+
+const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
+const HOSTS = { oauth2: "login.localhost:8080", openid: "id.localhost" } as const;
+const AUTHORIZE = `/oauth2/authorize?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
+
+/** Sends a request with exactly these header lines. */
+function get(
+  running: RunningService,
+  target: string,
+  lines: readonly string[],
+  version = "1.1",
+): Promise<RawAnswer> {
+  const head = [`GET ${target} HTTP/${version}`, ...lines, "Connection: close", "", ""].join("\r\n");
+  return sendRaw(Number(new URL(running.origin).port), head);
+}
+
+/** Who has answered: a deployment, the host application (404), or nobody can tell (400). */
+async function speaks(running: RunningService, lines: readonly string[], version?: string): Promise<string> {
+  const { status, headers } = await get(running, AUTHORIZE, lines, version);
+  const location = headers.get("location") ?? "";
+  const kind = KINDS.find((each) => location.startsWith(`${running[each]}/interaction/`));
+  return kind ?? `${status} ${headers.get("x-host") === undefined ? "service" : "host"}`;
+}
+
+describe.each([
+  ["both at the root", "", ""],
+  ["under paths of their own", "/a", "/b"],
+])("two hosts, %s", (_where, left, right) => {
+  let running: RunningService;
+  beforeAll(async () => {
+    running = await startHost({
+      deployments: () => ({
+        oauth2: { url: `http://${HOSTS.oauth2}${left}` },
+        openid: { url: `http://${HOSTS.openid}${right}` },
+      }),
+    });
+  });
+  afterAll(() => running.close());
+
+  it("a request for one host reaches no path of the other one, pages included [D-HOST-1]", async () => {
+    const bases = { oauth2: left, openid: right };
+    const paths = Object.fromEntries(
+      KINDS.map((kind) => [
+        kind,
+        [...endpointsOf({ kind, post: false }).map(({ path }) => path), "/account/callback"].map(
+          (path) => bases[kind] + path.replace(":uid", "an-id"),
+        ),
+      ]),
+    );
+    const wrong: unknown[] = [];
+    for (const kind of KINDS) {
+      const other = kind === "oauth2" ? "openid" : "oauth2";
+      for (const path of new Set([...(paths[kind] ?? []), ...(paths[other] ?? [])])) {
+        const { headers } = await get(running, path, [`Host: ${HOSTS[kind]}`]);
+        const isOurs = headers.get("x-host") === undefined;
+        if (isOurs !== paths[kind]?.includes(path)) wrong.push([kind, path]);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it("discovery is not on the OAuth 2.0 host, and on any host that is neither [D-HOST-1]", async () => {
+    const discovery = `${right}/.well-known/openid-configuration`;
+    expect((await get(running, discovery, [`Host: ${HOSTS.oauth2}`])).status).toBe(404);
+    expect((await get(running, discovery, [`Host: ${HOSTS.openid}`])).status).toBe(200);
+    for (const lines of [["Host: sign-in.internal:3000"], ["Host: 10.1.2.3"], ["Host: [fd00::1]:3000"]]) {
+      expect((await get(running, discovery, lines)).status).toBe(200);
+    }
+  });
+});
+
+describe("the Host of a path that both have", () => {
+  let running: RunningService;
+  beforeAll(async () => {
+    running = await startHost({
+      deployments: () => ({
+        oauth2: { url: `http://${HOSTS.oauth2}` },
+        openid: { url: `http://${HOSTS.openid}` },
+      }),
+    });
+  });
+  afterAll(async () => {
+    expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    await running.close();
+  });
+
+  it.each([
+    ["login.localhost:8080", "oauth2"],
+    ["LOGIN.LocalHost:8080", "oauth2"],
+    ["login.localhost.:8080", "oauth2"],
+    ["id.localhost", "openid"],
+    ["id.localhost:80", "openid"],
+    ["id.localhost:", "openid"],
+    ["ID.localhost.", "openid"],
+    ["ID.localhost.:80", "openid"],
+  ])(
+    "%s is %s, whatever its case, its default port and the dot at its end [D-HOST-1]",
+    async (host, kind) => {
+      expect(await speaks(running, [`Host: ${host}`])).toBe(kind);
+    },
+  );
+
+  it.each([
+    "evil.example",
+    "127.0.0.1",
+    "[::1]:8080",
+    "login.localhost",
+    "login.localhost:80",
+    "login.localhost:443",
+    "login.localhost:08080x",
+    "id.localhost:443",
+    "id.localhost..",
+    ".id.localhost",
+    "xid.localhost",
+    "id.localhost.evil.example",
+    "id.localhost:80:80",
+    "id.localhost/",
+    "id.localhost/x",
+    "id.localhost?x",
+    "id.localhost#x",
+    "user@id.localhost",
+    "http://id.localhost",
+    "id.localhost, login.localhost:8080",
+    "id%2elocalhost",
+    "id\\localhost",
+    "id.localhost\t.example",
+    "\u00efd.localhost",
+    "",
+  ])("%j is neither: 400, and nothing is begun [D-HOST-1]", async (host) => {
+    expect(await speaks(running, [`Host: ${host}`])).toBe("400 service");
+  });
+
+  it("may be missing in HTTP/1.0, and is neither then; one that comes twice is neither [D-HOST-1]", async () => {
+    expect(await speaks(running, [], "1.0")).toBe("400 service");
+    expect(await speaks(running, [`Host: ${HOSTS.openid}`], "1.0")).toBe("openid");
+    const twice = [`Host: ${HOSTS.openid}`, `Host: ${HOSTS.oauth2}`];
+    expect(await speaks(running, twice)).toBe("400 service");
+    expect(await speaks(running, [twice[0] ?? "", twice[0] ?? ""])).toBe("400 service");
+    // Where one alone has the path it does not matter.
+    expect((await get(running, "/oauth2/jwks", twice)).status).toBe(200);
+  });
+
+  it("answers what can't be told apart with a page to people and with JSON to programs, without a cookie", async () => {
+    const page = await get(running, AUTHORIZE, ["Host: 10.0.0.1", "Accept: text/html"]);
+    expect([page.status, page.headers.get("content-type")]).toEqual([400, "text/html; charset=utf-8"]);
+    const json = await get(running, AUTHORIZE, ["Host: 10.0.0.1"]);
+    expect(JSON.parse(json.body)).toMatchObject({ error: "invalid_request" });
+    expect([page, json].map(({ headers }) => headers.get("set-cookie"))).toEqual([undefined, undefined]);
+  });
+
+  it("is :authority in HTTP/2", async () => {
+    const application = new Koa().use(running.service.routes()).callback();
+    const server = createServer((request, response) => void application(request, response));
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const location = (authority: string): Promise<string> =>
+      new Promise((resolve) => {
+        const stream = session.request({ ":path": AUTHORIZE, ":authority": authority });
+        stream.once("response", (headers) => resolve(headers.location ?? String(headers[":status"])));
+        stream.resume();
+        stream.end();
+      });
+    expect(await location(HOSTS.openid)).toMatch(new RegExp(`^${running.openid}/interaction/`));
+    expect(await location(HOSTS.oauth2)).toMatch(new RegExp(`^${running.oauth2}/interaction/`));
+    expect(await location("evil.example")).toBe("400");
+    session.close();
+    await new Promise((resolve) => void server.close(resolve));
+  });
+});
+
+describe("X-Forwarded-Host of a trusted proxy", () => {
+  let running: RunningService;
+  beforeAll(async () => {
+    running = await startHost({
+      config: { proxy: true },
+      deployments: () => ({
+        oauth2: { url: `http://${HOSTS.oauth2}` },
+        openid: { url: "http://[::1]:3000" },
+      }),
+    });
+  });
+  afterAll(() => running.close());
+
+  it.each([
+    [["X-Forwarded-Host: LOGIN.localhost.:8080"], "oauth2"],
+    [["X-Forwarded-Host: [::1]:3000"], "openid"],
+    [["X-Forwarded-Host: [0:0:0:0:0:0:0:1]:3000"], "openid"],
+    [["X-Forwarded-Host: evil.example, login.localhost:8080"], "oauth2"],
+    [["X-Forwarded-Host: [::1]:3000", "X-Forwarded-Host: login.localhost:8080"], "oauth2"],
+    [["X-Forwarded-Host: login.localhost:8080, evil.example"], "400 service"],
+    [["X-Forwarded-Host: ,,,"], "400 service"],
+    [["X-Forwarded-Host: [::1"], "400 service"],
+    [["X-Forwarded-Host: [::1]3000"], "400 service"],
+    [["X-Forwarded-Host: [::ffff:::1]:3000"], "400 service"],
+    [["X-Forwarded-Host: [::1]:3000@login.localhost:8080"], "400 service"],
+    [[`X-Forwarded-Host: ${"a".repeat(8000)}`], "400 service"],
+    [[`X-Forwarded-Host: ${"a,".repeat(4000)}login.localhost:8080`], "oauth2"],
+  ])("%j: %s [D-HOST-1]", async (lines, kind) => {
+    expect(await speaks(running, ["Host: inner.example", ...lines])).toBe(kind);
+  });
+
+  it("wins over a Host that is one of the two, and an empty one says nothing", async () => {
+    expect(await speaks(running, [`Host: ${HOSTS.oauth2}`, "X-Forwarded-Host: [::1]:3000"])).toBe("openid");
+    expect(await speaks(running, [`Host: ${HOSTS.oauth2}`, "X-Forwarded-Host: "])).toBe("oauth2");
+  });
+});
