@@ -47,14 +47,30 @@ export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
 }
 
 /**
+ * The forwarding header that a request carries in vain: its sender is not trusted, or it is `Forwarded` (RFC 7239),
+ * which is never read.
+ */
+export function ignoredHeader(req: IncomingMessage, proxy: ProxyTrust): string | undefined {
+  const { headers } = req;
+  if (isFromProxy(req, proxy)) {
+    return "forwarded" in headers && !("x-forwarded-for" in headers) ? "Forwarded" : undefined;
+  }
+  return ["X-Forwarded-For", "X-Forwarded-Host", "Forwarded"].find((name) => name.toLowerCase() in headers);
+}
+
+/** @param rawHeaders names and values in turn. */
+function countHosts(rawHeaders: readonly string[]): number {
+  return rawHeaders.filter((text, index) => index % 2 === 0 && /^host$/i.test(text)).length;
+}
+
+/**
  * The host that the browser asked for, as it was written; `X-Forwarded-Host` only behind a trusted proxy. Empty when
  * there is none, or more than one: RFC 9112 section 3.2 allows one `Host`.
  */
 export function requestedHost(req: IncomingMessage, proxy: ProxyTrust): string {
   const last = isFromProxy(req, proxy) ? forwarded(req, "x-forwarded-host").at(-1) : undefined;
   if (last !== undefined) return last;
-  const isHost = (name: string, index: number): boolean => index % 2 === 0 && /^host$/i.test(name);
-  if (req.rawHeaders.filter(isHost).length > 1) return "";
+  if (countHosts(req.rawHeaders) > 1) return "";
   // HTTP/2 says it in a header of its own.
   return String(req.headers[":authority"] ?? req.headers.host ?? "");
 }

@@ -71,6 +71,8 @@ export interface CompatDependencies {
   /** Tells the storage that a request has arrived; resolves when it may go on. */
   readonly arrived: () => Promise<void>;
   readonly connections: Connections;
+  /** Told what an operator should know. */
+  readonly onWarning: (text: string) => void;
   /** Told about errors that nobody expected; no request data goes there. */
   readonly onDefect: (error: unknown) => void;
 }

@@ -1,10 +1,11 @@
 /** From a request to its answer: where it goes, how long it may take, and what it ends with. */
+import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import type { EndpointName } from "../config/addresses.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { answerError, takeBack } from "./answers.ts";
-import { callerAddress } from "./caller.ts";
+import { callerAddress, ignoredHeader } from "./caller.ts";
 import { createDispatch, type Found } from "./dispatch.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
@@ -30,6 +31,26 @@ const LONGEST_BODY = 10_000;
  */
 const LONGEST_UNDER_WAY = 1_000;
 
+/** Milliseconds between two warnings about a forwarding header that is ignored. */
+const HOUR = 60 * 60 * 1000;
+
+/** Says once an hour that a forwarding header is ignored: nobody notices by themselves that all share one address. */
+function watchForwarding({
+  configuration: { proxy, clock },
+  onWarning,
+}: CompatDependencies): (req: IncomingMessage) => void {
+  let warnedAt = -Infinity;
+  return (req) => {
+    const header = ignoredHeader(req, proxy);
+    // Either way: a clock may be set back.
+    if (header === undefined || Math.abs(clock.now() - warnedAt) < HOUR) return;
+    warnedAt = clock.now();
+    onWarning(
+      `${header} came with a request and is ignored, as config.proxy says. If a proxy sent it, everybody behind that proxy shares one address and its limits until config.proxy names it`,
+    );
+  };
+}
+
 /** Which endpoint a request is for. */
 export interface Place {
   readonly deployment: Deployment;
@@ -54,6 +75,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
   const { configuration, connections } = dependencies;
   const { proxy, clock } = configuration;
   const find = createDispatch(dependencies);
+  const noticeForwarding = watchForwarding(dependencies);
   const times = {
     body: createWithinTime(LONGEST_BODY, lateBody),
     work: createWithinTime(PATIENCE, () => new StorageUnavailable("the request was not done in time")),
@@ -75,6 +97,7 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         await next();
         return;
       }
+      noticeForwarding(ctx.req);
       await dependencies.arrived();
       const { route, path, uid } = found;
       const exchange: Exchange = {

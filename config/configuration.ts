@@ -139,7 +139,7 @@ export interface SmtpSettings {
   readonly from?: string;
 }
 
-/** Whose `X-Forwarded-*` headers count: nobody's, those of so many hops, or those of these networks (CIDR). */
+/** Whose `X-Forwarded-For` and `X-Forwarded-Host` count: nobody's, those of so many hops, or of these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
 
 export interface Configuration {

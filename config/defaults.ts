@@ -13,7 +13,6 @@ type Defaulted =
   | "features"
   | "notifications"
   | "profile"
-  | "proxy"
   | "interactions";
 
 /** The keys that have a fixed default. What has none is worked out from the others, or stays away. */
@@ -72,5 +71,4 @@ export const defaults: Defaults = deepFreeze({
     worker: true,
   },
   profile: "documented",
-  proxy: false,
 });

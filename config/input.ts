@@ -217,7 +217,10 @@ export interface SignInServiceConfig {
   readonly notifications?: NotificationsInput;
   /** `strict` refuses the password grant, GET revoke and codes without PKCE. Default `documented`. */
   readonly profile?: "documented" | "strict";
-  /** Whose `X-Forwarded-*` count: nobody's, one hop's (`true`), those of so many hops, or of these networks. Default `false`. */
+  /**
+   * Whose `X-Forwarded-For` and `X-Forwarded-Host` count: nobody's, one hop's (`true`), those of so many hops, or of
+   * these networks. Default `false`; required when a deployment is https.
+   */
   readonly proxy?: boolean | number | readonly string[];
   /** A pino logger. Default: pino to the standard output. */
   readonly logger?: Logger;

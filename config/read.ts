@@ -60,7 +60,7 @@ function toDeployments({ oauth2, openid }: CheckedConfig["deployments"]): Config
   });
 }
 
-function toProxyTrust(proxy: CheckedConfig["proxy"]): ProxyTrust {
+function toProxyTrust(proxy: CheckedConfig["proxy"] = false): ProxyTrust {
   if (typeof proxy === "boolean") return proxy ? 1 : false;
   return typeof proxy === "number" ? proxy : Object.freeze(proxy.map(toCidr));
 }

@@ -38,13 +38,12 @@ export interface CheckedConfig
     Pick<Configuration, Final>,
     Pick<
       SignInServiceConfig,
-      "artifacts" | "mail" | "stripPrefix" | "logger" | "clock" | "mailer" | "fetch"
+      "artifacts" | "mail" | "stripPrefix" | "proxy" | "logger" | "clock" | "mailer" | "fetch"
     > {
   readonly deployments: {
     readonly oauth2?: { readonly url: string };
     readonly openid?: { readonly url: string; readonly post: boolean };
   };
-  readonly proxy: boolean | number | readonly string[];
 }
 
 const baseUrl = described(z.string(), {
@@ -134,14 +133,13 @@ const shape = {
     form: "`documented` or `strict`",
     description: "`strict` refuses the password grant, GET revoke and codes without PKCE",
   }),
-  proxy: described(
-    z
-      .union([z.boolean(), z.int().min(1).max(100), list(text(50, isTrustworthyNetwork, networkForm), 1)])
-      .default(defaults.proxy),
+  proxy: optional(
+    z.union([z.boolean(), z.int().min(1).max(100), list(text(50, isTrustworthyNetwork, networkForm), 1)]),
     {
       form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${networkForm}`,
       description:
-        "Whose `X-Forwarded-*` headers count: those of one hop (`true`), of so many, or of these networks",
+        "What stands in front: whose `X-Forwarded-For` and `X-Forwarded-Host` count. Nobody's (`false`), one hop's (`true`), those of so many hops, or of these networks",
+      otherwise: "`false`; required with an https deployment",
     },
   ),
   logger: optional(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {

@@ -44,6 +44,8 @@ export interface ServiceHttpParts {
   readonly events: ServiceEmitter;
   /** What the delivery console shows. */
   readonly notifications: Notifications;
+  /** Told what an operator should know. */
+  readonly onWarning: (text: string) => void;
   /** Told about errors that nobody expected. */
   readonly onDefect: (error: unknown) => void;
 }
@@ -60,7 +62,7 @@ export interface ServiceHttp {
 
 /** Nothing is listening yet: the routes are for the host application's server. */
 export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
-  const { configuration, storage, keys, accounts, clients, events, onDefect } = parts;
+  const { configuration, storage, keys, accounts, clients, events, onWarning, onDefect } = parts;
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits);
@@ -73,6 +75,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const routes = createRoutes({
     ...shared,
     provider,
+    onWarning,
     onDefect,
     connections,
     pages: answerPages(pages),

@@ -97,6 +97,20 @@ const prefixIsOfBases: Rule = {
   },
 };
 
+/** Without an answer, everybody behind a TLS proxy would share its address, and one lock-out. */
+const httpsNamesItsProxy: Rule = {
+  reads: ["proxy"],
+  find: ({ config: { proxy }, bases }) =>
+    proxy === undefined && KINDS.some((kind) => parseBase(bases[kind] ?? "")?.protocol === "https:")
+      ? [
+          {
+            path: ["proxy"],
+            text: "is required with an https deployment: false when nothing is in front of this process, 1 for one proxy, a number for several in a row, or a list of their addresses or networks",
+          },
+        ]
+      : [],
+};
+
 /** In the order of their problems. */
 export const deploymentRules: readonly Rule[] = [
   oneDeployment,
@@ -105,4 +119,5 @@ export const deploymentRules: readonly Rule[] = [
   postNeedsHttps,
   cookieDomainHoldsHosts,
   prefixIsOfBases,
+  httpsNamesItsProxy,
 ];

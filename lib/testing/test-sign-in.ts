@@ -70,6 +70,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     {
       storage: "sqlite::memory:",
       logger: pino({ level: "silent" }),
+      proxy: false,
       ...config,
       rateLimits: { interactions: MANY, ...config.rateLimits },
       notifications: { worker: false, ...config.notifications },

@@ -29,7 +29,7 @@ describe("a right configuration", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
     const { deployments: _none, ...fixed } = defaults;
-    expect(rest).toEqual(fixed);
+    expect(rest).toEqual({ ...fixed, proxy: false });
     expect({ artifacts, stripPrefix, production, keys }).toEqual({
       artifacts: "sqlite:./sign-in.db",
       stripPrefix: "",
@@ -123,6 +123,7 @@ describe("a right configuration", () => {
   it("neither changes, freezes nor keeps the caller's object", () => {
     const written = {
       deployments: { openid: { url: "https://login.example" } },
+      proxy: false,
       operators: ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"],
       interactions: { locales: ["pl"], copy: { pl: { a: "b" } } },
     };

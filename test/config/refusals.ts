@@ -4,7 +4,7 @@ import { readConfiguration } from "../../config/read.ts";
 export const SMALLEST = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } } };
 
 /** The smallest right configuration of production. */
-export const PRODUCTION = { deployments: { oauth2: { url: "https://login.example" } } };
+export const PRODUCTION = { deployments: { oauth2: { url: "https://login.example" } }, proxy: false };
 
 /** The lines of what is wrong; none when the configuration is right. Other errors are not caught. */
 export function problemsIn(input: unknown): readonly string[] {

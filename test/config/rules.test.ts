@@ -9,11 +9,12 @@ const secrets = [randomBytes(32).toString("base64")];
 const MONGO = { storage: "mongodb://db.example/accounts", keys: { secrets } };
 
 function oauth2(url: string): readonly string[] {
-  return problemsIn({ deployments: { oauth2: { url } } });
+  return problemsIn({ deployments: { oauth2: { url } }, proxy: false });
 }
 
 function both(oauth2Url: string, openidUrl: string): readonly string[] {
-  return problemsIn({ deployments: { oauth2: { url: oauth2Url }, openid: { url: openidUrl } } });
+  const deployments = { oauth2: { url: oauth2Url }, openid: { url: openidUrl } };
+  return problemsIn({ deployments, proxy: false });
 }
 
 function paths(kind: DeploymentKind): string[] {
@@ -25,7 +26,7 @@ function authorize(kind: DeploymentKind, post: boolean): unknown {
 }
 
 function withPost(kind: DeploymentKind, url: string): readonly string[] {
-  return problemsIn({ deployments: { [kind]: { url, post: true } } });
+  return problemsIn({ deployments: { [kind]: { url, post: true } }, proxy: false });
 }
 
 function signing(...keys: readonly object[]): readonly string[] {
@@ -91,6 +92,7 @@ describe("a base URL", () => {
   it("is read into its parts, as a browser sends them", () => {
     const { deployments, production } = readConfiguration({
       deployments: { openid: { url: "https://login.example:8443/a/b", post: true } },
+      proxy: false,
     });
     expect(deployments).toEqual({
       openid: {
@@ -254,7 +256,7 @@ describe("rules between keys", () => {
     ["config.stripPrefix: must begin the path", { ...PRODUCTION, stripPrefix: "/login" }],
     [
       "config.stripPrefix: must begin the path",
-      { deployments: { openid: { url: "https://login.example/loginx" } }, stripPrefix: "/login" },
+      { deployments: { openid: { url: "https://login.example/loginx" } }, stripPrefix: "/login", proxy: 1 },
     ],
   ])("%s", (line, input) => {
     expect(problemsIn(input)).toEqual([expect.stringContaining(line)]);
@@ -270,7 +272,11 @@ describe("rules between keys", () => {
       { ...PRODUCTION, artifacts: "rediss://user:p%40ss@[::1]:6380/15?prefix=news:" },
       { ...PRODUCTION, passwords: { passes: 5, memory: 7168 } },
       { ...PRODUCTION, cookies: { domain: "login.example", prefix: "acme-" } },
-      { deployments: { openid: { url: "https://login.example/login/openid" } }, stripPrefix: "/login" },
+      {
+        deployments: { openid: { url: "https://login.example/login/openid" } },
+        stripPrefix: "/login",
+        proxy: 1,
+      },
     ];
     for (const input of fits) expect(problemsIn(input)).toEqual([]);
   });

@@ -191,7 +191,8 @@ describe("an example that is left without what it needs", () => {
   it("does not take the secrets of the examples to where others can reach the service", async () => {
     const text = readFileSync(join(ROOT, "examples/minimal.json"), "utf8");
     const file = join(folder, "production.json");
-    const config = { ...JSON.parse(text), deployments: { oauth2: { url: "https://login.example" } } };
+    const deployments = { oauth2: { url: "https://login.example" } };
+    const config = { ...JSON.parse(text), deployments, proxy: false };
     writeFileSync(file, JSON.stringify({ ...config, storage: "sqlite:./sign-in.db" }));
     for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
       const wrong = run(script, "--config", file);

@@ -151,12 +151,20 @@ describe("what it says when it can't start", () => {
     });
   });
 
+  it("asks what stands in front of an https deployment [D-CALLER-1]", async () => {
+    const file = room.write({ deployments: { oauth2: { url: "https://login.example" } } });
+    await expect(room.refused(["--config", file])).resolves.toEqual({
+      code: 1,
+      said: expect.stringMatching(/^config\.proxy: is required with an https deployment: [^\n]+\n$/),
+    });
+  });
+
   it("refuses the password and the secret of the examples where others can reach the service [D-RUN-1]", async () => {
     const demo = JSON.parse(
       readFileSync(join(import.meta.dirname, "../../examples/server/demo.json"), "utf8"),
     );
     const deployments = { oauth2: { url: "https://login.example" } };
-    const file = room.write({ ...demo, deployments });
+    const file = room.write({ ...demo, deployments, proxy: false });
     await expect(room.refused(["--config", file])).resolves.toEqual({
       code: 1,
       said: [
@@ -179,6 +187,7 @@ describe("what it says when it can't start", () => {
     await demo.stop();
     const file = room.write({
       deployments: { oauth2: { url: "https://login.example" } },
+      proxy: false,
       storage: "sqlite:./data/demo.db",
     });
     const { code, said } = await room.refused(["--config", file, "--port", `${port}`]);

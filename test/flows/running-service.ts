@@ -134,6 +134,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   const log: string[] = [];
   const service = await start({
     ...(await newStorage()),
+    proxy: false,
     rateLimits: { clientSecret: MANY, interactions: MANY },
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     ...config,

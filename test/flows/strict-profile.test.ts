@@ -66,7 +66,9 @@ describe("profile strict", () => {
 describe("production", () => {
   it("refuses the storage in memory at start-up [D-RUN-1]", async () => {
     const deployments = { oauth2: { url: "https://login.example" } };
-    await expect(createSignInService({ deployments, storage: "sqlite::memory:" })).rejects.toMatchObject({
+    await expect(
+      createSignInService({ deployments, proxy: false, storage: "sqlite::memory:" }),
+    ).rejects.toMatchObject({
       code: "configuration",
       message: expect.stringMatching(/^config\.storage: /),
     });

@@ -214,7 +214,11 @@ async function behindHttps(
 ): Promise<{ browser: Browser; url: (base: string) => string }> {
   let client_id = "";
   const origin = await serve(async () => {
-    const service = await begin({ ...config, storage: `sqlite:${join(folder, "sign-in.db")}` });
+    const service = await begin({
+      ...config,
+      proxy: true,
+      storage: `sqlite:${join(folder, "sign-in.db")}`,
+    });
     await service.directory.services.put("1", { name: "News" });
     ({ client_id } = await service.clients.register({
       name: "News",
