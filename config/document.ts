@@ -1,4 +1,5 @@
-/** The table of all keys, made from the schema: what the documentation says is what is checked. */
+/** Tables of keys, made from the schemas: what the documentation says is what is checked. */
+import type { z } from "zod";
 import { configurationSchema } from "./schema.ts";
 import { type Leaf, leavesOf } from "./schema/walk.ts";
 
@@ -12,10 +13,15 @@ function defaultOf({ byDefault, otherwise }: Leaf): string {
 }
 
 /** One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning. */
-export function configurationTable(): string {
-  const rows = leavesOf(configurationSchema).map((leaf) =>
+export function keyTable(schema: z.ZodType): string {
+  const rows = leavesOf(schema).map((leaf) =>
     [`\`${leaf.path.join(".")}\``, leaf.form ?? "", defaultOf(leaf), leaf.description ?? ""].map(cell),
   );
   const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
   return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+/** All keys of the configuration. */
+export function configurationTable(): string {
+  return keyTable(configurationSchema);
 }

@@ -1,10 +1,12 @@
 /** The seed: portals, groups, services, clients and first accounts, brought into a storage at every start. */
 import { z } from "zod";
+import type { Configuration } from "../config/configuration.ts";
+import { described } from "../config/schema/parts.ts";
 import { importedAccount } from "./domain/account-schema.ts";
 import type { Accounts } from "./domain/accounts.ts";
 import type { ImportedAccount } from "./domain/account.ts";
 import { exactly, isObject, mapOf } from "./domain/arguments.ts";
-import type { NewClient } from "./domain/client.ts";
+import type { ClientCredentials, NewClient } from "./domain/client.ts";
 import { identifiedClient } from "./domain/client-schema.ts";
 import type { Clients } from "./domain/clients.ts";
 import type { Directory } from "./domain/directory.ts";
@@ -12,6 +14,7 @@ import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts
 import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";
 import { textProblem } from "./domain/text-rules.ts";
 import { AlreadyExists, ConfigurationError, InvalidPassword, NameTaken, UnknownReference } from "./errors.ts";
+import { createLogger } from "./logger.ts";
 
 /** A client of a seed: its id and secret have to be said, or nobody would know them. */
 export interface SeedClient extends Omit<NewClient, "name"> {
@@ -38,19 +41,51 @@ export interface Seed {
 /** What a seed is applied to: a running service. */
 export interface SeededService {
   readonly accounts: Pick<Accounts, "findByLogin" | "import">;
-  readonly clients: Pick<Clients, "register" | "update" | "find">;
+  readonly clients: Pick<Clients, "register" | "update" | "find" | "list">;
   readonly directory: Directory;
+  readonly configuration?: Pick<Configuration, "logger">;
 }
+
+/** So many clients are named that are registered and not in the seed. */
+const MOST_TOLD = 20;
 
 /** The shortest secret that any service accepts; the service itself knows whether it wants more. */
 const SHORTEST_SECRET = 16;
 
-const seedSchema = exactly({
-  portals: mapOf(entryKey, entrySettings).optional(),
-  groups: mapOf(entryKey, entrySettings).optional(),
-  services: mapOf(entryKey, serviceSettings).optional(),
-  clients: z.array(identifiedClient(SHORTEST_SECRET), { error: "must be a list" }).optional(),
-  accounts: z.array(importedAccount, { error: "must be a list" }).optional(),
+/** A client of a seed. */
+export const seedClient: z.ZodType<NewClient & ClientCredentials> = identifiedClient(SHORTEST_SECRET);
+
+type CheckedSeed = Omit<Seed, "clients"> & {
+  readonly clients?: readonly (NewClient & ClientCredentials)[] | undefined;
+};
+
+/** The whole seed. */
+export const seedSchema: z.ZodType<CheckedSeed> = exactly({
+  portals: described(mapOf(entryKey, entrySettings).optional(), {
+    form: "an object: key → portal",
+    description: "Created, or brought to these values",
+    otherwise: "none",
+  }),
+  groups: described(mapOf(entryKey, entrySettings).optional(), {
+    form: "an object: key → group",
+    description: "Created, or brought to these values",
+    otherwise: "none",
+  }),
+  services: described(mapOf(entryKey, serviceSettings).optional(), {
+    form: "an object: key → service",
+    description: "Created, or brought to these values",
+    otherwise: "none",
+  }),
+  clients: described(z.array(seedClient, { error: "must be a list" }).optional(), {
+    form: "a list of clients",
+    description: "Registered, or brought to these values; a setting that is left out gets its default",
+    otherwise: "none",
+  }),
+  accounts: described(z.array(importedAccount, { error: "must be a list" }).optional(), {
+    form: "a list of accounts",
+    description: "Created when nobody has the e-mail address or username; never touched when somebody has",
+    otherwise: "none",
+  }),
 });
 
 /** See `start-service.ts`. */
@@ -78,6 +113,22 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   for (const [index, account] of accounts.entries()) {
     await located(["accounts", index], () => applyAccount(service.accounts, account));
   }
+  if (clients.length > 0) await tellOthers(service, new Set(clients.map(({ client_id }) => client_id)));
+}
+
+/** A client that is taken out of the seed goes on working: whoever took it out should know. */
+async function tellOthers(
+  { clients, configuration }: SeededService,
+  inSeed: ReadonlySet<string>,
+): Promise<void> {
+  const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
+  if (others.length === 0) return;
+  const more = others.length - MOST_TOLD;
+  const list = others.slice(0, MOST_TOLD).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const logger = configuration?.logger ?? createLogger();
+  logger.info(
+    `registered, but not in the seed: ${list} (they stay registered; remove them with clients.remove)`,
+  );
 }
 
 /** A client without a name is called like its service. Whatever else is wrong with it is found later. */

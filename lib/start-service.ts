@@ -33,7 +33,8 @@ export async function createSignInServiceOver(
 
 /**
  * Brings the storage to what the seed says. Doing it again, or in several processes at once, changes nothing
- * more; what the seed does not name stays as it is.
+ * more; what the seed does not name stays as it is. Clients that are registered and not in a seed with clients are
+ * named in the log.
  * @param seed as in the configuration file; `undefined` does nothing.
  * @throws ConfigurationError with every problem as `config.seed.PATH: PROBLEM`.
  * @throws StorageUnavailable when the storage fails; the seed can be applied again.

@@ -9,6 +9,8 @@ function bare(schema: unknown): unknown {
     inner instanceof z.ZodDefault ||
     inner instanceof z.ZodPrefault ||
     inner instanceof z.ZodExactOptional ||
+    inner instanceof z.ZodOptional ||
+    inner instanceof z.ZodNullable ||
     inner instanceof z.ZodReadonly
   ) {
     inner = inner.unwrap();

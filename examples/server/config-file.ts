@@ -1,5 +1,6 @@
 /** The file of `--config`: the configuration of the service, and `port` and `seed` beside it. */
 import { readFile } from "node:fs/promises";
+import { z } from "zod";
 import { readConfiguration } from "../../config/index.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
 import { findJsonFault } from "./json-text.ts";
@@ -15,6 +16,23 @@ export interface ConfigFile {
   readonly seed: Seed;
   readonly config: SignInServiceConfig;
 }
+
+const PORT_FORM = "a whole number from 0 to 65535";
+
+/** What a file holds beside the configuration. */
+export const fileSchema: z.ZodObject<{ port: z.ZodType<number | undefined>; seed: z.ZodType }> = z.object({
+  port: z.int().min(0).max(65_535).optional().meta({
+    form: PORT_FORM,
+    description:
+      "Where the server listens; `--port` and the environment variable `PORT` go before it, 0 is a free one",
+    otherwise: "`3000`",
+  }),
+  seed: z.unknown().meta({
+    form: "an object",
+    description: "What is brought into the storage at every start",
+    otherwise: "none",
+  }),
+});
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist",
@@ -40,7 +58,7 @@ export async function readServiceConfig(path: string): Promise<SignInServiceConf
 export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
   const { port, seed, ...config } = objectOf(value);
   const problems = [
-    ...(isPort(port) ? [] : ["config.port: must be a whole number from 0 to 65535"]),
+    ...portProblems(port),
     ...problemsOf(() => readConfiguration(config)),
     ...(await seedProblems(seed)),
   ];
@@ -75,8 +93,8 @@ function parse(path: string, written: string): unknown {
   return JSON.parse(text);
 }
 
-function isPort(value: unknown): boolean {
-  return value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 65_535);
+function portProblems(port: unknown): readonly string[] {
+  return fileSchema.shape.port.safeParse(port).success ? [] : [`config.port: must be ${PORT_FORM}`];
 }
 
 function problemsOf(check: () => unknown): readonly string[] {
@@ -96,7 +114,7 @@ async function seedProblems(seed: unknown): Promise<readonly string[]> {
   const entries = { put: stop, find: stop, list: stop, remove: stop };
   const service = {
     accounts: { findByLogin: stop, import: stop },
-    clients: { register: stop, update: stop, find: stop },
+    clients: { register: stop, update: stop, find: stop, list: stop },
     directory: { services: entries, groups: entries, portals: entries },
   };
   try {

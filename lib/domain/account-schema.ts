@@ -1,5 +1,6 @@
 /** What the calls about accounts accept. */
 import { z } from "zod";
+import { described } from "../../config/schema/parts.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "./password-formats.ts";
@@ -13,23 +14,56 @@ import {
   usernameProblem,
 } from "./text-rules.ts";
 
-const text = ruled(textProblem).nullish();
+/** A text about the person. */
+function text(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
+  return described(ruled(textProblem).nullish(), {
+    form: "a text of 1 to 256 characters",
+    description,
+    otherwise: "none",
+  });
+}
 
 const fields = {
-  username: ruled(usernameProblem).nullish(),
-  name: text,
-  surname: text,
-  date_of_birth: ruled(dateProblem).nullish(),
-  gender: text,
-  portal: ruled(keyProblem).nullish(),
-  email_verified: flag().optional(),
+  username: described(ruled(usernameProblem).nullish(), {
+    form: "1 to 64 characters without `@`",
+    description: "A name to sign in with; unique among usernames and e-mail addresses, whatever the case",
+    otherwise: "none: the e-mail address is the only one",
+  }),
+  name: text("Given name"),
+  surname: text("Family name"),
+  date_of_birth: described(ruled(dateProblem).nullish(), {
+    form: "a real date, `YYYY-MM-DD`",
+    description: "Date of birth",
+    otherwise: "none",
+  }),
+  gender: text("Gender"),
+  portal: described(ruled(keyProblem).nullish(), {
+    form: "the key of a portal",
+    description: "The portal that the account belongs to",
+    otherwise: "none",
+  }),
+  email_verified: described(flag().optional(), {
+    form: "`true` or `false`",
+    description: "Whether the person has shown that the address is theirs",
+    otherwise: "`false`",
+  }),
 };
 
+const email = described(ruled(emailProblem), {
+  form: "an e-mail address of at most 254 characters",
+  description: "Also a name to sign in with; unique among usernames and e-mail addresses, whatever the case",
+  otherwise: "required",
+});
+
 const newFields = {
+  email,
   ...fields,
-  email: ruled(emailProblem),
   // Its rules are the configuration's: `passwords.check` holds them.
-  password: z.string({ error: "must be a string" }).nullish(),
+  password: described(z.string({ error: "must be a string" }).nullish(), {
+    form: "a text that `passwords` allows",
+    description: "The first password",
+    otherwise: "none: the person can't sign in with one",
+  }),
 };
 
 /** Key of a service. */
@@ -60,20 +94,39 @@ export const newAccount: z.ZodType<NewAccount> = exactly(newFields);
 /** Argument of `update`. */
 export const accountChanges: z.ZodType<AccountChanges> = exactly({
   ...fields,
-  email: ruled(emailProblem).optional(),
+  email: email.optional(),
 });
 
 /** Argument of `import`. */
 export const importedAccount: z.ZodType<ImportedAccount> = exactly({
   ...newFields,
-  sub: ruled(subProblem).optional(),
-  user_id: integer(1).optional(),
-  password_hash: ruled((hash) =>
-    readForeignHash(hash) === undefined
-      ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear"
-      : undefined,
-  ).nullish(),
-  services: mapOf(serviceKey, userIdInService).optional(),
+  password_hash: described(
+    ruled((hash) =>
+      readForeignHash(hash) === undefined
+        ? "must be an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear"
+        : undefined,
+    ).nullish(),
+    {
+      form: "an Argon2, bcrypt, scrypt or PBKDF2 hash of a cost that this service can bear",
+      description: "The password of an account that comes from elsewhere, in place of `password`",
+      otherwise: "none",
+    },
+  ),
+  sub: described(ruled(subProblem).optional(), {
+    form: "a UUID in lower case",
+    description: "Identifier of the account",
+    otherwise: "a new one",
+  }),
+  user_id: described(integer(1).optional(), {
+    form: "a positive integer that no account has",
+    description: "Number of the account; the counter moves past it",
+    otherwise: "the next one",
+  }),
+  services: described(mapOf(serviceKey, userIdInService).optional(), {
+    form: "an object: key of a service → a whole number or `null`",
+    description: "The services that the account is assigned to, with its number there",
+    otherwise: "none",
+  }),
 }).superRefine((account, context) => {
   if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
   context.addIssue({ code: "custom", path: ["password_hash"], message: "must not be given beside password" });

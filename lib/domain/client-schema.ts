@@ -1,5 +1,6 @@
 /** What the calls about clients accept. */
 import { z } from "zod";
+import { described } from "../../config/schema/parts.ts";
 import { clientAddressProblem } from "./addresses.ts";
 import { exactly, flag, integer, ruled } from "./arguments.ts";
 import { type ClientChanges, type ClientCredentials, GRANT_TYPES, type NewClient } from "./client.ts";
@@ -23,29 +24,92 @@ function addresses(least: number): z.ZodType<string[]> {
     .refine((all) => new Set(all).size === all.length, { error: "must not have an address twice" });
 }
 
+const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback`;
+
 const settings = {
-  name: ruled(textProblem),
-  service: ruled(keyProblem),
-  redirect_uris: addresses(1),
-  post_logout_redirect_uris: addresses(0).optional(),
-  backchannel_logout_uri: address.nullish(),
-  grant_types: z
-    .array(z.enum(GRANT_TYPES, { error: `must be one of ${GRANT_TYPES.join(", ")}` }), {
-      error: "must be a list",
-    })
-    .min(1, { error: "must not be empty" })
-    .refine((all) => new Set(all).size === all.length, { error: "must not have a grant twice" })
-    .optional(),
-  password_grant: flag().optional(),
-  first_party: flag().optional(),
+  name: described(ruled(textProblem), {
+    form: "a text of 1 to 256 characters",
+    description: "What people see",
+    otherwise: "the name of its service",
+  }),
+  service: described(ruled(keyProblem), {
+    form: "the key of a service",
+    description: "The service that it belongs to",
+    otherwise: "required",
+  }),
+  redirect_uris: described(addresses(1), {
+    form: `a list of ${addressesForm}, at least one`,
+    description: "Where browsers return to; compared character by character",
+    otherwise: "required",
+  }),
+  post_logout_redirect_uris: described(addresses(0).optional(), {
+    form: `a list of ${addressesForm}`,
+    description: "Where browsers may return to after signing out (OpenID Connect)",
+    otherwise: "none",
+  }),
+  backchannel_logout_uri: described(address.nullish(), {
+    form: "an address: https, or http on loopback",
+    description:
+      "Is told when a session ends (OpenID Connect); connected to under the rules of `notifications.allowedReceivers`",
+    otherwise: "none",
+  }),
+  grant_types: described(
+    z
+      .array(z.enum(GRANT_TYPES, { error: `must be one of ${GRANT_TYPES.join(", ")}` }), {
+        error: "must be a list",
+      })
+      .min(1, { error: "must not be empty" })
+      .refine((all) => new Set(all).size === all.length, { error: "must not have a grant twice" })
+      .optional(),
+    {
+      form: `a list of different entries, each one of ${GRANT_TYPES.map((type) => `\`${type}\``).join(", ")}`,
+      description: "What it may do at the token endpoint",
+      otherwise: "`authorization_code` and `refresh_token`",
+    },
+  ),
+  password_grant: described(flag().optional(), {
+    form: "`true` or `false`",
+    description: "Adds `password` to `grant_types`, or takes it away; not for third parties",
+    otherwise: "as `grant_types` says",
+  }),
+  first_party: described(flag().optional(), {
+    form: "`true` or `false`",
+    description: "`false`: people are asked whether it may read their account",
+    otherwise: "`true`",
+  }),
   refresh_tokens: exactly({
-    rotate: flag().optional(),
-    reuseWindow: integer(0, LONGEST).optional(),
-    sliding: flag().optional(),
-    maxAge: integer(1, LONGEST).optional(),
+    rotate: described(flag().optional(), {
+      form: "`true` or `false`",
+      description: "Each use gives a new refresh token",
+      otherwise: "`refreshTokens.rotate`",
+    }),
+    reuseWindow: described(integer(0, LONGEST).optional(), {
+      form: `a whole number from 0 to ${LONGEST}`,
+      description: "Seconds in which a rotated token still gets the answer that rotated it",
+      otherwise: "`refreshTokens.reuseWindow`",
+    }),
+    sliding: described(flag().optional(), {
+      form: "`true` or `false`",
+      description: "Each use prolongs the token",
+      otherwise: "`refreshTokens.sliding`",
+    }),
+    maxAge: described(integer(1, LONGEST).optional(), {
+      form: `a whole number from 1 to ${LONGEST}`,
+      description: "Seconds after which a sliding token ends for good",
+      otherwise: "`refreshTokens.maxAge`",
+    }),
   }).optional(),
-  error_status: z.enum(["documented", "standard"], { error: "must be documented or standard" }).optional(),
+  error_status: described(
+    z.enum(["documented", "standard"], { error: "must be documented or standard" }).optional(),
+    {
+      form: "`documented` or `standard`",
+      description: "`standard` answers faults with 401 and 403 where the standards say so, instead of 400",
+      otherwise: "`documented`",
+    },
+  ),
 };
+
+const secretForm = `printable ASCII, 32 to ${MAX_SECRET} characters; at least 16 when all deployments are on loopback`;
 
 function secret(minLength: number): z.ZodType<string> {
   return ruled((text) => {
@@ -67,9 +131,17 @@ export function newClient(minSecretLength: number): z.ZodType<NewClient> {
 /** The same with an id and a secret that are chosen. @param minSecretLength characters of the secret at least. */
 export function identifiedClient(minSecretLength: number): z.ZodType<NewClient & ClientCredentials> {
   return exactly({
+    client_id: described(ruled(clientIdProblem), {
+      form: "1 to 128 of the characters `A-Z a-z 0-9 . _ ~ -`",
+      description: "Identifies the client",
+      otherwise: "required",
+    }),
+    client_secret: described(secret(minSecretLength), {
+      form: secretForm,
+      description: "Its secret; kept as a keyed digest",
+      otherwise: "required",
+    }),
     ...settings,
-    client_id: ruled(clientIdProblem),
-    client_secret: secret(minSecretLength),
   });
 }
 

@@ -1,10 +1,16 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import { configurationPage, withTable } from "../../build/configuration.ts";
+import type { z } from "zod";
+import { configurationPage, seedPage } from "../../build/configuration.ts";
 import { pages } from "../../build/docs.ts";
+import { withTable } from "../../build/page.ts";
 import { defaults } from "../../config/defaults.ts";
 import { configurationTable } from "../../config/document.ts";
+import { leavesOf } from "../../config/schema/walk.ts";
+import { importedAccount } from "../../lib/domain/account-schema.ts";
+import { entrySettings, serviceSettings } from "../../lib/domain/directory-schema.ts";
+import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 
 const document = readFileSync(join(import.meta.dirname, "..", "..", configurationPage.file), "utf8");
@@ -18,6 +24,24 @@ function rows(): ReadonlyMap<string, readonly string[]> {
       return [key.replaceAll("`", ""), cells.slice(0, -1)];
     }),
   );
+}
+
+const RECEIVER = { url: "https://a.example/", client_id: "a", client_secret: "s", types: [] };
+const CLIENT = {
+  client_id: "news",
+  client_secret: "a secret of thirty-two characters",
+  name: "News",
+  service: "1",
+  redirect_uris: ["https://news.example/callback"],
+};
+
+/** A copy without the value at a path. */
+function without(value: object, [key, ...inner]: readonly string[]): object {
+  const copy: Record<string, unknown> = { ...value };
+  const child = copy[key ?? ""];
+  if (inner.length === 0) delete copy[key ?? ""];
+  else if (typeof child === "object" && child !== null) copy[key ?? ""] = without(child, inner);
+  return copy;
 }
 
 function leaves(value: unknown, path: string): string[] {
@@ -36,9 +60,9 @@ describe("docs/configuration.md", () => {
   it("would be rewritten when a default or a hand in its table changed it", () => {
     const changed = document.replace("| `36000` |", "| `3600` |");
     expect(changed).not.toBe(document);
-    expect(withTable(changed, configurationTable())).toBe(document);
-    expect(() => withTable("no markers", "")).toThrow("once each and in this order");
-    expect(() => withTable(document + document, "")).toThrow("once each and in this order");
+    expect(withTable(changed, "all keys", configurationTable())).toBe(document);
+    expect(() => withTable("no markers", "all keys", "")).toThrow("once each and in this order");
+    expect(() => withTable(document + document, "all keys", "")).toThrow("once each and in this order");
   });
 
   it("has a row with type, default and meaning for every key, by its full path", () => {
@@ -55,6 +79,43 @@ describe("docs/configuration.md", () => {
     expect(table.get("lifetimes.accessToken")?.[1]).toBe("`36000`");
     expect(table.get("interactions.theme.accent")?.[1]).toBe("built in");
   });
+});
+
+describe("docs/seed.md", () => {
+  it("is written from the schemas that check the file and its seed", () => {
+    expect(pages).toContain(seedPage);
+    const text = readFileSync(join(import.meta.dirname, "..", "..", seedPage.file), "utf8");
+    for (const key of [
+      "port",
+      "seed",
+      "clients",
+      "receiver.types",
+      "receiver.signing_secret",
+      "password_hash",
+    ])
+      expect(text).toContain(`| \`${key}\` |`);
+  });
+
+  it.each<[string, z.ZodType, object]>([
+    ["a portal", entrySettings, { name: "N", receiver: RECEIVER }],
+    ["a service", serviceSettings, { name: "N", receiver: RECEIVER }],
+    ["a client", seedClient, CLIENT],
+    ["an account", importedAccount, { email: "ada@example.com" }],
+    ["a seed", seedSchema, {}],
+  ])(
+    "has type, default and meaning of every key of %s, and says which ones are required",
+    (_what, schema, least) => {
+      const keys = leavesOf(schema);
+      expect(keys.filter((leaf) => !leaf.form || !leaf.description || !leaf.otherwise)).toEqual([]);
+      expect(schema.safeParse(least).success).toBe(true);
+      for (const { path, otherwise } of keys) {
+        const { success } = schema.safeParse(without(least, path));
+        // In a seed a client without a name is called like its service.
+        const isFilledIn = schema === seedClient && path.join() === "name";
+        expect([path, success || isFilledIn]).toEqual([path, otherwise !== "required"]);
+      }
+    },
+  );
 });
 
 describe("the environment of entry points", () => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
 import { ConfigurationError } from "../../lib/errors.ts";
-import { applySeed, type Seed } from "../../lib/seed.ts";
+import { applySeed, type Seed, type SeededService } from "../../lib/seed.ts";
 import { openWorld, type World } from "./domain/world.ts";
 
 const receiver = {
@@ -163,6 +164,42 @@ describe("a seed", () => {
     const before = await everything(world);
     await applySeed(world, seed);
     expect(await everything(world)).toBe(before);
+  });
+});
+
+/** So many identifiers, in their order. */
+const others = (count: number): string[] => Array.from({ length: count }, (_, i) => `other-${100 + i}`);
+
+describe("clients that are registered and not in the seed", () => {
+  const client = seed.clients[0]!;
+  const lines: string[] = [];
+
+  /** The world with a log that is kept. */
+  const logged = (): SeededService => {
+    lines.length = 0;
+    const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
+    return { ...world, configuration: { logger } };
+  };
+  const told = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
+
+  it("are named in the log at each start, twenty at most; they go on working", async () => {
+    await applySeed(logged(), seed);
+    expect(told()).toEqual([]);
+    await applySeed(logged(), { clients: [{ ...client, client_id: "video" }] });
+    const advice = "(they stay registered; remove them with clients.remove)";
+    expect(told()).toEqual([[30, `registered, but not in the seed: news ${advice}`]]);
+    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
+    for (const client_id of others(23)) await world.clients.register({ ...client, name: "x", client_id });
+    await applySeed(logged(), seed);
+    const twenty = others(20).join(", ");
+    expect(told()).toEqual([[30, `registered, but not in the seed: ${twenty} and 4 more ${advice}`]]);
+  });
+
+  it("are no business of a seed without clients", async () => {
+    await applySeed(world, seed);
+    await applySeed(logged(), { services: seed.services });
+    await applySeed(logged(), { ...seed, clients: [] });
+    expect(told()).toEqual([]);
   });
 });
 
