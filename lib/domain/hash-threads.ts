@@ -14,11 +14,18 @@ export interface HashCost {
   readonly parallelism: number;
 }
 
-/** One password to hash at a cost, or to compare with a hash. */
-export type HashTask = { readonly id: number; readonly password: string } & (
+/** What a thread is asked: to hash a password at a cost, or to compare it with a hash. */
+type Question = { readonly password: string } & (
   | { readonly cost: HashCost }
-  | { readonly hash: string }
+  | {
+      readonly hash: string;
+      /** What a wrong password is hashed at in addition. Default: it is not. */
+      readonly costIfWrong?: HashCost | undefined;
+    }
 );
+
+/** One question, and the number under which it is answered. */
+export type HashTask = Question & { readonly id: number };
 
 /** What became of a task. */
 export type HashAnswer =
@@ -36,10 +43,11 @@ export interface HashThreads {
   hash(password: string, cost: HashCost): Promise<string>;
   /**
    * Whether this is the password; `false` for a hash that can't be read.
-   * @param duration `long` for a hash that costs something else than usual: nobody is put behind it who need not be.
+   * @param options `duration` is `long` for a hash that costs something else than usual: nobody is put behind it who
+   *   need not be. `costIfWrong` is what a wrong password is hashed at in addition.
    * @throws as above.
    */
-  compare(hash: string, password: string, duration: Duration): Promise<boolean>;
+  compare(hash: string, password: string, options: CompareOptions): Promise<boolean>;
   /** Ends the threads; what they work at is refused. A later task starts a new one. */
   close(): Promise<void>;
 }
@@ -59,6 +67,11 @@ const TASKS_EACH = 2;
 const MEMORY = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 32 };
 
 type Duration = "usual" | "long";
+
+interface CompareOptions {
+  readonly duration: Duration;
+  readonly costIfWrong?: HashCost | undefined;
+}
 
 interface Given extends Pick<PromiseWithResolvers<string | boolean>, "resolve" | "reject"> {
   readonly duration: Duration;
@@ -82,10 +95,7 @@ class HashThread {
     return [long.length, this.#given.size];
   }
 
-  give(
-    task: { readonly password: string } & ({ cost: HashCost } | { hash: string }),
-    duration: Duration,
-  ): Promise<unknown> {
+  give(question: Question, duration: Duration): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<string | boolean>();
     const worker = (this.#worker ??= this.#start());
     this.#lastId += 1;
@@ -93,7 +103,7 @@ class HashThread {
     clearTimeout(this.#idle);
     // Somebody waits for the answer: the process must not end before.
     worker.ref();
-    worker.postMessage({ ...task, id: this.#lastId } satisfies HashTask);
+    worker.postMessage({ ...question, id: this.#lastId } satisfies HashTask);
     return promise;
   }
 
@@ -150,7 +160,8 @@ export function createHashThreads(count: number, script: string = SCRIPT): HashT
   return {
     room: count * TASKS_EACH,
     hash: async (password, cost) => String(await freest().give({ password, cost }, "usual")),
-    compare: async (hash, password, duration) => (await freest().give({ password, hash }, duration)) === true,
+    compare: async (hash, password, { duration, costIfWrong }) =>
+      (await freest().give({ password, hash, costIfWrong }, duration)) === true,
     async close() {
       await Promise.all(threads.map((thread) => thread.end()));
     },

@@ -14,7 +14,9 @@ export interface Passwords {
   hash(password: string): Promise<string>;
   /**
    * Whether this is the password. `null` stands for an account that has none or does not exist: the answer is
-   * `false` after the same work. A password that is too long is `false` without any work, for everybody.
+   * `false` after the same work. A wrong password never takes less work than that: compared with a hash of another
+   * algorithm or of a lower cost, it is hashed at our cost as well. A password that is too long is `false` without any
+   * work, for everybody.
    * @throws StorageUnavailable when too many are waiting, or it has waited for longer than a request may take.
    */
   verify(hash: string | null, password: string): Promise<boolean>;
@@ -70,7 +72,9 @@ export function createPasswords(rules: PasswordRules): Passwords {
     async verify(hash, password) {
       if (tooLong(rules, password)) return false;
       if (hash !== null && readForeignHash(hash) !== undefined) {
-        return queue("urgent", () => threads.compare(hash, password, durationOf(hash)));
+        // A wrong password that is answered sooner than an unknown name would tell that there is such an account.
+        const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
+        return queue("urgent", () => threads.compare(hash, password, options));
       }
       // Hashing costs what comparing does, so an account that is not there takes as long as one that is.
       await queue("urgent", () => threads.hash(password, cost));

@@ -41,7 +41,8 @@ describe("threads that hash passwords", () => {
     expect(new Set(hashes).size).toBe(12);
     const answers = hashes.flatMap((hash, row) =>
       passwords.map(
-        async (password, column) => (await threads.compare(hash, password, "usual")) === (row === column),
+        async (password, column) =>
+          (await threads.compare(hash, password, { duration: "usual" })) === (row === column),
       ),
     );
     expect(await Promise.all(answers)).not.toContain(false);
@@ -77,9 +78,11 @@ describe("threads that hash passwords", () => {
 
   it("say false for a hash that nobody can read, and pass on what the algorithm refuses", async () => {
     const threads = threadsOf(1);
-    expect(await threads.compare("no hash", PASSWORD, "long")).toBe(false);
+    expect(await threads.compare("no hash", PASSWORD, { duration: "long" })).toBe(false);
     await expect(threads.hash(PASSWORD, { ...COST, memoryCost: 1 })).rejects.toThrow(/memory/i);
-    expect(await threads.compare(await threads.hash(PASSWORD, COST), PASSWORD, "usual")).toBe(true);
+    expect(await threads.compare(await threads.hash(PASSWORD, COST), PASSWORD, { duration: "usual" })).toBe(
+      true,
+    );
   });
 
   it("refuse what they work at when they end in the middle, and start again for the next", async () => {
@@ -114,7 +117,7 @@ describe("threads that hash passwords", () => {
     const threads = threadsOf(2);
     const hash = await threads.hash(PASSWORD, DEAR);
     const order: string[] = [];
-    const dear = threads.compare(hash, PASSWORD, "long").then(() => order.push("dear"));
+    const dear = threads.compare(hash, PASSWORD, { duration: "long" }).then(() => order.push("dear"));
     // The second one finds a task at each of the two.
     for (let number = 0; number < 3; number += 1) {
       await Promise.all([threads.hash(PASSWORD, COST), threads.hash(PASSWORD, COST)]);

@@ -8,6 +8,7 @@ import { StorageUnavailable } from "../../../lib/errors.ts";
 import { openWorld, RULES, withCommit, type World } from "./world.ts";
 
 const PASSWORD = "correct horse";
+const OURS = { memoryCost: RULES.memory, timeCost: RULES.passes, parallelism: RULES.lanes };
 
 function b64(bytes: Buffer): string {
   return bytes.toString("base64").replace(/=+$/, "");
@@ -191,6 +192,34 @@ describe("signing in with a password", () => {
     );
     await Promise.all([nothing, known, ...endless]);
     expect(order).toEqual(["endless false", "endless false", "nothing false", "known true"]);
+  });
+
+  it("works at a wrong password for an imported hash at least as hard as at an unknown name [D-IMPORT-1]", async () => {
+    // So dear that nothing else in this process comes near it.
+    const dear = createPasswords({ ...RULES, passes: 40, parallel: 1 });
+    const cpuOf = async (hash: string | null): Promise<number> => {
+      const before = process.cpuUsage();
+      expect(await dear.verify(hash, "wrong password")).toBe(false);
+      const { user, system } = process.cpuUsage(before);
+      return user + system;
+    };
+    await dear.verify(null, "the thread is started");
+    const salt = Buffer.from("0123456789abcdef");
+    const cheap = {
+      bcrypt: await hashBcrypt(PASSWORD, 4),
+      pbkdf2: `$pbkdf2-sha256$1$${ab64(salt)}$${ab64(pbkdf2Sync(PASSWORD, salt, 1, 32, "sha256"))}`,
+      scrypt: `$scrypt$ln=1,r=1,p=1$${b64(salt)}$${b64(scryptSync(PASSWORD, salt, 32, { N: 2, r: 1, p: 1 }))}`,
+      "argon2i of the same cost": await hashArgon2(PASSWORD, { ...OURS, timeCost: 40, algorithm: 1 }),
+      "our own of a lower cost": await hashArgon2(PASSWORD, OURS),
+    };
+    const nobody = await cpuOf(null);
+    for (const [name, hash] of Object.entries(cheap)) {
+      expect([name, (await cpuOf(hash)) > nobody / 2]).toEqual([name, true]);
+    }
+    const before = process.cpuUsage();
+    expect(await dear.verify(cheap.bcrypt, PASSWORD)).toBe(true);
+    expect(process.cpuUsage(before).user).toBeLessThan(nobody / 2);
+    await dear.close();
   });
 
   it("counts failures under the account, or under the name where there is none, and the two never meet", async () => {
