@@ -20,7 +20,7 @@ export function refused(wait: number): Taken {
 /**
  * Counts the points of a limit, over windows that begin with the first point that is taken: a window ends as a whole,
  * what is refused is not counted, and there are never more than all points, whatever is given back. Any string is a
- * key. A fault of the place where points are counted rejects with `StorageUnavailable`.
+ * key; those of the service are short, for they are keyed hashes. A fault of the place where points are counted rejects with `StorageUnavailable`.
  */
 export interface RateLimiter {
   /** Takes one point of `key`, atomically: of many parallel calls only as many are allowed as there are points. */

@@ -39,4 +39,56 @@ describe("rate limits in memory", () => {
     await one.take("k");
     await expect(one.take("k")).resolves.toEqual({ allowed: false, retryAfter: 3600 });
   });
+
+  it("keep 20,000 keys, however many there are, and every lock-out [D-LIMIT-3]", async () => {
+    const { limiter: three } = limiter(3);
+    const taken = async (key: string) => {
+      const allowed = await Promise.all([three.take(key), three.take(key), three.take(key)]);
+      return allowed.filter((each) => !each.allowed).length;
+    };
+    for (let point = 0; point < 3; point += 1) await three.take("full");
+    await three.take("two");
+    await three.take("two");
+    for (let number = 0; number < 200_000; number += 1) await three.take(`one ${number}`);
+    await expect(three.look("full")).resolves.toMatchObject({ allowed: false });
+    // What a key has left says whether it was kept. Those that stood for longest went first.
+    await expect(taken("two")).resolves.toBe(2);
+    await expect(taken("one 199999")).resolves.toBe(1);
+    await expect(taken(`one ${200_000 - 19_998}`)).resolves.toBe(1);
+    await expect(taken(`one ${200_000 - 19_998 - 1}`)).resolves.toBe(0);
+  });
+
+  it("forget windows that have ended before any other [D-LIMIT-3]", async () => {
+    const { clock, limiter: two } = limiter(2, 10);
+    for (let number = 0; number < 10_000; number += 1) {
+      await two.take(`old ${number}`);
+      await two.take(`old ${number}`);
+    }
+    clock.advance(5_000);
+    for (let number = 0; number < 10_000; number += 1) await two.take(`young ${number}`);
+    clock.advance(5_000);
+    // There is room for as many again: all young ones are still there.
+    for (let number = 0; number < 10_000; number += 1) await two.take(`new ${number}`);
+    for (const key of ["young 0", "young 9999"]) {
+      await two.take(key);
+      await expect(two.look(key)).resolves.toMatchObject({ allowed: false });
+    }
+  });
+
+  it("keep lock-outs also when there is nothing else left to forget [D-LIMIT-3]", async () => {
+    const { clock, limiter: one } = limiter(1, 10);
+    for (let number = 0; number < 20_000; number += 1) await one.take(`full ${number}`);
+    for (let number = 0; number < 1_000; number += 1) {
+      await expect(one.take(`new ${number}`)).resolves.toMatchObject({ allowed: true });
+    }
+    for (const number of [0, 1, 19_999]) {
+      await expect(one.take(`full ${number}`)).resolves.toEqual({ allowed: false, retryAfter: 10 });
+    }
+    // A success makes room.
+    await one.giveBack("full 7");
+    await one.take("new");
+    await expect(one.take("new")).resolves.toMatchObject({ allowed: false });
+    clock.advance(10_000);
+    await expect(one.take("full 0")).resolves.toMatchObject({ allowed: true });
+  });
 });

@@ -14,8 +14,8 @@ const { dependencies } = JSON.parse(
   readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"),
 ) as { readonly dependencies: Readonly<Record<string, string>> };
 const TOLD = pathToFileURL(join(import.meta.dirname, "loaded-packages.ts")).href;
-/** Addresses, the log, metrics, rate limits of the storage, the configuration. */
-const LEAN = ["ipaddr.js", "pino", "prom-client", "rate-limiter-flexible", "zod"];
+/** Addresses, the log, metrics, the configuration. */
+const LEAN = ["ipaddr.js", "pino", "prom-client", "zod"];
 
 let folder: string;
 let inbox: Inbox;
