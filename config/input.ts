@@ -88,18 +88,18 @@ export interface PasswordsInput {
 export interface RateLimitsInput {
   /** The sign-in form. */
   readonly signIn?: {
-    /** One account from one address. Default 10 in 15 minutes. */
+    /** One name from one address. Default 10 in 15 minutes. */
     readonly accountAndAddress?: RateLimitInput;
-    /** One account from anywhere. Default 100 in an hour. */
+    /** One name from anywhere. Default 100 in an hour. */
     readonly account?: RateLimitInput;
     /** One address (IPv6: /64). Default 300 in 15 minutes. */
     readonly address?: RateLimitInput;
   };
   /** The password grant. */
   readonly passwordGrant?: {
-    /** One account at one client. Default 10 in 15 minutes. */
+    /** One name at one client. Default 10 in 15 minutes. */
     readonly accountAndClient?: RateLimitInput;
-    /** One account at all clients. Default 100 in an hour. */
+    /** One name at all clients. Default 100 in an hour. */
     readonly account?: RateLimitInput;
     /** One client. Default 1000 in 15 minutes. */
     readonly client?: RateLimitInput;

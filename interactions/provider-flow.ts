@@ -134,10 +134,10 @@ async function signIn(
   },
 ): Promise<SignInOutcome> {
   const { client_id } = running.client;
-  const account = await accounts.accountKey(username);
-  const device = devices.read(ctx, account);
+  const known = await accounts.recordByLogin(username);
+  const device = known && devices.read(ctx, known.sub);
   const attempt = await limits.signIn({
-    account,
+    name: username,
     address: addressOf(ctx),
     ...(device === undefined ? {} : { device }),
   });
@@ -163,7 +163,7 @@ async function signIn(
     generation: record.sessions_generation,
   };
   const location = await finish(ctx, { login }, false);
-  devices.write(ctx, account, device, deployment.path, deployment.secure);
+  devices.write(ctx, record.sub, device, deployment.path, deployment.secure);
   const success = { sub: record.sub, client_id, deployment: deployment.kind };
   units.current()?.whenCommitted(() => events.emit("sign_in.success", success));
   return { kind: "done", location };

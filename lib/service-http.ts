@@ -65,7 +65,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const { configuration, storage, keys, accounts, clients, events, onWarning, onDefect } = parts;
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
-  const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits);
+  const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events };
   const backchannel = createBackchannel(artifacts, events);

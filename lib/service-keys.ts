@@ -21,6 +21,8 @@ export interface ServiceKeys {
   readonly clientSecrets: KeyObject;
   /** Makes the hidden field of the forms and signs device cookies. */
   readonly forms: KeyObject;
+  /** Rate limits are counted under HMACs of names and addresses, made with this key. */
+  readonly rateLimits: KeyObject;
 }
 
 /** What is sealed as the check value: a storage and the keys that open it belong together. */
@@ -111,5 +113,7 @@ export async function loadServiceKeys(
     signing: signing.map(withAlgorithm),
     clientSecrets: createSecretKey(clientSecrets, "base64"),
     forms: createSecretKey(deriveKey(cookies[0] ?? "", "sign-in-service forms")),
+    // From a key that the storage keeps and nobody rotates: all processes count under the same names, for good.
+    rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
   };
 }

@@ -46,9 +46,9 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
         .strictObject({
           accountAndAddress: limit(
             rateLimits.signIn.accountAndAddress,
-            "Failed sign-ins to one account from one address",
+            "Failed sign-ins with one name from one address",
           ),
-          account: limit(rateLimits.signIn.account, "Failed sign-ins to one account"),
+          account: limit(rateLimits.signIn.account, "Failed sign-ins with one name"),
           address: limit(rateLimits.signIn.address, "Failed sign-ins from one address (IPv6: /64)"),
         })
         .prefault({}),
@@ -59,9 +59,9 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
         .strictObject({
           accountAndClient: limit(
             rateLimits.passwordGrant.accountAndClient,
-            "Failed password grants for one account at one client",
+            "Failed password grants with one name at one client",
           ),
-          account: limit(rateLimits.passwordGrant.account, "Failed password grants for one account"),
+          account: limit(rateLimits.passwordGrant.account, "Failed password grants with one name"),
           client: limit(rateLimits.passwordGrant.client, "Failed password grants at one client"),
         })
         .prefault({}),

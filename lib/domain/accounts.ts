@@ -7,7 +7,6 @@ import { accountPage, anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
 import { assign, assignAtSignIn, type SeenGenerations, unassign } from "./assignments.ts";
 import {
-  accountKeyOf,
   authenticate,
   type Authenticated,
   createBackground,
@@ -94,10 +93,9 @@ export interface AccountInternals {
   record(sub: string): Promise<AccountRecord | undefined>;
   /** The record behind `findByLogin`. */
   recordByLogin(login: string): Promise<AccountRecord | undefined>;
-  /** The key under which failures at this name are counted: `sub SUB`, or `name NAME` when there is no account. */
-  accountKey(login: string): Promise<string>;
   /**
-   * Compares a password. Wrong password, unknown name and an account without a password cost the same work.
+   * Compares a password. A wrong password, an unknown name, a name that is too long for anybody, and an account
+   * without a password cost the same work.
    * A hash that is weaker than the rules is replaced afterwards, in the background.
    * @throws StorageUnavailable when too many passwords are being compared.
    */
@@ -147,9 +145,6 @@ export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
     revokeTokens: (sub, clientId) => revokeTokens(deps, sub, clientId),
     record: (sub) => directory.findAccount(sub),
     recordByLogin: (login) => recordByLogin(deps, login),
-    async accountKey(login) {
-      return accountKeyOf(await recordByLogin(deps, login), login);
-    },
     authenticate: (login, password) => authenticate(deps, background, login, password),
     assignAtSignIn: (sub, serviceKey, seen) => assignAtSignIn(deps, sub, serviceKey, seen),
     rememberConsent: (sub, id, consent) => rememberConsent(deps, sub, id, consent),

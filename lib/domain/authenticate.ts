@@ -3,7 +3,7 @@ import type { AccountRecord } from "../../adapters/directory.ts";
 import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
-import { normaliseName } from "./names.ts";
+import { typedName } from "./names.ts";
 
 /** The outcome of a sign-in with name and password. */
 export interface Authenticated {
@@ -11,8 +11,6 @@ export interface Authenticated {
   readonly ok: boolean;
   /** The account, as it was before the password was compared: also when the password is wrong. */
   readonly record?: AccountRecord;
-  /** Under which failures are counted: of the account, or of the name when there is none. */
-  readonly key: string;
 }
 
 /** Work that goes on after the answer. */
@@ -22,13 +20,9 @@ export interface Background {
 }
 
 /** The account with this sign-in name. */
-export function recordByLogin(deps: AccountDeps, login: string): Promise<AccountRecord | undefined> {
-  return deps.directory.findAccountByName(normaliseName(login));
-}
-
-/** The key under which failures are counted; a name can't be made to look like another account's `sub`. */
-export function accountKeyOf(record: AccountRecord | undefined, login: string): string {
-  return record === undefined ? `name ${normaliseName(login)}` : `sub ${record.sub}`;
+export async function recordByLogin(deps: AccountDeps, login: string): Promise<AccountRecord | undefined> {
+  const name = typedName(login);
+  return name === undefined ? undefined : deps.directory.findAccountByName(name);
 }
 
 /** See `AccountInternals.authenticate`. */
@@ -40,7 +34,7 @@ export async function authenticate(
 ): Promise<Authenticated> {
   const record = await recordByLogin(deps, login);
   const ok = await compare(deps, background, record, password);
-  return { ok, ...(record === undefined ? {} : { record }), key: accountKeyOf(record, login) };
+  return { ok, ...(record === undefined ? {} : { record }) };
 }
 
 /** See `Accounts.verifyPassword`. */

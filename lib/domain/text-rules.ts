@@ -1,13 +1,11 @@
 /** Rules for single texts. Each says what is wrong, without repeating the text, or `undefined`. */
-import { normaliseName } from "./names.ts";
+import { LONGEST_NAME, normaliseName } from "./names.ts";
 
 /** What is wrong with a text, completing "NAME: …"; `undefined` when nothing is. */
 export type Problem = string | undefined;
 
 /** Characters of a text field, a key's display name included. */
 const MAX_TEXT = 256;
-/** Characters of an e-mail address (RFC 5321 section 4.5.3.1.3, without the angle brackets). */
-const MAX_EMAIL = 254;
 const MAX_USERNAME = 64;
 
 /** Length in code points: what a person counts as characters, nearly. */
@@ -47,9 +45,9 @@ export function usernameProblem(username: string): Problem {
 
 /** An e-mail address: one `@` with something on both sides, at most 254 characters, no spaces, nothing invisible. */
 export function emailProblem(email: string): Problem {
-  if (email.length > MAX_EMAIL) return `must have at most ${MAX_EMAIL} characters`;
+  if (email.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
   for (const form of [email, normaliseName(email)]) {
-    if (form.length > MAX_EMAIL) return `must have at most ${MAX_EMAIL} characters`;
+    if (form.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
     if (invisible(form) || /\s/u.test(form)) return "must not have spaces or control characters";
     if (!/^[^@]+@[^@]+$/u.test(form)) return "must have one @ with text on both sides";
     if (/[<>,;:"()[\]\\]/u.test(form))

@@ -1,8 +1,11 @@
 /** Which buckets an attempt takes its points from (decisions.md, Rate limits). */
+import { createHmac } from "node:crypto";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../config/configuration.ts";
+import { typedName } from "../domain/names.ts";
+import type { SecretKey } from "../sealing.ts";
 
 /** An attempt that took its points: allowed to go on, or not for so many seconds. */
 export interface Attempt {
@@ -16,13 +19,17 @@ export interface Attempt {
 }
 
 export interface AttemptLimits {
-  /** A submitted sign-in form. `device` is the id of a device cookie that belongs to this account. */
+  /**
+   * A submitted sign-in form. `name` is what the person typed. `device` is the id of a device cookie that belongs to
+   * the account of this name.
+   */
   signIn(attempt: {
-    readonly account: string;
+    readonly name: string;
     readonly address: string;
     readonly device?: string;
   }): Promise<Attempt>;
-  passwordGrant(attempt: { readonly account: string; readonly client: string }): Promise<Attempt>;
+  /** `name` is what the client sent. */
+  passwordGrant(attempt: { readonly name: string; readonly client: string }): Promise<Attempt>;
   /**
    * A client secret. It is compared in no time, so that is done first: a wrong one takes a point, a right one only
    * needs that there is one. Guesses in parallel still count, for each takes its point before its answer is known.
@@ -36,19 +43,34 @@ export interface AttemptLimits {
   interaction(address: string): Promise<Attempt>;
 }
 
+/** Of an HMAC: nobody finds two names with one key, and memory holds 20,000 of them for each limit. */
+const KEY_BYTES = 16;
+
 type Bucket = readonly [limiter: RateLimiter, key: string];
 
+/** The longest text that is read as an address: longer than any IPv6 address with its zone. */
+const LONGEST_ADDRESS = 64;
+
 /**
- * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. What is no address at all
- * (a proxy may write `unknown`) counts as it is.
+ * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. Text that is no address
+ * (a proxy may write `unknown`) is a caller of its own, by its first 64 characters.
  */
 export function callerNetwork(address: string): string {
   // What most are, and read in a fraction of the time.
   if (isIPv4(address)) return `${Buffer.from(address.split(".").map(Number)).toString("hex")}/32`;
-  if (!ipaddr.isValid(address)) return address;
+  if (address.length > LONGEST_ADDRESS || !ipaddr.isValid(address)) return address.slice(0, LONGEST_ADDRESS);
   const parsed = ipaddr.process(address);
   const [bytes, bits] = [parsed.toByteArray(), parsed.kind() === "ipv4" ? 32 : 64];
   return `${Buffer.from(bytes.slice(0, bits / 8)).toString("hex")}/${bits}`;
+}
+
+/**
+ * What the failures of a typed name count under. It depends on nothing but the name, so a limit tells neither which
+ * names exist nor which belong to one account. Names that are too long for anybody share one bucket for each caller.
+ */
+function subjectOf(typed: string, caller: string): readonly string[] {
+  const name = typedName(typed);
+  return name === undefined ? ["too long", caller] : ["name", name];
 }
 
 async function take(buckets: readonly Bucket[]): Promise<Attempt> {
@@ -70,8 +92,18 @@ async function take(buckets: readonly Bucket[]): Promise<Attempt> {
   };
 }
 
-/** @param create makes the limiter of one bucket, in memory or shared between processes. */
-export function createAttemptLimits(limits: RateLimits, create: RateLimiterFactory): AttemptLimits {
+/**
+ * @param create makes the limiter of one bucket, in memory or shared between processes.
+ * @param key makes HMACs of names and addresses: a bucket is as large whatever somebody typed, and a look into the
+ *   storage shows neither. Processes that share buckets need the same one.
+ */
+export function createAttemptLimits(
+  limits: RateLimits,
+  create: RateLimiterFactory,
+  key: SecretKey,
+): AttemptLimits {
+  const keyOf = (...parts: readonly string[]): string =>
+    createHmac("sha256", key).update(JSON.stringify(parts)).digest().toString("base64url", 0, KEY_BYTES);
   const signIn = {
     accountAndAddress: create("signIn.accountAndAddress", limits.signIn.accountAndAddress),
     account: create("signIn.account", limits.signIn.account),
@@ -85,30 +117,33 @@ export function createAttemptLimits(limits: RateLimits, create: RateLimiterFacto
   const clientSecret = create("clientSecret", limits.clientSecret);
   const interactions = create("interactions", limits.interactions);
   return {
-    signIn({ account, address, device }) {
+    signIn({ name, address, device }) {
       const network = callerNetwork(address);
+      const subject = subjectOf(name, network);
       // A browser that signed in to this account before can't be locked out by somebody else's guesses.
       const own: readonly Bucket[] =
         device === undefined
           ? [
-              [signIn.accountAndAddress, `${account} ${network}`],
-              [signIn.account, account],
+              [signIn.accountAndAddress, keyOf(...subject, network)],
+              [signIn.account, keyOf(...subject)],
             ]
-          : [[signIn.accountAndAddress, `${account} device ${device}`]];
-      return take([...own, [signIn.address, network]]);
+          : [[signIn.accountAndAddress, keyOf(...subject, "device", device)]];
+      return take([...own, [signIn.address, keyOf(network)]]);
     },
-    passwordGrant: ({ account, client }) =>
-      take([
-        [passwordGrant.accountAndClient, `${account} ${client}`],
-        [passwordGrant.account, account],
-        [passwordGrant.client, client],
-      ]),
+    passwordGrant({ name, client }) {
+      const subject = subjectOf(name, client);
+      return take([
+        [passwordGrant.accountAndClient, keyOf(...subject, client)],
+        [passwordGrant.account, keyOf(...subject)],
+        [passwordGrant.client, keyOf(client)],
+      ]);
+    },
     async clientSecret({ client, address }, check) {
-      const key = `${client} ${callerNetwork(address)}`;
+      const bucket = keyOf(client, callerNetwork(address));
       const matches = check();
-      const { allowed, retryAfter } = await (matches ? clientSecret.look(key) : clientSecret.take(key));
+      const { allowed, retryAfter } = await (matches ? clientSecret.look(bucket) : clientSecret.take(bucket));
       return { allowed, matches, retryAfter };
     },
-    interaction: (address) => take([[interactions, callerNetwork(address)]]),
+    interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
   };
 }

@@ -16,8 +16,7 @@ async function authenticate(ctx: Context, { accounts, limits }: ProtocolDependen
   const { username, password } = ctx.oidc.params;
   if (username === undefined) throw new errors.InvalidRequest("username is missing");
   if (password === undefined) throw new errors.InvalidRequest("password is missing");
-  const account = await accounts.accountKey(username);
-  const attempt = await limits.passwordGrant({ account, client: ctx.oidc.client.clientId });
+  const attempt = await limits.passwordGrant({ name: username, client: ctx.oidc.client.clientId });
   if (!attempt.allowed) {
     (ctx.state as ProtocolState & { retryAfter?: number }).retryAfter = attempt.retryAfter;
     throw new errors.InvalidGrant("too many failed attempts");

@@ -60,7 +60,36 @@ describe("sign-in names", () => {
   it("are found in a flood of text as fast as nothing", async () => {
     await world.accounts.create({ email: "a@b", username: "a".repeat(64) });
     expect(await world.accounts.findByLogin("a".repeat(5_000_000))).toBeUndefined();
-    expect(await world.accounts.accountKey("a".repeat(5_000_000))).toHaveLength("name ".length + 1025);
+    const { ok, record } = await world.accounts.authenticate("a".repeat(5_000_000), "a password");
+    expect([ok, record]).toEqual([false, undefined]);
+  });
+
+  it("are looked up when they have at most 254 characters, as typed and in their normal form [D-LIMIT-2]", async () => {
+    const asked: string[] = [];
+    const { accounts } = world.again({
+      storage(storage) {
+        const { directory } = storage;
+        const findAccountByName = (name: string) => {
+          asked.push(name);
+          return directory.findAccountByName(name);
+        };
+        return { ...storage, directory: { ...directory, findAccountByName } };
+      },
+    });
+    const email = `${"a".repeat(250)}@b.c`;
+    const { sub } = await accounts.create({ email, password: "a password" });
+    asked.length = 0;
+    expect((await accounts.findByLogin(email.toUpperCase()))?.sub).toBe(sub);
+    expect((await accounts.authenticate(email, "a password")).ok).toBe(true);
+    expect(asked).toEqual([email, email]);
+    // One character becomes eighteen, so fifteen of them are too long already.
+    for (const long of [`a${email}`, "a".repeat(255), "\ufdfa".repeat(15), "\ufdfa".repeat(254)]) {
+      expect(await accounts.findByLogin(long)).toBeUndefined();
+      expect((await accounts.authenticate(long, "a password")).ok).toBe(false);
+    }
+    expect(asked).toHaveLength(2);
+    await accounts.findByLogin("\ufdfa".repeat(14));
+    expect(asked[2]).toHaveLength(14 * 18);
   });
 
   it("accept what passes the rules, and every accepted name finds its account", async () => {

@@ -222,20 +222,6 @@ describe("signing in with a password", () => {
     await dear.close();
   });
 
-  it("counts failures under the account, or under the name where there is none, and the two never meet", async () => {
-    const { sub } = await world.accounts.create({
-      email: "ada@example.com",
-      username: "Ada",
-      password: PASSWORD,
-    });
-    expect(await world.accounts.accountKey("ADA")).toBe(`sub ${sub}`);
-    expect(await world.accounts.accountKey("ada@example.com")).toBe(`sub ${sub}`);
-    expect(await world.accounts.accountKey(sub)).toBe(`name ${sub}`);
-    expect(await world.accounts.accountKey("Ｎobody")).toBe("name nobody");
-    expect((await world.accounts.authenticate("ada", "x")).key).toBe(`sub ${sub}`);
-    expect((await world.accounts.authenticate("ada", PASSWORD)).record?.sub).toBe(sub);
-  });
-
   it("replaces an imported hash at the first success, and nothing else changes [D-ACCOUNT-10]", async () => {
     const password_hash = await hashBcrypt(PASSWORD, 4);
     const { sub } = await world.accounts.import({ email: "a@b", password_hash });

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { memoryRateLimits } from "../../../adapters/rate-limits-memory.ts";
+import type { RateLimiterFactory } from "../../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
 import { type AttemptLimits, callerNetwork, createAttemptLimits } from "../../../lib/protocol/limits.ts";
 import { ManualClock } from "../../../lib/testing/contract/stage.ts";
@@ -13,12 +14,34 @@ const LIMITS: RateLimits = {
   interactions: points(2),
 };
 
+const KEY = Buffer.alloc(32, 1);
+
 let limits: AttemptLimits;
 let clock: ManualClock;
+/** All keys that a limiter was asked for. */
+let keys: string[];
+
+function written(key: string): string {
+  keys.push(key);
+  return key;
+}
+
+/** The same limiters; they write down their keys. */
+function watched(create: RateLimiterFactory): RateLimiterFactory {
+  return (name, limit) => {
+    const limiter = create(name, limit);
+    return {
+      take: (key) => limiter.take(written(key)),
+      look: (key) => limiter.look(written(key)),
+      giveBack: (key) => limiter.giveBack(written(key)),
+    };
+  };
+}
 
 beforeEach(() => {
   clock = new ManualClock();
-  limits = createAttemptLimits(LIMITS, memoryRateLimits(clock));
+  keys = [];
+  limits = createAttemptLimits(LIMITS, watched(memoryRateLimits(clock)), KEY);
 });
 
 /** How many of so many failing attempts may go on. */
@@ -30,8 +53,8 @@ async function allowedOf(
   return attempts.filter(({ allowed }) => allowed).length;
 }
 
-const from = (account: string, address: string, device?: string) => () =>
-  limits.signIn({ account, address, ...(device === undefined ? {} : { device }) });
+const from = (name: string, address: string, device?: string) => () =>
+  limits.signIn({ name, address, ...(device === undefined ? {} : { device }) });
 
 describe("attempts to sign in", () => {
   it("are limited for one account from one address, for one account, and for one address [D-TOKEN-21]", async () => {
@@ -80,7 +103,7 @@ describe("attempts to sign in", () => {
   });
 });
 
-const at = (account: string, client: string) => () => limits.passwordGrant({ account, client });
+const at = (name: string, client: string) => () => limits.passwordGrant({ name, client });
 
 describe("the other limits", () => {
   it("of the password grant: account at a client, account, client, and no address [D-TOKEN-21]", async () => {
@@ -107,6 +130,79 @@ describe("the other limits", () => {
   });
 });
 
+/** Too long as typed, and too long in the normal form: one character becomes eighteen. */
+const LONG = ["x".repeat(255), "y".repeat(60_000), "\ufdfa".repeat(15), "\ufdfa".repeat(20_000)];
+
+describe("names", () => {
+  it("count in their normal form [D-LIMIT-1]", async () => {
+    for (const name of ["Ada", "\uff41da"]) {
+      await expect(allowedOf(1, from(name, "192.0.2.1"))).resolves.toBe(1);
+      await expect(allowedOf(1, at(name, "news"))).resolves.toBe(1);
+    }
+    await expect(allowedOf(1, from("ADA", "192.0.2.1"))).resolves.toBe(0);
+    await expect(allowedOf(1, at("ADA", "news"))).resolves.toBe(0);
+    await expect(allowedOf(1, from("ad", "192.0.2.1"))).resolves.toBe(1);
+    await expect(allowedOf(1, at("ad", "news"))).resolves.toBe(1);
+  });
+
+  it("that are too long share one bucket for each address, and for each client [D-LIMIT-2]", async () => {
+    for (const name of LONG.slice(0, 2)) {
+      await expect(allowedOf(1, from(name, "192.0.2.1"))).resolves.toBe(1);
+      await expect(allowedOf(1, at(name, "news"))).resolves.toBe(1);
+    }
+    for (const name of LONG) {
+      await expect(allowedOf(1, from(name, "192.0.2.1"))).resolves.toBe(0);
+      await expect(allowedOf(1, at(name, "news"))).resolves.toBe(0);
+    }
+    await expect(allowedOf(9, from(LONG[0]!, "192.0.2.2"))).resolves.toBe(2);
+    await expect(allowedOf(9, at(LONG[0]!, "shop"))).resolves.toBe(2);
+    await expect(allowedOf(9, from("x".repeat(254), "192.0.2.1"))).resolves.toBe(2);
+    await expect(allowedOf(9, at("x".repeat(254), "news"))).resolves.toBe(2);
+  });
+
+  it("and addresses are in no key, and make it no longer [D-LIMIT-1]", async () => {
+    const texts = ["ada", "\ud800", "\0", "__proto__", "x".repeat(254), ...LONG];
+    const addresses = ["192.0.2.1", "2001:db8::1", "", "unknown", "text ".repeat(3_000), "\ud800\0"];
+    for (const text of texts) {
+      for (const address of addresses) {
+        await from(text, address)();
+        await from(text, address, "phone")();
+        await limits.clientSecret({ client: "news", address }, () => false);
+        await limits.interaction(address);
+      }
+      await at(text, "news")();
+    }
+    expect(keys.length).toBeGreaterThan(200);
+    expect(keys.filter((key) => !/^[\w-]{22}$/.test(key))).toEqual([]);
+    const first = new Set(keys);
+    keys = [];
+    const elsewhere = createAttemptLimits(LIMITS, watched(memoryRateLimits(clock)), Buffer.alloc(32, 2));
+    await elsewhere.signIn({ name: "ada", address: "192.0.2.1" });
+    expect(keys.filter((key) => first.has(key))).toEqual([]);
+  });
+
+  it("can't be made to look like another name, address, client or device [D-LIMIT-1]", async () => {
+    const attempts = [
+      from("a", "b"),
+      from("a b", ""),
+      from('a","b', ""),
+      from("a", "", "b"),
+      from("a device b", ""),
+      from("device", "a", "b"),
+      from("too long", "b"),
+      from("x".repeat(255), "name"),
+      from("name", "x"),
+    ];
+    const seen: string[] = [];
+    for (const attempt of attempts) {
+      keys = [];
+      await attempt();
+      seen.push(keys[0]!);
+    }
+    expect(new Set(seen).size).toBe(attempts.length);
+  });
+});
+
 describe("the network of a caller", () => {
   it.each([
     ["192.0.2.1", "::ffff:192.0.2.1"],
@@ -120,5 +216,11 @@ describe("the network of a caller", () => {
   it("is another one for every other address of IPv4 and /64 of IPv6 [D-TOKEN-21]", () => {
     const addresses = ["192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8::1", "::1"];
     expect(new Set(addresses.map((address) => callerNetwork(address))).size).toBe(addresses.length);
+  });
+
+  it("is never longer than 64 characters, whatever a proxy writes", () => {
+    expect(callerNetwork("unknown")).toBe("unknown");
+    expect(callerNetwork("_hidden".repeat(2_000))).toHaveLength(64);
+    expect(callerNetwork(`fe80::1%${"x".repeat(10_000)}`)).toHaveLength(64);
   });
 });

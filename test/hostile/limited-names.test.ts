@@ -1,0 +1,146 @@
+/** What the limits tell of names: nothing of which exist, which belong together, and which are too long to exist. */
+import { afterEach, describe, expect, it } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { type Answer, type Person, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import { ADA, NEWS, type RunningService, SHOP, startService } from "../flows/running-service.ts";
+
+let running: RunningService;
+let news: RelyingParty;
+let shop: RelyingParty;
+
+async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
+  running = await startService({ config: { proxy: true, rateLimits: {}, ...config } });
+  news = relyingParty(running, "oauth2", NEWS);
+  shop = relyingParty(running, "oauth2", SHOP);
+  await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
+}
+
+afterEach(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+});
+
+const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
+const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
+const wrong = (username: string): Person => ({ username, password: "this is not the password" });
+
+/** A browser in front of the login form. */
+const from = (address: string): Promise<Browser> =>
+  news.browser({ headers: { "x-forwarded-for": address } }).get(news.authorizeUrl());
+
+/** Submits the form and says the status; the form of the page that comes back is the next one. */
+async function submit(browser: Browser, { username, password }: Person): Promise<number> {
+  return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
+}
+
+async function submitWrong(browser: Browser, count: number, username: string): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let number = 0; number < count; number += 1) statuses.push(await submit(browser, wrong(username)));
+  return statuses;
+}
+
+const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
+
+/** A clock that stands still: two limited answers say the same number of seconds. */
+function frozen(): { now: () => number } {
+  const now = Date.now();
+  return { now: () => now };
+}
+
+const withoutDate = (headers: Headers): [string, string][] =>
+  [...headers].filter(([name]) => name !== "date");
+
+/** What the page and its headers say, without what is new in every sign-in and the name that was typed. */
+function visible(browser: Browser, username: string): unknown {
+  const text = browser.html
+    .replaceAll(username, "NAME")
+    .replace(/name="csrf" value="[^"]*"/, "")
+    .replaceAll(/interaction\/[\w-]+/g, "interaction");
+  return [text, withoutDate(browser.headers).filter(([name]) => name !== "content-length")];
+}
+
+/** All that a browser is told: four times from one address of a network, then twice from another one. */
+async function toldAtForm(username: string, network: string): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  for (const address of [...times(4, `${network}.1`), ...times(2, `${network}.2`)]) {
+    const browser = await from(address);
+    answers.push(await submit(browser, wrong(username)), visible(browser, username));
+  }
+  return answers;
+}
+
+/** All that clients are told: four times one, then twice another. */
+async function toldAtGrant(username: string) {
+  const answers: Answer[] = [];
+  for (const client of [...times(4, news), ...times(2, shop)]) {
+    answers.push(await client.password(wrong(username)));
+  }
+  return answers.map(({ status, body, headers }) => ({ status, body, headers: withoutDate(headers) }));
+}
+
+describe("the sign-in form", () => {
+  it("answers for a name that nobody has exactly as for one that somebody has [D-LIMIT-1]", async () => {
+    const signIn = { accountAndAddress: points(3), account: points(4) };
+    await start({ clock: frozen(), rateLimits: { signIn } });
+    const known = await toldAtForm("ada", "192.0.2");
+    expect(known.filter((each) => typeof each === "number")).toEqual([400, 400, 400, 429, 400, 429]);
+    expect(await toldAtForm("eve", "198.51.100")).toEqual(known);
+    expect(await toldAtForm("ada@example.com", "203.0.113")).toEqual(
+      await toldAtForm("eve@example.com", "233.252.0"),
+    );
+  });
+
+  it("doesn't tell whether two names belong to one account: each has points of its own [D-LIMIT-1]", async () => {
+    await start({ rateLimits: { signIn: { account: points(12) } } });
+    const browser = await from("192.0.2.1");
+    expect(await submitWrong(browser, 11, "ada")).toEqual([...times(10, 400), 429]);
+    expect(await submitWrong(browser, 9, "ada@example.com")).toEqual(times(9, 400));
+    expect(await submit(await from("192.0.2.1"), { ...ADA, username: "ada@example.com" })).toBe(303);
+    expect(await submitWrong(await from("192.0.2.2"), 3, "ada")).toEqual([400, 400, 429]);
+    expect(await submitWrong(await from("192.0.2.2"), 3, "ada@example.com")).toEqual(times(3, 400));
+    // Nor does the account's identifier count as a name of it.
+    expect(await submitWrong(await from("192.0.2.1"), 1, running.ada.sub)).toEqual([400]);
+  });
+
+  it("lets all names that are too long share the points of one address [D-LIMIT-2]", async () => {
+    await start();
+    const browser = await from("192.0.2.1");
+    for (const name of ["x".repeat(255), "x".repeat(50_000), "\ufdfa".repeat(15), "\ufdfa".repeat(5_000)]) {
+      expect(await submitWrong(browser, 2, name)).toEqual([400, 400]);
+    }
+    expect(await submitWrong(browser, 3, "y".repeat(1_000))).toEqual([400, 400, 429]);
+    expect(await submitWrong(browser, 1, "y".repeat(254))).toEqual([400]);
+    expect(await submitWrong(await from("192.0.2.2"), 1, "y".repeat(1_000))).toEqual([400]);
+    expect(await submit(await from("192.0.2.1"), ADA)).toBe(303);
+  });
+});
+
+describe("the password grant", () => {
+  it("answers for a name that nobody has exactly as for one that somebody has [D-LIMIT-1]", async () => {
+    const passwordGrant = { accountAndClient: points(3), account: points(4) };
+    await start({ clock: frozen(), rateLimits: { passwordGrant } });
+    const known = await toldAtGrant("ada");
+    const limited = known.map(({ headers }) => headers.some(([name]) => name === "retry-after"));
+    expect(limited).toEqual([false, false, false, true, false, true]);
+    expect(await toldAtGrant("eve")).toEqual(known);
+    // The other name of the account that has no points left has all of its own.
+    expect(await toldAtGrant("ada@example.com")).toEqual(known);
+    expect(await toldAtGrant("eve@example.com")).toEqual(known);
+  });
+
+  it("lets all names that are too long share the points of one client [D-LIMIT-2]", async () => {
+    await start();
+    for (const [index, name] of ["x".repeat(255), "x".repeat(50_000), "\ufdfa".repeat(15)].entries()) {
+      const answers = await Promise.all(times(4, name).map((username) => news.password(wrong(username))));
+      expect(answers.map(({ status, body }) => [status, body["error"]])).toEqual(
+        times(4, [400, "invalid_grant"]),
+      );
+      expect(answers.filter(isLimited)).toHaveLength(index < 2 ? 0 : 2);
+    }
+    expect(isLimited(await news.password(wrong("y".repeat(255))))).toBe(true);
+    expect(isLimited(await shop.password(wrong("y".repeat(255))))).toBe(false);
+    expect(isLimited(await news.password(wrong("y".repeat(254))))).toBe(false);
+    expect((await news.password(ADA)).status).toBe(200);
+  });
+});
