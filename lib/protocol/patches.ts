@@ -83,8 +83,8 @@ function hashedSecrets(provider: Provider, check: SecretCheck): void {
   });
 }
 
-/** The record of a client that the request has read already; `undefined` when it has not, or it may not be used. */
-export type RecordInHand = (clientId: string) => object | undefined;
+/** The client's record that the request has read already, if it may be used. A made-up ID token names anything as its client. */
+export type RecordInHand = (clientId: unknown) => object | undefined;
 
 /** The library writes out and hashes the metadata of a client to know whether it has built it before. */
 function builtClients(provider: Provider, recordInHand: RecordInHand): void {

@@ -45,7 +45,8 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
     checkSecret: secretCheck(dependencies),
     recordInHand(clientId) {
       const client = dependencies.units.current()?.client;
-      return client?.client_id === clientId && !client.disabled ? client : undefined;
+      if (client === undefined || client.disabled) return undefined;
+      return client.client_id === clientId ? client : undefined;
     },
     deliverLogout: (clientId, send) => dependencies.backchannel.deliver(clientId, send),
     clock: configuration.clock,
@@ -216,10 +217,10 @@ async function findAccount(
 ): Promise<OidcAccount | undefined> {
   const record = await accounts.record(sub);
   if (record === undefined) return undefined;
-  const { client } = ctx.oidc;
-  if (token !== undefined && client !== undefined) {
+  if (token !== undefined) {
+    const { client } = ctx.oidc;
     const { generations } = token as { generations?: unknown };
-    if (!isCurrent(generations, record, clientRecord(client))) return undefined;
+    if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
   }
   return oidcAccount(record);
 }

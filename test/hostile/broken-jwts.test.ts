@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { EndpointName } from "../../config/addresses.ts";
+import { relyingParty, send } from "../flows/relying-party.ts";
+import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { newStorage } from "../servers/storage.ts";
+import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
+import { type BrokenJwt, brokenJwts, newSigningKey } from "./broken-jwts.ts";
+import { type Sample, samples, sendSample } from "./requests.ts";
+
+const MANY = { points: 1_000_000, seconds: 900 };
+
+/** Where a JWT, or text that a careless program would read as one, is expected: the parameter and its endpoints. */
+const READ: Readonly<Record<string, readonly EndpointName[]>> = {
+  id_token_hint: ["authorize", "par", "logout"],
+  request: ["authorize", "par"],
+  request_uri: ["authorize", "par"],
+  login_hint_token: ["authorize", "par"],
+  client_assertion: ["token", "par", "introspect", "revoke"],
+  token: ["introspect", "revoke"],
+  code: ["token"],
+  refresh_token: ["token"],
+  state: ["authorize", "par", "logout", "account"],
+  logout_token: ["logout", "logoutConfirm", "logoutSuccess"],
+};
+
+/** The parameters that an endpoint reads. */
+function parametersOf(endpoint: EndpointName): string[] {
+  return Object.keys(READ).filter((name) => READ[name]?.includes(endpoint));
+}
+
+/** The sample with the token in these parameters. */
+function withToken(sample: Sample, names: readonly string[], token: string): Sample {
+  const more = Object.fromEntries(names.map((name) => [name, token]));
+  return sample.method === "GET"
+    ? { ...sample, query: { ...sample.query, ...more } }
+    : { ...sample, form: { ...sample.form, ...more } };
+}
+
+/** Without what would be refused before anybody looks at a token. */
+function relaxed({ query, ...sample }: Sample): Sample {
+  const { claims: _claims, prompt: _prompt, ...rest } = query;
+  return { ...sample, query: sample.endpoint === "logout" ? {} : rest };
+}
+
+describe("broken JWTs", () => {
+  let running: RunningService;
+  let all: readonly Sample[];
+  let jwts: readonly BrokenJwt[];
+  const defects: unknown[] = [];
+
+  beforeAll(async () => {
+    const storage = await newStorage();
+    const key = await newSigningKey();
+    running = await startService({
+      config: {
+        ...WITH_CONSOLE,
+        ...storage,
+        keys: { ...storage.keys, signing: [key.jwk] },
+        features: { dpop: true },
+        rateLimits: {
+          clientSecret: MANY,
+          interactions: MANY,
+          signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
+          passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
+        },
+      },
+      host: (application) => void application.on("error", (error) => void defects.push(error)),
+    });
+    const { openid: iss, ada } = running;
+    jwts = await brokenJwts(key, { iss, aud: NEWS.client_id, sub: ada.sub });
+    const everything = await samples(running, await fillConsole(running));
+    // The many pages of the account are reached in one way: their first stands for them all.
+    const page = everything.find(({ endpoint }) => endpoint === "account");
+    all = everything.filter((sample) => sample.endpoint !== "account" || sample === page).map(relaxed);
+  });
+  afterAll(() => running.close());
+
+  it("are answered with 5xx by no endpoint, whatever parameter they are in", async () => {
+    const wrong: string[] = [];
+    let sent = 0;
+    await Promise.all(
+      all.map(async (sample) => {
+        for (const [what, token] of jwts) {
+          const one = parametersOf(sample.endpoint).map((name) => withToken(sample, [name], token));
+          const everything = ["GET", "POST"].map((method) =>
+            withToken({ ...sample, method }, Object.keys(READ), token),
+          );
+          for (const request of [...one, ...everything]) {
+            const { status } = await sendSample(request);
+            sent += 1;
+            if (status >= 500) wrong.push(`${sample.title}: ${what}: ${status}`);
+          }
+        }
+      }),
+    );
+    expect(wrong).toEqual([]);
+    expect(defects).toEqual([]);
+    expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    expect(sent).toBeGreaterThan(2_000);
+  });
+
+  it("are answered with 5xx by no endpoint, as a Bearer token, a DPoP token or a proof", async () => {
+    const wrong: string[] = [];
+    for (const sample of all) {
+      for (const [what, token] of jwts) {
+        const headers: Record<string, string>[] = [
+          { authorization: `Bearer ${token}` },
+          { authorization: `DPoP ${token}`, dpop: token },
+          { ...sample.headers, dpop: token },
+        ];
+        const answers = await Promise.all(headers.map((one) => sendSample(sample, { headers: one })));
+        for (const { status } of answers) {
+          if (status >= 500) wrong.push(`${sample.title}: ${what}: ${status}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+    expect(defects).toEqual([]);
+  });
+
+  it("as an id_token_hint are a 400 at the logout endpoint, and an error to the client at the authorization endpoint [D-DEPLOY-4]", async () => {
+    const news = relyingParty(running, "openid", NEWS);
+    // Hints may have expired (OpenID Connect RP-Initiated Logout 1.0 section 2).
+    for (const [what, id_token_hint] of jwts.filter(([name]) => name !== "expired")) {
+      const logout = `${running.openid}/oauth2/logout?${new URLSearchParams({ id_token_hint })}`;
+      const page = await send(logout, { headers: { accept: "text/html" } });
+      expect([what, page.status, page.headers.get("content-type")]).toEqual([
+        what,
+        400,
+        "text/html; charset=utf-8",
+      ]);
+      const { status, body } = await send(logout);
+      expect([what, status, body["error"]]).toEqual([
+        what,
+        400,
+        expect.stringMatching(/^invalid_(?:request|client)$/),
+      ]);
+      const location = new URL(
+        (await send(news.authorizeUrl({ scope: "openid", id_token_hint }))).headers.get("location") ?? "",
+      );
+      expect([what, location.searchParams.get("error")]).toEqual([what, "invalid_request"]);
+    }
+  });
+});
