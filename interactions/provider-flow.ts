@@ -6,6 +6,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
+import { requestedClaims } from "../lib/protocol/claims.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
@@ -41,13 +42,6 @@ async function details(provider: Provider, ctx: InteractionContext): Promise<Int
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
-
-/** Names of the claims that the `claims` parameter asks for (OpenID Connect Core 1.0 section 5.5). */
-function requestedClaims(parameter: unknown): string[] {
-  if (typeof parameter !== "string") return [];
-  const { userinfo, id_token } = JSON.parse(parameter) as { userinfo?: object; id_token?: object };
-  return [...new Set([...Object.keys(userinfo ?? {}), ...Object.keys(id_token ?? {})])];
-}
 
 function wishes({ params }: Interaction): { scopes: string[]; claims: string[] } {
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };

@@ -5,8 +5,9 @@ import {
   type KoaContextWithOIDC,
 } from "oidc-provider";
 import { createOidcAdapter } from "../../adapters/oidc/adapter.ts";
-import { isCurrent, oidcAccount, scopeClaims, type OidcAccount } from "./account.ts";
+import { isCurrent, oidcAccount, type OidcAccount } from "./account.ts";
 import { backchannelFetch } from "./backchannel-fetch.ts";
+import { scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
 import { clientMetadata, clientRecord } from "./clients.ts";
 import { cookieSettings } from "./cookies.ts";
 import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
@@ -17,6 +18,7 @@ import { signInPolicy } from "./policy.ts";
 import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
 import { secretCheck } from "./secret-check.ts";
 import { createServiceProvider } from "./service-provider.ts";
+import { KNOWN_ACRS } from "./sign-in-method.ts";
 import { grantLifetime, refreshRules, refreshTokenLifetime } from "./token-grants.ts";
 
 /** Name of the parameter that carries the sent `state` to the answer: the library drops an empty one. */
@@ -67,10 +69,9 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
       openid: [...scopeClaims.openid],
       email: [...scopeClaims.email],
       profile: [...scopeClaims.profile],
-      auth_time: null,
-      iss: null,
-      sid: null,
+      ...Object.fromEntries(SIGN_IN_CLAIMS.map((claim) => [claim, null])),
     },
+    acrValues: [...KNOWN_ACRS],
     responseTypes: ["code"],
     subjectTypes: ["public"],
     clientAuthMethods: ["client_secret_basic", "client_secret_post"],

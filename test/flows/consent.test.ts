@@ -67,6 +67,10 @@ async function isAsked(): Promise<boolean> {
   return true;
 }
 
+/** A `claims` parameter with one claim that the service knows and one that it doesn't. */
+const withUnknown = (name: string): string =>
+  JSON.stringify({ userinfo: { email_verified: null, [name]: null } });
+
 /** Nothing that an earlier test allowed counts any more. */
 const forget = (): Promise<boolean> => running.service.accounts.revokeTokens(running.ada.sub);
 
@@ -114,6 +118,20 @@ describe("a third-party client", () => {
     const claims = JSON.stringify({ userinfo: { birthdate: null }, id_token: { given_name: null } });
     const browser = await asked(openid, { scope: "openid", claims });
     expect(listed(browser)).toEqual(["sub", "email", "name", "date_of_birth"]);
+    // The standard name is both names together.
+    const whole = await asked(openid, { scope: "openid", claims: '{"userinfo":{"name":null}}' });
+    expect(listed(whole)).toEqual(["sub", "email", "name", "surname"]);
+  });
+
+  it("is not asked again for claims that the service doesn't know [D-CLAIMS-2, D-AUTHZ-15]", async () => {
+    await forget();
+    const browser = await asked(openid, { scope: "openid", claims: withUnknown("one") });
+    expect(listed(browser)).toEqual(["sub", "email", "email_verified"]);
+    await decide(browser, "allow");
+    for (const name of ["one", "another", "locale", "__proto__"]) {
+      const { location } = await asked(openid, { scope: "openid", claims: withUnknown(name) });
+      expect(location?.searchParams.get("code")).toEqual(expect.any(String));
+    }
   });
 
   it("is remembered across browsers and deployments, and asked again only for something new [D-AUTHZ-15]", async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from "jose";
 import { type Answer, basic, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import { ACR_PASSWORD } from "../../lib/protocol/sign-in-method.ts";
 import {
   ADA,
   BOB,
@@ -8,6 +9,7 @@ import {
   NEWS,
   PARTNER,
   type RunningService,
+  SHOP,
   startService,
 } from "./running-service.ts";
 import { expectRefusal, expectTokens } from "./token-answers.ts";
@@ -32,7 +34,7 @@ function introspect(token: string, party: KnownClient = NEWS): Promise<Answer> {
 describe("the discovery document", () => {
   const path = "/.well-known/openid-configuration";
 
-  it("says what there is and nothing that is internal or not offered [D-DEPLOY-4, D-DEPLOY-5]", async () => {
+  it("says what there is and nothing that is internal or not offered [D-DEPLOY-4, D-DEPLOY-5, D-CLAIMS-1]", async () => {
     const { body, status, headers } = await send(`${running.openid}${path}`, {
       headers: { origin: "https://app.example" },
     });
@@ -60,6 +62,7 @@ describe("the discovery document", () => {
       backchannel_logout_supported: true,
       claims_parameter_supported: true,
       request_uri_parameter_supported: false,
+      acr_values_supported: [ACR_PASSWORD],
     });
     for (const absent of ["dpop_signing_alg_values_supported", "registration_endpoint"]) {
       expect(body).not.toHaveProperty(absent);
@@ -68,6 +71,25 @@ describe("the discovery document", () => {
     for (const internal of ['"account"', "sent_state", '"none"', "client_secret_jwt", "HS256", "fragment"]) {
       expect(text).not.toContain(internal);
     }
+  });
+
+  it("names exactly the claims that can have a value [D-CLAIMS-1]", async () => {
+    const { body } = await send(`${running.openid}${path}`);
+    const supported = (body["claims_supported"] as string[]).toSorted();
+    const all = JSON.stringify({
+      id_token: Object.fromEntries(
+        [...supported, "locale", "address", "picture"].map((name) => [name, null]),
+      ),
+    });
+    // Only clients that are told of the end of a session have a `sid` in their ID tokens.
+    await running.service.clients.update(SHOP.client_id, {
+      backchannel_logout_uri: "https://shop.example/logout",
+    });
+    const shop = relyingParty(running, "openid", SHOP);
+    const { id_token = "" } = await shop.tokens({ scope: "openid", claims: all });
+    const { aud: _aud, iat: _iat, exp: _exp, ...claims } = decodeJwt(id_token);
+    expect(Object.keys(claims).toSorted()).toEqual(supported);
+    expect(claims["acr"]).toBe(ACR_PASSWORD);
   });
 
   it("and what belongs to it are on openid only; without openid nothing shows an issuer [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
@@ -145,6 +167,31 @@ describe("claims", () => {
     });
     const { body } = await news.bearer("/oauth2/userinfo", tokens.access_token);
     expect(body).toEqual({ sub: running.ada.sub, email: ADA.email, given_name: ADA.name });
+  });
+
+  it.each([
+    [{ name: "Grace", surname: "Hopper" }, "Grace Hopper"],
+    [{ name: "Grace" }, "Grace"],
+    [{ surname: "Hopper" }, "Hopper"],
+    [{}, undefined],
+  ])(
+    "the standard name of %j is %j, and the documented one the given name [D-CLAIMS-1]",
+    async (names, full) => {
+      const person = { username: `name${Object.keys(names).join("")}`, password: "the password of somebody" };
+      await running.service.accounts.create({ ...person, email: `${person.username}@example.com`, ...names });
+      const { access_token } = await news.tokens({ scope: "openid profile" }, person);
+      const { body } = await news.bearer("/oauth2/userinfo", access_token);
+      expect(body["name"]).toBe(full);
+      const documented = (await news.profile(access_token)).body;
+      expect(documented["name"]).toBe((names as { name?: string }).name ?? null);
+    },
+  );
+
+  it("acr_values are taken as a wish: with or without a known one the person signs in [D-CLAIMS-1, D-DEPLOY-6]", async () => {
+    for (const acr_values of [ACR_PASSWORD, "unknown", `unknown ${ACR_PASSWORD}`]) {
+      const { id_token = "" } = await news.tokens({ scope: "openid", acr_values });
+      expect(decodeJwt(id_token)["acr"]).toBe(ACR_PASSWORD);
+    }
   });
 
   it("without a value are left out of the standard answers [D-DEPLOY-6]", async () => {

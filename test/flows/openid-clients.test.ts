@@ -77,6 +77,7 @@ describe("openid-client, told nothing but the issuer", () => {
         sub: running.ada.sub,
         email: ADA.email,
         email_verified: true,
+        name: "Ada Lovelace",
         given_name: ADA.name,
         family_name: ADA.surname,
         birthdate: ADA.date_of_birth,
