@@ -1,6 +1,7 @@
 /** The documented authorization endpoint, in front of the library's. */
 import type { ClientRecord } from "../adapters/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
+import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/protocol/claims.ts";
 import { effectiveScope } from "../lib/protocol/scopes.ts";
 import { SENT_STATE } from "../lib/protocol/provider.ts";
 import { appendToQuery, responseMembers } from "../lib/protocol/responses.ts";
@@ -139,12 +140,21 @@ export function provenCode({ configuration }: CompatDependencies): Step {
   };
 }
 
-/** What the library may see: a scope that it knows, no parameter that it refuses without `openid`, the sent state. */
+/**
+ * What the library may see: scopes and claims that the service knows, no parameter that it refuses without `openid`,
+ * the sent state.
+ */
 export function librarySees(fields: Fields, exchange: Pick<Exchange, "deployment" | "client">): Fields {
   const openid = exchange.deployment.kind === "openid";
   let seen = fields.without([SENT_STATE]);
   if (seen.all("scope").length <= 1) seen = seen.with("scope", effectiveScope(seen.one("scope"), { openid }));
   if (!(seen.one("scope") ?? "").split(" ").includes("openid")) seen = seen.without([...OPENID_ONLY]);
+  const claims = seen.one("claims");
+  if (claims !== undefined) {
+    if (Buffer.byteLength(claims) > MOST_CLAIMS_BYTES)
+      throw bad("invalid_request", `claims is longer than ${MOST_CLAIMS_BYTES} bytes`);
+    seen = seen.with("claims", knownClaims(claims));
+  }
   const state = seen.one("state");
   if (state !== undefined) seen = seen.with(SENT_STATE, `.${state}`);
   const prompt = seen.one("prompt");
