@@ -1,6 +1,7 @@
 /** The texts that people read: built-in locale files, and what the configuration puts in their place. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { ownValue } from "../lib/domain/own-entries.ts";
 
 /** Locale → key → text with `{placeholders}`. */
 export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -36,7 +37,7 @@ export function readTexts(locales: readonly string[], copy: Copy): Texts {
   const problems: string[] = [];
   const translators = new Map<string, Translator>();
   for (const locale of locales) {
-    const replaced = copy[locale] ?? {};
+    const replaced = ownValue(copy, locale) ?? {};
     const texts = new Map([...Object.entries(builtIn(locale)), ...Object.entries(replaced)]);
     for (const [key, text] of Object.entries(replaced)) {
       const problem = keyProblem(reference, key, text);

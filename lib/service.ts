@@ -14,7 +14,7 @@ import type { AccountDeps } from "./domain/account-change.ts";
 import { type AuditLog, createAuditLog } from "./domain/audit-log.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
-import { createDirectory, type Directory } from "./domain/directory.ts";
+import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { createPasswords, type Passwords } from "./domain/passwords.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
@@ -74,6 +74,9 @@ export async function createSignInServiceOver(
     const keys = await loadServiceKeys(configuration, storage.directory);
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
+    }
+    for (const record of await unusableRecords(storage.directory)) {
+      onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
     }
     const outages = createOutages(logger, configuration.clock);
     return await build({ configuration, storage, keys, outages, onDefect, onWarning });

@@ -2,6 +2,7 @@
 import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../adapters/deliveries.ts";
 import type { DirectoryStore, EntryKind } from "../adapters/directory.ts";
 import { receiverName } from "../lib/domain/receivers.ts";
+import { isObjectName } from "../lib/object-names.ts";
 
 /** How a receiver is doing. Times are milliseconds since the epoch. */
 export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures" | "heldUntil"> {
@@ -25,7 +26,7 @@ export async function reportReceivers(deps: {
   const entries = await Promise.all(
     KINDS.map(async (kind) =>
       (await deps.directory.listEntries(kind)).flatMap(({ key, receiver }) =>
-        receiver === null ? [] : [[receiverName(kind, key), receiver] as const],
+        receiver === null || isObjectName(key) ? [] : [[receiverName(kind, key), receiver] as const],
       ),
     ),
   );

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { NewDelivery } from "../../adapters/deliveries.ts";
 import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../../adapters/directory.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "../../notifier/plan.ts";
+import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
 
 /** The context under which the body of a delivery is sealed. */
@@ -53,7 +54,7 @@ async function readEntries(
   kind: EntryKind,
   keys: readonly (string | null)[],
 ): Promise<Map<string, EntryRecord>> {
-  const wanted = [...new Set(keys)].filter((key) => key !== null);
+  const wanted = [...new Set(keys)].filter((key) => key !== null).filter((key) => !isObjectName(key));
   const found = await Promise.all(wanted.map((key) => directory.findEntry(kind, key)));
   return new Map(found.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
 }

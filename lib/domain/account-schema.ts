@@ -8,6 +8,7 @@ import {
   clientIdProblem,
   dateProblem,
   emailProblem,
+  keyFormProblem,
   keyProblem,
   subProblem,
   textProblem,
@@ -69,9 +70,12 @@ const newFields = {
 /** Key of a service. */
 export const serviceKey: z.ZodType<string> = ruled(keyProblem);
 
-/** One key of a service, or several. */
+/** Of an assignment that is taken away: one that was stored under a name that is refused by now can still go. */
+const storedServiceKey = ruled(keyFormProblem);
+
+/** One key of a service, or several, to unassign from. */
 export const serviceKeys: z.ZodType<readonly string[]> = z
-  .union([serviceKey.transform((key) => [key]), z.array(serviceKey)], {
+  .union([storedServiceKey.transform((key) => [key]), z.array(storedServiceKey)], {
     error: "must be a service key or a list of them",
   })
   .transform((keys) => [...new Set(keys)]);

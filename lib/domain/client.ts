@@ -1,6 +1,7 @@
 /** A client as the public calls give and take it. */
 import type { ClientRecord } from "../../adapters/directory.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import { isObjectName } from "../object-names.ts";
 
 /** The grants that a client can be registered for. */
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
@@ -76,9 +77,25 @@ export interface ClientCredentials {
   readonly client_secret: string;
 }
 
-/** The record as the public calls show it; the internal account client, which has no service, is not shown. */
+/** A client that the public calls know. */
+type PublicClient = ClientRecord & { readonly service: string };
+
+/**
+ * Whether the public calls know this client. They don't know the internal account client, which has no service, and
+ * not one that an earlier version stored under a name that every object has.
+ */
+export function isPublic(record: ClientRecord | undefined): record is PublicClient {
+  return record !== undefined && record.service !== null && !isObjectName(record.client_id);
+}
+
+/** Whether requests may name this client: neither it nor its service has a name that every object has. */
+export function isUsable({ client_id, service }: ClientRecord): boolean {
+  return !isObjectName(client_id) && (service === null || !isObjectName(service));
+}
+
+/** The record as the public calls show it; `undefined` for one that they don't know. */
 export function toClient(record: ClientRecord): Client | undefined {
-  if (record.service === null) return undefined;
+  if (!isPublic(record)) return undefined;
   return {
     client_id: record.client_id,
     name: record.name,

@@ -6,6 +6,8 @@ import {
   type Client,
   type ClientChanges,
   type ClientCredentials,
+  isPublic,
+  isUsable,
   type NewClient,
   toClient,
 } from "./client.ts";
@@ -21,7 +23,7 @@ export type { ClientDeps } from "./client-change.ts";
 export interface Clients {
   /**
    * Registers a client. The secret is returned here and never again.
-   * @throws AlreadyExists when the `client_id` is taken.
+   * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
    * @throws UnknownReference when the service is not in the directory.
    */
   register(client: NewClient): Promise<ClientCredentials>;
@@ -80,7 +82,10 @@ export function createClients(deps: ClientDeps): Clients & ClientInternals {
     disable: async (client_id) => setDisabled(deps, text(client_id), "client.disabled"),
     enable: async (client_id) => setDisabled(deps, text(client_id), "client.enabled"),
     remove: async (client_id) => removeClient(deps, text(client_id)),
-    record: (client_id) => directory.findClient(client_id),
+    async record(client_id) {
+      const record = await directory.findClient(client_id);
+      return record !== undefined && isUsable(record) ? record : undefined;
+    },
     secretMatches: (record, presented) =>
       secretMatches(deps.secretKey, record, presented, deps.clock.now() / 1000),
     keepInternal: (client) => keepInternalClient(deps, client),
@@ -100,7 +105,7 @@ async function rotateSecret(
   const client_secret = generateSecret();
   const fresh = keptSecret(deps.secretKey, client_secret);
   await changeClient(deps, client_id, (before) => {
-    if (before === undefined || before.service === null) throw noClient();
+    if (!isPublic(before)) throw noClient();
     const secrets = rotated(before.secrets, fresh, deps.clock.now() / 1000, keepOldFor);
     return { action: "client.secret_rotated", record: { ...before, secrets } };
   });
@@ -114,9 +119,9 @@ async function setDisabled(
 ): Promise<boolean> {
   const disabled = action === "client.disabled";
   const { record } = await changeClient(deps, client_id, (before) =>
-    before === undefined || before.service === null || before.disabled === disabled
+    !isPublic(before) || before.disabled === disabled
       ? undefined
       : { action, record: { ...before, disabled } },
   );
-  return record !== undefined && record.service !== null;
+  return isPublic(record);
 }

@@ -1,6 +1,7 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications. */
 import type { z } from "zod";
 import type { DirectoryStore, EntryKind, EntryRecord } from "../../adapters/directory.ts";
+import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
@@ -69,11 +70,13 @@ function entries<S extends ServiceSettings, E extends Entry>(
     },
     async find(key) {
       const record = await directory.findEntry(kind, checked("key", anyString, key));
-      return record && show(record);
+      return record === undefined || isObjectName(record.key) ? undefined : show(record);
     },
     async list() {
-      return (await directory.listEntries(kind)).map((record) => show(record));
+      const records = await directory.listEntries(kind);
+      return records.filter((record) => !isObjectName(record.key)).map((record) => show(record));
     },
+    // Takes away whatever is stored: an entry whose key is refused by now has no other way out.
     async remove(key) {
       return directory.removeEntry(kind, checked("key", anyString, key));
     },
@@ -98,4 +101,18 @@ async function put(
   const record = { key, name, group, receiver: sealed };
   await directory.putEntry(kind, record);
   return record;
+}
+
+/**
+ * The clients and entries that an earlier version stored under a name that every object has, such as
+ * `service constructor`. Nothing uses them; they can only be removed.
+ */
+export async function unusableRecords(directory: DirectoryStore): Promise<string[]> {
+  const clients = (await directory.listClients()).map(({ client_id }) => client_id);
+  const found = clients.filter((id) => isObjectName(id)).map((id) => `client ${id}`);
+  for (const kind of ["service", "group", "portal"] as const) {
+    const keys = (await directory.listEntries(kind)).map(({ key }) => key);
+    found.push(...keys.filter((key) => isObjectName(key)).map((key) => `${kind} ${key}`));
+  }
+  return found;
 }

@@ -1,6 +1,6 @@
 /**
- * Reading and changing records whose keys come from outside. Keys such as `__proto__` or `constructor`
- * are allowed for services and clients, so nothing here looks at a prototype or assigns by key.
+ * Reading and changing records whose keys come from outside. Such a key may be `__proto__` or `constructor`, so
+ * nothing here looks at a prototype or assigns by key.
  */
 
 /** The value of the record's own key; `undefined` when it has none. */

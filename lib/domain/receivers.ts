@@ -2,6 +2,7 @@
 import type { DirectoryStore, EntryKind, ReceiverRecord } from "../../adapters/directory.ts";
 import type { NotificationType } from "../../notifier/plan.ts";
 import { SignInError } from "../errors.ts";
+import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
 
 /** A receiver as it is configured. */
@@ -37,7 +38,7 @@ export function parseReceiverName(
   name: string,
 ): { readonly kind: EntryKind; readonly key: string } | undefined {
   const [, kind, key] = /^(service|group|portal):([A-Za-z0-9_-]{1,64})$/u.exec(name) ?? [];
-  if (key === undefined) return undefined;
+  if (key === undefined || isObjectName(key)) return undefined;
   return { kind: kind === "service" || kind === "group" ? kind : "portal", key };
 }
 

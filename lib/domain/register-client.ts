@@ -7,6 +7,7 @@ import {
   type Client,
   type ClientChanges,
   type ClientCredentials,
+  isPublic,
   type NewClient,
   toClient,
 } from "./client.ts";
@@ -72,7 +73,7 @@ export async function updateClient(
 ): Promise<Client> {
   const changes = checked("changes", clientChanges(deps.minSecretLength), input);
   const { record } = await changeClient(deps, client_id, (before) => {
-    if (before === undefined || before.service === null) throw noClient();
+    if (!isPublic(before)) throw noClient();
     const after = withSecret(deps, withSettings(before, changes), changes.client_secret);
     // Both come from JSON and keep the order of their members, so equal text is an equal record.
     if (JSON.stringify(after) === JSON.stringify(before)) return undefined;

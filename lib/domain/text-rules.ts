@@ -1,4 +1,5 @@
 /** Rules for single texts. Each says what is wrong, without repeating the text, or `undefined`. */
+import { isObjectName, OBJECT_NAME_PROBLEM } from "../object-names.ts";
 import { LONGEST_NAME, normaliseName } from "./names.ts";
 
 /** What is wrong with a text, completing "NAME: …"; `undefined` when nothing is. */
@@ -65,13 +66,19 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
+/** What every key of a service, group or portal looks like, one that is stored but may not be used included. */
+export function keyFormProblem(key: string): Problem {
+  return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
+}
+
 /** Key of a service, group or portal. */
 export function keyProblem(key: string): Problem {
-  return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
+  return isObjectName(key) ? OBJECT_NAME_PROBLEM : keyFormProblem(key);
 }
 
 /** `client_id`: has no `%` and no `+`, so that one in a Basic header can only come from form-encoding. */
 export function clientIdProblem(clientId: string): Problem {
+  if (isObjectName(clientId)) return OBJECT_NAME_PROBLEM;
   return /^[A-Za-z0-9._~-]{1,128}$/u.test(clientId)
     ? undefined
     : "must be 1 to 128 of the characters A-Z a-z 0-9 . _ ~ -";

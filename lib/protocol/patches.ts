@@ -71,6 +71,40 @@ function emptySessionsUnwritten(provider: Provider): void {
   });
 }
 
+/** What a session keeps of each client that it has been to, by `client_id`. */
+type Authorizations = Record<string, object>;
+
+/** Where a client is looked up or added, as far as it is patched. */
+type AuthorizationFor = (
+  this: { authorizations?: Authorizations },
+  clientId: string,
+  value?: string,
+) => object;
+
+/**
+ * The library keeps what a session knows of its clients in a plain object and finds it there as
+ * `this.authorizations[clientId]` (lib/models/session.js, `authorizationFor`). For a client called `constructor` that
+ * is a function which all sessions share, and for `__proto__` it is `Object.prototype` itself. Every reading and
+ * writing by client goes through this method, so the object loses its prototype here.
+ */
+function ownAuthorizations(provider: Provider): void {
+  const { prototype } = provider.Session as unknown as ModelClass;
+  const authorizationFor = Reflect.get(prototype, "authorizationFor") as AuthorizationFor;
+  Object.defineProperty(prototype, "authorizationFor", {
+    value(this: ThisParameterType<AuthorizationFor>, clientId: string, value?: string) {
+      // Like the library: reading a session that has been nowhere adds nothing to it.
+      if (this.authorizations !== undefined || value !== undefined)
+        this.authorizations = withoutPrototype(this.authorizations);
+      return authorizationFor.call(this, clientId, value);
+    },
+  });
+}
+
+function withoutPrototype(authorizations: Authorizations = {}): Authorizations {
+  if (Object.getPrototypeOf(authorizations) === null) return authorizations;
+  return Object.assign(Object.create(null) as Authorizations, authorizations);
+}
+
 /** Whether the presented secret is one of the client's. Runs while a request is authenticated. */
 export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
 
@@ -294,5 +328,6 @@ export function patchProvider(provider: Provider, calls: PatchCalls): void {
   builtClients(provider, calls.recordInHand);
   repeatedLogout(provider, calls.deliverLogout);
   emptySessionsUnwritten(provider);
+  ownAuthorizations(provider);
   ownTime(provider, calls.clock);
 }

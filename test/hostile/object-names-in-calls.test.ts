@@ -1,0 +1,294 @@
+/** Names that every object has, such as `constructor`, in the library's calls and in what is stored. */
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { openStorage } from "../../adapters/open.ts";
+import type { Storage } from "../../adapters/storage.ts";
+import { readConfiguration } from "../../config/read.ts";
+import type { Account } from "../../lib/domain/account.ts";
+import { applySeed, type Seed } from "../../lib/seed.ts";
+import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
+import { relyingParty } from "../flows/relying-party.ts";
+import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import {
+  CLIENTS,
+  expectNothingShared,
+  inAnyOrder,
+  keyed,
+  NAMES,
+  RUNS,
+  told,
+  UNKNOWN,
+} from "./object-names.ts";
+
+/** Several services work over one storage. */
+const config = { keys: { secrets: [randomBytes(32).toString("base64")] } };
+
+let running: RunningService;
+let storage: Storage;
+
+beforeAll(async () => {
+  running = await startService({
+    config,
+    start: (wanted) =>
+      createSignInServiceOver(wanted, async (configuration, onWarning) => {
+        storage = await openStorage(configuration, onWarning);
+        return storage;
+      }),
+  });
+});
+afterAll(async () => {
+  await running.close();
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+
+/** Starts another service over the same storage, and ends it. @returns what it has logged. */
+async function startAgain(): Promise<readonly string[]> {
+  const kept = { ...storage, close: () => Promise.resolve() };
+  const again = await startService({
+    config,
+    start: (wanted) => createSignInServiceOver(wanted, () => Promise.resolve(kept)),
+  });
+  await again.close();
+  return again.log;
+}
+
+type Call = (service: SignInService, name: string, account: Account) => Promise<unknown>;
+type Calls = Readonly<Record<string, Call>>;
+
+const ENTRY = { name: "Entry" };
+const RECEIVER = {
+  url: "https://receiver.example/n",
+  client_id: "r",
+  client_secret: "s",
+  types: ["DELETE_ACCOUNT"] as const,
+};
+const email = (name: string): string => `${name.toLowerCase()}@example.org`;
+
+/** Calls that would give something this name. */
+const NAMING: Calls = {
+  "register, client_id": ({ clients }, name) => clients.register({ ...NEWS, client_id: name }),
+  "register, service": ({ clients }, name) => clients.register({ ...NEWS, client_id: "x", service: name }),
+  "update, service": ({ clients }, name) => clients.update("news", { service: name }),
+  "services.put": ({ directory }, name) => directory.services.put(name, ENTRY),
+  "services.put, group": ({ directory }, name) => directory.services.put("9", { ...ENTRY, group: name }),
+  "groups.put": ({ directory }, name) => directory.groups.put(name, { ...ENTRY, receiver: RECEIVER }),
+  "portals.put": ({ directory }, name) => directory.portals.put(name, ENTRY),
+  "import, services": ({ accounts }, name) =>
+    accounts.import({ email: email(name), services: keyed(name, 5) }),
+  "import, portal": ({ accounts }, name) => accounts.import({ email: email(name), portal: name }),
+  "create, portal": ({ accounts }, name) => accounts.create({ email: email(name), portal: name }),
+  "accounts.update, portal": ({ accounts }, name, { sub }) => accounts.update(sub, { portal: name }),
+  assign: ({ accounts }, name, { sub }) => accounts.assign(sub, name, 5),
+  revokeTokens: ({ accounts }, name, { sub }) => accounts.revokeTokens(sub, name),
+  ...Object.fromEntries(
+    ["service", "group", "portal"].flatMap((kind): [string, Call][] => [
+      [`pause ${kind}`, ({ notifications }, name) => notifications.pause(`${kind}:${name}`)],
+      [`resume ${kind}`, ({ notifications }, name) => notifications.resume(`${kind}:${name}`)],
+      [`test ${kind}`, ({ notifications }, name) => notifications.test(`${kind}:${name}`)],
+      [
+        `redriveAll ${kind}`,
+        ({ notifications }, name) => notifications.redriveAll({ receiver: `${kind}:${name}` }),
+      ],
+    ]),
+  ),
+};
+
+/** Calls that ask for something of this name. */
+const ASKING: Calls = {
+  "clients.find": ({ clients }, name) => clients.find(name),
+  "clients.update": ({ clients }, name) => clients.update(name, { name: "x" }),
+  rotateSecret: ({ clients }, name) => clients.rotateSecret(name),
+  disable: ({ clients }, name) => clients.disable(name),
+  enable: ({ clients }, name) => clients.enable(name),
+  "clients.list": async ({ clients }) => (await clients.list()).map(({ client_id }) => client_id),
+  "services.find": ({ directory }, name) => directory.services.find(name),
+  "groups.find": ({ directory }, name) => directory.groups.find(name),
+  "portals.find": ({ directory }, name) => directory.portals.find(name),
+  "services.list": async ({ directory }) => (await directory.services.list()).map(({ key }) => key),
+  receivers: ({ notifications }) => notifications.receivers(),
+  unassign: ({ accounts }, name, { sub }) => accounts.unassign(sub, name),
+  "accounts.find": ({ accounts }, name) => accounts.find(name),
+  findByLogin: ({ accounts }, name) => accounts.findByLogin(name),
+  "notifications.find": ({ notifications }, name) => notifications.find(name),
+  "notifications.list": ({ notifications }, name) => notifications.list({ receiver: `service:${name}` }),
+};
+
+const outcome = (work: Promise<unknown>): Promise<unknown> =>
+  work.catch((error: unknown) => `${Reflect.get(Object(error), "code") ?? "TypeError"}: ${String(error)}`);
+
+/** What a call that asks comes to, whatever is stored. */
+async function expectUnknown(service: SignInService, account: Account, calls: Calls = ASKING): Promise<void> {
+  for (const [title, call] of Object.entries(calls)) {
+    const expected = await outcome(call(service, UNKNOWN, account));
+    for (const name of NAMES) {
+      const answer = await outcome(call(service, name, account));
+      expect([title, name, answer]).toEqual([title, name, expected]);
+    }
+  }
+}
+
+/** Seeds with the name in one place. */
+const seedsWith = (name: string): readonly (readonly [Seed, place: string])[] => [
+  [{ services: keyed(name, ENTRY) }, `services.${name}`],
+  [{ groups: keyed(name, ENTRY) }, `groups.${name}`],
+  [{ portals: keyed(name, ENTRY) }, `portals.${name}`],
+  [{ services: { 1: { name: "News", group: name } } }, "services.1.group"],
+  [{ clients: [{ ...NEWS, client_id: name }] }, "clients[0].client_id"],
+  [{ clients: [{ ...NEWS, service: name }] }, "clients[0].service"],
+  [{ accounts: [{ email: email(name), services: keyed(name, null) }] }, `accounts[0].services.${name}`],
+  [{ accounts: [{ email: email(name), portal: name }] }, "accounts[0].portal"],
+];
+
+/** Parts of a configuration with the name in one place. */
+const settingsWith = (name: string): readonly (readonly [object, place: string])[] => [
+  [keyed(name, {}), name],
+  [{ lifetimes: keyed(name, 5) }, `lifetimes.${name}`],
+  [{ interactions: { locales: ["en", name] } }, "interactions.locales[1]"],
+  [{ interactions: { copy: keyed(name, {}) } }, `interactions.copy.${name}`],
+];
+
+describe("in a call of the library, such a name", () => {
+  it("is refused where something would be called so, and is unknown else [D-IDENTIFIER-1]", async () => {
+    const { service, ada } = running;
+    await fc.assert(
+      fc.asyncProperty(inAnyOrder, async (names) => {
+        for (const [title, call] of Object.entries(NAMING)) {
+          for (const name of names) {
+            const answer = String(await outcome(call(service, name, ada)));
+            expect([title, name, answer]).toEqual([
+              title,
+              name,
+              expect.stringMatching(/^TypeError: .*: must /),
+            ]);
+          }
+        }
+      }),
+      RUNS,
+    );
+    await expectUnknown(service, ada);
+    expectNothingShared();
+  });
+
+  it("is refused in a seed, with its place [D-IDENTIFIER-1]", async () => {
+    const problem = "must not be a name that every object has, such as constructor";
+    for (const name of NAMES) {
+      for (const [seed, place] of seedsWith(name)) {
+        const refused = applySeed(running.service, seed);
+        await expect(refused).rejects.toMatchObject({ problems: [`config.seed.${place}: ${problem}`] });
+      }
+      const unknown = applySeed(running.service, keyed(name, {}));
+      await expect(unknown).rejects.toMatchObject({ problems: [expect.stringContaining("unknown key")] });
+    }
+    expectNothingShared();
+  });
+
+  it("is no key and no language of a configuration [D-IDENTIFIER-1]", () => {
+    const deployments = { oauth2: { url: "http://localhost:3000" } };
+    for (const name of NAMES) {
+      for (const [settings, place] of settingsWith(name)) {
+        const read = (): unknown => readConfiguration({ ...settings, deployments });
+        expect(read).toThrow(`config.${place}: `);
+      }
+    }
+    expectNothingShared();
+  });
+});
+
+/** Records as an earlier version took them, past everything that refuses them now. */
+async function storeBadRecords(): Promise<void> {
+  const { directory } = storage;
+  const news = await directory.findClient("news");
+  if (news === undefined) throw new Error("the client is not there");
+  for (const name of NAMES) {
+    await directory.putEntry("group", { key: name, name, group: null, receiver: null });
+    await directory.putEntry("service", { key: name, name, group: name, receiver: null });
+    await directory.putEntry("portal", { key: name, name, group: null, receiver: null });
+    for (const record of [
+      { ...news, client_id: name, version: 1 },
+      { ...news, client_id: `of-${name}`, service: name, version: 1 },
+    ]) {
+      await directory.commitClient({ client_id: record.client_id, expectedVersion: undefined, record });
+    }
+  }
+}
+
+describe("records that are stored under such a name", () => {
+  let members: Account;
+
+  beforeAll(async () => {
+    await storeBadRecords();
+    const { sub } = await running.service.accounts.create({ email: "member@example.com" });
+    const record = (await storage.directory.findAccount(sub))!;
+    await storage.directory.commitAccount({
+      sub,
+      expectedVersion: record.version,
+      record: {
+        ...record,
+        version: record.version + 1,
+        portal: "constructor",
+        services: Object.fromEntries(NAMES.map((name) => [name, 7])),
+      },
+      claimNames: [],
+      releaseNames: [],
+      requireServices: NAMES,
+      deliveries: [],
+    });
+    members = (await running.service.accounts.find(sub))!;
+  });
+
+  it("are named at the start, one warning each, and change nothing else [D-IDENTIFIER-1]", async () => {
+    const warned = (await startAgain()).filter((line) => line.includes("counts as unknown"));
+    const texts = warned.map((line) => {
+      const { level, msg } = JSON.parse(line) as { readonly level: number; readonly msg: string };
+      return `${level} ${msg.split(" counts")[0]}`;
+    });
+    const kinds = ["client", "service", "group", "portal"];
+    const expected = kinds.flatMap((kind) => NAMES.map((name) => `40 ${kind} ${name}`));
+    expect(texts.toSorted()).toEqual(expected.toSorted());
+  });
+
+  it("count as unknown in every request, and so do the clients of such a service [D-IDENTIFIER-1]", async () => {
+    const tokens = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" });
+    for (const kind of ["oauth2", "openid"] as const) {
+      const material = { kind, tokens };
+      for (const { title, ask, kinds = [kind] } of CLIENTS) {
+        if (!kinds.includes(kind)) continue;
+        const expected = await told(running[kind], UNKNOWN, ask(UNKNOWN, material));
+        const names = NAMES.flatMap((name) => [name, `of-${name}`]);
+        const answers = await Promise.all(
+          names.map((name) => told(running[kind], name, ask(name, material))),
+        );
+        expect([title, ...answers]).toEqual([title, ...names.map(() => expected)]);
+      }
+    }
+    expectNothingShared();
+  });
+
+  it("count as unknown in every call, and tell nobody anything [D-IDENTIFIER-1]", async () => {
+    await expectUnknown(running.service, running.ada);
+    const action = { sub: members.sub, type: "DELETE_ACCOUNT" } as const;
+    const explained = await running.service.notifications.explain(action);
+    expect(new Set(explained?.map(({ reason }) => reason))).toEqual(new Set(["no_receiver"]));
+    expectNothingShared();
+  });
+
+  it("can be removed when nothing refers to them any more [D-IDENTIFIER-1]", async () => {
+    const { accounts, clients, directory } = running.service;
+    expect(await accounts.unassign(members.sub, NAMES)).toBe(true);
+    await accounts.update(members.sub, { portal: null });
+    for (const name of NAMES) {
+      await clients.update(`of-${name}`, { service: "1" });
+      const removed = [
+        await clients.remove(name),
+        await directory.services.remove(name),
+        await directory.groups.remove(name),
+        await directory.portals.remove(name),
+      ];
+      expect([name, removed]).toEqual([name, [true, true, true, true]]);
+      const party = relyingParty(running, "openid", { ...NEWS, client_id: `of-${name}` });
+      expect((await party.tokens()).token_type).toBe("bearer");
+    }
+    expectNothingShared();
+  });
+});

@@ -1,0 +1,118 @@
+/** Names that every object has, such as `constructor`, in every request that takes a name. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { relyingParty, type Tokens } from "../flows/relying-party.ts";
+import { BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+import {
+  CLIENTS,
+  claimsOf,
+  expectNothingShared,
+  inAnyOrder,
+  NAMES,
+  OTHERS,
+  RUNS,
+  told,
+  UNKNOWN,
+} from "./object-names.ts";
+
+const MANY = { points: 100_000, seconds: 900 };
+
+let running: RunningService;
+
+beforeAll(async () => {
+  // All names are sent at once.
+  const passwordGrant = { accountAndClient: MANY, account: MANY, client: MANY };
+  const rateLimits = { clientSecret: MANY, interactions: MANY, passwordGrant };
+  running = await startService({ config: { rateLimits } });
+});
+afterAll(async () => {
+  await running.close();
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
+
+describe("a name that every object has", () => {
+  let tokens: Tokens;
+
+  beforeAll(async () => {
+    tokens = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" });
+  });
+
+  it.each(["oauth2", "openid"] as const)(
+    "gets the answer of an unknown one on %s, wherever it stands in a request [D-IDENTIFIER-1]",
+    async (kind) => {
+      const material = { kind, tokens };
+      const asked = [...CLIENTS, ...OTHERS].filter(({ kinds = [kind] }) => kinds.includes(kind));
+      const expected = new Map<string, unknown>();
+      for (const { title, ask } of asked)
+        expected.set(title, await told(running[kind], UNKNOWN, ask(UNKNOWN, material)));
+      await fc.assert(
+        fc.asyncProperty(inAnyOrder, async (names) => {
+          for (const { title, ask } of asked) {
+            const answers = await Promise.all(
+              names.map((name) => told(running[kind], name, ask(name, material))),
+            );
+            expect([title, ...answers]).toEqual([title, ...names.map(() => expected.get(title))]);
+          }
+          expectNothingShared();
+        }),
+        RUNS,
+      );
+      const statuses = [...expected.values()].map((answer) => Number(Reflect.get(Object(answer), "status")));
+      expect(statuses.every((status) => status < 500)).toBe(true);
+      const ada = await relyingParty(running, kind, NEWS).userinfo(tokens.access_token);
+      expect([ada.status, ada.body["sub"]]).toEqual([200, running.ada.sub]);
+    },
+  );
+
+  it("is never printed on the consent page of a third party, nor is what objects have under it [D-IDENTIFIER-1]", async () => {
+    const partner = relyingParty(running, "openid", PARTNER);
+    const items = async (name: string): Promise<unknown> => {
+      const browser = partner.browser();
+      const request = { scope: `openid email ${name}`, claims: claimsOf(name), ui_locales: name };
+      await browser.get(partner.authorizeUrl(request));
+      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      expect([name, browser.status]).toEqual([name, 200]);
+      return [...browser.html.replaceAll(name, UNKNOWN).matchAll(/<li[^>]*>([\s\S]*?)<\/li>/g)].map(
+        ([, text]) => text?.trim(),
+      );
+    };
+    const expected = await items(UNKNOWN);
+    for (const name of NAMES) expect([name, await items(name)]).toEqual([name, expected]);
+    expectNothingShared();
+  });
+});
+
+describe("what a session keeps of its clients", () => {
+  it("is of this session alone, whatever a client is called, also when it is read back [D-IDENTIFIER-1]", async () => {
+    const { Session } = running.service.provider;
+    /** The library's types leave the payload out. */
+    const newSession = () => Reflect.construct(Session, [{}]) as InstanceType<typeof Session>;
+    await fc.assert(
+      fc.asyncProperty(inAnyOrder, async (names) => {
+        const [one, other] = [newSession(), newSession()];
+        for (const name of names) {
+          one.ensureClientContainer(name);
+          other.ensureClientContainer(name);
+          one.grantIdFor(name, `grant of ${name}`);
+          expect([name, other.grantIdFor(name)]).toEqual([name, undefined]);
+          expect(one.sidFor(name)).not.toBe(other.sidFor(name));
+        }
+        await one.save(60);
+        const kept = await Session.find(one.jti);
+        const found = Object.entries(kept?.authorizations ?? {}).map(([name, { grantId }]) => [
+          name,
+          grantId,
+        ]);
+        expect(found).toEqual(names.map((name) => [name, `grant of ${name}`]));
+        for (const name of names) {
+          expect(kept?.sidFor(name)).toBe(one.sidFor(name));
+          kept?.grantIdFor(name, "another grant");
+          expect(other.grantIdFor(name)).toBeUndefined();
+        }
+        expect(newSession().sidFor("constructor")).toBeUndefined();
+        expectNothingShared();
+      }),
+      RUNS,
+    );
+  });
+});
