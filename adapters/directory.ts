@@ -148,6 +148,7 @@ export interface DirectoryStore {
    * @throws VersionConflict when the record has another version, or is there (create) or gone (change).
    * @throws NameTaken when a claimed name belongs to another account.
    * @throws AlreadyExists when the `user_id` of a new account belongs to another one.
+   * @throws IdentifierTaken when the `sub` of a new account is a `client_id` at that moment.
    * @throws UnknownReference when a required service or portal is missing.
    */
   commitAccount(change: AccountChange): Promise<void>;
@@ -157,6 +158,7 @@ export interface DirectoryStore {
   listClients(): Promise<ClientRecord[]>;
   /**
    * @throws VersionConflict as for accounts; creating one that exists is `AlreadyExists`.
+   * @throws IdentifierTaken when the `client_id` of a new client is the `sub` of an account at that moment.
    * @throws UnknownReference when the record's service is missing.
    */
   commitClient(change: ClientChange): Promise<void>;

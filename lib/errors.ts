@@ -81,6 +81,9 @@ export class AlreadyExists extends SignInError {
   }
 }
 
+/** A new `client_id` is the `sub` of an account, or the other way round: each identifier means one thing. */
+export class IdentifierTaken extends AlreadyExists {}
+
 /** A change names a service, group or portal that is not in the directory. */
 export class UnknownReference extends SignInError {
   constructor(what: string) {

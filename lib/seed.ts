@@ -13,7 +13,14 @@ import type { Directory } from "./domain/directory.ts";
 import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts";
 import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";
 import { textProblem } from "./domain/text-rules.ts";
-import { AlreadyExists, ConfigurationError, InvalidPassword, NameTaken, UnknownReference } from "./errors.ts";
+import {
+  AlreadyExists,
+  ConfigurationError,
+  IdentifierTaken,
+  InvalidPassword,
+  NameTaken,
+  UnknownReference,
+} from "./errors.ts";
 import { createLogger } from "./logger.ts";
 
 /** A client of a seed: its id and secret have to be said, or nobody would know them. */
@@ -156,7 +163,7 @@ async function applyClient(clients: SeededService["clients"], client: NewClient 
       await clients.register(client);
       return;
     } catch (error) {
-      if (!(error instanceof AlreadyExists)) throw error;
+      if (!(error instanceof AlreadyExists) || error instanceof IdentifierTaken) throw error;
       // Another process registered it in the meantime.
     }
   }
@@ -181,6 +188,7 @@ async function applyAccount(accounts: SeededService["accounts"], account: Import
   try {
     await accounts.import(account);
   } catch (error) {
+    if (error instanceof IdentifierTaken) throw error;
     // Another process created it in the meantime.
     if (!(error instanceof NameTaken || error instanceof AlreadyExists)) throw error;
   }
@@ -192,7 +200,10 @@ async function located(path: readonly PropertyKey[], work: () => Promise<unknown
     await work();
   } catch (error) {
     const isProblem =
-      error instanceof TypeError || error instanceof UnknownReference || error instanceof InvalidPassword;
+      error instanceof TypeError ||
+      error instanceof UnknownReference ||
+      error instanceof InvalidPassword ||
+      error instanceof IdentifierTaken;
     throw isProblem ? new ConfigurationError([problem(path, error.message)]) : error;
   }
 }

@@ -5,7 +5,7 @@ import type { AccountChange, AccountRecord, DirectoryStore } from "../directory.
 import type { Connection } from "./connection.ts";
 import { createDeliveryPlanner } from "./delivery-plan.ts";
 import { createAuditPlanner } from "./directory-audit.ts";
-import { createGuards, type Reference } from "./directory-references.ts";
+import { createGuards, createRequireFree, type Reference } from "./directory-references.ts";
 import { isDuplicate } from "./faults.ts";
 import { clearKey, toKey } from "./keys.ts";
 
@@ -131,6 +131,7 @@ export function createAccountCommit(connection: Connection): DirectoryStore["com
   const accounts = connection.collection<StoredAccount>("accounts");
   const names = connection.collection<StoredName>("names");
   const guards = createGuards(connection);
+  const requireFree = createRequireFree(connection, "clients", "a client with this client_id");
   const planDeliveries = createDeliveryPlanner(connection);
   const planAudit = createAuditPlanner(connection);
 
@@ -146,6 +147,7 @@ export function createAccountCommit(connection: Connection): DirectoryStore["com
       await storeDeliveries(session);
       // Last, for these are the documents that most others want: they are held for the shortest time.
       await guards.require(account.references, session);
+      if (account.expectedVersion === undefined) await requireFree(account.id, session);
     });
   };
 }

@@ -4,7 +4,7 @@ import { AlreadyExists, VersionConflict } from "../../lib/errors.ts";
 import type { ClientRecord, DirectoryStore } from "../directory.ts";
 import type { Connection } from "./connection.ts";
 import { createAuditPlanner } from "./directory-audit.ts";
-import { createGuards, type Reference } from "./directory-references.ts";
+import { createGuards, createRequireFree, type Reference } from "./directory-references.ts";
 import { isDuplicate } from "./faults.ts";
 import { toKey } from "./keys.ts";
 
@@ -54,6 +54,7 @@ async function writeRecord(
 function createCommit(connection: Connection): DirectoryStore["commitClient"] {
   const clients = connection.collection<StoredClient>("clients");
   const guards = createGuards(connection);
+  const requireFree = createRequireFree(connection, "accounts", "an account with this sub");
   const planAudit = createAuditPlanner(connection);
 
   return async ({ client_id, expectedVersion, record, audit }) => {
@@ -71,6 +72,7 @@ function createCommit(connection: Connection): DirectoryStore["commitClient"] {
       }
       await storeAudit(session);
       await guards.require(references, session);
+      if (expectedVersion === undefined) await requireFree(toKey(client_id), session);
     });
   };
 }

@@ -3,10 +3,13 @@
  * documents that live as long as it does: whoever refers to the entry writes one of them, whoever removes it deletes
  * them all. There are several so that many people who come to one service at once seldom meet.
  */
+import { hash } from "node:crypto";
 import type { ClientSession } from "mongodb";
-import { UnknownReference } from "../../lib/errors.ts";
+import { IdentifierTaken, UnknownReference, VersionConflict } from "../../lib/errors.ts";
 import type { EntryKind } from "../directory.ts";
+import type { CollectionName } from "./collections.ts";
 import type { Connection } from "./connection.ts";
+import { isDuplicate } from "./faults.ts";
 import { toKey } from "./keys.ts";
 
 const GUARDS = 16;
@@ -62,5 +65,33 @@ export function createGuards(connection: Connection): Guards {
         if (matchedCount === 0) throw new UnknownReference(label);
       }
     },
+  };
+}
+
+/** @throws IdentifierTaken when the identifier of a new record is one of the other kind's. */
+export type RequireFree = (id: string, session: ClientSession) => Promise<void>;
+
+/**
+ * How a new account conflicts with a client that gets its `sub` as `client_id` at the same time. Neither transaction
+ * sees the other's record, so both write the same guard: one of 256, so that few others write it too.
+ * @param others where the identifier must not be.
+ * @param what what would be there, for the error.
+ */
+export function createRequireFree(
+  connection: Connection,
+  others: CollectionName & ("accounts" | "clients"),
+  what: string,
+): RequireFree {
+  const taken = connection.collection<{ readonly _id: string }>(others);
+  const guards = connection.collection<StoredGuard>("entry_guards");
+  return async (id, session) => {
+    const guard = toKey("identifier", hash("sha256", id).slice(0, 2));
+    try {
+      await guards.updateOne({ _id: guard }, { $inc: { writes: 1 } }, { session, upsert: true });
+    } catch (error) {
+      // Two that write a guard for the first time: one of them may be told so, and begins again.
+      throw isDuplicate(error) ? new VersionConflict("another identifier was taken in between") : error;
+    }
+    if ((await taken.findOne({ _id: id }, { session })) !== null) throw new IdentifierTaken(what);
   };
 }

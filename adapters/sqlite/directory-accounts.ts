@@ -1,5 +1,11 @@
 /** Accounts, their sign-in names and their numbers. */
-import { AlreadyExists, NameTaken, UnknownReference, VersionConflict } from "../../lib/errors.ts";
+import {
+  AlreadyExists,
+  IdentifierTaken,
+  NameTaken,
+  UnknownReference,
+  VersionConflict,
+} from "../../lib/errors.ts";
 import type { AccountChange, AccountRecord, DirectoryStore } from "../directory.ts";
 import type { Connection } from "./connection.ts";
 import { createDeliveryPlanner } from "./deliveries.ts";
@@ -49,6 +55,7 @@ function createAssignmentWriter(
 function createRecordWriter(connection: Connection): (change: PlannedAccount) => void {
   const current = connection.first("SELECT version FROM accounts WHERE sub = ?");
   const owner = connection.first("SELECT sub FROM accounts WHERE user_id = ?");
+  const client = connection.first("SELECT 1 FROM clients WHERE client_id = ?");
   const remove = connection.change("DELETE FROM accounts WHERE sub = ?");
   const insert = connection.change(
     "INSERT INTO accounts (user_id, version, portal, record, sub) VALUES (?, ?, ?, ?, ?)",
@@ -62,6 +69,9 @@ function createRecordWriter(connection: Connection): (change: PlannedAccount) =>
     if (row === undefined) {
       remove(sub);
       return;
+    }
+    if (version === undefined && client(sub) !== undefined) {
+      throw new IdentifierTaken("a client with this client_id");
     }
     const [userId] = row;
     const holder = owner(userId)?.[0];

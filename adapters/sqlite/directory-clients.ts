@@ -1,5 +1,5 @@
 /** Clients. */
-import { AlreadyExists, UnknownReference, VersionConflict } from "../../lib/errors.ts";
+import { AlreadyExists, IdentifierTaken, UnknownReference, VersionConflict } from "../../lib/errors.ts";
 import type { ClientRecord, DirectoryStore } from "../directory.ts";
 import type { Connection } from "./connection.ts";
 import { createAuditPlanner } from "./directory-audit.ts";
@@ -18,6 +18,7 @@ function createCommit(
   cache: RecordCache<ClientRecord>,
 ): DirectoryStore["commitClient"] {
   const current = connection.first("SELECT version FROM clients WHERE client_id = ?");
+  const account = connection.first("SELECT 1 FROM accounts WHERE sub = ?");
   const remove = connection.change("DELETE FROM clients WHERE client_id = ?");
   const put = connection.change(`
     INSERT INTO clients (client_id, version, service, record) VALUES (?, ?, ?, ?)
@@ -37,6 +38,9 @@ function createCommit(
       if (version !== expectedVersion) {
         if (expectedVersion === undefined) throw new AlreadyExists(`client ${client_id}`);
         throw new VersionConflict("the client was changed in between");
+      }
+      if (version === undefined && account(id) !== undefined) {
+        throw new IdentifierTaken("an account with this sub");
       }
       if (row === undefined) remove(id);
       else {

@@ -54,7 +54,7 @@ export interface Accounts {
   /**
    * Creates an account that comes from elsewhere, with its identifiers, assignments and password hash
    * (Argon2, bcrypt, scrypt or PBKDF2). Moves the counter past its `user_id`. Nobody is notified.
-   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account.
+   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
    * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
    */
   import(account: ImportedAccount): Promise<Account>;

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { ArtifactStore } from "../../adapters/artifacts.ts";
 import type { ClientRecord, DirectoryStore } from "../../adapters/directory.ts";
 import { type Clock, seconds } from "../clock.ts";
-import { AlreadyExists, StorageUnavailable, VersionConflict } from "../errors.ts";
+import { AlreadyExists, IdentifierTaken, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
 import type { SecretKey } from "../sealing.ts";
 
@@ -51,6 +51,7 @@ const LONGEST_PAUSE = 40;
 
 /**
  * @throws UnknownReference when the service of the client is missing.
+ * @throws IdentifierTaken when a new client's id is the `sub` of an account.
  * @throws StorageUnavailable when the storage fails or too many change this client at once.
  */
 export async function changeClient(
@@ -89,6 +90,7 @@ async function commit(
     });
     return record;
   } catch (error) {
+    if (error instanceof IdentifierTaken) throw error;
     // Registered by somebody else since it was read: what to do about that is decided on what is there now.
     const overtaken = before === undefined && error instanceof AlreadyExists;
     if (overtaken || error instanceof VersionConflict) return "conflict";

@@ -2,7 +2,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import type { AccountRecord } from "../../adapters/directory.ts";
 import { seconds } from "../clock.ts";
-import { AlreadyExists } from "../errors.ts";
+import { AlreadyExists, IdentifierTaken } from "../errors.ts";
 import { type Account, type ImportedAccount, type NewAccount, toAccount } from "./account.ts";
 import { type AccountAction, type AccountDeps, changeAccount } from "./account-change.ts";
 import { importedAccount, newAccount } from "./account-schema.ts";
@@ -50,6 +50,7 @@ async function store(
       });
       return toAccount(record);
     } catch (error) {
+      if (error instanceof IdentifierTaken) throw error;
       // An import took this number between the counter and the commit; the counter is past it by now.
       const numberTaken = error instanceof AlreadyExists && !subTaken && input.user_id === undefined;
       if (!numberTaken || attempt === TRIES) throw error;

@@ -72,6 +72,44 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     });
   });
 
+  it("lets no client have the sub of an account, nor an account the id of a client", async () => {
+    const { directory } = stage.storage;
+    const news = client("news");
+    await commit(news);
+    await directory.commitAccount(creation(account(1)));
+    const code = "already_exists";
+    await expect(commit(client("sub-1"))).rejects.toMatchObject({ code, name: "IdentifierTaken" });
+    const taken = directory.commitAccount(creation(account(2, { sub: "news" })));
+    await expect(taken).rejects.toMatchObject({ code, name: "IdentifierTaken" });
+    await expect(directory.findClient("sub-1")).resolves.toBeUndefined();
+    await expect(directory.findAccount("news")).resolves.toBeUndefined();
+    // Whoever has the identifier already changes as before, and it is free again afterwards.
+    await commit({ ...news, name: "Changed", version: 2 }, 1);
+    await directory.commitAccount(change(account(1), { name: "Changed" }));
+    await directory.commitClient({ client_id: "news", expectedVersion: 2, record: undefined });
+    await directory.commitAccount(creation(account(2, { sub: "news" })));
+    await directory.commitAccount(deletion({ ...account(1), version: 2 }));
+    await commit(client("sub-1"));
+  });
+
+  it("gives an identifier to a client or to an account when both come at once", async () => {
+    const { directory } = stage.storage;
+    const ids = Array.from({ length: 40 }, (_, index) => `id-${index}`);
+    const codes = await outcomes(
+      ids.flatMap((id, index) => {
+        const asAccount = () => directory.commitAccount(creation(account(index + 1, { sub: id })));
+        const both = [() => commit(client(id)), asAccount];
+        return (index % 2 === 0 ? both : both.toReversed()).map((begin) => begin());
+      }),
+    );
+    for (const [index, id] of ids.entries()) {
+      const [one, other] = codes.slice(2 * index, 2 * index + 2);
+      expect([id, new Set([one, other])]).toEqual([id, new Set([undefined, "already_exists"])]);
+      const found = await Promise.all([directory.findClient(id), directory.findAccount(id)]);
+      expect(found.filter((each) => each !== undefined)).toHaveLength(1);
+    }
+  });
+
   it("takes any string as a client_id, and gives out copies", async () => {
     const { directory } = stage.storage;
     const records = hostileKeys.map((key) => client(key, { name: key }));
