@@ -142,6 +142,15 @@ export interface SmtpSettings {
 /** Whose `X-Forwarded-For` and `X-Forwarded-Host` count: nobody's, those of so many hops, or of these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
 
+/** Where health and metrics are told beside the public port. */
+export interface MetricsSettings {
+  /** Of the bundled server and the worker: a port of its own for `/metrics` and the detailed `/health`. */
+  readonly port?: number;
+  readonly host: string;
+  /** A secret, sent as a Bearer token. */
+  readonly token?: string;
+}
+
 export interface Configuration {
   readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
   readonly storage: string;
@@ -171,6 +180,7 @@ export interface Configuration {
   readonly notifications: NotificationSettings;
   readonly profile: "documented" | "strict";
   readonly proxy: ProxyTrust;
+  readonly metrics?: MetricsSettings;
   readonly logger?: Logger;
   readonly clock: Clock;
   /** Wins over `mail`. */

@@ -19,6 +19,7 @@ type Defaulted =
 export interface Defaults extends Pick<Configuration, Defaulted> {
   readonly cookies: { readonly prefix: string };
   readonly deployments: { readonly openid: { readonly post: boolean } };
+  readonly metrics: { readonly host: string };
 }
 
 const QUARTER_HOUR = 15 * 60;
@@ -71,4 +72,5 @@ export const defaults: Defaults = deepFreeze({
     worker: true,
   },
   profile: "documented",
+  metrics: { host: "127.0.0.1" },
 });

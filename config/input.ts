@@ -175,6 +175,16 @@ export interface NotificationsInput {
   readonly worker?: boolean;
 }
 
+/** Health and metrics of the bundled server and the worker. Your own server has `service.health()` and `service.metrics()`. */
+export interface MetricsInput {
+  /** `/metrics` and the detailed `/health` are served on this port as well; 0 is any free port. Default: on none. */
+  readonly port?: number;
+  /** The address to listen on. Default `127.0.0.1`. */
+  readonly host?: string;
+  /** Sent as a Bearer token it opens `/metrics` on the public port too; the port above then asks for it. Default none. */
+  readonly token?: string;
+}
+
 /** What `createSignInService` takes. Unknown keys and wrong values are errors, reported all at once. */
 export interface SignInServiceConfig {
   /** The base URLs; at least one. */
@@ -222,6 +232,8 @@ export interface SignInServiceConfig {
    * these networks. Default `false`; required when a deployment is https.
    */
   readonly proxy?: boolean | number | readonly string[];
+  /** Health and metrics of the bundled server and the worker. Default: `/health` alone, on the public port. */
+  readonly metrics?: MetricsInput;
   /** A pino logger. Default: pino to the standard output. */
   readonly logger?: Logger;
   /** Where time comes from. Default: the system's clock. */

@@ -10,6 +10,7 @@ import { defaults } from "./defaults.ts";
 import type { SignInServiceConfig } from "./input.ts";
 import { isTrustworthyNetwork } from "./networks.ts";
 import { mailSchema, notificationsSchema } from "./schema/delivery.ts";
+import { metricsSchema } from "./schema/metrics.ts";
 import { cookiesSchema, interactionsSchema } from "./schema/pages.ts";
 import { described, flag, list, optional, section, text, withMethods, writtenAs } from "./schema/parts.ts";
 import { passwordsSchema, rateLimitsSchema } from "./schema/protection.ts";
@@ -30,7 +31,8 @@ type Final =
   | "operators"
   | "features"
   | "notifications"
-  | "profile";
+  | "profile"
+  | "metrics";
 
 /** What the schema gives: each key right by itself, fixed defaults filled in. */
 export interface CheckedConfig
@@ -142,6 +144,11 @@ const shape = {
       otherwise: "`false`; required with an https deployment",
     },
   ),
+  metrics: optional(metricsSchema, {
+    form: "an object with `port`, `host` and `token`",
+    description: "Health and metrics of the bundled server and the worker",
+    otherwise: "none",
+  }),
   logger: optional(withMethods<Logger>("debug", "info", "warn", "error", "fatal", "child"), {
     form: "a pino logger",
     description: "Where the log goes",

@@ -70,6 +70,11 @@ export function isLanguageTag(text: string): boolean {
   return /^[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$/u.test(text);
 }
 
+/** Whether this may be a Bearer token (RFC 6750 section 2.1). */
+export function isBearerToken(text: string): boolean {
+  return /^[A-Za-z0-9._~+/-]+=*$/u.test(text);
+}
+
 /** Whether this is a UUID, of any version. */
 export function isUuid(text: string): boolean {
   return /^[\da-f]{8}-(?:[\da-f]{4}-){3}[\da-f]{12}$/iu.test(text);

@@ -10,4 +10,6 @@ writeConfig({
   storage: "mongodb://mongodb:27017/sign-in?replicaSet=rs0",
   redis: "redis://redis:6379",
   proxy: NETWORKS,
+  // All addresses of the container: nothing publishes the port, so only the network of the cluster reaches it.
+  metricsHost: "0.0.0.0",
 });

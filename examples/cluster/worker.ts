@@ -2,30 +2,60 @@
 import { pino } from "pino";
 import { readEnvironment } from "../../config/environment.ts";
 import { createNotificationWorker, type NotificationWorker } from "../../notifier/index.ts";
+import { parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
 import { readServiceConfig } from "../server/config-file.ts";
-import { chosenFile } from "../server/example-config.ts";
+import type { Listener } from "../server/listener.ts";
+import { METRICS_PORT, metricsPlace, monitoringListener, withMetricsPort } from "../server/monitoring.ts";
 import { endWith, MISUSED, StartFailure } from "../server/start-failure.ts";
 import { onStopSignal } from "../server/stop-signals.ts";
 
-const USAGE = `Usage: node examples/cluster/worker.ts --config FILE
+const USAGE = `Usage: node examples/cluster/worker.ts --config FILE [--metrics-port N]
 
 Delivers what app processes with the same configuration have stored, until it is stopped.
 
-  --config FILE  the configuration of the service
-  --help         this text
+  --config FILE     the configuration of the service
+  --metrics-port N  a port for health and metrics, instead of metrics.port in the configuration
+  --help            this text
 
 Environment: LOG_LEVEL.
 `;
 
+/** Milliseconds that a running request for health or metrics has when the process is told to stop. */
+const PATIENCE = 5_000;
+
 let worker: NotificationWorker | undefined;
-onStopSignal(async () => worker?.close());
-try {
-  const path = chosenFile(USAGE);
-  if (path === undefined) throw new StartFailure("--config FILE is missing. See --help.", MISUSED);
-  const config = await readServiceConfig(path);
+let monitoring: Listener | undefined;
+onStopSignal(async () => void (await Promise.all([monitoring?.stop(PATIENCE), worker?.close()])));
+
+async function start(path: string, metricsPort: string | undefined): Promise<void> {
+  const port = metricsPort === undefined ? undefined : toPort(metricsPort, "--metrics-port");
+  const config = withMetricsPort(await readServiceConfig(path), port);
   const logger = pino({ name: "sign-in-worker", level: readEnvironment().logLevel });
+  const place = metricsPlace(config);
+  if (place !== undefined) {
+    // Loaded for those who want it: an HTTP server takes memory.
+    const { listen } = await import("../server/listener.ts");
+    monitoring = await listen(place.port, place.host, METRICS_PORT);
+  }
   worker = await createNotificationWorker({ ...config, logger });
+  monitoring?.serve(monitoringListener(worker, place?.token));
+  if (monitoring !== undefined) console.log(`health and metrics on port ${monitoring.port}`);
   console.log("delivering");
+}
+
+try {
+  const values = parseArguments(process.argv.slice(2), {
+    help: { type: "boolean", short: "h" },
+    config: { type: "string" },
+    "metrics-port": { type: "string" },
+  });
+  if (values.help === true) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const path = toConfigFile(values.config);
+  if (path === undefined) throw new StartFailure("--config FILE is missing. See --help.", MISUSED);
+  await start(path, values["metrics-port"]);
 } catch (error) {
   endWith(error);
 }

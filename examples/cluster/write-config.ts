@@ -15,6 +15,8 @@ export interface ClusterConfig {
   readonly redis: string;
   /** Whose `X-Forwarded-For` counts: addresses and CIDR ranges. */
   readonly proxy: readonly string[];
+  /** Where a process with `--metrics-port` listens for what reads its metrics. Default: on the loopback. */
+  readonly metricsHost?: string;
 }
 
 /** Made at the first start and kept: without it nothing can be read that is sealed. */
@@ -30,7 +32,7 @@ function keptSecret(folder: string): string {
 }
 
 /** Writes it. @returns the path of the file. */
-export function writeConfig({ folder, port, storage, redis, proxy }: ClusterConfig): string {
+export function writeConfig({ folder, port, storage, redis, proxy, metricsHost }: ClusterConfig): string {
   const moved = [0, 1, 2].reduce(
     (text, step) => text.replaceAll(`127.0.0.1:${DEMO_PORT + step}`, `127.0.0.1:${port + step}`),
     readFileSync(DEMO_FILE, "utf8"),
@@ -43,6 +45,7 @@ export function writeConfig({ folder, port, storage, redis, proxy }: ClusterConf
     queue: redis,
     keys: { secrets: [keptSecret(folder)] },
     proxy,
+    ...(metricsHost !== undefined && { metrics: { host: metricsHost } }),
     // The workers deliver.
     notifications: { ...demo.notifications, worker: false },
   };

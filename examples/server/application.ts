@@ -1,8 +1,8 @@
 /** The Koa application around the service: request log, health, metrics. */
-import { isIP } from "node:net";
-import Koa, { type Context, type Middleware } from "koa";
+import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
+import { publicMonitoring } from "./monitoring.ts";
 
 /** The service with what an operator needs around it. */
 export function createApplication(service: SignInService, logger: Logger): Koa {
@@ -12,7 +12,7 @@ export function createApplication(service: SignInService, logger: Logger): Koa {
     logger.error({ kind: name, code: typeof code === "string" ? code : undefined }, "unexpected error");
   });
   app.use(requestLog(logger));
-  app.use(operations(service));
+  app.use(publicMonitoring(service));
   app.use(service.routes());
   return app;
 }
@@ -35,27 +35,4 @@ function requestLog(logger: Logger): Middleware {
 function pathOf(url: string): string {
   const [path = ""] = url.split("?", 1);
   return path.replace(/\/(interaction|authorize)\/[^/]+/, "/$1/:uid");
-}
-
-/** `GET /health` for load balancers, `GET /metrics` for a Prometheus on this machine. */
-function operations({ health, metrics }: Pick<SignInService, "health" | "metrics">): Middleware {
-  return async function operate(ctx, next) {
-    const asks = ctx.method === "GET" || ctx.method === "HEAD";
-    if (asks && ctx.path === "/health") {
-      const state = await health();
-      ctx.status = state.ok ? 200 : 503;
-      ctx.set("Cache-Control", "no-store");
-      ctx.body = state;
-    } else if (asks && ctx.path === "/metrics" && isFromHere(ctx)) {
-      ctx.type = "text/plain; version=0.0.4; charset=utf-8";
-      ctx.body = await metrics();
-    } else await next();
-  };
-}
-
-/** A connection of this machine that no proxy has passed on. */
-function isFromHere({ req }: Context): boolean {
-  const address = (req.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
-  const isLoopback = address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
-  return isLoopback && !("x-forwarded-for" in req.headers) && !("forwarded" in req.headers);
 }

@@ -36,8 +36,8 @@ export function toWhole(name: string, text: string, [least, most]: readonly [num
 }
 
 /** @throws StartFailure with exit code 2. */
-export function toPort(text: string): number {
-  return toWhole("--port", text, [0, 65_535]);
+export function toPort(text: string, name = "--port"): number {
+  return toWhole(name, text, [0, 65_535]);
 }
 
 /** The name of the file of `--config`. @throws StartFailure with exit code 2. */

@@ -10,6 +10,8 @@ export interface CommandLine {
   readonly config: string | undefined;
   /** 0 to 65535; wins over the environment and the file. */
   readonly port: number | undefined;
+  /** 0 to 65535; wins over `metrics.port` of the file. */
+  readonly metricsPort: number | undefined;
   /** Whether the demo client is started beside the demo server. */
   readonly client: boolean;
   /** What the receiver of the demo does at first; `undefined`: it is not started. */
@@ -25,6 +27,8 @@ notifications at the one after it, which prints here what it is told.
 
   --config FILE  the configuration as JSON, with "port" and "seed" (docs/configuration.md)
   --port N       the port to listen on; the demo moves its addresses along, 0 for free ones
+  --metrics-port N
+                 a port of its own for health and metrics; needs --config
   --help         this text
 
 For the demo alone:
@@ -46,6 +50,7 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     help: { type: "boolean", short: "h" },
     config: { type: "string" },
     port: { type: "string" },
+    "metrics-port": { type: "string" },
     "no-client": { type: "boolean" },
     "no-receiver": { type: "boolean" },
     "receiver-fail": { type: "string" },
@@ -55,6 +60,8 @@ export function readCommandLine(args: readonly string[]): CommandLine {
   });
   const { help = false, port, "no-client": noClient = false, "no-receiver": noReceiver = false } = values;
   const config = toConfigFile(values.config);
+  const metricsPort = values["metrics-port"];
+  if (config === undefined && metricsPort !== undefined) throw misused("--metrics-port needs --config");
   const demoOnly = Object.keys(values).find((name) => /^no-|^receiver-/.test(name));
   if (config !== undefined && demoOnly !== undefined) {
     throw misused(`--${demoOnly} is for the demo, which --config replaces`);
@@ -71,6 +78,7 @@ export function readCommandLine(args: readonly string[]): CommandLine {
     help,
     config,
     port: port === undefined ? undefined : toPort(port),
+    metricsPort: metricsPort === undefined ? undefined : toPort(metricsPort, "--metrics-port"),
     client: !noClient,
     receiver: noReceiver ? undefined : trouble === undefined ? NO_TROUBLE : asked,
   };

@@ -47,16 +47,31 @@ function watchSilent(server: Server): { cut(): void } {
   };
 }
 
+/** How a person changes a port and its address, for the sentence when it can't be had. */
+export interface PortWords {
+  readonly choose: string;
+  readonly host: string;
+}
+
+const SERVICE_PORT: PortWords = {
+  choose: "choose another one with --port N or the environment variable PORT",
+  host: "HOST",
+};
+
 /**
  * @param host an address or name; `undefined`: all addresses.
  * @throws StartFailure when the port can't be had.
  */
-export async function listen(port: number, host: string | undefined): Promise<Listener> {
+export async function listen(
+  port: number,
+  host: string | undefined,
+  words: PortWords = SERVICE_PORT,
+): Promise<Listener> {
   let answer = starting;
   const server = createServer((request, response) => answer(request, response));
   const silent = watchSilent(server);
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => reject(notFree(error, port, host)));
+    server.once("error", (error: NodeJS.ErrnoException) => reject(notFree(error, { port, host, words })));
     server.listen({ port, ...(host !== undefined && { host }) }, resolve);
   });
   return {
@@ -90,13 +105,19 @@ export async function requirePort(port: number, host: string | undefined): Promi
   await (await listen(port, host)).stop(0);
 }
 
-function notFree(cause: NodeJS.ErrnoException, port: number, host: string | undefined): StartFailure {
-  const another = "choose another one with --port N or the environment variable PORT";
+function notFree(
+  cause: NodeJS.ErrnoException,
+  {
+    port,
+    host,
+    words,
+  }: { readonly port: number; readonly host: string | undefined; readonly words: PortWords },
+): StartFailure {
   const sentences: Readonly<Record<string, string>> = {
-    EADDRINUSE: `Port ${port} is in use: ${another}.`,
-    EACCES: `Port ${port} may not be used by this user: ${another}.`,
-    EADDRNOTAVAIL: `The address ${host} (HOST) is not one of this machine.`,
-    ENOTFOUND: `The name ${host} (HOST) is not known.`,
+    EADDRINUSE: `Port ${port} is in use: ${words.choose}.`,
+    EACCES: `Port ${port} may not be used by this user: ${words.choose}.`,
+    EADDRNOTAVAIL: `The address ${host} (${words.host}) is not one of this machine.`,
+    ENOTFOUND: `The name ${host} (${words.host}) is not known.`,
   };
   const sentence = sentences[cause.code ?? ""] ?? `Port ${port} can't be opened: ${cause.code}.`;
   return new StartFailure(sentence, undefined, { cause });

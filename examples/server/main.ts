@@ -2,30 +2,41 @@
 import { pino } from "pino";
 import { readEnvironment, type Environment } from "../../config/environment.ts";
 import { createApplication } from "./application.ts";
-import { readCommandLine, USAGE } from "./command-line.ts";
+import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { readConfigFile } from "./config-file.ts";
 import { DEMO_PORT, demoSeed } from "./demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { requirePort } from "./listener.ts";
+import { metricsPlace, monitoringListener, withMetricsPort } from "./monitoring.ts";
 import { listenerOf, Opened } from "./opened.ts";
 import { startDemo } from "./start-demo.ts";
 import { endWith } from "./start-failure.ts";
 import { endWithNpm, onStopSignal } from "./stop-signals.ts";
 
+/** Where the command line and the environment say to listen. */
+interface Ports extends Pick<CommandLine, "port" | "metricsPort"> {
+  readonly environment: Environment;
+}
+
 async function startConfigured(
   opened: Opened,
   path: string,
-  { environment, port }: { readonly environment: Environment; readonly port: number | undefined },
+  { environment, port, metricsPort }: Ports,
 ): Promise<void> {
-  const file = await readConfigFile(path);
+  const read = await readConfigFile(path);
+  const file = { ...read, config: withMetricsPort(read.config, metricsPort) };
   refuseDemoSecrets(file, demoSeed());
   const logger = pino({ name: "sign-in-service", level: environment.logLevel });
   const place = [port ?? environment.port ?? file.port ?? DEMO_PORT, environment.host] as const;
-  // Told before anything is opened.
+  // Told before anything is opened. The port of the metrics is kept: two that are the same are told as well.
+  const metricsAt = metricsPlace(file.config);
+  const monitoring = metricsAt && (await opened.listenForMonitoring(metricsAt));
   await requirePort(...place);
   const service = await opened.openService(file, logger);
   const listener = await opened.listen(...place);
   listener.serve(listenerOf(createApplication(service, logger)));
+  monitoring?.serve(monitoringListener(service, metricsAt?.token));
+  if (monitoring !== undefined) console.log(`health and metrics on port ${monitoring.port}`);
   const { oauth2, openid } = service.configuration.deployments;
   const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
   console.log(`listening on port ${listener.port} for ${urls.join(" and ")}`);
@@ -35,7 +46,7 @@ async function main(args: readonly string[]): Promise<void> {
   const opened = new Opened();
   onStopSignal(() => opened.close());
   try {
-    const { help, config, ...asked } = readCommandLine(args);
+    const { help, config, metricsPort, ...asked } = readCommandLine(args);
     if (help) {
       console.log(USAGE);
       process.exit(0);
@@ -43,7 +54,7 @@ async function main(args: readonly string[]): Promise<void> {
     const environment = readEnvironment();
     if (environment.byNpm) endWithNpm();
     if (config === undefined) await startDemo(opened, { environment, ...asked });
-    else await startConfigured(opened, config, { environment, port: asked.port });
+    else await startConfigured(opened, config, { environment, port: asked.port, metricsPort });
   } catch (error) {
     endWith(error);
   }

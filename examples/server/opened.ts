@@ -7,6 +7,7 @@ import type { ConfigFile } from "./config-file.ts";
 import { demoSeed } from "./demo.ts";
 import { refuseDemoAccounts } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
+import { METRICS_PORT, type MetricsSettings } from "./monitoring.ts";
 
 /** Milliseconds that running requests have when the process is told to stop. */
 const PATIENCE = 30_000;
@@ -25,7 +26,20 @@ export class Opened {
     return listener;
   }
 
-  /** The same for who receives from this very process. @throws StartFailure when the port can't be had. */
+  /**
+   * Opens the port of health and metrics; until it is given something to answer with, it says that it is starting.
+   * @throws StartFailure when the port can't be had.
+   */
+  async listenForMonitoring({
+    port,
+    host,
+  }: Required<Pick<MetricsSettings, "port" | "host">>): Promise<Listener> {
+    const listener = await listen(port, host, METRICS_PORT);
+    this.#listeners.push({ listener, patience: PATIENCE });
+    return listener;
+  }
+
+  /** Opens a port for who receives from this very process. @throws StartFailure when the port can't be had. */
   listenBriefly(port: number, host: string): Promise<Listener> {
     return this.listen(port, host, SHORT_PATIENCE);
   }

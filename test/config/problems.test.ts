@@ -83,6 +83,7 @@ describe("problems", () => {
       },
       operators: [mark()],
       proxy: [mark()],
+      metrics: { token: mark((text) => `${text} is no token`), host: mark(), port: mark() },
       stripPrefix: mark(),
       profile: mark(),
       cookies: { domain: mark(), prefix: mark((text) => `${text} `) },

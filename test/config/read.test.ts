@@ -28,7 +28,7 @@ describe("a right configuration", () => {
   it("has every default when it says nothing but one base URL [D-NOTIFY-6]", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
-    const { deployments: _none, ...fixed } = defaults;
+    const { deployments: _none, metrics: _notSaid, ...fixed } = defaults;
     expect(rest).toEqual({ ...fixed, proxy: false });
     expect({ artifacts, stripPrefix, production, keys }).toEqual({
       artifacts: "sqlite:./sign-in.db",

@@ -60,6 +60,34 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
       [1],
     ],
   ],
+  metrics: [
+    [{}, { port: 9090 }, { port: 0, host: "::" }, { token: "0123456789abcdef" }],
+    [true, 9090, "9090", null, [], { path: "/metrics" }, { port: 9090, Token: "0123456789abcdef" }],
+  ],
+  "metrics.port": [
+    [0, 65_535],
+    [-1, 65_536, 1.5, "9090", null, true, Number.NaN],
+  ],
+  "metrics.host": [
+    ["127.0.0.1", "0.0.0.0", "::1", "metrics.internal", "localhost"],
+    ["", "10.0.0.0/8", "[::1]", "127.0.0.1:9090", "Localhost", "a b", "*", "fe80::1%lo", "a\n", 1, null],
+  ],
+  "metrics.token": [
+    ["0123456789abcdef", "a".repeat(512), "AZaz09-._~+/abcd=="],
+    [
+      "0123456789abcde",
+      "a".repeat(513),
+      "",
+      "0123456789abcde ",
+      "0123456789 abcdef",
+      "0123456789=abcdef",
+      "0123456789abcdef\n",
+      "0123456789abcdéf",
+      "constructor",
+      1_234_567_890_123_456,
+      null,
+    ],
+  ],
   stripPrefix: [[], ["", "/", "login", "/login/", "//login", "/a/../b", "/a?b", "/a b", "/login\n"]],
   operators: [
     [[], ["0b0f7d3c-8c4e-4c2a-9d57-6a1b6f1f5a10"]],

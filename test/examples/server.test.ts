@@ -61,18 +61,6 @@ describe("a server that runs", () => {
     expect(server.said()).not.toMatch(/hidden|wrong-password|analytical|a secret of/);
   });
 
-  it("answers /health, and /metrics on this machine only", async () => {
-    const { url } = await room.serve();
-    const health = await fetch(`${url}/health`);
-    expect([health.status, await health.json()]).toEqual([200, expect.objectContaining({ ok: true })]);
-    await password(url);
-    const metrics = await fetch(`${url}/metrics`);
-    expect(await metrics.text()).toContain('sign_in_token_responses_total{grant_type="password"} 1');
-    const passedOn = await fetch(`${url}/metrics`, { headers: { "x-forwarded-for": "192.0.2.1" } });
-    expect(passedOn.status).toBe(404);
-    expect((await fetch(`${url}/health`, { method: "POST" })).status).toBe(404);
-  });
-
   it("listens where --port says, before the environment and the file", async () => {
     const port = await freePorts(3);
     const file = room.write({ ...configuration(`http://127.0.0.1:${port}`), port });

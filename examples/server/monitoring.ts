@@ -1,0 +1,112 @@
+/** Health and metrics: a yes or no for everybody on the public port, the details on a port of their own. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { Middleware } from "koa";
+import { readConfiguration } from "../../config/index.ts";
+import type { NotificationWorker, SignInService, SignInServiceConfig } from "../../lib/index.ts";
+import type { PortWords } from "./listener.ts";
+
+/** The checked `metrics` of a configuration. */
+export type MetricsSettings = NonNullable<SignInService["configuration"]["metrics"]>;
+
+/** What tells how it is: the service, or the worker. */
+type Monitored = Pick<NotificationWorker, "health" | "metrics">;
+
+/** Milliseconds between two looks at the storage, however many ask on the public port. */
+const SECOND = 1000;
+
+const PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8";
+
+/** For the sentence when the port can't be had. */
+export const METRICS_PORT: PortWords = {
+  choose: "choose another one with metrics.port in the configuration or --metrics-port N",
+  host: "metrics.host in the configuration",
+};
+
+/** The configuration with the port of `--metrics-port`, when there is one. */
+export function withMetricsPort(config: SignInServiceConfig, port: number | undefined): SignInServiceConfig {
+  return port === undefined ? config : { ...config, metrics: { ...config.metrics, port } };
+}
+
+/** Where metrics are to be served, when they are to have a port. @throws ConfigurationError */
+export function metricsPlace(
+  config: SignInServiceConfig,
+): (MetricsSettings & { readonly port: number }) | undefined {
+  const { metrics } = readConfiguration(config);
+  return metrics?.port === undefined ? undefined : { ...metrics, port: metrics.port };
+}
+
+/**
+ * The public port: `/health` says whether all is well and nothing else; `/metrics` is there for those alone who send
+ * the token, so that nobody else learns of it.
+ */
+export function publicMonitoring(service: SignInService): Middleware {
+  const { clock, metrics } = service.configuration;
+  const token = metrics?.token;
+  let lookedAt = -Infinity;
+  let isWell = Promise.resolve(false);
+
+  function look(): Promise<boolean> {
+    const now = clock.now();
+    // Either way: a clock may be set back.
+    if (Math.abs(now - lookedAt) >= SECOND) {
+      lookedAt = now;
+      isWell = service.health().then(({ ok }) => ok);
+    }
+    return isWell;
+  }
+
+  return async function monitor(ctx, next) {
+    const asks = ctx.method === "GET" || ctx.method === "HEAD";
+    if (asks && ctx.path === "/health") {
+      const ok = await look();
+      ctx.status = ok ? 200 : 503;
+      ctx.set("Cache-Control", "no-store");
+      ctx.body = { ok };
+    } else if (asks && ctx.path === "/metrics" && token !== undefined && hasToken(ctx.req, token)) {
+      ctx.set("Cache-Control", "no-store");
+      ctx.type = PROMETHEUS;
+      ctx.body = await service.metrics();
+    } else await next();
+  };
+}
+
+/** The port of its own: `/metrics`, and `/health` with every part. With a token it is for those alone who send it. */
+export function monitoringListener(monitored: Monitored, token: string | undefined): RequestListener {
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path] = (request.url ?? "").split("?", 1);
+    response.setHeader("Cache-Control", "no-store");
+    if (token !== undefined && !hasToken(request, token)) {
+      response.setHeader("WWW-Authenticate", "Bearer");
+      sendJson(response, 401, {
+        error: "invalid_token",
+        error_description: "send metrics.token as a Bearer token",
+      });
+    } else if (request.method !== "GET" && request.method !== "HEAD") {
+      response.setHeader("Allow", "GET, HEAD");
+      sendJson(response, 405, { error: "invalid_request", error_description: "the method must be GET" });
+    } else if (path === "/health") {
+      const state = await monitored.health();
+      sendJson(response, state.ok ? 200 : 503, state);
+    } else if (path === "/metrics") {
+      response.writeHead(200, { "Content-Type": PROMETHEUS }).end(await monitored.metrics());
+    } else {
+      sendJson(response, 404, { error: "not_found", error_description: "there are /health and /metrics" });
+    }
+  }
+  return (request, response) => void answer(request, response).catch(() => response.destroy());
+}
+
+function sendJson(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { "Content-Type": "application/json; charset=utf-8" }).end(JSON.stringify(body));
+}
+
+/** Compared in constant time. */
+function hasToken({ headers }: IncomingMessage, token: string): boolean {
+  const [, sent = ""] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? "") ?? [];
+  return timingSafeEqual(digest(sent), digest(token));
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
