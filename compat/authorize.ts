@@ -55,7 +55,7 @@ export function pushedRequest({ units }: CompatDependencies): Step {
     const pushed = uri.startsWith(PUSHED)
       ? await unit?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
       : undefined;
-    const owner = pushed && pushedParameters(pushed.payload["request"])["client_id"];
+    const owner = pushed && objectClaims(pushed.payload["request"])["client_id"];
     if (!pushed || pushed.consumedAt !== undefined || owner !== client?.client_id) {
       throw bad("invalid_request_uri", "the request_uri is not known, was used or has expired");
     }
@@ -70,14 +70,28 @@ export function pushedRequest({ units }: CompatDependencies): Step {
   };
 }
 
-function pushedParameters(request: unknown): Record<string, unknown> {
+/** What a request object says, unverified; nothing when it can't be read. */
+function objectClaims(request: unknown): Record<string, unknown> {
   const payload = typeof request === "string" ? (request.split(".")[1] ?? "") : "";
   try {
-    return JSON.parse(Buffer.from(payload, "base64url").toString()) as Record<string, unknown>;
+    return Object(JSON.parse(Buffer.from(payload, "base64url").toString())) as Record<string, unknown>;
   } catch {
     return {};
   }
 }
+
+/**
+ * Request objects are refused. A client that asks for `form_post` in the object alone is told so by form post: it
+ * would not find the error in the query. Nothing else of the object counts.
+ */
+export const readableRefusal: Step = async (exchange, next) => {
+  const { query } = exchange;
+  const asked = query?.has("response_mode")
+    ? undefined
+    : objectClaims(query?.one("request"))["response_mode"];
+  if (query && asked === "form_post") exchange.query = query.with("response_mode", asked);
+  await next();
+};
 
 /** Compared character by character; left out only where the document allows it. */
 export const matchingRedirect: Step = async (exchange, next) => {

@@ -11,6 +11,7 @@ import {
   plainScope,
   provenCode,
   pushedRequest,
+  readableRefusal,
   resumeProtocol,
 } from "./authorize.ts";
 import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
@@ -74,6 +75,7 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
         codeResponse,
         provenCode(dependencies),
         plainScope,
+        readableRefusal,
         authorizeProtocol(dependencies, protocol),
       ],
     },

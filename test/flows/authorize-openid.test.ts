@@ -70,6 +70,10 @@ describe("scope openid", () => {
   });
 });
 
+/** An unsigned request object. */
+const object = (claims: unknown): string =>
+  `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.`;
+
 describe("request, request_uri, registration and response_mode", () => {
   it("are dropped on oauth2 [D-AUTHZ-5, D-AUTHZ-6]", async () => {
     for (const parameters of [
@@ -105,6 +109,44 @@ describe("request, request_uri, registration and response_mode", () => {
       const location = await redirected(openid.authorizeUrl({ ...parameters, state: "s" }));
       expect(all(location)).toMatchObject({ error, state: "s" });
     }
+  });
+
+  it("a request object is refused by form post when it asks for that itself; nothing else of it counts [D-AUTHZ-5, D-AUTHZ-6]", async () => {
+    const inside = {
+      state: "inside",
+      redirect_uri: "https://evil.example/",
+      prompt: "none",
+      client_id: "shop",
+    };
+    const request = object({ ...inside, response_mode: "form_post" });
+    await signedIn.get(openid.authorizeUrl({ request, state: "outside" }));
+    const form = signedIn.form();
+    expect([form.action.href, form.method]).toEqual([CALLBACK, "POST"]);
+    expect(Object.fromEntries(form.fields)).toMatchObject({
+      error: "request_not_supported",
+      state: "outside",
+    });
+    for (const odd of [
+      ...[
+        null,
+        [],
+        5,
+        "form_post",
+        inside,
+        { response_mode: ["form_post"] },
+        { response_mode: "fragment" },
+      ].map(object),
+      "x",
+      "..",
+      "e30.%%.",
+      `e30.${Buffer.from([0xff, 0xfe]).toString("base64url")}.`,
+    ]) {
+      const location = await redirected(openid.authorizeUrl({ request: odd, state: "s" }));
+      expect(location.href.startsWith(`${CALLBACK}?`)).toBe(true);
+      expect(all(location)).toMatchObject({ error: "request_not_supported", state: "s" });
+    }
+    const inQuery = await redirected(openid.authorizeUrl({ request, response_mode: "query" }));
+    expect(all(inQuery)).toMatchObject({ error: "request_not_supported" });
   });
 
   it("openid has the modes query and form_post and no other [D-AUTHZ-6]", async () => {
