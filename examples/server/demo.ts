@@ -25,7 +25,18 @@ export const DEMO_PORT = 3000;
 
 /** The seed of the demo, as it is in the file. */
 export function demoSeed(): Seed {
-  return (JSON.parse(readFileSync(DEMO_FILE, "utf8")) as { seed: Seed }).seed;
+  return seedIn(DEMO_FILE);
+}
+
+/** What is printed in the examples: the seed of the demo, with the clients of the conformance suite. */
+export function printedSeed(): Seed {
+  const demo = demoSeed();
+  const { clients = [] } = seedIn(join(import.meta.dirname, "../conformance/server.json")) ?? {};
+  return { ...demo, clients: [...(demo?.clients ?? []), ...clients] };
+}
+
+function seedIn(file: string): Seed {
+  return (JSON.parse(readFileSync(file, "utf8")) as { seed: Seed }).seed;
 }
 
 /** The configuration of the demo at these places. */

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { checkConfigFile, type ConfigFile, readConfigFile } from "./config-file.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { parseArguments, toConfigFile } from "./arguments.ts";
-import { DEMO_PORT, demoSeed } from "./demo.ts";
+import { DEMO_PORT, printedSeed } from "./demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { endWith } from "./start-failure.ts";
 
@@ -49,7 +49,7 @@ export async function readExample(usage: string, own: URL): Promise<Example> {
     const { port = DEMO_PORT, host = "127.0.0.1" } = readEnvironment();
     if (path === undefined) return { ...(await readOwn(own, port)), port, host };
     const file = await readConfigFile(path);
-    refuseDemoSecrets(file, demoSeed());
+    refuseDemoSecrets(file, printedSeed());
     return { ...file, port: readEnvironment().port ?? file.port ?? DEMO_PORT, host };
   } catch (error) {
     return endWith(error);

@@ -4,7 +4,7 @@ import { readEnvironment, type Environment } from "../../config/environment.ts";
 import { createApplication } from "./application.ts";
 import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { readConfigFile } from "./config-file.ts";
-import { DEMO_PORT, demoSeed } from "./demo.ts";
+import { DEMO_PORT, printedSeed } from "./demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { requirePort } from "./listener.ts";
 import { metricsPlace, monitoringListener, withMetricsPort } from "./monitoring.ts";
@@ -25,7 +25,7 @@ async function startConfigured(
 ): Promise<void> {
   const read = await readConfigFile(path);
   const file = { ...read, config: withMetricsPort(read.config, metricsPort) };
-  refuseDemoSecrets(file, demoSeed());
+  refuseDemoSecrets(file, printedSeed());
   const logger = pino({ name: "sign-in-service", level: environment.logLevel });
   const place = [port ?? environment.port ?? file.port ?? DEMO_PORT, environment.host] as const;
   // Told before anything is opened. The port of the metrics is kept: two that are the same are told as well.

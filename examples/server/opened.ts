@@ -4,7 +4,7 @@ import type Koa from "koa";
 import type { Logger } from "pino";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile } from "./config-file.ts";
-import { demoSeed } from "./demo.ts";
+import { printedSeed } from "./demo.ts";
 import { refuseDemoAccounts } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
 import { METRICS_PORT, type MetricsSettings } from "./monitoring.ts";
@@ -49,7 +49,7 @@ export class Opened {
     const service = await createSignInService({ ...config, logger });
     this.#service = service;
     await applySeed(service, seed);
-    await refuseDemoAccounts(service, demoSeed());
+    await refuseDemoAccounts(service, printedSeed());
     return service;
   }
 

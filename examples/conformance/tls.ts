@@ -1,0 +1,58 @@
+/** TLS in front of the bundled server, for the conformance suite: takes https at one port and passes it on to another. */
+import { readFileSync } from "node:fs";
+import { createServer } from "node:https";
+import { createProxy } from "../cluster/proxy.ts";
+import { parseArguments, toPort } from "../server/arguments.ts";
+import { endWith, FAILED, MISUSED, StartFailure } from "../server/start-failure.ts";
+
+const USAGE = `Usage: npx node examples/conformance/tls.ts --cert FILE --key FILE [options]
+
+  --cert FILE   the certificate, PEM
+  --key FILE    its key, PEM
+  --port N      where to listen; default 9443
+  --to N        the port of the bundled server on this machine; default 3000
+  --help        this text
+`;
+
+function pem(option: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    const { code = "unknown" } = cause as NodeJS.ErrnoException;
+    throw new StartFailure(`${option}: ${path} can't be read: ${code}.`, FAILED, { cause });
+  }
+}
+
+function start(args: readonly string[]): void {
+  const {
+    help = false,
+    cert,
+    key,
+    port = "9443",
+    to = "3000",
+  } = parseArguments(args, {
+    help: { type: "boolean", short: "h" },
+    cert: { type: "string" },
+    key: { type: "string" },
+    port: { type: "string" },
+    to: { type: "string" },
+  });
+  if (help) {
+    console.log(USAGE);
+    return;
+  }
+  if (cert === undefined || key === undefined) {
+    throw new StartFailure("--cert and --key are needed. See --help.", MISUSED);
+  }
+  const target = { port: toPort(to) };
+  const identity = { cert: pem("--cert", cert), key: pem("--key", key) };
+  const server = createServer(identity, createProxy([target]));
+  server.once("error", endWith);
+  server.listen(toPort(port), () => console.log(`https on port ${port}, passed on to port ${target.port}`));
+}
+
+try {
+  start(process.argv.slice(2));
+} catch (error) {
+  endWith(error);
+}

@@ -1,0 +1,213 @@
+/**
+ * The bundled server as `docs/conformance.md` starts it, at free ports of this machine, and a stand-in for the
+ * conformance suite: its addresses, and the scripted browser of `suite.json`.
+ */
+import { readFileSync } from "node:fs";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:https";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { bodyOf, selfSigned } from "../notifier/peers.ts";
+import { ROOT } from "./documents.ts";
+import { freePorts, type Running, start } from "./processes.ts";
+import { Room } from "./room.ts";
+
+/** The addresses in the files, which every reader has to have or to replace. */
+const OP = "https://op.localhost:9443";
+const SUITE = "https://localhost.emobix.co.uk:8443";
+
+interface Task {
+  readonly task: string;
+  readonly optional?: boolean;
+  readonly match: string;
+  readonly commands?: readonly (readonly (string | number)[])[];
+}
+
+interface Automation {
+  readonly match: string;
+  readonly tasks: readonly Task[];
+}
+
+interface SuiteClient {
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
+/** `suite.json`, with the addresses of this run. */
+export interface SuiteFile {
+  readonly alias: string;
+  readonly server: { readonly discoveryUrl: string };
+  readonly client: SuiteClient;
+  readonly client2: SuiteClient;
+  readonly client_secret_post: SuiteClient;
+  readonly browser: readonly Automation[];
+  readonly override: Readonly<Record<string, { readonly browser: readonly Automation[] }>>;
+}
+
+/** What the scripted browser saw. */
+export interface Seen {
+  /** What came to the suite: by query, or by form post. */
+  readonly callback: Readonly<Record<string, string>> | undefined;
+  readonly byPost: boolean;
+  /** Where the browser ended. */
+  readonly url: string;
+  /** Text of the page that satisfies what the suite would ask a screenshot of. */
+  readonly placeholder: string | undefined;
+}
+
+/** As Spring's `PatternMatchUtils.simpleMatch`: `*` is anything, everything else itself. */
+function fits(pattern: string, url: string): boolean {
+  const parts = pattern.split("*").map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+  return new RegExp(`^${parts.join(".*")}$`).test(url);
+}
+
+function file(name: string, places: Readonly<Record<string, string>>): string {
+  const text = readFileSync(join(ROOT, "examples/conformance", name), "utf8");
+  return Object.entries(places).reduce((moved, [from, to]) => moved.replaceAll(from, to), text);
+}
+
+/** What runs, for as long as the stage is open. */
+interface Parts {
+  readonly room: Room;
+  readonly origin: string;
+  readonly suiteOrigin: string;
+  readonly suiteServer: Server;
+  readonly tls: Running;
+  readonly backchannel: readonly string[];
+  /** The certificates that this process trusted before. */
+  readonly trusted: readonly string[];
+}
+
+export class ConformanceStage {
+  /** Where the server was started. */
+  readonly room: Room;
+  readonly suite: SuiteFile;
+  /** Bodies that came to the suite's back-channel address. */
+  readonly backchannel: readonly string[];
+  readonly #parts: Parts;
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    this.room = parts.room;
+    this.backchannel = parts.backchannel;
+    this.suite = JSON.parse(
+      file("suite.json", { [OP]: parts.origin, [SUITE]: parts.suiteOrigin }),
+    ) as SuiteFile;
+  }
+
+  /** Starts everything, with one certificate for both names. */
+  static async open(): Promise<ConformanceStage> {
+    const [http, op, suite] = [await freePorts(), await freePorts(), await freePorts()];
+    const [origin, suiteOrigin] = [`https://localhost:${op}`, `https://localhost:${suite}`];
+    const room = new Room();
+    const { key, cert } = selfSigned("localhost");
+    const [keyFile, certFile] = [room.write(key, "key.pem"), room.write(cert, "cert.pem")];
+    const backchannel: string[] = [];
+    async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+      const body = await bodyOf(request);
+      if (request.url?.endsWith("/backchannel_logout")) backchannel.push(body);
+      response.end(`<h1 id="submission_complete">The suite</h1>`);
+    }
+    const suiteServer = createServer({ key, cert }, (request, response) => void answer(request, response));
+    await new Promise<void>((resolve) => void suiteServer.listen(suite, "127.0.0.1", resolve));
+    const args = ["--cert", certFile, "--key", keyFile, "--port", `${op}`, "--to", `${http}`];
+    const tls = start("examples/conformance/tls.ts", { args, cwd: room.folder });
+    const places = { [OP]: origin, [SUITE]: suiteOrigin, "localhost.emobix.co.uk": "localhost" };
+    const bundled = room.run(["--config", room.write(file("server.json", places)), "--port", `${http}`], {
+      env: { NODE_EXTRA_CA_CERTS: certFile },
+    });
+    await Promise.all([bundled.until(/listening on/), tls.until(/https on port/)]);
+    const trusted = getCACertificates();
+    setDefaultCACertificates([...trusted, cert]);
+    return new ConformanceStage({ room, origin, suiteOrigin, suiteServer, tls, backchannel, trusted });
+  }
+
+  /** An address of the suite, such as `callback`. */
+  at(name: string): string {
+    return `${this.#parts.suiteOrigin}/test/a/${this.suite.alias}/${name}`;
+  }
+
+  browser(): Browser {
+    return new Browser({ stopAt: this.#parts.suiteOrigin, headers: { "accept-language": "en-US" } });
+  }
+
+  /** Does what the suite's scripted browser does with this address in this module. */
+  async visit(browser: Browser, module: string, address: string, method = "GET"): Promise<Seen> {
+    const automations = this.suite.override[module]?.browser ?? this.suite.browser;
+    const automation = automations.find(({ match }) => fits(match, address));
+    if (automation === undefined) throw new Error(`suite.json has no entry for ${address}`);
+    if (method === "GET") await browser.get(address);
+    else {
+      const url = new URL(address);
+      const fields = [...url.searchParams];
+      url.search = "";
+      // As another site's form, which brings none of the Lax cookies.
+      await browser.get(this.at("callback"));
+      await browser.submit({ action: url, method, fields, buttons: [] });
+    }
+    let placeholder: string | undefined;
+    for (const { task, match, optional = false, commands = [] } of automation.tasks) {
+      if (!fits(match, this.#place(browser))) {
+        if (optional) continue;
+        throw new Error(`${module}, ${task}: unexpected ${this.#place(browser)}: ${browser.title}`);
+      }
+      const typed: Record<string, string> = {};
+      for (const [command, kind, target, third, fourth] of commands) {
+        if (command === "wait" && kind === "css") {
+          if (target !== "h1" || !new RegExp(String(fourth)).test(browser.title))
+            throw new Error(`${module}, ${task}: "${browser.title}" is not "${fourth}"`);
+          placeholder = tagsNamed(browser.html, "main").length > 0 ? browser.title : undefined;
+        } else if (command === "text") typed[String(target)] = String(third);
+        else if (command === "click") await this.#click(browser, String(target), typed);
+        else if (command !== "wait" || target !== "submission_complete")
+          throw new Error(`${module}, ${task}: ${String(command)} is not known here`);
+      }
+    }
+    const landed = this.#landed(browser);
+    return {
+      callback: landed?.fields,
+      byPost: landed?.byPost ?? false,
+      url: this.#place(browser),
+      placeholder,
+    };
+  }
+
+  async close(): Promise<void> {
+    const { room, suiteServer, tls, trusted } = this.#parts;
+    setDefaultCACertificates([...trusted]);
+    await tls.stop("SIGKILL");
+    await room.leave();
+    suiteServer.closeAllConnections();
+    await new Promise((resolve) => void suiteServer.close(resolve));
+  }
+
+  async #click(browser: Browser, selector: string, typed: Record<string, string>): Promise<void> {
+    const name = /^button\[name=(\w+)\]$/.exec(selector)?.[1];
+    if (name === undefined) {
+      await browser.submit(browser.form(Object.keys(typed)[0]), typed);
+      return;
+    }
+    if (!browser.hasForm(name)) return;
+    const form = browser.form(name);
+    const [, value = ""] = form.buttons.find(([button]) => button === name) ?? [];
+    await browser.submit(form, { [name]: value });
+  }
+
+  /** What has come to the suite: a redirect to it, or a form that submits itself to it. */
+  #landed(browser: Browser) {
+    if (browser.location !== undefined)
+      return {
+        url: browser.location,
+        byPost: false,
+        fields: Object.fromEntries(browser.location.searchParams),
+      };
+    const form = browser.forms().find(({ action }) => action.origin === this.#parts.suiteOrigin);
+    return form && { url: form.action, byPost: true, fields: Object.fromEntries(form.fields) };
+  }
+
+  #place(browser: Browser): string {
+    return (this.#landed(browser)?.url ?? browser.url).href;
+  }
+}
