@@ -126,22 +126,31 @@ export const boundedState: Step = async (exchange, next) => {
   await next();
 };
 
-/** Anything but exactly `code`: the documented redirect with `invalid_response_type`, always in the query. */
-export const codeResponse: Step = async (exchange, next) => {
-  const { query, ctx, deployment } = exchange;
-  if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
-  const { url: iss } = deployment;
-  ctx.status = 302;
-  ctx.set(
-    "Location",
-    appendToQuery(
-      query.one("redirect_uri") ?? "",
-      responseMembers({ error: "invalid_response_type", iss }, query.one("state"), deployment),
-    ),
-  );
-  ctx.set("Cache-Control", "no-store");
-  ctx.body = "";
-};
+/** What the library needs to answer a request without `response_type`: where to, how, and the state. */
+const ANSWERED = ["client_id", "redirect_uri", "state"] as const;
+
+/**
+ * Anything but exactly `code`: the documented redirect with `invalid_response_type`, always in the query.
+ * On `openid` a missing one is an error of OpenID Connect, which may go by form post: the library answers it.
+ */
+export function codeResponse(authorize: Step): Step {
+  return async (exchange, next) => {
+    const { query, ctx, deployment } = exchange;
+    if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
+    if (deployment.kind === "openid" && !query.has("response_type")) {
+      const asked = query.only(ANSWERED);
+      const isPosted = query.one("response_mode") === "form_post";
+      exchange.query = librarySees(isPosted ? asked.with("response_mode", "form_post") : asked, exchange);
+      return authorize(exchange, next);
+    }
+    const { url: iss } = deployment;
+    const members = responseMembers({ error: "invalid_response_type", iss }, query.one("state"), deployment);
+    ctx.status = 302;
+    ctx.set("Location", appendToQuery(query.one("redirect_uri") ?? "", members));
+    ctx.set("Cache-Control", "no-store");
+    ctx.body = "";
+  };
+}
 
 /** `profile: strict` takes no code without PKCE (RFC 9700 section 2.1.1). */
 export function provenCode({ configuration }: CompatDependencies): Step {

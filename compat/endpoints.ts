@@ -53,6 +53,7 @@ function refusedBy(strict: boolean): Step {
 /** Builds the table for one service. */
 export function endpointTable(dependencies: CompatDependencies): EndpointTable {
   const protocol = createProtocolStep(dependencies);
+  const authorize = authorizeProtocol(dependencies, protocol);
   const atomic = atomically(dependencies);
   const strict = dependencies.configuration.profile === "strict";
   const tokenOwner = [queriedClient(dependencies), bearer(dependencies)];
@@ -72,11 +73,11 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
         pushedRequest(dependencies),
         matchingRedirect,
         boundedState,
-        codeResponse,
+        codeResponse(authorize),
         provenCode(dependencies),
         plainScope,
         readableRefusal,
-        authorizeProtocol(dependencies, protocol),
+        authorize,
       ],
     },
     resume: { "*": [atomic, resumeProtocol(dependencies, protocol)] },

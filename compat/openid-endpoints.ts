@@ -52,6 +52,8 @@ export function checkPushed({ configuration }: CompatDependencies): Step {
       if (!client.redirect_uris.includes(address)) {
         throw bad("invalid_redirect_uri", "redirect_uri is not the registered address");
       }
+      // As at the authorization endpoint: a missing one is an error of OpenID Connect.
+      if (!body.has("response_type")) throw bad("invalid_request", "invalid_response_type");
       if (body.one("response_type") !== "code")
         throw bad("invalid_response_type", "response_type must be code");
       if (Buffer.byteLength(body.one("state") ?? "") > 4_096)

@@ -35,8 +35,12 @@ export function documentedCode(error: string, description: string | undefined): 
   return NOT_REGISTERED.has(description ?? "") ? "unauthorized_client" : error;
 }
 
+/** What the library says of a request without `response_type`; the documented message is shorter. */
+const NO_RESPONSE_TYPE = "missing required parameter 'response_type'";
+
 /** What an error is told with: some of the library have no description, and their code is one. */
 export function describedError(error: string, description: unknown): string {
+  if (description === NO_RESPONSE_TYPE) return "invalid_response_type";
   return typeof description === "string" && description !== "" ? description : error.replaceAll("_", " ");
 }
 

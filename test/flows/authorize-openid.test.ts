@@ -187,6 +187,75 @@ describe("request, request_uri, registration and response_mode", () => {
   });
 });
 
+const missing = { response_type: undefined, state: `a b+"c"&<d>` };
+
+/** What the client is told of a request without `response_type`. */
+const members = (state?: string): Record<string, string> => ({
+  error: "invalid_request",
+  error_description: "invalid_response_type",
+  iss: running.openid,
+  ...(state !== undefined && { state }),
+});
+
+describe("a request without response_type, on openid", () => {
+  it.each([
+    {},
+    { response_mode: "query" },
+    { response_mode: "fragment" },
+    { response_mode: "nonsense" },
+    { prompt: "none" },
+    { prompt: "dance", max_age: "x", claims: "{", request: "x.y.z", registration: "{}", scope: '"' },
+  ])(
+    "is invalid_request with the documented message, in the query, whatever else it asks: %j [D-AUTHZ-17]",
+    async (parameters) => {
+      for (const browser of [signedIn, openid.browser()]) {
+        const location = await redirected(openid.authorizeUrl({ ...missing, ...parameters }), browser);
+        expect([location.hash, all(location)]).toEqual(["", members(missing.state)]);
+        const stateless = { ...missing, ...parameters, state: undefined };
+        expect(all(await redirected(openid.authorizeUrl(stateless), browser))).toEqual(members());
+      }
+    },
+  );
+
+  it("goes by form_post when that is asked for [D-AUTHZ-17]", async () => {
+    for (const browser of [signedIn, openid.browser()]) {
+      for (const prompt of [undefined, "none"]) {
+        await browser.get(openid.authorizeUrl({ ...missing, response_mode: "form_post", prompt }));
+        expect([browser.status, browser.form().action.href]).toEqual([200, CALLBACK]);
+        expect(Object.fromEntries(browser.form().fields)).toEqual(members(missing.state));
+        expect(browser.headers.get("content-security-policy")).toContain("'sha256-");
+      }
+    }
+  });
+
+  it("is told where it is pushed [D-AUTHZ-17]", async () => {
+    const { status, body } = await push({ response_type: undefined });
+    const { error, error_description } = members();
+    expect([status, body]).toEqual([400, { error, error_description }]);
+  });
+
+  it("redirects to no address that is not the client's [D-AUTHZ-17, D-AUTHZ-2]", async () => {
+    for (const redirect_uri of ["https://evil.example/", "", undefined]) {
+      const { status, headers } = await send(openid.authorizeUrl({ ...missing, redirect_uri }));
+      expect([status, headers.get("location")]).toEqual([400, null]);
+    }
+  });
+
+  it("is the same with profile: strict, which looks for PKCE later [D-AUTHZ-17]", async () => {
+    const strict = await startService({ config: { profile: "strict" } });
+    try {
+      const party = relyingParty(strict, "openid", NEWS);
+      const location = await redirected(party.authorizeUrl(missing), party.browser());
+      expect(all(location)).toMatchObject({
+        error: "invalid_request",
+        error_description: "invalid_response_type",
+      });
+    } finally {
+      await strict.close();
+    }
+  });
+});
+
 describe("pushed authorization requests", () => {
   it("carry everything: the browser brings client_id and request_uri only [D-DEPLOY-4, D-AUTHZ-5]", async () => {
     const verifier = randomBytes(32).toString("base64url");
@@ -220,7 +289,8 @@ describe("pushed authorization requests", () => {
     ["invalid_request", { redirect_uri: undefined }],
     ["invalid_request", { redirect_uri: "" }],
     ["invalid_response_type", { response_type: "token" }],
-    ["invalid_response_type", { response_type: undefined }],
+    ["invalid_response_type", { response_type: "" }],
+    ["invalid_response_type", { response_type: "code code" }],
     ["invalid_request_uri", { request_uri: "urn:ietf:params:oauth:request_uri:x" }],
     ["invalid_request", { prompt: "dance" }],
   ])("are checked when they are pushed: %s for %j [D-AUTHZ-5]", async (error, parameters) => {
