@@ -151,7 +151,10 @@ export interface NotificationsInput {
     /** Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them. Default 10. */
     readonly perReceiver?: number;
   };
-  /** Receivers outside the public Internet: addresses, networks (CIDR) or host names. Default none. */
+  /**
+   * Receivers of notifications and of logout tokens outside the public Internet: addresses, networks (CIDR) or host
+   * names. Default none.
+   */
   readonly allowedReceivers?: readonly string[];
   /** When a receiver that fails is held back, and how often one delivery is tried there then. */
   readonly breaker?: {

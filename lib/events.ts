@@ -12,6 +12,20 @@ export interface DeliveryEvent {
   readonly attempts: number;
 }
 
+/**
+ * Why a client was not told that a session ended. `refused_address`: the address rules forbid it; `status`: the answer
+ * was not 200 or 204; `timeout`: none came in time; `connection`: it was not opened or broke; `internal`: our own fault.
+ */
+export const BACKCHANNEL_FAILURES = [
+  "refused_address",
+  "status",
+  "timeout",
+  "connection",
+  "internal",
+] as const;
+
+export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
+
 /** Every event and its argument. */
 export interface ServiceEvents {
   "sign_in.success": { readonly sub: string; readonly client_id: string; readonly deployment: string };
@@ -23,8 +37,15 @@ export interface ServiceEvents {
   "token.revoked": { readonly sub: string; readonly client_id: string };
   "family.revoked": { readonly client_id?: string };
   "session.ended": { readonly sub: string };
-  /** A client was not told in three attempts that a session ended. */
-  "logout.undelivered": { readonly client_id: string };
+  /** A client was told that a session ended. */
+  "backchannel.delivered": { readonly client_id: string; readonly attempts: number };
+  /** A client was not told that a session ended, and no further attempt is made. */
+  "backchannel.failed": {
+    readonly client_id: string;
+    /** What went wrong at the last attempt. */
+    readonly reason: BackchannelFailure;
+    readonly attempts: number;
+  };
   "account.changed": { readonly sub: string; readonly action: string; readonly deliveries: number };
   "client.changed": { readonly client_id: string; readonly action: string };
   "delivery.succeeded": DeliveryEvent & { readonly status: number };

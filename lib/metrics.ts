@@ -71,6 +71,9 @@ export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): M
   const refused = counter("token_errors_total", "Refused token requests by error", ["error"]);
   const codes = counter("codes_total", "Authorization codes issued", []);
   const revoked = counter("revoked_tokens_total", "Access tokens ended by their client", []);
+  const logouts = counter("backchannel_logouts_total", "Clients to tell of the end of a session, by result", [
+    "result",
+  ]);
   const changes = counter("account_changes_total", "Account changes by action", ["action"]);
   const faults = counter("faults_total", "Requests answered with 503, by endpoint", ["where"]);
   events.on("sign_in.success", () => signIns.inc({ result: "success" }));
@@ -79,6 +82,8 @@ export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): M
   events.on("tokens.refused", ({ error }) => refused.inc({ error }));
   events.on("code.issued", () => codes.inc());
   events.on("token.revoked", () => revoked.inc());
+  events.on("backchannel.delivered", () => logouts.inc({ result: "delivered" }));
+  events.on("backchannel.failed", () => logouts.inc({ result: "failed" }));
   events.on("account.changed", ({ action }) => changes.inc({ action }));
   events.on("fault", ({ where }) => faults.inc({ where }));
   return { text: () => registry.metrics() };

@@ -68,7 +68,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events };
-  const backchannel = createBackchannel(artifacts, events);
+  const backchannel = createBackchannel(artifacts, events, onWarning);
   const provider = createProvider({ ...shared, keys, pages: createAnswers(pages), backchannel });
   const flow = createFlow(shared, provider, keys);
   const connections = watchConnections(configuration.clock);

@@ -81,7 +81,8 @@ export const notificationsSchema: z.ZodType<
       ).default(notifications.allowedReceivers),
       {
         form: `a list of different entries, each ${receiverForm}`,
-        description: "Receivers that may live outside the public Internet or speak plain http",
+        description:
+          "Receivers of notifications and of logout tokens that may live outside the public Internet or speak plain http",
       },
     ),
     breaker: section(

@@ -5,7 +5,7 @@
 import { type IncomingMessage, request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Configuration } from "../../config/configuration.ts";
-import { createGuardedAgents, type GuardedAgents } from "../guarded-agents.ts";
+import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../guarded-agents.ts";
 import { type AddressRules, createAddressRules } from "../receiver-addresses.ts";
 
 /** Bytes of an answer that are read. */
@@ -31,8 +31,21 @@ async function toResponse(message: IncomingMessage): Promise<Response> {
   return new Response(body, { status, ...(type === undefined ? {} : { headers: { "content-type": type } }) });
 }
 
+function closedEarly(): Error {
+  return Object.assign(new Error("the connection was closed without an answer"), { code: "ECONNRESET" });
+}
+
 /** Redirects are not followed, nothing is unpacked, no connection is kept. */
 async function guardedFetch(agents: GuardedAgents, given: Request): Promise<Response> {
+  try {
+    return await sendGuarded(agents, given);
+  } catch (error) {
+    // As `fetch` does: how the sockets took the end of its time is nobody's business.
+    throw given.signal.aborted ? given.signal.reason : error;
+  }
+}
+
+async function sendGuarded(agents: GuardedAgents, given: Request): Promise<Response> {
   const url = new URL(given.url);
   const body = Buffer.from(await given.arrayBuffer());
   const message = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -45,19 +58,31 @@ async function guardedFetch(agents: GuardedAgents, given: Request): Promise<Resp
     });
     request.on("response", resolve);
     request.on("error", reject);
-    request.on("close", () => reject(new Error("the connection was closed without an answer")));
+    request.on("close", () => reject(closedEarly()));
     request.end(body);
   });
   return toResponse(message);
 }
 
+/** What the library's guard destroys a connection with. */
+const GUARD = "hostname resolves to a special-use IP address";
+
+/** Whether the guard was it: `fetch` has what happened to its connection as the cause of its own error. */
+function isGuards(error: unknown): boolean {
+  return Error.isError(error) && (error.message === GUARD || isGuards(error.cause));
+}
+
 /** A `fetch` that the host has brought connects by itself: it gets the library's guard, or leave to go without. */
 function hostFetch(send: typeof globalThis.fetch, rules: AddressRules): typeof globalThis.fetch {
-  return (target, init) => {
+  return async (target, init) => {
     const url = new URL(target instanceof Request ? target.url : target);
-    if (!rules.names(url.hostname.replace(/^\[|\]$/g, ""))) return send(target, init);
     const { dispatcher: _guard, ...rest } = (init ?? {}) as GuardedInit;
-    return send(target, rest);
+    if (rules.names(url.hostname.replace(/^\[|\]$/g, ""))) return send(target, rest);
+    try {
+      return await send(target, init);
+    } catch (error) {
+      throw isGuards(error) ? new AddressRefused(GUARD) : error;
+    }
   };
 }
 

@@ -194,28 +194,4 @@ describe("back-channel logout", () => {
       }
     }
   });
-
-  it("makes three attempts, and none to an address that is not allowed [D-ACCOUNT-16]", async () => {
-    const guarded = await startService();
-    try {
-      const parties = await withLogout(guarded);
-      const undelivered = [guarded, running].map(
-        ({ service }) =>
-          new Promise<string>((resolve) => {
-            service.events.on("logout.undelivered", ({ client_id }) => resolve(client_id));
-          }),
-      );
-      await parties.news.tokens();
-      await guarded.service.accounts.endSessions(guarded.ada.sub);
-      await news.tokens({}, { username: "bob", password: "the password of bob" });
-      receiver.statuses.push(503, 400, 302);
-      await running.service.accounts.endSessions(running.bob.sub);
-      expect(await Promise.all(undelivered)).toEqual(["news", "news"]);
-      const told = await receiver.take(3);
-      expect(told.map(({ path }) => path)).toEqual(["/news", "/news", "/news"]);
-      for (const { token } of told) expect(decodeJwt(token).sub).toBe(running.bob.sub);
-    } finally {
-      await guarded.close();
-    }
-  });
 });

@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { Configuration } from "../../../config/configuration.ts";
 import { backchannelFetch } from "../../../lib/protocol/backchannel-fetch.ts";
@@ -103,5 +106,15 @@ describe("the requests that the protocol library makes", () => {
     await fetch("https://hooks.internal/", call());
     await fetch("https://client.example/", call());
     expect(guards).toEqual([undefined, { guard: true }]);
+  });
+
+  it("are refused by the library's guard in the same words as by ours, where the host's own fetch connects [D-BACKCHANNEL-1]", async () => {
+    const url = await opened(httpPeer((_request, response) => response.end()));
+    const script = join(import.meta.dirname, "guarded-logout.ts");
+    const run = async (...allowed: string[]): Promise<string> => {
+      const { stdout } = await promisify(execFile)(process.execPath, [script, url, ...allowed]);
+      return stdout.trim().split("\n").at(-1) ?? "";
+    };
+    expect([await run(), await run("127.0.0.1")]).toEqual(["address_refused", "sent"]);
   });
 });

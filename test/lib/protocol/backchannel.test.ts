@@ -28,6 +28,7 @@ it("keeps nothing of a client that was told at the second attempt", async () => 
   const backchannel = createBackchannel(
     {} as ArtifactStore,
     createEvents(() => undefined),
+    () => undefined,
   );
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;

@@ -1,0 +1,183 @@
+/** What becomes of logout tokens that clients don't take: real receivers that misbehave, each in its own way. */
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { decodeJwt } from "jose";
+import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../lib/events.ts";
+import { tableAfter } from "../examples/documents.ts";
+import { bodyOf, bytesPeer, httpPeer, type Peer, tcpPeer } from "../notifier/peers.ts";
+import { relyingParty } from "./relying-party.ts";
+import { ADA, NEWS, type RunningOptions, type RunningService, startService } from "./running-service.ts";
+
+type Failed = ServiceEvents["backchannel.failed"];
+
+const PLANTED = "planted-by-the-receiver";
+const LOOPBACK = { notifications: { allowedReceivers: ["127.0.0.1"] } };
+
+let running: RunningService | undefined;
+const peers: Peer[] = [];
+afterEach(async () => {
+  await running?.close();
+  running = undefined;
+  for (const peer of peers.splice(0)) await peer.close();
+});
+
+async function start(config: RunningOptions["config"]): Promise<RunningService> {
+  running = await startService(config === undefined ? {} : { config });
+  return running;
+}
+
+async function opened(peer: Promise<Peer>): Promise<Peer> {
+  peers.push(await peer);
+  return peer;
+}
+
+const urlOf = ({ port }: Peer): string => `http://127.0.0.1:${port}/logout`;
+
+/** Ada signs in to clients with these addresses in one browser; then her sessions are ended. */
+async function endSessions(
+  { service, ...rest }: RunningService,
+  addresses: Readonly<Record<string, string>>,
+): Promise<void> {
+  const browser = relyingParty({ service, ...rest }, "openid", NEWS).browser();
+  for (const [client_id, backchannel_logout_uri] of Object.entries(addresses)) {
+    const client = { ...NEWS, client_id };
+    await service.clients.register({ ...client, backchannel_logout_uri });
+    await relyingParty({ service, ...rest }, "openid", client).code({ scope: "openid" }, ADA, browser);
+  }
+  await service.accounts.endSessions(rest.ada.sub);
+}
+
+/** Collects events until there are so many. */
+function failures({ service }: RunningService, count: number): Promise<Failed[]> {
+  const { promise, resolve } = Promise.withResolvers<Failed[]>();
+  const found: Failed[] = [];
+  service.events.on("backchannel.failed", (failed) => {
+    found.push(failed);
+    if (found.length === count) resolve(found.toSorted((a, b) => a.client_id.localeCompare(b.client_id)));
+  });
+  return promise;
+}
+
+/** The warnings in the log. */
+const warnings = ({ log }: RunningService): string[] =>
+  log.flatMap((line) => {
+    const { level, msg } = JSON.parse(line) as { level: number; msg: string };
+    return level === 40 && msg.includes("was not told") ? [msg] : [];
+  });
+
+const counted = async ({ service }: RunningService): Promise<string[]> =>
+  [...(await service.metrics()).matchAll(/^sign_in_backchannel_logouts_total\{.*/gm)]
+    .map(([line]) => line)
+    .toSorted();
+
+describe("a back-channel logout", () => {
+  it("is given up after three attempts: a warning, an event and a count, each with the reason [D-BACKCHANNEL-1, D-ACCOUNT-16]", async () => {
+    const tokens: string[] = [];
+    const answering = await opened(
+      httpPeer((request, response) => {
+        void bodyOf(request).then((body) => {
+          tokens.push(new URLSearchParams(body).get("logout_token") ?? "");
+          return response.writeHead(500, PLANTED).end(PLANTED);
+        });
+      }),
+    );
+    const redirecting = await opened(
+      bytesPeer("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"),
+    );
+    const hanging = await opened(tcpPeer(() => undefined));
+    const slow = await opened(bytesPeer("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"));
+    const breaking = await opened(tcpPeer((socket) => void socket.destroy()));
+    const talking = await opened(bytesPeer(`${PLANTED}\r\n\r\n`));
+    const closed = await httpPeer(() => undefined);
+    await closed.close();
+    const service = await start(LOOPBACK);
+    const failed = failures(service, 7);
+    await endSessions(service, {
+      "a-500": urlOf(answering),
+      "b-redirect": urlOf(redirecting),
+      "c-hangs": urlOf(hanging),
+      "d-slow": urlOf(slow),
+      "e-breaks": urlOf(breaking),
+      "f-talks": urlOf(talking),
+      "g-closed": urlOf(closed),
+    });
+    expect(await failed).toEqual([
+      { client_id: "a-500", reason: "status", attempts: 3 },
+      { client_id: "b-redirect", reason: "status", attempts: 3 },
+      { client_id: "c-hangs", reason: "timeout", attempts: 3 },
+      { client_id: "d-slow", reason: "timeout", attempts: 3 },
+      { client_id: "e-breaks", reason: "connection", attempts: 3 },
+      { client_id: "f-talks", reason: "connection", attempts: 3 },
+      { client_id: "g-closed", reason: "connection", attempts: 3 },
+    ]);
+    expect(new Set(tokens.map((token) => decodeJwt(token).jti)).size).toBe(3);
+    expect(warnings(service)).toHaveLength(7);
+    expect(warnings(service)).toContain("a-500 was not told that a session ended (status, after 3 attempts)");
+    expect(await counted(service)).toEqual(['sign_in_backchannel_logouts_total{result="failed"} 7']);
+    expect(service.log.join()).not.toContain(PLANTED);
+  });
+
+  it("that is taken at the second attempt has not failed [D-BACKCHANNEL-1]", async () => {
+    const statuses = [503, 204];
+    const peer = await opened(
+      httpPeer((_request, response) => void response.writeHead(statuses.shift() ?? 500).end()),
+    );
+    const service = await start(LOOPBACK);
+    const { promise: delivered, resolve } = Promise.withResolvers<unknown>();
+    service.service.events.on("backchannel.delivered", resolve);
+    await endSessions(service, { patient: urlOf(peer) });
+    expect(await delivered).toEqual({ client_id: "patient", attempts: 2 });
+    expect(warnings(service)).toEqual([]);
+    expect(await counted(service)).toEqual(['sign_in_backchannel_logouts_total{result="delivered"} 1']);
+  });
+
+  const REFUSING: [what: string, config: NonNullable<RunningOptions["config"]>][] = [
+    ["no receiver is allowed", {}],
+    ["others are allowed", { notifications: { allowedReceivers: ["10.0.0.0/8", "localhost"] } }],
+  ];
+  it.each(REFUSING)(
+    "to an address that is refused is given up at once, and nothing reaches it: %s [D-BACKCHANNEL-1, D-ACCOUNT-16, D-NOTIFY-18]",
+    async (_what, config) => {
+      const requests: unknown[] = [];
+      const peer = await opened(
+        httpPeer((request, response) => {
+          requests.push(request);
+          response.end();
+        }),
+      );
+      const service = await start(config);
+      const failed = failures(service, 1);
+      await endSessions(service, { inside: urlOf(peer) });
+      expect(await failed).toEqual([{ client_id: "inside", reason: "refused_address", attempts: 1 }]);
+      expect(warnings(service)).toEqual([
+        "inside was not told that a session ended (refused_address, after 1 attempt)",
+      ]);
+      expect(await counted(service)).toEqual(['sign_in_backchannel_logouts_total{result="failed"} 1']);
+      expect(requests).toEqual([]);
+    },
+  );
+
+  it("that waits for its next attempt when the service is closed is given up in the same way [D-BACKCHANNEL-1]", async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    const peer = await opened(
+      httpPeer((_request, response) => void response.writeHead(500).end(() => resolve())),
+    );
+    const service = await start(LOOPBACK);
+    const failed = failures(service, 1);
+    await endSessions(service, { late: urlOf(peer) });
+    await asked;
+    await service.close();
+    running = undefined;
+    expect(await failed).toEqual([{ client_id: "late", reason: "status", attempts: 1 }]);
+    expect(warnings(service)).toHaveLength(1);
+  });
+
+  it("has the events, labels and reasons that the documentation has [D-BACKCHANNEL-1]", () => {
+    const reasons = tableAfter("docs/operating.md", "Each process counts what it sends.").map(
+      ([word]) => word,
+    );
+    expect(reasons).toEqual([...BACKCHANNEL_FAILURES]);
+    const events = tableAfter("docs/operating.md", "`service.events`:").map(([name]) => name);
+    const known: readonly (keyof ServiceEvents)[] = ["backchannel.delivered", "backchannel.failed"];
+    expect(events).toEqual(known);
+  });
+});
