@@ -2,7 +2,8 @@
 import { InFlight, type Place } from "./in-flight.ts";
 
 /**
- * Waits for the work, or gives it up with an error at a moment: then it goes on unheard.
+ * Waits for the work until a moment, then rejects: the work goes on, and nobody hears what becomes of it. When that
+ * moment has passed already it rejects at once, even if the work is done.
  * @param end on the clock of `performance`.
  */
 export type Until = <T>(end: number, work: Promise<T>) => Promise<T>;
@@ -25,7 +26,8 @@ export function createUntil(late: () => Error): Until {
   function watch(end: number): void {
     clearTimeout(timer);
     next = end;
-    timer = setTimeout(look, end - performance.now()).unref();
+    // Between a look at the clock and this one the moment may have passed; Node warns about a negative delay.
+    timer = setTimeout(look, Math.max(0, end - performance.now())).unref();
   }
 
   function look(): void {
@@ -57,7 +59,12 @@ export function createUntil(late: () => Error): Until {
   return (end, work) =>
     new Promise((resolve, reject) => {
       const place = waiting.add({ end, giveUp: reject });
-      if (end < next) watch(end);
       void settle(place, work, resolve);
+      if (end <= performance.now()) {
+        waiting.end(place);
+        reject(late());
+      } else if (end < next) {
+        watch(end);
+      }
     });
 }
