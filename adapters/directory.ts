@@ -22,6 +22,8 @@ export interface AccountRecord {
   readonly services: Readonly<Record<string, number | null>>;
   /** PHC string; `null` for an account that can't sign in with a password. */
   readonly password_hash: string | null;
+  /** Goes up with each new password, not when one is hashed anew. Missing: 0. */
+  readonly password_generation?: number;
   /** Goes up when all sign-in sessions of the account end. */
   readonly sessions_generation: number;
   /** Goes up when all codes and tokens of the account end. */

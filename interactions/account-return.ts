@@ -44,18 +44,20 @@ export function isAccountPath(path: string, { url, path: base }: Pick<Deployment
 }
 
 /**
- * @param parts.key seals.
+ * @param parts.keys the first seals, all open; at least one.
  * @param parts.cookie name of the cookie that tells browsers apart.
  */
 export function createReturnPaths({
-  key,
+  keys,
   cookie,
   clock,
 }: {
-  readonly key: Buffer;
+  readonly keys: readonly Buffer[];
   readonly cookie: string;
   readonly clock: Clock;
 }): ReturnPaths {
+  const [first] = keys;
+  if (first === undefined) throw new TypeError("keys: at least one key");
   /** Another sign-in of this browser may be under way in another tab: it keeps its cookie. */
   function browserOf({ req }: CookieContext): string | undefined {
     const pairs = (req.headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(`${cookie}=`));
@@ -71,11 +73,14 @@ export function createReturnPaths({
       ctx.append("Set-Cookie", `${cookie}=${browser}; ${flags}${deployment.secure ? "; Secure" : ""}`);
       const local = isAccountPath(path, deployment) ? path : `${deployment.path}/account`;
       const sealed = [local, clock.now() + LIFETIME * 1000];
-      return encrypt(key, context(browser), JSON.stringify(sealed));
+      return encrypt(first, context(browser), JSON.stringify(sealed));
     },
     open(ctx, state) {
       const browser = browserOf(ctx);
-      const text = browser === undefined ? undefined : decrypt(key, context(browser), state);
+      if (browser === undefined) return undefined;
+      const text = keys
+        .map((key) => decrypt(key, context(browser), state))
+        .find((each) => each !== undefined);
       if (text === undefined) return undefined;
       const [path, until] = JSON.parse(text) as readonly [string, number];
       return clock.now() < until && isAccountPath(path, ctx.state.deployment) ? path : undefined;

@@ -7,7 +7,7 @@ import { createAnswers, seeOther } from "./answers.ts";
 import { CONSOLE_PATH, isReceiver, listAddress, readQuestion, RECEIVERS_PATH } from "./console-addresses.ts";
 import { type ConsoleResult, type ConsoleSeals, redriveAllProof } from "./console-seals.ts";
 import type { ConsoleAsked, ConsoleTest, DeliveryConsole, UnderWay } from "./delivery-console.ts";
-import { isFromHere, isSameToken } from "./forgery.ts";
+import { isFromHere } from "./forgery.ts";
 import { type Form, readable } from "./readable-form.ts";
 import type { Pages } from "./pages.ts";
 
@@ -59,8 +59,7 @@ function submit(parts: ConsoleActionParts, read: Read): OperatorAnswer {
     if (form === undefined) return unusable(ctx);
     const asked = read(form, id, { by: person.account.sub });
     if (asked === undefined) return unusable(ctx);
-    if (!isSameToken(seals.token(person, asked.proof), form.get("csrf") ?? ""))
-      return answers.error(ctx, stale);
+    if (!seals.isToken(person, asked.proof, form.get("csrf") ?? "")) return answers.error(ctx, stale);
     return seeOther(ctx, address(ctx, asked, seals, person, await asked.act()));
   };
 }

@@ -65,6 +65,8 @@ export interface InteractionFlow {
    * @returns `undefined` when it expired, was finished, or belongs to another browser or another id.
    */
   find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined>;
+  /** Whether this came in the hidden field `csrf` of a form of this interaction; also of one that an earlier key signed. */
+  isOwnForm(running: RunningInteraction, csrf: string): boolean;
   /** Takes the rate-limit points, checks the password and, when it is right, writes the result. */
   signIn(
     ctx: InteractionContext,

@@ -2,7 +2,7 @@
 import { ConditionFailed } from "../lib/errors.ts";
 import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction } from "./flow.ts";
-import { isFromHere, isSameToken } from "./forgery.ts";
+import { isFromHere } from "./forgery.ts";
 import type { LoginField, LoginProblem } from "./page-locals.ts";
 import type { Pages } from "./pages.ts";
 import { type Form, readable } from "./readable-form.ts";
@@ -52,7 +52,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
       if (!isFromHere(ctx)) return answers.startAgain(ctx, notOurs);
       const form = await readable(() => parts.readForm(ctx));
       if (form === undefined) return unusable(pages, ctx, running);
-      if (!isSameToken(running.csrf, form.get("csrf") ?? "")) return answers.startAgain(ctx, notOurs);
+      if (!flow.isOwnForm(running, form.get("csrf") ?? "")) return answers.startAgain(ctx, notOurs);
       try {
         return await steps[running.prompt](ctx, running, form);
       } catch (error) {

@@ -10,7 +10,7 @@ import type {
   RunningInteraction,
   SignInOutcome,
 } from "./flow.ts";
-import { isFromHere, isSameToken } from "./forgery.ts";
+import { isFromHere } from "./forgery.ts";
 
 /** What came of a form besides the outcomes of a sign-in. */
 export type FormOutcome =
@@ -76,7 +76,7 @@ export function createInteractions({ flow, units, locate }: OwnPagesParts): Inte
     const gone = { kind: "gone" } as const;
     try {
       const result = await within<T | FormOutcome>(ctx, async (own, running) =>
-        isFromHere(own) && isSameToken(running.csrf, csrf) ? answer(own, running) : { kind: "forged" },
+        isFromHere(own) && flow.isOwnForm(running, csrf) ? answer(own, running) : { kind: "forged" },
       );
       return result ?? gone;
     } catch (error) {

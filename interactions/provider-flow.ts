@@ -10,7 +10,7 @@ import { requestedClaims } from "../lib/protocol/claims.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
-import { type SecretKey, hmac } from "../lib/sealing.ts";
+import type { Signer } from "../lib/sealing.ts";
 import { consentFields } from "./consent-fields.ts";
 import type { DeviceCookies } from "./device-cookie.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOutcome } from "./flow.ts";
@@ -25,7 +25,7 @@ export interface ProviderFlowDependencies {
   readonly events: ServiceEmitter;
   readonly devices: DeviceCookies;
   /** Makes the hidden field of the forms. */
-  readonly csrfKey: SecretKey;
+  readonly forms: Signer;
   /** The caller's address as far as proxies are trusted. */
   readonly addressOf: (ctx: InteractionContext) => string;
 }
@@ -47,9 +47,12 @@ function wishes({ params }: Interaction): { scopes: string[]; claims: string[] }
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
 }
 
+/** What the hidden field of an interaction's forms signs. */
+const formOf = (uid: string): string => `interaction ${uid}`;
+
 /** The flow that `createInteractionHandlers` shows. */
 export function createProviderFlow(dependencies: ProviderFlowDependencies): InteractionFlow {
-  const { provider, accounts, clients, csrfKey } = dependencies;
+  const { provider, accounts, clients, devices, forms } = dependencies;
 
   /** The account whose consent is asked for; `undefined` when it or the session has ended. */
   async function asked({ session }: Interaction): Promise<AccountRecord | undefined> {
@@ -61,6 +64,7 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
   }
 
   async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {
+    devices.clearEarlier(ctx);
     const found = await details(provider, ctx);
     // The library does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
@@ -81,7 +85,7 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
         name: client.name,
         ...(client.service === null && { own: true }),
       },
-      csrf: hmac(csrfKey, `interaction ${uid}`),
+      csrf: forms.sign(formOf(uid)),
       action: `${ctx.state.deployment.path}/interaction/${uid}`,
       fields: prompt.name === "consent" ? consentFields(scopes, claims) : [],
       ...(loginHint === undefined ? {} : { loginHint }),
@@ -95,6 +99,7 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
 
   return {
     find,
+    isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
     signIn: (ctx, running, credentials) => signIn(ctx, running, credentials, { ...dependencies, finish }),
     async allow(ctx) {
       const found = await details(provider, ctx);
@@ -129,7 +134,7 @@ async function signIn(
 ): Promise<SignInOutcome> {
   const { client_id } = running.client;
   const known = await accounts.recordByLogin(username);
-  const device = known && devices.read(ctx, known.sub);
+  const device = known && devices.read(ctx, known);
   const attempt = await limits.signIn({
     name: username,
     address: addressOf(ctx),
@@ -148,7 +153,6 @@ async function signIn(
     return { kind: "wrong" };
   }
   await attempt.succeed();
-  const { deployment } = ctx.state;
   const login = {
     accountId: record.sub,
     ts: Math.floor(configuration.clock.now() / 1000),
@@ -157,8 +161,8 @@ async function signIn(
     generation: record.sessions_generation,
   };
   const location = await finish(ctx, { login }, false);
-  devices.write(ctx, record.sub, device, deployment.path, deployment.secure);
-  const success = { sub: record.sub, client_id, deployment: deployment.kind };
+  devices.write(ctx, record);
+  const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
   units.current()?.whenCommitted(() => events.emit("sign_in.success", success));
   return { kind: "done", location };
 }

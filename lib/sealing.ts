@@ -7,6 +7,7 @@ import {
   hkdfSync,
   type KeyObject,
   randomBytes,
+  timingSafeEqual,
 } from "node:crypto";
 import { SignInError } from "./errors.ts";
 
@@ -47,6 +48,30 @@ export function deriveKey(secret: string | Buffer, purpose: string): Buffer {
 /** A keyed digest, Base64url. */
 export function hmac(key: SecretKey, text: string): string {
   return createHmac("sha256", key).update(text).digest("base64url");
+}
+
+/** Signs with the first key and verifies with all, so that keys can be rotated. */
+export interface Signer {
+  /** 43 characters, Base64url. */
+  sign(text: string): string;
+  /** Whether one of the keys made the signature. */
+  verify(text: string, signature: string): boolean;
+}
+
+/** @param keys at least one. */
+export function createSigner(keys: readonly SecretKey[]): Signer {
+  const [first] = keys;
+  if (first === undefined) throw new TypeError("keys: at least one key");
+  return {
+    sign: (text) => hmac(first, text),
+    verify(text, signature) {
+      const presented = Buffer.from(signature);
+      return keys.some((key) => {
+        const expected = Buffer.from(hmac(key, text));
+        return expected.length === presented.length && timingSafeEqual(expected, presented);
+      });
+    },
+  };
 }
 
 /** Seals with the first key and opens with all, so that keys can be rotated. */

@@ -14,7 +14,7 @@ import type { AccountInternals } from "./domain/accounts.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
 import { createSignedIn } from "./protocol/signed-in.ts";
-import { deriveKey, hmac } from "./sealing.ts";
+import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import type { ServiceKeys } from "./service-keys.ts";
 
 /** What the pages are made of. */
@@ -38,7 +38,7 @@ export function createServiceAccount(parts: ServiceAccountParts): readonly Accou
     answers: createAnswers(pages),
     findSignedIn: createSignedIn({ provider, accounts, sessionCookie: sessionCookieName(configuration) }),
     returns: createReturnPaths({
-      key: deriveKey(hmac(keys.forms, "account return"), "sign-in-service account return"),
+      keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
       cookie: cookieName(configuration, "return"),
       clock: configuration.clock,
     }),
@@ -47,7 +47,7 @@ export function createServiceAccount(parts: ServiceAccountParts): readonly Accou
     pages,
     readForm,
     console: createDeliveryConsole(notifications, onDefect),
-    seals: createConsoleSeals(keys.forms),
+    seals: createConsoleSeals(createSigner(keys.forms)),
   });
   return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
 }

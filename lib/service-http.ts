@@ -26,10 +26,11 @@ import type { AccountInternals, Accounts } from "./domain/accounts.ts";
 import type { ClientInternals, Clients } from "./domain/clients.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannel } from "./protocol/backchannel.ts";
-import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
+import { cookieName, deviceCookieName, sessionCookieName } from "./protocol/cookies.ts";
 import type { ProtocolDependencies } from "./protocol/dependencies.ts";
 import { createAttemptLimits } from "./protocol/limits.ts";
 import { createProvider } from "./protocol/provider.ts";
+import { createSigner } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { createServiceAccount } from "./service-account.ts";
 import type { ServiceKeys } from "./service-keys.ts";
@@ -107,13 +108,18 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
 
 type Shared = Omit<ProtocolDependencies, "keys" | "pages" | "backchannel">;
 
-function createFlow(shared: Shared, provider: Provider, { forms }: ServiceKeys): InteractionFlow {
+function createFlow(shared: Shared, provider: Provider, keys: ServiceKeys): InteractionFlow {
   const { configuration } = shared;
+  const forms = createSigner(keys.forms);
   return createProviderFlow({
     ...shared,
     provider,
-    devices: createDeviceCookies(forms, cookieName(configuration, "device")),
-    csrfKey: forms,
+    devices: createDeviceCookies({
+      signer: forms,
+      name: deviceCookieName(configuration),
+      earlierName: cookieName(configuration, "device"),
+    }),
+    forms,
     addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
   });
 }

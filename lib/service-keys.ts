@@ -19,8 +19,8 @@ export interface ServiceKeys {
   readonly signing: readonly JWK[];
   /** Client secrets are kept as HMACs under this key. */
   readonly clientSecrets: KeyObject;
-  /** Makes the hidden field of the forms and signs device cookies. */
-  readonly forms: KeyObject;
+  /** Sign forms and device cookies, and seal where a sign-in leads; one for each of `cookies`: the first makes, all count. */
+  readonly forms: readonly KeyObject[];
   /** Rate limits are counted under HMACs of names and addresses, made with this key. */
   readonly rateLimits: KeyObject;
 }
@@ -112,7 +112,7 @@ export async function loadServiceKeys(
     cookies,
     signing: signing.map(withAlgorithm),
     clientSecrets: createSecretKey(clientSecrets, "base64"),
-    forms: createSecretKey(deriveKey(cookies[0] ?? "", "sign-in-service forms")),
+    forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
     // From a key that the storage keeps and nobody rotates: all processes count under the same names, for good.
     rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
   };

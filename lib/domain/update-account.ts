@@ -63,6 +63,7 @@ export async function setPassword(
     const after = {
       ...before,
       password_hash: hash,
+      password_generation: (before.password_generation ?? 0) + 1,
       sessions_generation: before.sessions_generation + 1,
       tokens_generation: before.tokens_generation + 1,
     };

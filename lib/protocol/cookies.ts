@@ -1,8 +1,8 @@
 /** Names and flags of the cookies (decisions.md, Cookies). */
-import { hash } from "node:crypto";
+import { createSecretKey, hash } from "node:crypto";
 import type { Configuration as ProviderConfiguration } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
-import { createCookieSignatures } from "./cookie-signatures.ts";
+import { createSigner, type Signer } from "../sealing.ts";
 
 /** What a cookie's name starts with, so that two services on one host don't meet. */
 export function cookieName(configuration: Configuration, purpose: string): string {
@@ -24,6 +24,28 @@ export function sessionCookieName(configuration: Configuration): string {
   return `${configuration.cookies.domain === undefined ? "__Host-" : "__Secure-"}${name}`;
 }
 
+/** The device cookie: always of one host, so on https its name says so. */
+export function deviceCookieName(configuration: Configuration): string {
+  return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, "device")}`;
+}
+
+/** What Koa's cookies ask of the signing keys. */
+export interface CookieSignatures extends Signer {
+  /** 0 when one of the keys made the signature, else -1. */
+  index(data: string, signature: string): number;
+}
+
+/**
+ * Koa's cookies sign a cookie again when `index` says that a later key signed it, and lose its path, domain and
+ * lifetime: the browser then has two signatures for one session, or none after it was closed. So they are told that it
+ * was the first key. The library signs the session cookie with that one at the next authorization.
+ * @param keys `keys.cookies`: the first signs, all verify.
+ */
+export function cookieSignatures(keys: readonly string[]): CookieSignatures {
+  const signer = createSigner(keys.map((key) => createSecretKey(key, "utf8")));
+  return { ...signer, index: (data, signature) => (signer.verify(data, signature) ? 0 : -1) };
+}
+
 /** `cookies` of oidc-provider. */
 export function cookieSettings(
   configuration: Configuration,
@@ -38,7 +60,7 @@ export function cookieSettings(
     ...(domain === undefined ? {} : { domain }),
   };
   return {
-    keys: createCookieSignatures(keys),
+    keys: cookieSignatures(keys),
     names: {
       session: sessionCookieName(configuration),
       interaction: cookieName(configuration, "interaction"),

@@ -22,7 +22,7 @@ function request(deployment: Place = ROOT, cookie?: string) {
 }
 
 function paths(now: () => number = Date.now, key: Buffer = randomBytes(32)) {
-  return createReturnPaths({ key, cookie: COOKIE, clock: { now } });
+  return createReturnPaths({ keys: [key], cookie: COOKIE, clock: { now } });
 }
 
 /** Seals for a new browser: its state, and its cookie. */

@@ -8,6 +8,7 @@ import type { AccountGate } from "../../interactions/account-gate.ts";
 import { createAccountPages } from "../../interactions/account-pages.ts";
 import { createConsolePages } from "../../interactions/console-pages.ts";
 import { createConsoleSeals } from "../../interactions/console-seals.ts";
+import { createSigner } from "../../lib/sealing.ts";
 import type {
   ConsoleDeliveryDetail,
   ConsoleReceiver,
@@ -156,7 +157,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     },
     async callback() {},
   };
-  const seals = createConsoleSeals(Buffer.alloc(32, 7));
+  const seals = createConsoleSeals(createSigner([Buffer.alloc(32, 7)]));
   const operatorPages = createConsolePages({ pages, console, seals, readForm: formMap });
   const all = createAccountPages({ pages, gate, operators: [OPERATOR], operatorPages });
   const deployment: Deployment = {

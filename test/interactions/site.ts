@@ -8,6 +8,7 @@ import {
   type Credentials,
   type InteractionContext,
   type InteractionFlow,
+  isSameToken,
   type RunningInteraction,
   type SignInOutcome,
 } from "../../interactions/index.ts";
@@ -53,6 +54,7 @@ function memoryFlow(
       const found = [LOGIN, CONSENT].find((running) => running.uid === uid);
       return found && { ...found, ...changes };
     },
+    isOwnForm: ({ csrf }, presented) => isSameToken(csrf, presented),
     async signIn(_ctx, _running, credentials) {
       asked.push(["signIn", credentials]);
       return outcome();

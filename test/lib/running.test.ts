@@ -109,7 +109,7 @@ const shown = ({ cookies, signing, clientSecrets, forms }: ServiceKeys): unknown
   cookies,
   signing,
   clientSecrets: clientSecrets.export().toString("hex"),
-  forms: forms.export().toString("hex"),
+  forms: forms.map((key) => key.export().toString("hex")),
 });
 
 describe("with a real storage", () => {

@@ -1,24 +1,23 @@
 import { describe, expect, it } from "@jest/globals";
-import { createCookieSignatures } from "../../../lib/protocol/cookie-signatures.ts";
+import { cookieSignatures } from "../../../lib/protocol/cookies.ts";
 
 const [OLD, FRESH] = ["the old key of the cookies", "the fresh key of the cookies"];
 
 describe("signatures of cookies", () => {
   it("are made with the first key and verified with all, so that keys can be rotated", () => {
-    const before = createCookieSignatures([OLD]);
-    const rotated = createCookieSignatures([FRESH, OLD]);
+    const before = cookieSignatures([OLD]);
+    const rotated = cookieSignatures([FRESH, OLD]);
     const signature = before.sign("session=id");
     expect(signature).toMatch(/^[\w-]{43}$/);
-    expect([rotated.index("session=id", signature), rotated.verify("session=id", signature)]).toEqual([
-      1,
-      true,
-    ]);
+    expect(rotated.verify("session=id", signature)).toBe(true);
+    // Not 1: Koa's cookies would sign again, and forget path, domain and lifetime.
+    expect(rotated.index("session=id", signature)).toBe(0);
     expect(rotated.index("session=id", rotated.sign("session=id"))).toBe(0);
     expect(before.index("session=id", rotated.sign("session=id"))).toBe(-1);
   });
 
   it("fit no other name, value or key, and nothing that was cut or made longer", () => {
-    const signatures = createCookieSignatures([OLD]);
+    const signatures = cookieSignatures([OLD]);
     const signature = signatures.sign("session=id");
     const others = [
       "",
@@ -33,6 +32,6 @@ describe("signatures of cookies", () => {
   });
 
   it("can't be made without a key", () => {
-    expect(() => createCookieSignatures([])).toThrow(TypeError);
+    expect(() => cookieSignatures([])).toThrow(TypeError);
   });
 });

@@ -1,0 +1,209 @@
+/** New `keys.cookies` while people are signing in: as long as the old key is kept, nobody notices. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
+import { formOf, told } from "../interactions/console-visitor.ts";
+import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
+import { signedIn, signIn } from "./account-visitor.ts";
+import { type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import {
+  ADA,
+  NEWS,
+  PARTNER,
+  type RunningOptions,
+  type RunningService,
+  startService,
+} from "./running-service.ts";
+
+const [OLD, FRESH] = [
+  "the old key of the cookies, of 32 characters",
+  "the fresh key of the cookies, of 32 and more",
+];
+const OPERATOR = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+const MANY = { points: 10_000, seconds: 900 };
+const STRICT = { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY };
+
+let folder: string;
+let kept: StorageConfig;
+let running: RunningService;
+let port: number | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+  const storage = await newStorage();
+  kept = BACKENDS.includes("mongodb")
+    ? storage
+    : { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` };
+  port = undefined;
+});
+afterEach(async () => {
+  await running.close();
+  await rm(folder, { recursive: true });
+});
+
+/** Starts the service with these keys; again at the same address, over the same storage. */
+async function start(
+  cookies: readonly string[],
+  config: Omit<SignInServiceConfig, "deployments"> = {},
+  options: Omit<RunningOptions, "config"> = {},
+): Promise<void> {
+  if (port !== undefined) await running.close();
+  running = await startService({
+    ...options,
+    ...(port !== undefined && { port }),
+    config: {
+      ...kept,
+      rateLimits: { signIn: STRICT },
+      operators: [OPERATOR.sub],
+      ...config,
+      keys: { ...kept.keys, cookies },
+    },
+  });
+  port = Number(new URL(running.origin).port);
+}
+
+const party = (kind: "oauth2" | "openid", client = NEWS): RelyingParty => relyingParty(running, kind, client);
+
+async function unseen(browser: Browser, at: RelyingParty): Promise<string | null | undefined> {
+  await browser.get(at.authorizeUrl({ prompt: "none" }));
+  const answer = browser.location?.searchParams;
+  return answer?.has("code") ? "code" : answer?.get("error");
+}
+
+const signatures = (browser: Browser) => browser.jar.all().filter(({ name }) => name.endsWith(".sig"));
+
+const through: Send = (url, init) => {
+  const headers = new Headers(init.headers);
+  headers.set("host", url.host);
+  headers.set("x-forwarded-host", url.host);
+  return fetch(`${running.origin}${url.pathname}${url.search}`, { ...init, headers });
+};
+
+describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kind) => {
+  it("a sign-in that is under way goes on to its end, through the consent page [D-COOKIES-3]", async () => {
+    await start([OLD]);
+    const browser = await party(kind, PARTNER)
+      .browser()
+      .get(party(kind, PARTNER).authorizeUrl({ state: "a b" }));
+    await start([FRESH, OLD]);
+    const before = signatures(browser).map(({ name, path }) => `${name} ${path}`);
+    await browser.get(browser.url);
+    expect(signatures(browser).map(({ name, path }) => `${name} ${path}`)).toEqual(before);
+    await signIn(browser);
+    expect(browser.hasForm("decision")).toBe(true);
+    const consent = browser.form("decision");
+    await start([`${FRESH} and fresher`, FRESH]);
+    await browser.submit(consent, { decision: "allow" });
+    expect(browser.location?.searchParams.get("state")).toBe("a b");
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("a form that was shown under the old key is taken [D-COOKIES-3]", async () => {
+    await start([OLD]);
+    const browser = await party(kind).browser().get(party(kind).authorizeUrl());
+    const form = browser.form("password");
+    await start([FRESH, OLD]);
+    await browser.submit(form, { username: ADA.username, password: ADA.password });
+    expect(browser.visits[0]?.status).toBe(303);
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("a session goes on, is signed anew by its next use, and then needs the old key no more [D-COOKIES-3]", async () => {
+    await start([OLD]);
+    const browser = party(kind).browser();
+    await party(kind).authorize(browser);
+    await start([FRESH, OLD]);
+    await browser.getOnly(`${running[kind]}/account`);
+    expect([browser.status, browser.headers.getSetCookie()]).toEqual([200, []]);
+    expect(await unseen(browser, party(kind))).toBe("code");
+    await start([FRESH]);
+    expect(await unseen(browser, party(kind))).toBe("code");
+    await browser.getOnly(`${running[kind]}/account`);
+    expect(browser.status).toBe(200);
+  });
+
+  it("a browser is known for the accounts that signed in there [D-COOKIES-1, D-COOKIES-3]", async () => {
+    await start([OLD]);
+    const browser = party(kind).browser();
+    await party(kind).authorize(browser);
+    await start([FRESH, OLD]);
+    const stranger = await party(kind).browser().get(party(kind).authorizeUrl());
+    const guess = { username: ADA.username, password: "this is not the password" };
+    for (const status of [400, 429]) {
+      await signIn(stranger, guess);
+      expect(stranger.status).toBe(status);
+    }
+    await browser.get(party(kind).authorizeUrl({ prompt: "login" }));
+    await signIn(browser);
+    expect(browser.location?.searchParams.has("code")).toBe(true);
+  });
+
+  it("a way to the account pages ends at the page that was wanted, and forms of the console are taken [D-COOKIES-3]", async () => {
+    await start([OLD]);
+    await running.service.accounts.import(OPERATOR);
+    const list = `${running[kind]}/account/deliveries`;
+    const browser = await party(kind).browser().get(`${list}/receivers`);
+    const receiver = { url: "https://receiver.example/", client_id: "r", client_secret: "the secret of it" };
+    await running.service.directory.services.put("9", {
+      name: "Told",
+      receiver: { ...receiver, types: ["PROFILE_CHANGED"] },
+    });
+    await start([FRESH, OLD]);
+    await signIn(browser, OPERATOR);
+    expect([browser.status, browser.url.href]).toEqual([200, `${list}/receivers`]);
+    const form = formOf(browser, "pause", "service:9");
+    await start([`${FRESH} and fresher`, FRESH]);
+    await browser.submit(form);
+    expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
+    const said = told(browser);
+    expect(said).toContain("service:9");
+    // The address of the result was signed by what is an older key now.
+    const { href } = browser.url;
+    await start(["a key that came last of all, of 32 characters", `${FRESH} and fresher`, FRESH]);
+    await browser.get(href);
+    expect([browser.status, told(browser)]).toEqual([200, said]);
+  });
+
+  it("nothing of a key that is gone counts", async () => {
+    await start([OLD]);
+    const [begun, known] = [party(kind).browser(), await signedIn(running[kind])];
+    await begun.get(party(kind).authorizeUrl());
+    const form = begun.form("password");
+    await start([FRESH]);
+    await begun.submit(form, { username: ADA.username, password: ADA.password });
+    expect([begun.status, begun.location]).toEqual([400, undefined]);
+    const response = await send(`${running[kind]}/account`, {
+      headers: { cookie: known.jar.header(new URL(running[kind])) },
+    });
+    expect(response.status).toBe(303);
+  });
+});
+
+it("a session of all hosts under a domain keeps one signature, so that it goes on [D-COOKIES-3]", async () => {
+  const urls = {
+    oauth2: { url: "https://login.example.com" },
+    openid: { url: "https://openid.example.com" },
+  };
+  const config = { proxy: true, cookies: { domain: "example.com" } };
+  const options = { deployments: () => urls };
+  await start([OLD], config, options);
+  const browser = party("oauth2").browser({ send: through });
+  await party("oauth2").authorize(browser);
+  await start([FRESH, OLD], config, options);
+  for (let visit = 0; visit < 2; visit += 1) {
+    await browser.getOnly("https://openid.example.com/account");
+    expect([browser.status, browser.headers.getSetCookie()]).toEqual([200, []]);
+  }
+  expect(await unseen(browser, party("openid"))).toBe("code");
+  const ofSession = browser.jar.all().filter(({ name }) => name.includes("_session_"));
+  expect(ofSession.map(({ domain, expires }) => [domain, typeof expires])).toEqual(
+    Array.from({ length: 2 }, () => ["example.com", "number"]),
+  );
+});

@@ -1,0 +1,236 @@
+/** What a browser is remembered for: a limit of its own for the accounts that have signed in there. */
+import { createHash } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { hash as hashBcrypt } from "@node-rs/bcrypt";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
+import { type Person, type RelyingParty, relyingParty } from "./relying-party.ts";
+import { ADA, BOB, NEWS, type RunningOptions, type RunningService, startService } from "./running-service.ts";
+
+const MANY = { points: 10_000, seconds: 900 };
+/** One wrong password locks an account for everybody but the browsers that it is known in. */
+const STRICT = { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY };
+
+let running: RunningService;
+afterEach(() => running.close());
+
+async function start(
+  config: Omit<SignInServiceConfig, "deployments"> = {},
+  options: Omit<RunningOptions, "config"> = {},
+): Promise<void> {
+  running = await startService({
+    ...options,
+    config: { rateLimits: { signIn: STRICT, interactions: MANY }, ...config },
+  });
+}
+
+const eight = ({ oauth2, openid }: Pick<RunningService, "oauth2" | "openid">): string =>
+  createHash("sha256").update(`${oauth2} ${openid}`).digest("hex").slice(0, 8);
+
+const party = (kind: "oauth2" | "openid" = "oauth2"): RelyingParty => relyingParty(running, kind, NEWS);
+
+/** Submits the form in a browser that is asked to sign in, and says the status of the answer. */
+async function submit(browser: Browser, person: Person, at: RelyingParty = party()): Promise<number> {
+  for (const { name } of browser.jar.all()) if (name.includes("_session_")) browser.jar.clear(name);
+  await browser.get(at.authorizeUrl());
+  await browser.submit(browser.form("password"), {
+    username: person.username,
+    password: person.password,
+  });
+  return browser.visits[0]!.status;
+}
+
+/** Somebody elsewhere guesses until the account is locked. */
+async function lock(username: string): Promise<void> {
+  const stranger = party().browser();
+  const guess = { username, password: "this is not the password" };
+  while ((await submit(stranger, guess)) !== 429);
+}
+
+/** Whether the browser gets past a lock of the account. */
+async function isKnown(browser: Browser, person: Person, at: RelyingParty = party()): Promise<boolean> {
+  await lock(person.username);
+  return (await submit(browser, person, at)) === 303;
+}
+
+const devices = (browser: Browser) => browser.jar.all().filter(({ name }) => name.includes("_device_"));
+
+const send: Send = (url, init) => {
+  const headers = new Headers(init.headers);
+  headers.set("host", url.host);
+  headers.set("x-forwarded-host", url.host);
+  return fetch(`${running.origin}${url.pathname}${url.search}`, { ...init, headers });
+};
+
+describe("a browser in which thirty people have signed in", () => {
+  it("has one device cookie, for both deployments, and is known for the last five [D-COOKIES-1]", async () => {
+    await start();
+    const people = await Promise.all(
+      Array.from({ length: 30 }, async (_, number) => {
+        const person = { username: `person${number}`, password: `the password of person ${number}` };
+        await running.service.accounts.create({ email: `${person.username}@example.com`, ...person });
+        return person;
+      }),
+    );
+    const browser = party().browser();
+    const lengths = new Set<number>();
+    for (const [number, person] of people.entries()) {
+      const kind = number % 2 === 0 ? "oauth2" : "openid";
+      expect(await submit(browser, person, party(kind))).toBe(303);
+      const [device, ...others] = devices(browser);
+      expect(others).toEqual([]);
+      expect(device).toMatchObject({
+        name: `sis_device_${eight(running)}`,
+        path: "/",
+        hostOnly: true,
+        httpOnly: true,
+        sameSite: "lax",
+      });
+      if (number >= 5) lengths.add(device?.value.length ?? 0);
+      expect(browser.jar.header(new URL(`${running.openid}/oauth2/authorize`)).length).toBeLessThan(1_500);
+    }
+    expect(lengths.size).toBe(1);
+    for (const person of people.slice(-5)) {
+      expect([person.username, await isKnown(browser, person)]).toEqual([person.username, true]);
+    }
+    for (const person of people.slice(20, 25)) {
+      expect([person.username, await isKnown(browser, person)]).toEqual([person.username, false]);
+    }
+  });
+});
+
+describe("a browser that is known for an account", () => {
+  it.each(["oauth2", "openid"] as const)(
+    "since a sign-in at %s is known at the other deployment too, for 90 days [D-COOKIES-1]",
+    async (kind) => {
+      await start();
+      const [here, there] = [party(kind), party(kind === "oauth2" ? "openid" : "oauth2")];
+      const browser = here.browser();
+      await here.authorize(browser);
+      await browser.get(here.authorizeUrl({ prompt: "login" }));
+      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      const set = browser.visits[0]?.headers.getSetCookie().filter((cookie) => cookie.includes("device"));
+      expect(set).toEqual([expect.stringMatching(/; Path=\/; Max-Age=7776000; HttpOnly; SameSite=Lax$/)]);
+      expect(await isKnown(browser, ADA, there)).toBe(true);
+    },
+  );
+
+  it("is not after a new password, until it signs in with that one, and other accounts stay [D-COOKIES-2]", async () => {
+    await start();
+    const { accounts } = running.service;
+    const browser = party().browser();
+    for (const person of [ADA, BOB]) expect(await submit(browser, person)).toBe(303);
+    const renewed = { username: ADA.username, password: "the new password of ada" };
+    await accounts.setPassword(running.ada.sub, renewed.password);
+    expect(await isKnown(browser, renewed)).toBe(false);
+    expect(await isKnown(browser, BOB)).toBe(true);
+  });
+
+  it("is not after the same password was set anew, and is after a sign-in with it", async () => {
+    await start({ rateLimits: { signIn: { ...STRICT, accountAndAddress: { points: 2, seconds: 900 } } } });
+    const browser = party().browser();
+    expect(await submit(browser, ADA)).toBe(303);
+    await running.service.accounts.setPassword(running.ada.sub, ADA.password);
+    // Nothing is locked yet: the sign-in works, and the browser is known again.
+    expect(await submit(browser, ADA)).toBe(303);
+    expect(devices(browser)).toHaveLength(1);
+    expect(await isKnown(browser, ADA)).toBe(true);
+  });
+
+  it("still is after sessions and tokens were ended, and after the password was hashed anew [D-COOKIES-2]", async () => {
+    await start();
+    const { accounts } = running.service;
+    const browser = party().browser();
+    const weak = { username: "weak", password: "the password of somebody" };
+    const password_hash = await hashBcrypt(weak.password, 4);
+    await accounts.import({ email: "weak@example.com", username: weak.username, password_hash });
+    const hashedAnew = new Promise<void>((resolve) => {
+      running.service.events.on("account.changed", ({ action }) => {
+        if (action === "account.rehashed") resolve();
+      });
+    });
+    expect(await submit(browser, weak)).toBe(303);
+    await hashedAnew;
+    expect(await isKnown(browser, weak)).toBe(true);
+    expect(await submit(browser, ADA)).toBe(303);
+    await accounts.endSessions(running.ada.sub);
+    await accounts.revokeTokens(running.ada.sub);
+    await accounts.update(running.ada.sub, { email: "ada.lovelace@example.com", name: "Augusta" });
+    expect(await isKnown(browser, ADA)).toBe(true);
+  });
+});
+
+it("cookies of the earlier form are taken away by the next answers, at the path where they are", async () => {
+  await start();
+  const browser = party("openid").browser();
+  const prefix = `sis_device_${eight(running)}_`;
+  const planted = Array.from({ length: 30 }, (_, number) => {
+    const path = number % 2 === 0 ? "/" : "/openid";
+    return `${prefix}${String(number).padStart(8, "x")}=${"A".repeat(22)}.${"B".repeat(43)}; Path=${path}`;
+  });
+  browser.jar.take(new URL(running.openid), planted);
+  const left = (): number => browser.jar.all().filter(({ name }) => name.startsWith(prefix)).length;
+  expect(left()).toBe(30);
+  await browser.get(party("openid").authorizeUrl());
+  expect(left()).toBe(20);
+  await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+  expect(browser.location?.searchParams.has("code")).toBe(true);
+  expect(left()).toBe(10);
+  await browser.get(party("openid").authorizeUrl({ prompt: "login" }));
+  expect(left()).toBe(0);
+  expect(devices(browser)).toHaveLength(1);
+});
+
+it("two services on one host do not meet: each has a device cookie of its own", async () => {
+  await start();
+  const other = await startService({ config: { rateLimits: { signIn: STRICT, interactions: MANY } } });
+  try {
+    const browser = party().browser();
+    expect(await submit(browser, ADA)).toBe(303);
+    // Cookies do not know ports: this browser brings those of the first service along.
+    expect(await submit(browser, ADA, relyingParty(other, "oauth2", NEWS))).toBe(303);
+    expect(devices(browser).map(({ name }) => name)).toEqual([
+      `sis_device_${eight(running)}`,
+      `sis_device_${eight(other)}`,
+    ]);
+    expect(await isKnown(browser, ADA)).toBe(true);
+  } finally {
+    await other.close();
+  }
+});
+
+describe("on https", () => {
+  const urls = { oauth2: "https://login.example.com", openid: "https://login.example.com/openid" };
+  const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid } };
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "sign-in-"));
+  });
+  afterEach(() => rm(folder, { recursive: true }));
+
+  it.each([
+    ["usually", {}, ""],
+    ["also when the session is not", { domain: "example.com" }, ""],
+    ["also with a prefix", { prefix: "own-" }, "own-"],
+  ])(
+    "the device cookie is bound to the host, %s [D-DEPLOY-13, D-COOKIES-1]",
+    async (_when, cookies, prefix) => {
+      const storage = `sqlite:${join(folder, "sign-in.db")}`;
+      await start({ storage, proxy: true, cookies }, { deployments: () => deployments });
+      const browser = party().browser({ send });
+      await party().authorize(browser);
+      expect(devices(browser)).toEqual([
+        expect.objectContaining({
+          name: `__Host-${prefix}sis_device_${eight(urls)}`,
+          path: "/",
+          hostOnly: true,
+          httpOnly: true,
+          secure: true,
+        }),
+      ]);
+    },
+  );
+});

@@ -1,0 +1,209 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "@jest/globals";
+import * as fc from "fast-check";
+import { createDeviceCookies } from "../../interactions/device-cookie.ts";
+import { createSigner } from "../../lib/sealing.ts";
+
+const NAME = "__Host-sis_device_0a1b2c3d";
+const EARLIER = "sis_device_0a1b2c3d";
+const KEY = randomBytes(32);
+const ADA = { sub: "5e0c0d1a-0000-4000-8000-00000000ada0" };
+const BOB = { sub: "5e0c0d1a-0000-4000-8000-00000000b0b0" };
+
+type Account = { readonly sub: string; readonly password_generation?: number };
+
+function cookies(...keys: Buffer[]) {
+  return createDeviceCookies({ signer: createSigner(keys), name: NAME, earlierName: EARLIER });
+}
+const devices = cookies(KEY);
+
+/** A request of one browser, and the cookies that the answer sets. */
+function request(cookie?: string, path = "") {
+  const set: string[] = [];
+  return {
+    set,
+    req: { headers: { cookie } },
+    state: { deployment: { path, secure: true } },
+    append: (_field: string, value: string) => void set.push(value),
+  };
+}
+
+/** The cookie after these people have signed in, one after the other. */
+function after(people: readonly Account[], start?: string, made = devices): string {
+  return people.reduce<string | undefined>((cookie, person) => {
+    const ctx = request(cookie);
+    made.write(ctx, person);
+    return ctx.set[0]?.split(";")[0];
+  }, start) as string;
+}
+
+const valueOf = (cookie: string): string => cookie.slice(NAME.length + 1);
+const person = (number: number): Account => ({ sub: `sub-${number}` });
+const reads = (cookie: string | undefined, account: Account, made = devices): string | undefined =>
+  made.read(request(cookie), account);
+
+const earlierName = (number: number): string => `${EARLIER}_${String(number).padStart(8, "A")}`;
+
+const ended = (each: string, path: string): string =>
+  `${each}=; Path=${path}; Max-Age=0; HttpOnly; SameSite=Lax; Secure`;
+
+const many = (count: number): string =>
+  Array.from({ length: count }, (_, number) => `${earlierName(number)}=x`).join("; ");
+
+describe("the device cookie", () => {
+  it("holds a random id and signatures, and nothing of the accounts [D-COOKIES-2]", () => {
+    const cookie = after([ADA, BOB]);
+    expect(valueOf(cookie)).toMatch(/^[\w-]{22}(?:\.[\w-]{86}){2}$/);
+    expect(cookie).not.toContain(ADA.sub);
+    const [id] = valueOf(cookie).split(".");
+    expect([reads(cookie, ADA), reads(cookie, BOB), reads(cookie, person(1))]).toEqual([id, id, undefined]);
+    // Another browser of the same person shows nothing that the first one has.
+    const other = new Set(valueOf(after([ADA, BOB])).split("."));
+    expect(
+      valueOf(cookie)
+        .split(".")
+        .filter((part) => other.has(part)),
+    ).toEqual([]);
+  });
+
+  it("is one cookie for 90 days at /, however many accounts there are [D-COOKIES-1]", () => {
+    const ctx = request();
+    devices.write(ctx, ADA);
+    expect(ctx.set).toEqual([
+      expect.stringMatching(
+        /^__Host-sis_device_0a1b2c3d=[\w.-]+; Path=\/; Max-Age=7776000; HttpOnly; SameSite=Lax; Secure$/,
+      ),
+    ]);
+    const people = Array.from({ length: 30 }, (_, number) => person(number));
+    const cookie = after(people);
+    expect(cookie.length).toBeLessThan(500);
+    expect(people.filter((each) => reads(cookie, each)).map(({ sub }) => sub)).toEqual(
+      people.slice(-5).map(({ sub }) => sub),
+    );
+  });
+
+  it("keeps its id, and one place for an account that signs in again and again", () => {
+    const people = [1, 2, 3, 4, 5].map(person);
+    const first = after(people);
+    const again = after([person(5), person(5), person(1), person(5)], first);
+    expect(valueOf(again).split(".")[0]).toBe(valueOf(first).split(".")[0]);
+    for (const each of people) expect(reads(again, each)).toBeDefined();
+  });
+
+  it("forgets an account with its password, and no other one; the new password takes the place of the old [D-COOKIES-2]", () => {
+    const people = [1, 2, 3, 4, 5].map(person);
+    const cookie = after(people);
+    const changed = { ...person(3), password_generation: 1 };
+    expect(reads(cookie, changed)).toBeUndefined();
+    const renewed = after([changed], cookie);
+    expect(reads(renewed, changed)).toBeDefined();
+    expect(reads(renewed, person(3))).toBeUndefined();
+    for (const number of [1, 2, 4, 5]) expect(reads(renewed, person(number))).toBeDefined();
+  });
+
+  it("counts under any of the keys, and is written under the first [D-COOKIES-1]", () => {
+    const fresh = randomBytes(32);
+    const rotated = cookies(fresh, KEY);
+    const before = after([ADA, BOB]);
+    expect(reads(before, ADA, rotated)).toBeDefined();
+    const cookie = after([ADA], before, rotated);
+    expect([reads(cookie, ADA, rotated), reads(cookie, BOB, rotated)]).not.toContain(undefined);
+    // One place for the account, although another key had signed it.
+    expect(valueOf(cookie).split(".")).toHaveLength(3);
+    const later = cookies(fresh);
+    expect([reads(cookie, ADA, later), reads(cookie, BOB, later)]).toEqual([expect.any(String), undefined]);
+  });
+});
+
+describe("a device cookie that is not ours", () => {
+  const own = valueOf(after([ADA, BOB]));
+  const [id = "", bobs = "", adas = ""] = own.split(".");
+  const strangers = valueOf(after([person(1), ADA]));
+  const [, hers = ""] = strangers.split(".");
+
+  it.each([
+    ["empty", ""],
+    ["without an account", id],
+    ["with an empty account", `${id}.`],
+    ["cut", own.slice(0, -1)],
+    ["made longer", `${own}A`],
+    ["with another id", `${"A".repeat(22)}.${adas}`],
+    ["with a short id", `${id.slice(1)}.${adas}`],
+    ["with the signatures of another browser", `${id}.${hers}`],
+    ["with another person's signatures", `${id}.${bobs}`],
+    ["with the signatures in the other order", `${id}.${adas.slice(43)}${adas.slice(0, 43)}`],
+    ["with the password's signature of somebody else", `${id}.${adas.slice(0, 43)}${bobs.slice(43)}`],
+    ["with more than five accounts", [id, ...Array<string>(6).fill(adas)].join(".")],
+    ["in quotes", `"${own}"`],
+    ["with a space", ` ${own}`],
+    ["encoded", encodeURIComponent(`${own} `)],
+    ["in other characters", `${id}.${adas.slice(0, -1)}\u00ff`],
+    ["of 8 kB", "A".repeat(8192)],
+    ["of 8 kB in its form", `${id}${`.${adas}`.repeat(94)}`],
+  ])("counts for nothing and goes with the next sign-in: %s", (_what, value) => {
+    expect(reads(`${NAME}=${value}`, ADA)).toBeUndefined();
+    const next = after([BOB], `${NAME}=${value}`);
+    expect(reads(next, BOB)).toBeDefined();
+    expect(next.length).toBeLessThan(500);
+  });
+
+  it("does not count when there are two, in either order", () => {
+    for (const other of [own, strangers, "", "x"]) {
+      expect(reads(`${NAME}=${own}; ${NAME}=${other}`, ADA)).toBeUndefined();
+      expect(reads(`${NAME}=${other}; a=b; ${NAME}=${own}`, ADA)).toBeUndefined();
+    }
+    expect(reads(`a=b; ${NAME}=${own};x`, ADA)).toBe(id);
+  });
+
+  it("does not count under a key or a name that is not the service's", () => {
+    expect(reads(`${NAME}=${own}`, ADA, cookies(randomBytes(32)))).toBeUndefined();
+    for (const name of ["x", EARLIER, `${NAME}_`, NAME.toLowerCase()]) {
+      expect(reads(`${name}=${own}`, ADA)).toBeUndefined();
+    }
+  });
+
+  it("is never read as an account's, and a sign-in over it always works, whatever it is", () => {
+    const value = fc.oneof(
+      fc.string(),
+      fc.string({ unit: "binary" }),
+      fc.array(fc.constantFrom(id, adas, bobs, hers, "", "."), { maxLength: 9 }).map((all) => all.join(".")),
+    );
+    fc.assert(
+      fc.property(value, (text) => {
+        const cookie = `${NAME}=${text}`;
+        expect(reads(cookie, person(2))).toBeUndefined();
+        expect(reads(after([BOB], cookie), BOB)).toBeDefined();
+      }),
+    );
+  });
+});
+
+describe("the earlier cookies, one for each account", () => {
+  it("are taken away, at both places where they can be, ten in one answer", () => {
+    const ctx = request(`${many(3)}; ${earlierName(0)}=second`, "/openid");
+    devices.clearEarlier(ctx);
+    expect(ctx.set).toEqual(
+      [0, 1, 2].flatMap((each) => ["/", "/openid"].map((path) => ended(earlierName(each), path))),
+    );
+    const all = request(many(150));
+    devices.clearEarlier(all);
+    expect(all.set).toHaveLength(10);
+  });
+
+  it("are the only ones that are taken away", () => {
+    const others = [
+      NAME,
+      EARLIER,
+      `${EARLIER}_`,
+      `${EARLIER}_short`,
+      `${EARLIER}_toolong00`,
+      `x${earlierName(1)}`,
+      "",
+      "a",
+    ];
+    const ctx = request(others.map((each) => `${each}=x`).join("; "));
+    devices.clearEarlier(ctx);
+    devices.clearEarlier(request());
+    expect(ctx.set).toEqual([]);
+  });
+});
