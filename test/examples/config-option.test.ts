@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
-import { ROOT } from "./documents.ts";
+import { blocks, ROOT } from "./documents.ts";
 import { freePorts, newFolder, type Running, start } from "./processes.ts";
 import { configuration } from "./room.ts";
 
@@ -141,6 +141,37 @@ describe("--config FILE", () => {
     await receiver.until(/^group:media {2}PROFILE_CHANGED .* of-media$/m);
     await receiver.until(/^service:1 {2}PROFILE_CHANGED .* of-news$/m);
     await receiver.until(/^service:4 {2}PROFILE_CHANGED .* of-shop$/m);
+  });
+});
+
+describe("the file of docs/getting-started.md", () => {
+  it("starts the server, the client and the receiver of its seed, and a service of another example", async () => {
+    const port = await freePorts(3);
+    const block = blocks().find(
+      ({ name, info }) => name.startsWith("docs/getting-started.md") && info === "json",
+    );
+    const moved = [0, 1, 2].reduce(
+      (text, step) => text.replaceAll(String(3000 + step), String(port + step)),
+      block?.code ?? "",
+    );
+    const file = join(folder, "getting-started.json");
+    writeFileSync(file, moved.replace("sqlite:./data/sign-in.db", "sqlite::memory:"));
+    const server = run("examples/server/main.ts", "--config", file);
+    await server.until(/listening on/);
+    const client = run("examples/client/main.ts", "--config", file);
+    const receiver = run("examples/receiver/main.ts", "--config", file);
+    await Promise.all([client.until(/The client is at/), receiver.until(/receiving notifications at/)]);
+    for (const way of ["OAuth 2.0", "OpenID Connect"]) {
+      const browser = await new Browser().get(`http://127.0.0.1:${port + 1}`);
+      await browser.click(`Sign in with ${way}`);
+      const [{ username, password }] = JSON.parse(moved).seed.accounts;
+      await browser.submit(browser.form("password"), { username, password });
+      expect(browser.url.href).toBe(`http://127.0.0.1:${port + 1}/`);
+    }
+    await Promise.all([client.stop(), receiver.stop(), server.stop()]);
+    const minimal = run("examples/minimal.ts", "--config", file);
+    await minimal.until(/Sign in at/);
+    await expect(minimal.stop()).resolves.toBe(0);
   });
 });
 

@@ -79,6 +79,23 @@ describe("views of a team", () => {
     expect(() => pagesWith({ views: [file] })).toThrow(`there is no folder ${file}`);
   });
 
+  it("are reported all at once, with the texts and the colours that are wrong", () => {
+    const views = [
+      viewsFolder({ "lgoin.ejs": "" }),
+      "/nowhere",
+      viewsFolder({ "login.ejs": "<% if ( { %>" }),
+    ];
+    const copy = { en: { "login.titel": "x" } };
+    const theme = { background: "#ffffff", text: "#aaaaaa" };
+    expect(problemsWith({ views, copy, theme })).toEqual([
+      expect.stringContaining("config.interactions.copy.en.login.titel"),
+      expect.stringContaining("config.interactions.theme"),
+      expect.stringContaining("there is no folder /nowhere"),
+      expect.stringContaining("lgoin.ejs"),
+      expect.stringContaining("login.ejs does not compile"),
+    ]);
+  });
+
   // Each breaks in one state of one page, or in one language, and nowhere else.
   it.each([
     ["a local that no page has", "login.ejs", "<%= clinet %>", ":1: clinet is not defined"],
