@@ -64,8 +64,8 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
       return signedIn;
     },
     async callback(ctx, { query }) {
-      const { url, path } = ctx.state.deployment;
-      if (query.size === 0) return answers.startAgain(ctx, { action: `${path}/account` });
+      const { url } = ctx.state.deployment;
+      if (query.size === 0) return answers.startAgain(ctx);
       const wanted = query.has("code") ? returns.open(ctx, query.get("state") ?? "") : undefined;
       // Whatever came, the address with the code is not one that stays.
       return seeOther(ctx, wanted === undefined ? url + CALLBACK_PATH : new URL(url).origin + wanted);

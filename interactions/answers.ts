@@ -9,8 +9,8 @@ export interface AnswerContext extends LanguageWishes {
   type: string;
   body: unknown;
   set(field: string, value: string): void;
-  /** `deployment` says whether the browser is to stay on https. */
-  readonly state: { readonly deployment: { readonly secure: boolean } };
+  /** `deployment` says whether the browser is to stay on https, and where the account page is. */
+  readonly state: { readonly deployment: { readonly secure: boolean; readonly url: string } };
 }
 
 /** A page with its status. */
@@ -78,6 +78,10 @@ export function seeOther(
 
 /** The answers made of these pages, in the language of each browser. */
 export function createAnswers(pages: Pages): Answers {
+  const common = (ctx: AnswerContext, uiLocales?: string) => ({
+    locale: pages.localeOf(ctx, uiLocales),
+    accountUrl: `${ctx.state.deployment.url}/account`,
+  });
   return {
     async confirmLogout(ctx, { action, xsrf }) {
       const html = await pages.logout({ locale: pages.localeOf(ctx), action, xsrf });
@@ -88,16 +92,16 @@ export function createAnswers(pages: Pages): Answers {
       sendPage(ctx, pages, { status: 200, html });
     },
     async error(ctx, { status, uiLocales, ...shown }) {
-      const html = await pages.error({ locale: pages.localeOf(ctx, uiLocales), ...shown });
+      const html = await pages.error({ ...common(ctx, uiLocales), ...shown });
       const { retryAfter } = shown;
       sendPage(ctx, pages, { status, html, ...(retryAfter !== undefined && { retryAfter }) });
     },
     async startAgain(ctx, { status = 400, uiLocales, ...shown } = {}) {
-      const html = await pages.startAgain({ locale: pages.localeOf(ctx, uiLocales), ...shown });
+      const html = await pages.startAgain({ ...common(ctx, uiLocales), ...shown });
       sendPage(ctx, pages, { status, html });
     },
     async unavailable(ctx, retryAfter) {
-      const html = await pages.unavailable({ locale: pages.localeOf(ctx) });
+      const html = await pages.unavailable(common(ctx));
       sendPage(ctx, pages, { status: 503, html, retryAfter });
     },
   };

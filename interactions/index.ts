@@ -17,6 +17,7 @@ export type {
   AccountLocals,
   ConsentLocals,
   ErrorLocals,
+  LastPageLocals,
   LoggedOutLocals,
   LoginField,
   LoginLocals,

@@ -65,8 +65,14 @@ export interface LoggedOutLocals extends PageLocals {
   readonly stayed?: boolean;
 }
 
+/** `unavailable`, `error`, `start-again`: pages without a next step of their own. */
+export interface LastPageLocals extends PageLocals {
+  /** Address of the account page, which asks to sign in first where that is needed: there is always a way on. */
+  readonly accountUrl: string;
+}
+
 /** `error`: a request that can't go on and must not be sent back to the client. */
-export interface ErrorLocals extends PageLocals {
+export interface ErrorLocals extends LastPageLocals {
   /** Code of RFC 6749 and the like, or `rate_limited`; one without a text `error.<code>` gets `error.other`. */
   readonly error: string;
   /** Technical, in English: shown under details. */
@@ -76,7 +82,7 @@ export interface ErrorLocals extends PageLocals {
 }
 
 /** `start-again`: the interaction is gone, or the form did not come from our page. */
-export interface StartAgainLocals extends PageLocals {
+export interface StartAgainLocals extends LastPageLocals {
   /** Path of the interaction, if it can still go on. */
   readonly action?: string;
 }

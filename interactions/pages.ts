@@ -9,12 +9,12 @@ import type {
   AccountLocals,
   ConsentLocals,
   ErrorLocals,
+  LastPageLocals,
   LoggedOutLocals,
   LoginField,
   LoginLocals,
   LoginProblem,
   LogoutLocals,
-  PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
@@ -48,7 +48,7 @@ export interface Pages {
   error(locals: ErrorLocals): Promise<string>;
   startAgain(locals: StartAgainLocals): Promise<string>;
   /** The 503 page. */
-  unavailable(locals: PageLocals): Promise<string>;
+  unavailable(locals: LastPageLocals): Promise<string>;
 }
 
 /** A problem as the views see it; the first of `fields` is where the link in the summary leads. */
@@ -102,9 +102,10 @@ export function createPages(settings: PageSettings): Pages {
           : { heading: t("loggedOut.title"), text: t("loggedOut.text") },
       ),
     error: (locals) => page("error", locals.locale, (t) => errorLocals(t, locals)),
-    startAgain: ({ locale, action = "" }) =>
-      page("start-again", locale, (t) => ({ heading: t("startAgain.title"), action })),
-    unavailable: ({ locale }) => page("unavailable", locale, (t) => ({ heading: t("unavailable.title") })),
+    startAgain: ({ locale, accountUrl, action = "" }) =>
+      page("start-again", locale, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
+    unavailable: ({ locale, accountUrl }) =>
+      page("unavailable", locale, (t) => ({ heading: t("unavailable.title"), accountUrl })),
   };
   const broken = settings.locales.flatMap((locale) => brokenPages(html, locale));
   if (broken.length > 0) throw new ConfigurationError([...new Set(broken)]);
@@ -165,11 +166,11 @@ function consentLocals(t: Translator, { client, action, csrf, account = "", fiel
 
 function errorLocals(
   t: Translator,
-  { error, description = "", retryAfter = DEFAULT_WAIT }: ErrorLocals,
+  { accountUrl, error, description = "", retryAfter = DEFAULT_WAIT }: ErrorLocals,
 ): Locals {
   const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
   const text = t(key, { minutes: minutes(retryAfter) });
-  return { heading: t("error.title"), text, error, description };
+  return { heading: t("error.title"), text, accountUrl, error, description };
 }
 
 /** Keys under `error.` that are not texts for a code. */

@@ -8,10 +8,10 @@ import type {
   AccountLocals,
   ConsentLocals,
   ErrorLocals,
+  LastPageLocals,
   LoggedOutLocals,
   LoginLocals,
   LogoutLocals,
-  PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
 
@@ -27,7 +27,7 @@ export interface LocalsOfPages {
   readonly loggedOut: LoggedOutLocals;
   readonly error: ErrorLocals;
   readonly startAgain: StartAgainLocals;
-  readonly unavailable: PageLocals;
+  readonly unavailable: LastPageLocals;
 }
 
 /** One page in one state. */
@@ -66,12 +66,12 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     sample("loggedOut", "signed out", { locale }),
     sample("loggedOut", "stayed", { locale, stayed: true }),
     ...consolePages(locale, text),
-    sample("error", "unknown code", { locale, error: text, description: text }),
-    sample("error", "known code", { locale, error: "invalid_client" }),
-    sample("error", "limited", { locale, error: "rate_limited", retryAfter: 30 }),
-    sample("startAgain", "can go on", { locale, action: text }),
-    sample("startAgain", "gone", { locale }),
-    sample("unavailable", "503", { locale }),
+    sample("error", "unknown code", { locale, accountUrl: text, error: text, description: text }),
+    sample("error", "known code", { locale, accountUrl: text, error: "invalid_client" }),
+    sample("error", "limited", { locale, accountUrl: text, error: "rate_limited", retryAfter: 30 }),
+    sample("startAgain", "can go on", { locale, accountUrl: text, action: text }),
+    sample("startAgain", "gone", { locale, accountUrl: text }),
+    sample("unavailable", "503", { locale, accountUrl: text }),
   ];
 }
 

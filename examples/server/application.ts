@@ -1,7 +1,8 @@
-/** The Koa application around the service: request log, health, metrics. */
+/** The Koa application around the service: request log, health, metrics, and what nobody else answers. */
 import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
+import { createAnswers, createPages } from "../../interactions/index.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
 /** The service with what an operator needs around it. */
@@ -14,6 +15,8 @@ export function createApplication(service: SignInService, logger: Logger): Koa {
   app.use(requestLog(logger));
   app.use(publicMonitoring(service));
   app.use(service.routes());
+  app.use(leadToAccount(service));
+  app.use(notFound(service));
   return app;
 }
 
@@ -35,4 +38,40 @@ function requestLog(logger: Logger): Middleware {
 function pathOf(url: string): string {
   const [path = ""] = url.split("?", 1);
   return path.replace(/\/(interaction|authorize)\/[^/]+/, "/$1/:uid");
+}
+
+function deploymentsOf({ configuration }: SignInService) {
+  const { oauth2, openid } = configuration.deployments;
+  return [openid, oauth2].filter((deployment) => deployment !== undefined);
+}
+
+/** `GET {base}`, with and without a slash at its end, leads to the account page below it: people open what is printed. */
+function leadToAccount(service: SignInService): Middleware {
+  const { stripPrefix } = service.configuration;
+  const bases = new Set(deploymentsOf(service).map(({ path }) => path));
+  return async function redirectBase(ctx, next) {
+    const base = (stripPrefix + ctx.path).replace(/\/$/, "");
+    const asks = ctx.method === "GET" || ctx.method === "HEAD";
+    // A path: whichever host the browser came to, it stays there.
+    if (asks && bases.has(base)) ctx.redirect(`${base}/account`);
+    else await next();
+  };
+}
+
+/** 404: a page in the service's look for people, JSON for programs. */
+function notFound(service: SignInService): Middleware {
+  const { stripPrefix, interactions } = service.configuration;
+  const answers = createAnswers(createPages(interactions));
+  const deployments = deploymentsOf(service);
+  return async function answerNotFound(ctx) {
+    const path = stripPrefix + ctx.path;
+    const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
+    if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
+      await answers.error(Object.assign(ctx, { state: { deployment } }), { status: 404, error: "not_found" });
+    } else {
+      ctx.status = 404;
+      ctx.set("Cache-Control", "no-store");
+      ctx.body = { error: "not_found", error_description: "there is nothing at this address" };
+    }
+  };
 }

@@ -53,6 +53,18 @@ describe("npm start", () => {
     return browser;
   }
 
+  it("prints base URLs that lead to the account when they are opened, and signs in there", async () => {
+    const [, openid = ""] = await demo.until(/OpenID Connect +(\S+)/);
+    const browser = new Browser();
+    for (const base of [server, `${server}/`, openid, `${openid}/`]) {
+      await browser.get(base);
+      if (browser.hasForm("password")) {
+        await browser.submit(browser.form("password"), { username: "ada", password });
+      }
+      expect([browser.status, browser.title]).toEqual([200, "Your account"]);
+    }
+  });
+
   it("moves to the port that the environment says, and prints where and as whom to sign in", async () => {
     expect(demo.said()).toContain(`Open            ${client}`);
     expect(Number(new URL(client).port)).toBe(Number(new URL(server).port) + 1);

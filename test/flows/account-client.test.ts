@@ -40,7 +40,7 @@ describe("the way back from the sign-in", () => {
       `${base}/account/callback`,
       "Please start again",
     ]);
-    await lost.click("Show the sign-in again");
+    await lost.click("Go to your account");
     expect(lost.title).toBe("Sign in to your account");
     await browser.get(location);
     expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);

@@ -78,7 +78,9 @@ describe("GET of an interaction", () => {
     const response = await site().agent.get("/interaction/gone");
     expect(response.status).toBe(400);
     expect(title(response)).toBe("Please start again");
-    expect(tagsNamed(response.text, "a")).toEqual([]);
+    expect(tagsNamed(response.text, "a").map(({ attributes }) => attributes.get("href"))).toEqual([
+      "https://login.example/prefix/account",
+    ]);
   });
 
   it.each([

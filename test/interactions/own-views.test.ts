@@ -42,16 +42,18 @@ describe("views of a team", () => {
     });
     const pages = pagesWith({ views: [first, second], theme: { name: "A & B" } });
     expect(await pages.loggedOut({ locale: "en" })).toContain("<b>A &amp; B</b><footer>first</footer>");
-    expect(await pages.unavailable({ locale: "en" })).toContain("<footer>first</footer>");
+    expect(await pages.unavailable({ locale: "en", accountUrl: "/account" })).toContain(
+      "<footer>first</footer>",
+    );
   });
 
   it("are not seen by another service in the same process", async () => {
     const plain = pagesWith();
-    const before = await plain.unavailable({ locale: "en" });
+    const before = await plain.unavailable({ locale: "en", accountUrl: "/account" });
     const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
-    expect(await own.unavailable({ locale: "en" })).toContain("own foot");
-    expect(await plain.unavailable({ locale: "en" })).toBe(before);
-    expect(await pagesWith().unavailable({ locale: "en" })).toBe(before);
+    expect(await own.unavailable({ locale: "en", accountUrl: "/account" })).toContain("own foot");
+    expect(await plain.unavailable({ locale: "en", accountUrl: "/account" })).toBe(before);
+    expect(await pagesWith().unavailable({ locale: "en", accountUrl: "/account" })).toBe(before);
   });
 
   it("may bring a style sheet of their own, whose hash is told", async () => {

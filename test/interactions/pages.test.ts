@@ -230,11 +230,11 @@ describe("the error page", () => {
   it("has words for a known code, the common ones for any other, and shows the code", async () => {
     const pages = pagesWith();
     const texts = localeFile("en");
-    expect(await pages.error({ locale: "en", error: "invalid_client" })).toContain(
+    expect(await pages.error({ locale: "en", accountUrl: "/account", error: "invalid_client" })).toContain(
       texts["error.invalid_client"],
     );
     for (const error of ["server_error", "title", "details", "constructor"]) {
-      const html = await pages.error({ locale: "en", error });
+      const html = await pages.error({ locale: "en", accountUrl: "/account", error });
       expect(html).toContain(texts["error.other"]);
       expect(tagsNamed(html, "code")[0]?.text).toBe(error);
     }

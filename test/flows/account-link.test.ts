@@ -1,0 +1,88 @@
+/** No page is a dead end: what can't go on leads to the account page, and so to the sign-in. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { DeploymentKind } from "../../config/configuration.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { relyingParty } from "./relying-party.ts";
+import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
+const LINK = "Go to your account";
+
+let running: RunningService;
+const browser = (): Browser =>
+  relyingParty(running, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
+
+beforeAll(async () => {
+  running = await startService();
+});
+afterAll(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+});
+
+describe.each(KINDS)("at %s", (kind) => {
+  it.each([
+    ["a sign-in that is gone", "/interaction/gone", 400, "Please start again"],
+    ["the end of a sign-in that never was", "/account/callback", 400, "Please start again"],
+    ["a request of an unknown client", "/oauth2/authorize?client_id=x", 400, "This did not work"],
+    ["a request that was interrupted", "/oauth2/authorize/gone", 400, "Please start again"],
+    [
+      "a foreign redirect address",
+      "/oauth2/authorize?client_id=news&response_type=code&redirect_uri=https://evil.example",
+      400,
+      "This did not work",
+    ],
+    ["a broken escape", "/account?x=%zz", 400, "This did not work"],
+    ["a wrong method", "/oauth2/logout/confirm", 405, "This did not work"],
+  ])(
+    "%s leads to the sign-in, and to the account for those who are signed in",
+    async (_what, path, status, title) => {
+      const visitor = browser();
+      await visitor.get(running[kind] + path);
+      expect([visitor.status, visitor.title]).toEqual([status, title]);
+      await visitor.click(LINK);
+      expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
+      await visitor.submit(visitor.form("password"), { username: ADA.username, password: ADA.password });
+      expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
+      await visitor.get(running[kind] + path);
+      await visitor.click(LINK);
+      expect([visitor.status, visitor.title, visitor.url.href]).toEqual([
+        200,
+        "Your account",
+        `${running[kind]}/account`,
+      ]);
+    },
+  );
+
+  it("a form that another site sent leads back to the sign-in, and to the account", async () => {
+    const visitor = browser();
+    await visitor.get(relyingParty(running, kind, NEWS).authorizeUrl());
+    const form = visitor.form("password");
+    const forged = (): Promise<Browser> =>
+      visitor.submit(form, { csrf: "forged", username: "ada", password: "x" });
+    expect((await forged()).status).toBe(403);
+    await visitor.click(LINK);
+    expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
+    expect((await forged()).status).toBe(403);
+    await visitor.click("Show the sign-in again");
+    expect([visitor.status, visitor.hasForm("password")]).toEqual([200, true]);
+  });
+
+  it("a page in another language has the link too", async () => {
+    const visitor = relyingParty(running, kind, NEWS).browser({
+      headers: { accept: "text/html", "accept-language": "pl" },
+    });
+    await visitor.get(`${running[kind]}/interaction/gone`);
+    await visitor.click("Przejdź do swojego konta");
+    expect(visitor.status).toBe(200);
+  });
+});
+
+it("the page that says that the storage is away has the link, for when it is back", async () => {
+  const other = await startService();
+  const visitor = relyingParty(other, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
+  await other.service.close();
+  await visitor.get(`${other.oauth2}/account`);
+  expect([visitor.status, visitor.html.includes(`href="${other.oauth2}/account"`)]).toEqual([503, true]);
+  await other.close();
+});
