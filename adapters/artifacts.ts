@@ -79,6 +79,12 @@ export interface ArtifactFilter {
   readonly models?: readonly string[];
 }
 
+/**
+ * Milliseconds after which the request that consumed an artifact counts as answered, whatever it said: no request is
+ * worked at for longer.
+ */
+export const ANSWERED_WITHIN = 5_000;
+
 export interface ArtifactStore {
   /** The artifact, consumed or not; `undefined` when it is missing or expired. */
   find(model: string, key: string): Promise<Artifact | undefined>;
@@ -95,6 +101,18 @@ export interface ArtifactStore {
    * @throws StorageUnavailable when it is not known to be written; the same batch may be sent again.
    */
   commit(batch: ArtifactBatch): Promise<void>;
+  /**
+   * Notes when the request that consumed the artifact was answered: now, by the store's own clock. The first note
+   * counts. May be forgotten when the machine loses power.
+   */
+  markAnswered(model: string, key: string): Promise<void>;
+  /**
+   * Milliseconds by the store's own clock, whatever that of the service says, since the request that consumed the
+   * artifact was answered; since {@link ANSWERED_WITHIN} after the consumption when that is not noted, so negative at
+   * first. Never less than the true time, however coarse that clock is. `undefined` when it is not known: the artifact is
+   * missing, was not consumed, or was copied from another store.
+   */
+  sinceAnswer(model: string, key: string): Promise<number | undefined>;
   /** All artifacts that match and have not expired, at most 1,000, the oldest first. */
   listByAccount(filter: ArtifactFilter): Promise<Artifact[]>;
   /** Removes all artifacts that match; returns how many. */

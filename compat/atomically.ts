@@ -8,8 +8,8 @@ import type { CompatDependencies, Step } from "./exchange.ts";
  */
 export function atomically({ units }: CompatDependencies): Step {
   return async (exchange, next) => {
-    const { underWaySince: startedAt, deadline, client, ahead } = exchange;
-    await units.run({ startedAt, deadline, client, ahead }, async (unit) => {
+    const { underWaySince, deadline, client, ahead } = exchange;
+    await units.run({ underWaySince, deadline, client, ahead }, async (unit) => {
       let refusal: EndpointError | undefined;
       try {
         await next();

@@ -85,9 +85,7 @@ export interface Exchange {
   readonly path: string;
   /** The `:uid` of the path, where there is one. */
   readonly uid: string | undefined;
-  /** Milliseconds since the epoch: when the head of the request reached the service. */
-  readonly startedAt: number;
-  /** Milliseconds since the epoch: since when it may have been under way. */
+  /** When the request may have begun, on the clock of `performance`. */
   underWaySince: number;
   /** Milliseconds since the epoch: after it nothing of the request is committed. It counts from its last byte. */
   deadline: number;

@@ -59,8 +59,9 @@ export interface Place {
   readonly path: string;
   /** The segment at the end of the path, where the endpoint has one. */
   readonly uid: string | undefined;
+  /** When the request may have begun, on the clock of `performance`. */
+  readonly underWaySince: number;
   /** Milliseconds since the epoch. */
-  readonly startedAt: number;
   readonly deadline: number;
 }
 
@@ -83,20 +84,21 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
 
   return {
     locate(ctx) {
-      const startedAt = clock.now();
       const found = find(ctx);
       if (found === undefined || found.isAmbiguous) return undefined;
       const { deployment, endpoint } = found.route;
       const { path, uid } = found;
-      return { deployment, endpoint, path, uid, startedAt, deadline: startedAt + DEADLINE };
+      const underWaySince = connections.underWaySince(ctx.req);
+      return { deployment, endpoint, path, uid, underWaySince, deadline: clock.now() + DEADLINE };
     },
     async middleware(ctx, next) {
-      const startedAt = clock.now();
       const found = find(ctx);
       if (found === undefined) {
         await next();
         return;
       }
+      const underWaySince = connections.underWaySince(ctx.req);
+      const deadline = clock.now() + DEADLINE;
       noticeForwarding(ctx.req);
       await dependencies.arrived();
       const { route, path, uid } = found;
@@ -106,9 +108,8 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
         endpoint: route.endpoint,
         path,
         uid,
-        startedAt,
-        underWaySince: connections.underWaySince(ctx.req, startedAt),
-        deadline: startedAt + DEADLINE,
+        underWaySince,
+        deadline,
         form: noForm,
         address: callerAddress(ctx.req, proxy),
         outcome: [],
@@ -133,9 +134,8 @@ async function receive(
   { clock }: CompatDependencies["configuration"],
 ): Promise<void> {
   exchange.form = await receiveForm(exchange.ctx, inTime);
-  const arrivedAt = clock.now();
-  exchange.underWaySince = Math.max(exchange.underWaySince, arrivedAt - LONGEST_UNDER_WAY);
-  exchange.deadline = arrivedAt + DEADLINE;
+  exchange.underWaySince = Math.max(exchange.underWaySince, performance.now() - LONGEST_UNDER_WAY);
+  exchange.deadline = clock.now() + DEADLINE;
 }
 
 /** It may go on when the request was given up long since. */

@@ -39,8 +39,9 @@ export interface Interactions {
 export interface InteractionPlace {
   readonly deployment: Deployment;
   readonly uid: string;
+  /** When the request may have begun, on the clock of `performance`. */
+  readonly underWaySince: number;
   /** Milliseconds since the epoch. */
-  readonly startedAt: number;
   readonly deadline: number;
 }
 

@@ -24,6 +24,12 @@ export function createSystemClock(): Clock {
   };
 }
 
+/**
+ * Milliseconds that have passed since this process began. Nobody sets it, it only goes on: for measuring how long
+ * something took. It says nothing to another process.
+ */
+export const monotonic: Clock = { now: () => performance.now() };
+
 /** Whole seconds since the epoch: what the protocols and the notifications count in. */
 export function seconds(clock: Clock): number {
   return Math.floor(clock.now() / 1000);

@@ -5,11 +5,8 @@ import type { Socket } from "node:net";
 import type { Clock } from "./clock.ts";
 
 export interface Connections {
-  /**
-   * Milliseconds since the epoch from which on the request may have been under way.
-   * @param startedAt when it reached the service.
-   */
-  underWaySince(req: IncomingMessage, startedAt: number): number;
+  /** When the request that has just come may have begun, on the clock of these connections. */
+  underWaySince(req: IncomingMessage): number;
   /** Stops listening. */
   close(): void;
 }
@@ -28,6 +25,7 @@ const LONGEST_OPENING = 1_000;
 /**
  * Requests that a client sends together arrive on connections of their own, the last ones after the first is
  * answered: only the time at which their connections were accepted shows that they belong together.
+ * @param clock only goes on: `monotonic`.
  */
 export function watchConnections(clock: Clock): Connections {
   const connections = new WeakMap<Socket, Connection>();
@@ -45,10 +43,11 @@ export function watchConnections(clock: Clock): Connections {
   subscribe("net.server.socket", onConnection);
   subscribe("http.server.request.start", onRequest);
   return {
-    underWaySince(req, startedAt) {
+    underWaySince(req) {
+      const now = clock.now();
       const connection = connections.get(req.socket);
-      if (connection === undefined || connection.requests > 1) return startedAt;
-      return Math.max(connection.acceptedAt, startedAt - LONGEST_OPENING);
+      if (connection === undefined || connection.requests > 1) return now;
+      return Math.max(connection.acceptedAt, now - LONGEST_OPENING);
     },
     close() {
       unsubscribe("net.server.socket", onConnection);

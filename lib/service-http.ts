@@ -20,6 +20,7 @@ import {
 import { createInteractions } from "../interactions/own-pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
 import type { Notifications } from "../notifier/notifications.ts";
+import { monotonic } from "./clock.ts";
 import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-endings.ts";
 import type { AccountInternals, Accounts } from "./domain/accounts.ts";
@@ -72,7 +73,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const backchannel = createBackchannel(artifacts, events, onWarning);
   const provider = createProvider({ ...shared, keys, pages: createAnswers(pages), backchannel });
   const flow = createFlow(shared, provider, keys);
-  const connections = watchConnections(configuration.clock);
+  const connections = watchConnections(monotonic);
   const routes = createRoutes({
     ...shared,
     provider,

@@ -3,7 +3,7 @@ import type { AnyBulkWriteOperation, Document, Filter } from "mongodb";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
 import type { ArtifactBatch, ArtifactStore } from "../artifacts.ts";
 import { MARGIN, type StoredArtifact } from "./artifact-documents.ts";
-import { type PlannedUpdate, planWrite, toOperation } from "./artifact-writes.ts";
+import { type PlannedUpdate, planWrite, SERVER_TIME, toOperation } from "./artifact-writes.ts";
 import type { Connection } from "./connection.ts";
 import { isDuplicate, lateFault, writeErrorIndex } from "./faults.ts";
 import { toKey } from "./keys.ts";
@@ -20,8 +20,7 @@ function failed({ label }: Pick<PlannedUpdate, "label">): ConditionFailed {
 
 /** A number; or a division by zero when the server's clock has come to `end`, and with it no update. */
 function notAfter(end: number): Document {
-  // Compared as numbers: not every server can compare its time as a date.
-  return { $divide: [1, { $cond: [{ $lt: [{ $toLong: "$$NOW" }, end] }, 1, 0] }] };
+  return { $divide: [1, { $cond: [{ $lt: [SERVER_TIME, end] }, 1, 0] }] };
 }
 
 function markerId(id: string): string {
@@ -115,7 +114,7 @@ function createSingle(connection: Connection): Write<PlannedUpdate> {
     id: string,
     end: number,
   ): Promise<void> {
-    const inTime = { $expr: { $lt: [{ $toLong: "$$NOW" }, end] } };
+    const inTime = { $expr: { $lt: [SERVER_TIME, end] } };
     const { matchedCount } = await artifacts.updateOne({ ...filter, ...inTime }, update);
     if (matchedCount > 0 || planned.kind !== "condition") return;
     const stored = await artifacts.findOne({ _id: planned.id });

@@ -35,6 +35,8 @@ export interface StoredArtifact {
   /** When the server deletes it. */
   readonly forget_at: Date;
   readonly consumed_at?: number;
+  /** By the clock of the server: when the request was answered that has consumed it. */
+  readonly answered_at?: number;
   /** As JSON. */
   readonly replay?: string;
   readonly replay_until?: number;
@@ -90,7 +92,7 @@ function fromPairs<T>(pairs: readonly (readonly [string, T])[]): Record<string, 
 export function toDocument(
   artifact: Artifact,
   commit: string,
-): Omit<StoredArtifact, "order" | "consumed_at" | "replay" | "replay_until"> {
+): Omit<StoredArtifact, "order" | "consumed_at" | "answered_at" | "replay" | "replay_until"> {
   const { model, key, payload, expiresAt, grantKey, uid, accountId, clientId } = artifact;
   // As JSON would write it: what has a `toJSON` is not an object of entries.
   const own = Object.entries(JSON.parse(JSON.stringify(payload)) as Payload);

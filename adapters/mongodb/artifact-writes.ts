@@ -1,6 +1,6 @@
 /** What each write of an artifact batch is as an update, with the condition that it carries. */
 import type { AnyBulkWriteOperation, Document, Filter, ObjectId } from "mongodb";
-import type { Artifact, ArtifactWrite } from "../artifacts.ts";
+import { ANSWERED_WITHIN, type Artifact, type ArtifactWrite } from "../artifacts.ts";
 import {
   artifactId,
   forgetAt,
@@ -76,6 +76,7 @@ function replacement(artifact: Artifact, merge: string | undefined, terms: Batch
           {
             order: { $ifNull: ["$order", newId()] },
             consumed_at: kept("consumed_at", consumedAt, now),
+            answered_at: kept("answered_at", undefined, now),
             replay: kept("replay", replay === undefined ? undefined : JSON.stringify(replay), now),
             replay_until: kept("replay_until", replayUntil, now),
           },
@@ -88,24 +89,36 @@ function replacement(artifact: Artifact, merge: string | undefined, terms: Batch
 
 /** Nothing is left but that it was there, for as long as the batch may be sent again. */
 function removal({ commit, now }: BatchTerms): Document {
-  const gone = ["grant", "uid", "account", "client", "consumed_at", "replay", "replay_until", "order"];
+  const gone = [
+    "grant",
+    "uid",
+    "account",
+    "client",
+    "consumed_at",
+    "answered_at",
+    "replay",
+    "replay_until",
+    "order",
+  ];
   return {
     $set: { expires_at: 0, forget_at: forgetAt(now), json: "{}", members: [], commit },
     $unset: Object.fromEntries(gone.map((field) => [field, ""])),
   };
 }
 
-function consumption(write: Extract<ArtifactWrite, { kind: "consume" }>, { commit }: BatchTerms): Document {
+/** Milliseconds since the epoch by the clock of the server. Not every server can compare its time as a date. */
+export const SERVER_TIME: Document = { $toLong: "$$NOW" };
+
+function consumption(write: Extract<ArtifactWrite, { kind: "consume" }>, { commit }: BatchTerms): Document[] {
   const { at, replay, replayUntil } = write;
   const marks = {
-    ...(replay === undefined ? {} : { replay: JSON.stringify(replay) }),
-    ...(replayUntil === undefined ? {} : { replay_until: replayUntil }),
+    consumed_at: at,
+    answered_at: { $add: [SERVER_TIME, ANSWERED_WITHIN] },
+    commit: literal(commit),
+    replay: replay === undefined ? "$$REMOVE" : literal(JSON.stringify(replay)),
+    replay_until: replayUntil ?? "$$REMOVE",
   };
-  const missing = ["replay", "replay_until"].filter((field) => !Object.hasOwn(marks, field));
-  return {
-    $set: { consumed_at: at, commit, ...marks },
-    ...(missing.length === 0 ? {} : { $unset: Object.fromEntries(missing.map((field) => [field, ""])) }),
-  };
+  return [{ $set: marks }];
 }
 
 /** A whole family, and its grant. */

@@ -2,6 +2,7 @@
 import type { Filter } from "mongodb";
 import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
 import { createCommit } from "./artifact-commits.ts";
+import { SERVER_TIME } from "./artifact-writes.ts";
 import { artifactId, type StoredArtifact, toArtifact, uidKey } from "./artifact-documents.ts";
 import type { Connection } from "./connection.ts";
 import { toKey } from "./keys.ts";
@@ -115,6 +116,20 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
     ...createReading(connection),
     ...createRemovals(connection),
     commit: createCommit(connection),
+    async markAnswered(model, key) {
+      const consumed = { _id: artifactId(model, key), answered_at: { $exists: true } };
+      const first = [{ $set: { answered_at: { $min: ["$answered_at", SERVER_TIME] } } }];
+      await connection.run(() => artifacts.updateOne(consumed, first));
+    },
+    async sinceAnswer(model, key) {
+      const difference = [
+        { $match: { _id: artifactId(model, key), answered_at: { $exists: true } } },
+        { $project: { since: { $subtract: [SERVER_TIME, "$answered_at"] } } },
+      ];
+      const [found] = await connection.run(() => artifacts.aggregate(difference).toArray());
+      // Both are whole milliseconds, rounded down.
+      return found && Number(found["since"]) + 1;
+    },
     async purgeExpired(limit) {
       if (limit >= 1) await connection.run(() => forgetReplays(limit));
       // The server deletes what has expired.

@@ -16,6 +16,12 @@ export interface OidcAdapterDependencies {
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
 
+/**
+ * Milliseconds for which a code is kept after its end. A use of it ends the family for at least ten minutes after the
+ * exchange; the rest is for clocks that differ.
+ */
+const REMEMBERED = 660_000;
+
 /** Stands for the identifier in an address that holds it. */
 const IDENTIFIER = "{id}";
 
@@ -61,7 +67,11 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
     payload.jti = id;
     if (typeof returnTo === "string") payload.returnTo = returnTo.replace(IDENTIFIER, id);
   }
-  if (artifact.consumedAt !== undefined) payload.consumed = Math.floor(artifact.consumedAt / 1000);
+  if (artifact.consumedAt !== undefined) {
+    payload.consumed = Math.floor(artifact.consumedAt / 1000);
+    // The library looks at the end of a code before it looks whether that was used.
+    if (artifact.model === "AuthorizationCode") payload.exp = Math.floor(artifact.expiresAt / 1000);
+  }
   return payload;
 }
 
@@ -87,8 +97,8 @@ class ArtifactAdapter implements Adapter {
     const unit = units.current();
     try {
       if (unit) return await work(unit);
-      const startedAt = clock.now();
-      return await units.run({ startedAt, deadline: startedAt + DEADLINE }, async (own) => {
+      const request = { underWaySince: performance.now(), deadline: clock.now() + DEADLINE };
+      return await units.run(request, async (own) => {
         const result = await work(own);
         await own.commit();
         return result;
@@ -100,10 +110,11 @@ class ArtifactAdapter implements Adapter {
   }
 
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
-    const expiresAt =
+    const end =
       typeof payload.exp === "number"
         ? payload.exp * 1000
         : this.#dependencies.clock.now() + expiresIn * 1000;
+    const expiresAt = this.#model === "AuthorizationCode" ? end + REMEMBERED : end;
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, payload, expiresAt);
       giveGenerations(artifact, unit);

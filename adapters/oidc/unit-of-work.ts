@@ -10,8 +10,8 @@ import type { ClientRecord } from "../directory.ts";
 
 /** The writes of one request that are not committed yet, and what it has read. */
 export interface Unit {
-  /** Milliseconds since the epoch: since when the request may have been under way. */
-  readonly startedAt: number;
+  /** When the request may have begun, on the clock of `performance`. */
+  readonly underWaySince: number;
   /** Milliseconds since the epoch: after this nothing is written any more. */
   readonly deadline: number;
   /** The client that the request names, when it was read before: nobody reads it again. */
@@ -27,8 +27,8 @@ export interface Unit {
   save(artifact: Artifact): void;
   /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
   attachReplay(model: string, replay: string, until: number): boolean;
-  /** Told once it is committed, also when there was nothing to write; never when it fails. */
-  whenCommitted(tell: () => void): void;
+  /** Told once it is committed, also when there was nothing to write; never when it fails. The answer waits for it. */
+  whenCommitted(tell: () => unknown): void;
   commit(): Promise<void>;
 }
 
@@ -39,7 +39,7 @@ export interface UnitsOfWork {
 }
 
 /** The request that a unit is of. */
-export interface UnitRequest extends Pick<Unit, "startedAt" | "deadline"> {
+export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
   readonly client?: ClientRecord | undefined;
   /** What was asked for before the unit began. */
   readonly ahead?: Ahead | undefined;
@@ -66,7 +66,7 @@ function touches(write: ArtifactWrite, { model, key, grantKey }: Artifact): bool
 }
 
 class PendingUnit implements Unit {
-  readonly startedAt: number;
+  readonly underWaySince: number;
   readonly deadline: number;
   readonly client: ClientRecord | undefined;
   failure: unknown;
@@ -77,12 +77,12 @@ class PendingUnit implements Unit {
   readonly #overlay = new Map<string, Artifact | undefined>();
   readonly #clock: Clock;
   #writes: ArtifactWrite[] = [];
-  #tell: (() => void)[] = [];
+  #tell: (() => unknown)[] = [];
 
   constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
     this.#store = store;
     this.#clock = clock;
-    this.startedAt = request.startedAt;
+    this.underWaySince = request.underWaySince;
     this.deadline = request.deadline;
     this.client = request.client;
     this.#ahead = request.ahead;
@@ -172,7 +172,7 @@ class PendingUnit implements Unit {
     return true;
   }
 
-  whenCommitted(tell: () => void): void {
+  whenCommitted(tell: () => unknown): void {
     this.#tell.push(tell);
   }
 
@@ -185,7 +185,7 @@ class PendingUnit implements Unit {
     if (writes.length > 0) await this.#store.commit({ id: randomUUID(), deadline: this.deadline, writes });
     const told = this.#tell;
     this.#tell = [];
-    for (const tell of told) tell();
+    for (const tell of told) await tell();
   }
 
   /** The grant of every code or token that is written must still be there, unless it is written here. */

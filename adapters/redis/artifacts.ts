@@ -3,7 +3,7 @@ import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
 import { type ArtifactParts, createCommit } from "./artifact-commits.ts";
 import { type Fields, type Found, type ReadTexts, toFound } from "./artifact-fields.ts";
 import { artifactId, part } from "./names.ts";
-import { LIST, READ_FIELDS } from "./read-scripts.ts";
+import { LIST, READ_FIELDS, SINCE_ANSWER } from "./read-scripts.ts";
 import { REMOVE } from "./scripts.ts";
 
 /** At most so many artifacts are removed in one script, so that nobody waits long for it. */
@@ -140,6 +140,15 @@ export function createArtifactStore(parts: ArtifactParts): ArtifactStore {
     ...createReads(parts, texts),
     ...createRemovals(parts),
     commit: createCommit(parts, texts),
+    markAnswered: (model, key) =>
+      parts.connection.during(async () => void (await parts.ask(["answered", artifactId(model, key)]))),
+    sinceAnswer: (model, key) =>
+      parts.connection.during(async () => {
+        // At once, not with the other questions of this turn: what it takes to ask adds to the answer.
+        const hash = `${parts.prefix}artifact:${artifactId(model, key)}`;
+        const since = await parts.connection.run(SINCE_ANSWER, [], [hash]);
+        return since === "" ? undefined : Number(since);
+      }),
     // Redis forgets by itself what has expired.
     purgeExpired: () => parts.connection.during(async () => 0),
   };

@@ -7,6 +7,11 @@ export const READ_FIELDS = ["p", "e", "c", "r", "t", "g", "u", "a", "l", "m", "b
 /** The same as arguments in a script. */
 export const FIELD_LIST: string = READ_FIELDS.map((name) => `"${name}"`).join(", ");
 
+/** ARGV: the key of an artifact. The answer: milliseconds since the request that consumed it was answered, or nothing. */
+export const SINCE_ANSWER: Script = script(`
+local time, noted = redis.call("TIME"), redis.call("HGET", ARGV[1], "n")
+return noted and string.format("%.3f", time[1] * 1000 + time[2] / 1000 - tonumber(noted)) or ""`);
+
 /** ARGV: prefix, index, models (none: all). The answer: id and fields of each. */
 export const LIST: Script = script(`
 local wanted, found = {}, {}

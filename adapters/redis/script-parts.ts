@@ -18,11 +18,11 @@ local young, changes = {}, {}
 local function load(id)
   local one = seen[id]
   if one then return one end
-  local held = call("HMGET", prefix .. "artifact:" .. id, "e", "c", "r", "t", "g", "u", "a", "l", "b", "m")
+  local held = call("HMGET", prefix .. "artifact:" .. id, "e", "c", "r", "t", "g", "u", "a", "l", "b", "m", "n")
   one = { id = id }
   if held[1] then
     local was = { c = held[2] or nil, r = held[3] or nil, t = held[4] or nil, g = held[5] or nil,
-      u = held[6] or nil, a = held[7] or nil, l = held[8] or nil, m = held[10] or nil }
+      u = held[6] or nil, a = held[7] or nil, l = held[8] or nil, m = held[10] or nil, n = held[11] or nil }
     one.there, one.e, one.b = was, held[1], held[9] or nil
     for field, value in pairs(was) do one[field] = value end
     one.live = tonumber(one.e) > now
@@ -67,7 +67,7 @@ end
 -- Returns what changes of the hash.
 local function fieldsOf(one, was)
   local values = one.written and { "p", one.p, "e", one.e, "b", one.b } or {}
-  for _, field in ipairs(one.written and { "g", "u", "a", "l", "m", "c", "r", "t" } or { "c", "r", "t" }) do
+  for _, field in ipairs(one.written and { "g", "u", "a", "l", "m", "c", "r", "t", "n" } or { "c", "r", "t", "n" }) do
     local value = one[field]
     if value and (one.written or value ~= was[field]) then
       values[#values + 1] = field

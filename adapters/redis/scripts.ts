@@ -4,7 +4,7 @@
  *
  * An artifact is one hash, `PREFIXartifact:MODEL:KEY`; `MODEL:KEY` is its id. Its fields: `p` payload, `e` when it
  * expires, `c` when it was consumed, `r` replay, `t` until when a replay counts that has a key of its own
- * (`PREFIXreplay:ID`), `g` family, `u` MODEL:uid, `a` account, `l` client, `b` when it was first put, `m` names that
+ * (`PREFIXreplay:ID`), `n` when the request that consumed it was answered, by the clock of Redis, `g` family, `u` MODEL:uid, `a` account, `l` client, `b` when it was first put, `m` names that
  * are not written as they are. An index is a sorted set of ids by when they expire, and expires with the last one.
  */
 import { type Script, script } from "./script.ts";

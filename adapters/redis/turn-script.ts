@@ -1,4 +1,5 @@
 /** What Redis runs for the questions of one turn: reads, points and commits, each as if it came by itself. */
+import { ANSWERED_WITHIN } from "../artifacts.ts";
 import { FIELD_LIST, READ_FIELDS } from "./read-scripts.ts";
 import { type Script, script } from "./script.ts";
 import { JSON_MEMBERS } from "./script-json.ts";
@@ -22,6 +23,17 @@ function answersTo.family()
 end
 
 function answersTo.get() return call("GET", take()) or "" end`;
+
+/** Notes that the request that consumed an artifact is answered now; the first note counts. */
+const ANSWERS = `
+local thisMoment = time[1] * 1000 + time[2] / 1000
+
+function answersTo.answered()
+  local key = prefix .. "artifact:" .. take()
+  local noted = call("HGET", key, "n")
+  if noted and tonumber(noted) > thisMoment then call("HSET", key, "n", string.format("%.3f", thisMoment)) end
+  return ""
+end`;
 
 /**
  * Takes points of a limit or gives them back: the key of the window, which is kept as the points taken and when it
@@ -63,7 +75,7 @@ local function put(one, all)
   local p, e, g, u, a, l, m, c, r, t = take(), take(), take(), take(), take(), take()
   if all then m, c, r, t = take(), take(), take(), take() end
   if not one.live then
-    one.c, one.b = nil, nil
+    one.c, one.b, one.n = nil, nil, nil
     keepReplay(one)
   end
   if not one.r and not one.t then keepReplay(one, r, t) end
@@ -89,7 +101,7 @@ local steps = {
   consume = function(one)
     local c, r, t = take(), take(), take()
     if not one.live or one.c then return false end
-    one.c = c
+    one.c, one.n = c, string.format("%.3f", thisMoment + ${ANSWERED_WITHIN})
     keepReplay(one, r, t)
     return true
   end,
@@ -157,6 +169,7 @@ end
 
 local answersTo = {}`,
   READS,
+  ANSWERS,
   COUNT,
   WRITES,
   COMMIT,

@@ -1,6 +1,6 @@
 /** What each write of an artifact batch does, with the condition that it carries. */
 import { ConditionFailed } from "../../lib/errors.ts";
-import type { Artifact, ArtifactWrite, Payload } from "../artifacts.ts";
+import { ANSWERED_WITHIN, type Artifact, type ArtifactWrite, type Payload } from "../artifacts.ts";
 import type { Connection } from "./connection.ts";
 import { textAt } from "./rows.ts";
 import { toOptionalText, toText } from "./text.ts";
@@ -33,6 +33,9 @@ const PUT = `
     uid = excluded.uid, account_id = excluded.account_id, client_id = excluded.client_id,
     ${KEEP_MARK("consumed_at")}, ${KEEP_MARK("replay")}, ${KEEP_MARK("replay_until")}`;
 
+/** Milliseconds since the epoch by the clock of the machine, which all processes on this file share. */
+export const MACHINE_TIME = "(unixepoch('subsec') * 1000)";
+
 const LIVE = "model = ? AND key = ? AND expires_at > ?";
 
 /** The parameters of {@link ARTIFACT_VALUES}. */
@@ -64,7 +67,9 @@ function merged(artifact: Artifact, stored: string, member: string): Artifact {
 export function createWritePlanner(connection: Connection): (write: ArtifactWrite) => PlannedWrite {
   const put = connection.change(PUT);
   const consume = connection.change(
-    `UPDATE artifacts SET consumed_at = ?, replay = ?, replay_until = ? WHERE ${LIVE} AND consumed_at IS NULL`,
+    `UPDATE artifacts SET consumed_at = ?, replay = ?, replay_until = ?,
+       answered_at = ${MACHINE_TIME} + ${ANSWERED_WITHIN}
+     WHERE ${LIVE} AND consumed_at IS NULL`,
   );
   const remove = connection.change("DELETE FROM artifacts WHERE model = ? AND key = ?");
   const removeLive = connection.change(`DELETE FROM artifacts WHERE ${LIVE}`);

@@ -1,9 +1,9 @@
 /** Artifacts in one table; the columns beside the payload are what the store itself has to find them by. */
 import { StorageUnavailable } from "../../lib/errors.ts";
 import type { Artifact, ArtifactBatch, ArtifactFilter, ArtifactStore, Payload } from "../artifacts.ts";
-import { createWritePlanner } from "./artifact-writes.ts";
+import { createWritePlanner, MACHINE_TIME } from "./artifact-writes.ts";
 import type { Connection } from "./connection.ts";
-import { numberAt, rowLimit, type Row, stringAt, textAt } from "./rows.ts";
+import { numberAt, optionalNumberAt, rowLimit, type Row, stringAt, textAt } from "./rows.ts";
 import { toText } from "./text.ts";
 
 /** At most so many artifacts are removed in one transaction, so that nobody waits long for the lock. */
@@ -125,6 +125,13 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
   const forgetReplays = connection.change(
     "UPDATE artifacts SET replay = NULL, replay_until = NULL WHERE id IN (SELECT id FROM artifacts WHERE replay_until <= ? LIMIT ?)",
   );
+  const markAnswered = connection.change(
+    `UPDATE artifacts SET answered_at = min(answered_at, ${MACHINE_TIME}) WHERE model = ? AND key = ?`,
+  );
+  // Both are whole milliseconds, rounded down.
+  const sinceAnswer = connection.first(
+    `SELECT ${MACHINE_TIME} + 1 - answered_at FROM artifacts WHERE model = ? AND key = ?`,
+  );
   const plan = createWritePlanner(connection);
 
   function find(model: string, key: string, now: number): Artifact | undefined {
@@ -161,6 +168,15 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
         { wait },
       );
     },
+    async markAnswered(model, key) {
+      const write = () => markAnswered(toText(model), toText(key));
+      await connection.write(write, { lasts: () => false });
+    },
+    sinceAnswer: (model, key) =>
+      connection.read(() => {
+        const row = sinceAnswer(toText(model), toText(key));
+        return (row && optionalNumberAt(row, 0)) ?? undefined;
+      }),
     ...createListing(connection),
     ...createRemovals(connection),
     purgeExpired: (limit) =>

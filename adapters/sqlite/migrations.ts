@@ -192,8 +192,11 @@ CREATE INDEX lanes_due ON lanes (receiver, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX lanes_failed ON lanes (receiver, failed_at) WHERE failed_at IS NOT NULL;
 `;
 
+/** By the clock of the machine: when the request was answered that has consumed the artifact. */
+const ANSWERED = "ALTER TABLE artifacts ADD COLUMN answered_at REAL;";
+
 /** The number of a step is its position, counted from 1: what `user_version` says has been applied. */
-export const STEPS: readonly string[] = [FIRST, NUMBERED_LANES];
+export const STEPS: readonly string[] = [FIRST, NUMBERED_LANES, ANSWERED];
 
 function pragma(database: DatabaseSync, name: string): number {
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);

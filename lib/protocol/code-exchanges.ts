@@ -1,91 +1,85 @@
-/** Which exchanges of a code overlap: what comes in meanwhile is a tie, what comes later is a replay. */
+/** Which exchanges of an authorization code are in flight together: those are ties, and a later one is a replay. */
 import type { ServerResponse } from "node:http";
-import { setTimeout as pause } from "node:timers/promises";
+import type { Artifact, ArtifactStore } from "../../adapters/artifacts.ts";
 import type { Clock } from "../clock.ts";
 
 export interface CodeExchanges {
   /**
-   * An exchange of this code has begun, to be answered by `res`.
-   * @returns whether it is in flight together with earlier ones, given since when it is under way.
+   * An exchange has found its code and will be answered through `res`.
+   * @param underWaySince on the clock of these exchanges: when the request began, as far as that is known.
+   * @returns whether it is in flight together with the exchange that consumed the code.
    */
-  begin(key: string, res: ServerResponse, underWaySince: number): CodeExchange;
+  begin(code: Artifact, res: ServerResponse, underWaySince: number): Promise<boolean>;
 }
 
-export interface CodeExchange {
-  /** Asked when it is known that the code is consumed, and when; takes a moment where another process has done that. */
-  isTie(consumedAt: number): Promise<boolean>;
-  /** It has consumed the code: from now on it is known here when that was answered. */
-  won(): void;
-}
-
-interface Exchanges {
-  /** How many have begun. */
-  begun: number;
+/** Exchanges of one code in this process, each of which began before the one before it was answered. */
+interface Burst {
+  readonly begunAt: number;
   /** How many of them are not answered yet. */
   pending: number;
-  /** Milliseconds since the epoch: when the last one was answered. */
+  /** When the last answer left. */
   idleSince: number;
-  /** Whether the code was consumed in this process. */
-  isOurs: boolean;
-  readonly begunAt: number;
+  readonly isTie: Promise<boolean>;
 }
 
 /**
- * Milliseconds for which a code is remembered: much longer than a request is worked at, and than it may have been under
- * way before. What is later is no tie.
+ * Milliseconds. A request is answered or given up after five seconds, so whatever comes later than that can't have been
+ * in flight together with the first exchange of a burst.
  */
-const MEMORY = 30_000;
-
-/** Milliseconds after the use in another process in which several exchanges are taken for the rest of one burst. */
-const BURST = 2_000;
-/** Milliseconds in which an exchange that came alone waits for others of its burst. */
-const COMPANY = 50;
+const LONGEST_BURST = 5_000;
 
 /**
- * Requests that were sent together overlap one with the next, though the last may come in after the first was
- * answered; so a tie is what began while any exchange of the code was unanswered. Other processes are not seen:
- * of what was sent together several come here together, and are a tie. One that comes alone is a tie with those
- * elsewhere only if it came before the code was consumed.
+ * The first exchange of a burst decides for all of it. It is a tie if it found the code unconsumed, or began before the
+ * exchange that consumed the code was answered. When it began is an elapsed time of this process, and when the other
+ * one was answered is an elapsed time of the store: clocks of two processes never meet.
+ * @param clock only goes on: `monotonic`.
  */
-export function createCodeExchanges(clock: Clock): CodeExchanges {
-  /** In the order in which their first exchange began. */
-  const codes = new Map<string, Exchanges>();
+export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, clock: Clock): CodeExchanges {
+  /** By the key of the code, in the order in which they began. */
+  const bursts = new Map<string, Burst>();
 
   function forgetOld(now: number): void {
-    for (const [key, { begunAt }] of codes) {
-      if (begunAt > now - MEMORY) return;
-      codes.delete(key);
+    for (const [key, { begunAt }] of bursts) {
+      if (begunAt > now - LONGEST_BURST) return;
+      bursts.delete(key);
     }
   }
 
+  async function beganInTime({ model, key, consumedAt }: Artifact, underWaySince: number): Promise<boolean> {
+    if (consumedAt === undefined) return true;
+    // Measured before the store looks at its clock: too short rather than too long, so in doubt it is a replay.
+    const elapsed = clock.now() - underWaySince;
+    const sinceAnswer = await store.sinceAnswer(model, key);
+    return sinceAnswer !== undefined && elapsed >= sinceAnswer;
+  }
+
+  /** The burst that this exchange belongs to. */
+  function burstOf(code: Artifact, underWaySince: number): Burst {
+    const now = clock.now();
+    forgetOld(now);
+    const running = bursts.get(code.key);
+    if (running && (running.pending > 0 || underWaySince <= running.idleSince)) return running;
+    const isTie = beganInTime(code, underWaySince);
+    const burst = { begunAt: now, pending: 0, idleSince: now, isTie };
+    bursts.delete(code.key);
+    bursts.set(code.key, burst);
+    // A fault of the store decides nothing for the next exchange.
+    isTie.catch(() => bursts.get(code.key) === burst && bursts.delete(code.key));
+    return burst;
+  }
+
   return {
-    begin(key, res, underWaySince) {
-      const now = clock.now();
-      forgetOld(now);
-      const exchanges = codes.get(key) ?? { begun: 0, pending: 0, idleSince: 0, isOurs: false, begunAt: now };
-      codes.set(key, exchanges);
-      exchanges.begun += 1;
-      const number = exchanges.begun;
-      const overlaps = exchanges.pending > 0 || underWaySince <= exchanges.idleSince;
+    begin(code, res, underWaySince) {
+      const burst = burstOf(code, underWaySince);
       const answered = (): void => {
-        exchanges.pending -= 1;
-        if (exchanges.pending === 0) exchanges.idleSince = clock.now();
+        burst.pending -= 1;
+        burst.idleSince = clock.now();
       };
-      exchanges.pending += 1;
-      // Of one that has hung up before nobody is told again.
+      burst.pending += 1;
+      // A client that has hung up already is not reported again.
       if (res.closed) answered();
       else res.once("close", answered);
-      return {
-        async isTie(consumedAt) {
-          if (overlaps || underWaySince <= consumedAt) return true;
-          if (exchanges.isOurs || underWaySince > consumedAt + BURST) return false;
-          if (exchanges.begun === number) await pause(COMPANY);
-          return exchanges.begun > number;
-        },
-        won() {
-          exchanges.isOurs = true;
-        },
-      };
+      return burst.isTie;
     },
   };
 }

@@ -4,8 +4,11 @@ import type { Artifact } from "../../adapters/artifacts.ts";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Unit } from "../../adapters/oidc/unit-of-work.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import { monotonic } from "../clock.ts";
+import { StorageUnavailable } from "../errors.ts";
 import { decrypt, deriveKey, encrypt } from "../sealing.ts";
 import { isCurrent } from "./account.ts";
+import { createUntil } from "../until.ts";
 import { createCodeExchanges } from "./code-exchanges.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProtocolDependencies } from "./dependencies.ts";
@@ -39,18 +42,32 @@ function currentUnit({ units }: ProtocolDependencies): Unit {
  * replay. A later use is a replay, which the library answers by ending the family.
  */
 export function codeGrant(original: GrantHandler, dependencies: ProtocolDependencies): GrantHandler {
-  const exchanges = createCodeExchanges(dependencies.configuration.clock);
+  const { artifacts, configuration } = dependencies;
+  const exchanges = createCodeExchanges(artifacts, monotonic);
+  const until = createUntil(() => new StorageUnavailable("the storage did not answer before the deadline"));
+
+  /** Every process can tell that the code was used before anybody can know the tokens. */
+  async function markAnswered({ model, key }: Artifact, { deadline }: Unit): Promise<void> {
+    const end = performance.now() + Math.max(0, deadline - configuration.clock.now());
+    // The tokens are committed: they are answered all the same, and soon the code counts as answered without the mark.
+    await until(end, artifacts.markAnswered(model, key)).catch(() => undefined);
+  }
+
   return async (ctx) => {
     const unit = currentUnit(dependencies);
     const { code } = ctx.oidc.params;
     const key = code === undefined ? undefined : artifactKey(code);
     const found = key === undefined ? undefined : await unit.find("AuthorizationCode", key);
-    const exchange = found ? exchanges.begin(found.key, ctx.res, unit.startedAt) : undefined;
-    if (found?.consumedAt !== undefined && (await exchange?.isTie(found.consumedAt))) {
+    if (found === undefined || found.clientId !== ctx.oidc.client.clientId) return original(ctx);
+    const isTie = await exchanges.begin(found, ctx.res, unit.underWaySince).catch((error: unknown) => {
+      unit.failure ??= error;
+      throw error;
+    });
+    if (isTie && found.consumedAt !== undefined) {
       throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);
-    unit.whenCommitted(() => exchange?.won());
+    unit.whenCommitted(() => markAnswered(found, unit));
   };
 }
 
@@ -67,7 +84,8 @@ export function refreshGrant(original: GrantHandler, dependencies: ProtocolDepen
       found.clientId === ctx.oidc.client.clientId
     ) {
       const { reuseWindow } = refreshRules(ctx, dependencies);
-      if (unit.startedAt <= found.consumedAt + reuseWindow * 1000) {
+      const elapsed = performance.now() - unit.underWaySince;
+      if (dependencies.configuration.clock.now() - elapsed <= found.consumedAt + reuseWindow * 1000) {
         ctx.body = await repeatedAnswer(ctx, presented, found, dependencies);
         return;
       }

@@ -1,19 +1,24 @@
 /**
- * An app process of a cluster: answers HTTP, and changes accounts as it is told. Argument: its configuration as JSON.
- * Says the port that it listens on, and when a request comes.
+ * An app process of a cluster: answers HTTP, and changes accounts as it is told. Arguments: its configuration as JSON,
+ * and by how many milliseconds its clock is ahead. Says the port that it listens on, and when a request comes.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { pino } from "pino";
+import { createSystemClock } from "../../lib/clock.ts";
 import { createSignInService } from "../../lib/index.ts";
 import { answer, type Order } from "../faults/campaign/app.ts";
 import { live } from "../faults/campaign/child.ts";
 
+const [, , config = "", ahead = "0"] = process.argv;
+const system = createSystemClock();
+
 await live(async () => {
   const service = await createSignInService({
-    ...JSON.parse(process.argv[2] ?? ""),
+    ...JSON.parse(config),
+    clock: { now: () => system.now() + Number(ahead) },
     // What it says is for who looks at a failed test.
     logger: pino({ level: "warn" }, pino.destination({ dest: 2, sync: true })),
   });

@@ -1,4 +1,4 @@
-/** Four app processes behind a proxy that gives each request to the next one, on one MongoDB and one Redis. */
+/** App processes behind a proxy that gives each request to the next one, on the same stores. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
@@ -17,7 +17,16 @@ import { LIMITS, seedOf } from "../faults/load.ts";
 import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 
-const APPS = 4;
+/** Where the processes keep things. */
+export type Stores = "sqlite" | "sqlite+redis" | "mongodb" | "mongodb+redis";
+
+export interface ClusterOptions {
+  /** Default: MongoDB, with the artifacts in Redis. */
+  readonly stores?: Stores;
+  /** One process each: by how many milliseconds its clock is ahead. Default: four that are right. */
+  readonly clocks?: readonly number[];
+}
+
 /** Milliseconds for a test; and no connection is closed in the moment in which the next request is sent on it. */
 export const PATIENCE = 600_000;
 /** The port of a process that has not started yet: connections to it are refused. */
@@ -40,11 +49,11 @@ export class App {
   #orders = 0;
   readonly #pending = new Map<number, (outcome: Outcome) => void>();
 
-  constructor(options: { config: object; log: number; compiled: string }) {
-    const { config, log, compiled } = options;
+  constructor(options: { config: object; ahead: number; log: number; compiled: string }) {
+    const { config, ahead, log, compiled } = options;
     this.member = new Member({
       script: join(import.meta.dirname, "app.ts"),
-      args: [JSON.stringify(config)],
+      args: [JSON.stringify(config), String(ahead)],
       log,
       compiled,
       onMessage: (message) => this.#hear(message as Told | Answer),
@@ -101,8 +110,14 @@ export class Cluster {
   }
 
   /** @param people who has an account, by their usernames. */
-  static async open(people: readonly string[]): Promise<Cluster> {
-    const [mongo, redis]: [MongoServer, OwnRedis] = await Promise.all([openMongoServer(), openOwnRedis()]);
+  static async open(
+    people: readonly string[],
+    { stores = "mongodb+redis", clocks = [0, 0, 0, 0] }: ClusterOptions = {},
+  ): Promise<Cluster> {
+    const [mongo, redis]: [MongoServer | undefined, OwnRedis | undefined] = await Promise.all([
+      stores.startsWith("mongodb") ? openMongoServer() : undefined,
+      stores.endsWith("redis") ? openOwnRedis() : undefined,
+    ]);
     const folder = newFolder();
     const logFile = join(folder, "apps.log");
     const log = openSync(logFile, "a");
@@ -111,9 +126,8 @@ export class Cluster {
     const url = await listening(proxy);
     const config = {
       deployments: { oauth2: { url: url }, openid: { url: `${url}/openid` } },
-      storage: mongo.nextUrl(),
-      artifacts: redis.url,
-      queue: redis.url,
+      storage: mongo?.nextUrl() ?? `sqlite:${join(folder, "sign-in.db")}`,
+      ...(redis && { artifacts: redis.url, queue: redis.url }),
       keys: { secrets: [randomBytes(32).toString("base64")] },
       rateLimits: LIMITS,
       // What is given out is looked at much later.
@@ -122,7 +136,8 @@ export class Cluster {
     };
     const service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
     await applySeed(service, seedOf(people));
-    while (apps.length < APPS) apps.push(new App({ config, log, compiled: join(folder, "compiled") }));
+    for (const ahead of clocks)
+      apps.push(new App({ config, ahead, log, compiled: join(folder, "compiled") }));
     proxy.on("request", createProxy(apps));
     const cluster = new Cluster({
       apps,
@@ -133,8 +148,8 @@ export class Cluster {
         proxy.close();
         proxy.closeAllConnections();
         await service.close();
-        await redis.close();
-        await mongo.close();
+        await redis?.close();
+        await mongo?.close();
         closeSync(log);
         const said = readFileSync(logFile, "utf8");
         if (said !== "") console.error(said.slice(0, 5000));

@@ -45,6 +45,7 @@ const json =
 const tokenSteps: readonly Step[] = [
   {
     name: "the exchange of a code",
+    afterCommit: ["artifacts.markAnswered"],
     async prepare(stage) {
       const { code } = await signedIn(stage);
       return { wire: exchange(stage.oauth2, stage.clients.news, code), good: tokensThatWork(stage) };
@@ -52,6 +53,7 @@ const tokenSteps: readonly Step[] = [
   },
   {
     name: "the exchange of a code for an ID token",
+    afterCommit: ["artifacts.markAnswered"],
     async prepare(stage) {
       const { code } = await signedIn(stage, { base: stage.openid, scope: "openid" });
       return {

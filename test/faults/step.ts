@@ -20,6 +20,8 @@ export interface Step {
    * their audit, and never wait for the end of a request (they are idempotent).
    */
   readonly ownCommits?: readonly string[];
+  /** Calls that come when everything is committed: a fault there takes nothing from the answer. */
+  readonly afterCommit?: readonly string[];
   /** The step asks no store at all. */
   readonly storeless?: true;
 }

@@ -116,6 +116,56 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
   });
 });
 
+describe("a code that was exchanged", () => {
+  const MINUTE = 60;
+
+  it.each([0, 1, 9, 10])(
+    "ends its family when it is used again %d minutes later, though it has expired meanwhile [D-TOKEN-13]",
+    async (minutes) => {
+      const clock = new TestClock();
+      await withService({ config: { clock } }, async (service) => {
+        const party = relyingParty(service, "oauth2", NEWS);
+        const code = await party.code();
+        // In the last second of its life.
+        clock.advance(59);
+        const tokens = readTokens(await party.exchange(code));
+        clock.advance(minutes * MINUTE);
+        const refreshed = readTokens(await party.refresh(tokens.refresh_token));
+        expectRefusal(await party.exchange(code), "invalid_grant");
+        for (const each of [tokens, refreshed]) expect(await works(party, each)).toEqual([false, false]);
+      });
+    },
+  );
+
+  it("is no code any more ten minutes after its end when nobody has used it [D-TOKEN-13, D-TOKEN-10]", async () => {
+    const clock = new TestClock();
+    await withService({ config: { clock } }, async (service) => {
+      const party = relyingParty(service, "oauth2", NEWS);
+      const code = await party.code();
+      for (const wait of [60, 10 * MINUTE, 10 * MINUTE]) {
+        clock.advance(wait);
+        expectRefusal(await party.exchange(code), "invalid_grant");
+      }
+    });
+  });
+
+  it("ends nothing when it comes with a wrong secret, verifier, address or client [D-TOKEN-13]", async () => {
+    const code_verifier = randomBytes(32).toString("base64url");
+    const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
+    const code = await news.oauth2.code({ code_challenge, code_challenge_method: "S256" });
+    const good = { grant_type: "authorization_code", code, redirect_uri: CALLBACK, code_verifier };
+    const tokens = readTokens(await news.oauth2.token(good));
+    const authorization = basic({ ...NEWS, client_secret: "wrong" });
+    expectRefusal(await news.oauth2.token(good, { authorization }), "invalid_client");
+    expectRefusal(await news.oauth2.token({ ...good, code_verifier: "x".repeat(43) }), "invalid_grant");
+    expectRefusal(await news.oauth2.token({ ...good, redirect_uri: `${CALLBACK}/` }), "invalid_grant");
+    expectRefusal(await relyingParty(running, "oauth2", SHOP).token(good), "invalid_grant");
+    expect(await works(news.oauth2, tokens)).toEqual([true, true]);
+    expectRefusal(await news.oauth2.token(good), "invalid_grant");
+    expect(await works(news.oauth2, tokens)).toEqual([false, false]);
+  });
+});
+
 describe("a refresh token", () => {
   it("stays the same and belongs to its client [D-TOKEN-12, TOKEN-REFRESH-3]", async () => {
     const { refresh_token } = await news.oauth2.tokens();

@@ -4,6 +4,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
+import type { Artifact } from "../../adapters/artifacts.ts";
 import { watchConnections } from "../../lib/connections.ts";
 import { createCodeExchanges } from "../../lib/protocol/code-exchanges.ts";
 import { createRequestGate } from "../../lib/request-gate.ts";
@@ -89,7 +90,7 @@ describe("since when a request is under way", () => {
     const connections = watchConnections(clock);
     const seen: number[] = [];
     const server = createServer((req, res) => {
-      seen.push(clock.now() - connections.underWaySince(req, clock.now()));
+      seen.push(clock.now() - connections.underWaySince(req));
       res.end("ok");
     });
     await once(server.listen(0, "127.0.0.1"), "listening");
@@ -120,63 +121,85 @@ const response = (): ServerResponse => new EventEmitter() as ServerResponse;
 describe("exchanges of one code", () => {
   let clock: ManualClock;
   let exchanges: ReturnType<typeof createCodeExchanges>;
+  /** What the store says when it is asked. */
+  let sinceAnswer: () => Promise<number | undefined>;
   beforeEach(() => {
-    clock = new ManualClock();
-    exchanges = createCodeExchanges(clock);
+    clock = new ManualClock(0);
+    exchanges = createCodeExchanges({ sinceAnswer: () => sinceAnswer() }, clock);
+    sinceAnswer = () => Promise.reject(new Error("nobody has to ask the store"));
   });
+  const code: Artifact = { model: "AuthorizationCode", key: "code", payload: {}, expiresAt: 60_000 };
+  const consumed = { ...code, consumedAt: 1 };
+  const begin = (found: Artifact, res = response(), since = clock.now()): Promise<boolean> =>
+    exchanges.begin(found, res, since);
 
   it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", async () => {
     const first = response();
-    exchanges.begin("code", first, clock.now()).won();
-    const consumedAt = clock.now();
+    await expect(begin(code, first)).resolves.toBe(true);
     clock.advance(50);
-    const second = response();
-    await expect(exchanges.begin("code", second, clock.now()).isTie(consumedAt)).resolves.toBe(true);
+    await expect(begin(consumed)).resolves.toBe(true);
     first.emit("close");
     clock.advance(50);
-    await expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).resolves.toBe(true);
+    await expect(begin(consumed)).resolves.toBe(true);
   });
 
   it("are a tie when they were under way before the last one was answered [D-TOKEN-13]", async () => {
     const first = response();
-    exchanges.begin("code", first, clock.now());
-    const consumedAt = clock.now();
+    await begin(code, first);
     clock.advance(50);
     first.emit("close");
     const answered = clock.now();
     clock.advance(50);
-    await expect(exchanges.begin("code", response(), answered).isTie(consumedAt)).resolves.toBe(true);
+    await expect(begin(consumed, response(), answered)).resolves.toBe(true);
   });
 
-  it("are a replay after the answer, and other codes don't matter [D-TOKEN-13]", async () => {
+  it("are what the store says after the answer, and other codes don't matter [D-TOKEN-13]", async () => {
     const first = response();
-    exchanges.begin("code", first, clock.now()).won();
-    exchanges.begin("other", response(), clock.now());
-    const consumedAt = clock.now();
+    await begin(code, first);
+    await begin({ ...code, key: "other" });
     clock.advance(10);
     first.emit("close");
     clock.advance(1);
-    await expect(exchanges.begin("code", response(), clock.now()).isTie(consumedAt)).resolves.toBe(false);
+    sinceAnswer = () => Promise.resolve(1.5);
+    await expect(begin(consumed)).resolves.toBe(false);
   });
 
-  it("that come alone after another process has consumed the code are replays [D-TOKEN-13]", async () => {
-    const now = clock.now();
-    const alone = (consumedAt: number): Promise<boolean> =>
-      exchanges.begin(`code ${consumedAt}`, response(), now).isTie(consumedAt);
-    await expect(Promise.all([now + 5, now, now - 1].map(alone))).resolves.toEqual([true, true, false]);
+  it("that began elsewhere are a tie if this one began before the answer, by its own elapsed time [D-TOKEN-13]", async () => {
+    for (const [waited, since, isTie] of [
+      [0, -4999, true],
+      [0, -0.001, true],
+      [0, 0.001, false],
+      [3, 3, true],
+      [3, 3.001, false],
+      [0, 600_000, false],
+      [0, undefined, false],
+    ] as const) {
+      sinceAnswer = () => Promise.resolve(since);
+      const found = { ...consumed, key: `${waited} ${since}` };
+      await expect(begin(found, response(), clock.now() - waited)).resolves.toBe(isTie);
+    }
   });
 
-  it("that come together soon after another process has consumed the code are a tie [D-TOKEN-13]", async () => {
-    const together = async (consumedAt: number): Promise<boolean[]> => {
-      const [first, second] = [response(), response()];
-      const begin = (each: ServerResponse) => exchanges.begin(`code ${consumedAt}`, each, clock.now());
-      const asked = begin(first).isTie(consumedAt);
-      const isTie = await begin(second).isTie(consumedAt);
-      second.emit("close");
-      return [await asked, isTie];
-    };
-    await expect(together(clock.now() - 2_000)).resolves.toEqual([true, true]);
-    // The first of them is a replay by then: nobody keeps what he has taken by going on to ask.
-    await expect(together(clock.now() - 2_001)).resolves.toEqual([false, true]);
+  it("that overlap with a replay are replays [D-TOKEN-13]", async () => {
+    sinceAnswer = () => Promise.resolve(1);
+    await expect(begin(consumed)).resolves.toBe(false);
+    sinceAnswer = () => Promise.resolve(-1);
+    await expect(begin(consumed)).resolves.toBe(false);
+  });
+
+  it("can't be kept a tie by asking again and again for more than five seconds [D-TOKEN-13]", async () => {
+    await begin(code);
+    sinceAnswer = () => Promise.resolve(clock.now());
+    clock.advance(4999);
+    await expect(begin(consumed)).resolves.toBe(true);
+    clock.advance(1);
+    await expect(begin(consumed)).resolves.toBe(false);
+  });
+
+  it("meet a fault of the store alone: the next one asks again", async () => {
+    sinceAnswer = () => Promise.reject(new Error("not now"));
+    await expect(begin(consumed)).rejects.toThrow("not now");
+    sinceAnswer = () => Promise.resolve(1);
+    await expect(begin(consumed)).resolves.toBe(false);
   });
 });

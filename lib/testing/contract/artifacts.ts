@@ -1,4 +1,5 @@
 /** The contract of the artifact store: what is kept, found, consumed and forgotten. */
+import { ANSWERED_WITHIN } from "../../../adapters/artifacts.ts";
 import { describeKeys } from "./artifact-keys.ts";
 import type { TestRunner } from "./runner.ts";
 import { artifact, commit, outcomes, type Stage } from "./stage.ts";
@@ -129,6 +130,9 @@ export function describeArtifacts(stage: Stage, runner: TestRunner): void {
   describeKeys(stage, runner);
 }
 
+/** Milliseconds that a store may add because its clock ticks in whole ones. */
+const TICKS = 2;
+
 function describeMarks(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
   const token = (parts = {}) => artifact(stage.clock, "RefreshToken", "k", parts);
@@ -154,6 +158,42 @@ function describeMarks(stage: Stage, runner: TestRunner): void {
     await expect(artifacts.find("RefreshToken", "k")).resolves.not.toHaveProperty("replay");
     await artifacts.purgeExpired(10);
     await expect(artifacts.find("RefreshToken", "k")).resolves.toMatchObject({ consumedAt: 5 });
+  });
+
+  it("tells by its own clock how long ago the request was answered that consumed it", async () => {
+    const { artifacts } = stage.storage;
+    const since = () => artifacts.sinceAnswer("RefreshToken", "k");
+    await expect(since()).resolves.toBeUndefined();
+    await artifacts.markAnswered("RefreshToken", "k");
+    await commit(stage, { kind: "put", artifact: token() });
+    await artifacts.markAnswered("RefreshToken", "k");
+    await expect(since()).resolves.toBeUndefined();
+    const before = performance.now();
+    await commit(stage, consume);
+    const consumed = Number(await since());
+    expect(consumed).toBeGreaterThan(-ANSWERED_WITHIN - TICKS);
+    expect(performance.now() - before + TICKS - ANSWERED_WITHIN).toBeGreaterThan(consumed);
+    // The clock of the service has no part in it.
+    stage.clock.advance(50_000);
+    const noting = performance.now();
+    await artifacts.markAnswered("RefreshToken", "k");
+    const noted = performance.now();
+    // Neither does a note that comes later, or what else is written.
+    await artifacts.markAnswered("RefreshToken", "k");
+    await commit(stage, { kind: "update", artifact: token({ payload: { n: 1 } }) });
+    const asking = performance.now();
+    const answered = Number(await since());
+    expect(answered).toBeGreaterThan(asking - noted - TICKS);
+    expect(performance.now() - noting + TICKS).toBeGreaterThan(answered);
+  });
+
+  it("forgets when the request was answered with the mark of consumption", async () => {
+    await commit(stage, { kind: "put", artifact: token() }, consume);
+    await stage.storage.artifacts.markAnswered("RefreshToken", "k");
+    stage.clock.advance(60_000);
+    await commit(stage, { kind: "put", artifact: token() }, consume);
+    const since = await stage.storage.artifacts.sinceAnswer("RefreshToken", "k");
+    expect(0).toBeGreaterThan(Number(since));
   });
 
   it("merges the entries that two updates add to one member", async () => {

@@ -38,8 +38,8 @@ export async function openOidcStage(): Promise<OidcStage> {
       clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
     }),
     request(work) {
-      const startedAt = clock.now();
-      return units.run({ startedAt, deadline: startedAt + 4_500 }, async (unit) => {
+      const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+      return units.run(times, async (unit) => {
         const result = await work(unit);
         await unit.commit();
         return result;

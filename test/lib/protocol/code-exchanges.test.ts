@@ -36,11 +36,12 @@ it.each([
   ["after", (begin: () => void, hangUp: () => Promise<void>) => (begin(), hangUp())],
   ["before", async (begin: () => void, hangUp: () => Promise<void>) => (await hangUp(), begin())],
 ])("an exchange whose client hangs up %s it begins makes no tie of a later one", async (_when, run) => {
-  const exchanges = createCodeExchanges(clock);
+  const exchanges = createCodeExchanges({ sinceAnswer: () => Promise.resolve(1000) }, clock);
+  const code = { model: "AuthorizationCode", key: "code", payload: {}, expiresAt: clock.now() + 60_000 };
   const first = await ask();
-  await run(() => exchanges.begin("code", first.response, clock.now()).won(), first.hangUp);
-  const consumedAt = clock.now();
+  await run(() => void exchanges.begin(code, first.response, clock.now()), first.hangUp);
   clock.advance(1000);
   const later = await ask();
-  await expect(exchanges.begin("code", later.response, clock.now()).isTie(consumedAt)).resolves.toBe(false);
+  const consumed = { ...code, consumedAt: 1 };
+  await expect(exchanges.begin(consumed, later.response, clock.now())).resolves.toBe(false);
 });
