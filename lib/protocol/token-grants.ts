@@ -4,7 +4,7 @@ import type { Artifact } from "../../adapters/artifacts.ts";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Unit } from "../../adapters/oidc/unit-of-work.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import { monotonic } from "../clock.ts";
+import { monotonic, seconds } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { decrypt, deriveKey, encrypt } from "../sealing.ts";
 import { isCurrent } from "./account.ts";
@@ -19,8 +19,10 @@ export type GrantHandler = (ctx: Context) => void | Promise<void>;
 /** The answer that consumed a refresh token, as it is sealed beside it. */
 interface SealedAnswer {
   readonly body: Readonly<Record<string, unknown>>;
-  /** Milliseconds since the epoch. */
-  readonly issuedAt: number;
+  /** What was asked for: see `askedScope`. */
+  readonly scope: string;
+  /** Milliseconds since the epoch: when the access token ends. */
+  readonly expiresAt: number;
 }
 
 /** Milliseconds that a request inside the window may take until it reads the answer. */
@@ -94,11 +96,10 @@ export function refreshGrant(original: GrantHandler, dependencies: ProtocolDepen
     if (presented === undefined) return;
     const rules = refreshRules(ctx, dependencies);
     if (ctx.oidc.entities.RotatedRefreshToken) {
-      const sealed: SealedAnswer = {
-        body: ctx.body as SealedAnswer["body"],
-        issuedAt: dependencies.configuration.clock.now(),
-      };
-      const until = sealed.issuedAt + rules.reuseWindow * 1000 + LONGEST_REQUEST;
+      const body = ctx.body as SealedAnswer["body"];
+      const expiresAt = unit.known("AccessToken", accessTokenKey(body))?.expiresAt ?? 0;
+      const sealed: SealedAnswer = { body, scope: askedScope(ctx, found), expiresAt };
+      const until = dependencies.configuration.clock.now() + rules.reuseWindow * 1000 + LONGEST_REQUEST;
       const replay = encrypt(replayKey(presented), artifactKey(presented), JSON.stringify(sealed));
       unit.attachReplay("RefreshToken", replay, until);
     } else if (rules.sliding) {
@@ -111,21 +112,38 @@ function replayKey(presented: string): Buffer {
   return deriveKey(presented, "sign-in-service rotation");
 }
 
+function accessTokenKey(body: SealedAnswer["body"]): string {
+  return artifactKey(String(body["access_token"]));
+}
+
+/** Each value once, in one order. RFC 6749 section 6: without a scope all is asked for that the refresh token has. */
+function askedScope(ctx: Context, token: Artifact | undefined): string {
+  const asked = ctx.oidc.params["scope"] || token?.payload["scope"];
+  return typeof asked === "string" ? [...new Set(asked.split(" "))].toSorted().join(" ") : "";
+}
+
 async function repeatedAnswer(
   ctx: Context,
   presented: string,
   consumed: Artifact,
-  { accounts, configuration, units }: ProtocolDependencies,
+  dependencies: ProtocolDependencies,
 ): Promise<Record<string, unknown>> {
+  const { accounts, configuration } = dependencies;
+  const unit = currentUnit(dependencies);
   const refused = new errors.InvalidGrant("refresh token already used");
   const text = consumed.replay && decrypt(replayKey(presented), consumed.key, consumed.replay);
-  const grant = consumed.grantKey && (await units.current()?.find("Grant", consumed.grantKey));
+  const grant = consumed.grantKey && (await unit.find("Grant", consumed.grantKey));
   const account = consumed.accountId && (await accounts.record(consumed.accountId));
   if (!text || !grant || !account) throw refused;
   if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
-  const { body, issuedAt } = JSON.parse(text) as SealedAnswer;
-  const elapsed = Math.floor((configuration.clock.now() - issuedAt) / 1000);
-  return { ...body, expires_in: Math.max(0, Number(body["expires_in"]) - elapsed) };
+  const { body, scope, expiresAt } = JSON.parse(text) as SealedAnswer;
+  if (askedScope(ctx, consumed) !== scope) {
+    throw new errors.InvalidScope("the refresh token was used for another scope", scope);
+  }
+  const left = expiresAt / 1000 - seconds(configuration.clock);
+  // An access token that has come to its end was not revoked: what counts then is the new refresh token.
+  if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
+  return { ...body, expires_in: Math.max(0, left) };
 }
 
 /** A sliding refresh token is prolonged at each use, up to its longest age. */

@@ -211,6 +211,56 @@ describe("a refresh token", () => {
     expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
   });
 
+  it("that rotates is refused inside the window when its new access token was revoked [D-TOKEN-12]", async () => {
+    const party = await withRules({ rotate: true, reuseWindow: 600 });
+    const first = await party.tokens();
+    const second = readTokens(await party.refresh(first.refresh_token));
+    expect((await party.revoke(second.access_token)).status).toBe(200);
+    expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
+    // Nothing else has ended.
+    expect(await works(party, { ...second, access_token: first.access_token })).toEqual([true, true]);
+  });
+
+  it("that rotates is refused inside the window when another scope is asked for [D-TOKEN-12]", async () => {
+    const party = await withRules({ rotate: true, reuseWindow: 600 });
+    const scope = "openid email profile";
+    const all = await party.tokens({ scope });
+    const whole = readTokens(await party.refresh(all.refresh_token));
+    const narrow = readTokens(await party.refresh(whole.refresh_token, { scope: "email openid" }));
+    for (const same of [undefined, "", scope, "profile email openid profile"]) {
+      const again = readTokens(await party.refresh(all.refresh_token, { scope: same }));
+      expect(again.access_token).toBe(whole.access_token);
+    }
+    const again = readTokens(await party.refresh(whole.refresh_token, { scope: "openid email" }));
+    expect(again.access_token).toBe(narrow.access_token);
+    for (const [{ refresh_token }, others] of [
+      [all, ["openid", "email profile", "openid email profile phone"]],
+      [whole, [undefined, scope, "openid", "email", "openid profile"]],
+    ] as const) {
+      for (const other of others)
+        expectRefusal(await party.refresh(refresh_token, { scope: other }), "invalid_scope");
+    }
+    expect(await works(party, narrow)).toEqual([true, true]);
+  });
+
+  it("that rotates can be repeated in the window though its access token has expired [D-TOKEN-12]", async () => {
+    const clock = new TestClock();
+    await withService({ config: { clock, lifetimes: { accessToken: 60 } } }, async (service) => {
+      const party = await withRules({ rotate: true, reuseWindow: 600 }, service);
+      const { refresh_token } = await party.tokens();
+      const first = readTokens(await party.refresh(refresh_token));
+      const left: number[] = [];
+      for (const wait of [59, 1, 100]) {
+        clock.advance(wait);
+        const again = readTokens(await party.refresh(refresh_token));
+        expect(again.refresh_token).toBe(first.refresh_token);
+        left.push(again.expires_in);
+      }
+      expect(left).toEqual([1, 0, 0]);
+      expect((await party.refresh(first.refresh_token)).status).toBe(200);
+    });
+  });
+
   it("that rotates says in a repeated answer what remains of its lifetime [D-TOKEN-12, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
