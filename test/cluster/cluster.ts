@@ -129,6 +129,7 @@ export class Cluster {
       storage: mongo?.nextUrl() ?? `sqlite:${join(folder, "sign-in.db")}`,
       ...(redis && { artifacts: redis.url, queue: redis.url }),
       keys: { secrets: [randomBytes(32).toString("base64")] },
+      proxy: true,
       rateLimits: LIMITS,
       // What is given out is looked at much later.
       lifetimes: { authorizationCode: 600 },
