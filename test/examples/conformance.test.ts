@@ -208,6 +208,16 @@ describe.each<[string, Mode]>([
     expect(Object.keys(claims).filter((name) => !known.includes(name))).toEqual([]);
   });
 
+  it("oidcc-response-type-missing", async () => {
+    const parameters = { response_type: undefined };
+    const { callback } = await authorize("oidcc-response-type-missing", { mode, parameters });
+    const members = ["error", "error_description", "iss", "state"];
+    expect([callback?.["error"], Object.keys(callback ?? {}).toSorted()]).toEqual([
+      "invalid_request",
+      members,
+    ]);
+  });
+
   it("oidcc-userinfo-get, -post-header, -post-body", async () => {
     const { tokens, claims } = await succeed("oidcc-userinfo-get", { mode });
     const { access_token } = tokens;
