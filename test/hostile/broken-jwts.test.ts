@@ -36,10 +36,15 @@ function withToken(sample: Sample, names: readonly string[], token: string): Sam
     : { ...sample, form: { ...sample.form, ...more } };
 }
 
-/** Without what would be refused before anybody looks at a token. */
-function relaxed({ query, ...sample }: Sample): Sample {
-  const { claims: _claims, prompt: _prompt, ...rest } = query;
-  return { ...sample, query: sample.endpoint === "logout" ? {} : rest };
+/** Without what would be refused before anybody looks at a token, and without passwords, which take long to check. */
+function relaxed({ query, form, ...sample }: Sample): Sample {
+  const { claims: _claims, prompt: _prompt, ...asked } = query;
+  const { password: _password, ...sent } = form ?? {};
+  return {
+    ...sample,
+    query: sample.endpoint === "logout" ? {} : asked,
+    ...(form !== undefined && { form: sent }),
+  };
 }
 
 describe("broken JWTs", () => {
@@ -82,10 +87,8 @@ describe("broken JWTs", () => {
       all.map(async (sample) => {
         for (const [what, token] of jwts) {
           const one = parametersOf(sample.endpoint).map((name) => withToken(sample, [name], token));
-          const everything = ["GET", "POST"].map((method) =>
-            withToken({ ...sample, method }, Object.keys(READ), token),
-          );
-          for (const request of [...one, ...everything]) {
+          const together = withToken(sample, Object.keys(READ), token);
+          for (const request of [...one, together]) {
             const { status } = await sendSample(request);
             sent += 1;
             if (status >= 500) wrong.push(`${sample.title}: ${what}: ${status}`);
@@ -96,12 +99,24 @@ describe("broken JWTs", () => {
     expect(wrong).toEqual([]);
     expect(defects).toEqual([]);
     expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-    expect(sent).toBeGreaterThan(2_000);
+    expect(sent).toBeGreaterThan(1_000);
+  });
+
+  it("are answered with 5xx by no endpoint, by GET where it wants POST and the other way round", async () => {
+    const wrong: string[] = [];
+    const [, token] = jwts[0]!;
+    for (const sample of all) {
+      const method = sample.method === "GET" ? "POST" : "GET";
+      const { status } = await sendSample(withToken({ ...sample, method }, Object.keys(READ), token));
+      if (status >= 500) wrong.push(`${sample.title}: ${status}`);
+    }
+    expect(wrong).toEqual([]);
+    expect(defects).toEqual([]);
   });
 
   it("are answered with 5xx by no endpoint, as a Bearer token, a DPoP token or a proof", async () => {
     const wrong: string[] = [];
-    for (const sample of all) {
+    for (const sample of all.filter(({ headers }) => headers["authorization"] !== undefined)) {
       for (const [what, token] of jwts) {
         const headers: Record<string, string>[] = [
           { authorization: `Bearer ${token}` },
