@@ -17,6 +17,7 @@ import { type ClientInternals, type Clients, createClients } from "./domain/clie
 import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { createPasswords, type Passwords } from "./domain/passwords.ts";
+import { GRANTABLE } from "./protocol/grant.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
 import { createLogger, describeDefect } from "./logger.ts";
@@ -114,7 +115,16 @@ function createDomain(
   const { directory, artifacts } = storage;
   const { sealer } = keys;
   const passwords = createPasswords(configuration.passwords);
-  const accounts = createAccounts({ directory, artifacts, passwords, clock, events, sealer, ...told });
+  const accounts = createAccounts({
+    directory,
+    artifacts,
+    passwords,
+    clock,
+    events,
+    sealer,
+    grantable: GRANTABLE,
+    ...told,
+  });
   const clients = createClients({
     directory,
     artifacts,

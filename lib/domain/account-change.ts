@@ -5,7 +5,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ArtifactStore } from "../../adapters/artifacts.ts";
 import type { NewDelivery } from "../../adapters/deliveries.ts";
-import type { AccountChange, AccountRecord, AuditRecord, DirectoryStore } from "../../adapters/directory.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  AuditRecord,
+  Consent,
+  DirectoryStore,
+} from "../../adapters/directory.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { SignInError, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
@@ -24,6 +30,8 @@ export interface AccountDeps {
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications. */
   readonly sealer: Sealer;
+  /** Every scope and claim that there is; a consent remembers no other. */
+  readonly grantable: Consent;
   /** Told after a commit which deliveries it stored, so that they need not wait for the next look. */
   readonly notify?: (deliveries: readonly NewDelivery[]) => void;
   /** Told after a commit that sessions ended, before their records are removed. */
@@ -97,6 +105,21 @@ export async function changeAccount(deps: AccountDeps, sub: string, decide: Deci
   throw new StorageUnavailable("the account is being changed by too many at once");
 }
 
+/** The consents with what can be granted, each once: a client can't make them grow by asking for other names. */
+export function bounded(consents: AccountRecord["consents"], grantable: Consent): AccountRecord["consents"] {
+  return Object.fromEntries(
+    Object.entries(consents).map(([clientId, { scopes, claims }]) => [
+      clientId,
+      { scopes: among(grantable.scopes, scopes), claims: among(grantable.claims, claims) },
+    ]),
+  );
+}
+
+function among(all: readonly string[], named: readonly string[]): readonly string[] {
+  const wanted = new Set(named);
+  return all.filter((name) => wanted.has(name));
+}
+
 async function committed(directory: DirectoryStore, change: AccountChange): Promise<boolean> {
   try {
     await directory.commitAccount(change);
@@ -116,7 +139,12 @@ async function toChange(
   const at = seconds(deps.clock);
   const version = (before?.version ?? 0) + 1;
   const seen = UNSEEN.has(decision.action) ? {} : { updated_at: at };
-  const record = decision.record && { ...decision.record, ...seen, version };
+  const record = decision.record && {
+    ...decision.record,
+    consents: bounded(decision.record.consents, deps.grantable),
+    ...seen,
+    version,
+  };
   const [had, has] = [before, record].map((each) => (each === undefined ? [] : namesOf(each)));
   const portal = record?.portal ?? null;
   return {

@@ -107,7 +107,8 @@ export interface AccountInternals {
    */
   assignAtSignIn(sub: string, serviceKey: string, seen: SeenGenerations): Promise<AccountRecord>;
   /**
-   * Adds to what the account has allowed the client.
+   * Adds to what the account has allowed the client, and drops what it allowed clients that are gone. Names that can't
+   * be granted are not remembered.
    * @throws ConditionFailed when the account or the session in which it is allowed has ended.
    */
   rememberConsent(sub: string, client_id: string, consent: NewConsent): Promise<AccountRecord>;

@@ -50,7 +50,10 @@ export interface Clients {
   disable(client_id: string): Promise<boolean>;
   /** Takes `disable` back; `false` when there is none. */
   enable(client_id: string): Promise<boolean>;
-  /** Removes the client and ends its tokens; assignments stay. `false` when there is none. */
+  /**
+   * Removes the client, ends its tokens and forgets what people allowed it; assignments stay. Reads every account.
+   * `false` when there is none.
+   */
   remove(client_id: string): Promise<boolean>;
 }
 

@@ -1,7 +1,7 @@
 /** What a person allowed a third-party client: remembered on the account. */
 import type { AccountRecord, Consent } from "../../adapters/directory.ts";
 import { ConditionFailed } from "../errors.ts";
-import { type AccountDeps, changeAccount } from "./account-change.ts";
+import { type AccountDeps, bounded, changeAccount } from "./account-change.ts";
 import { ownValue, withEntry, withoutEntries } from "./own-entries.ts";
 
 const PAGE = 1000;
@@ -27,25 +27,35 @@ export async function rememberConsent(
   clientId: string,
   { scopes, claims, sessionsGeneration }: NewConsent,
 ): Promise<AccountRecord> {
+  const removed = await removedClients(deps, sub, clientId);
   const { record } = await changeAccount(deps, sub, (before) => {
     if (before?.sessions_generation !== sessionsGeneration) throw ended();
     const earlier = consentOf(before, clientId);
-    const consent = { scopes: union(earlier.scopes, scopes), claims: union(earlier.claims, claims) };
-    const known = Object.hasOwn(before.consents, clientId) && sameSize(earlier, consent);
-    if (known) return undefined;
-    const after = { ...before, consents: withEntry(before.consents, clientId, consent) };
-    return { action: "account.consented", record: after, detail: { client_id: clientId } };
+    const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
+    const all = withEntry(withoutEntries(before.consents, removed), clientId, consent);
+    const consents = bounded(all, deps.grantable);
+    // Both came out of the storage or of the lines above and keep the order of their members.
+    if (JSON.stringify(consents) === JSON.stringify(before.consents)) return undefined;
+    return {
+      action: "account.consented",
+      record: { ...before, consents },
+      detail: { client_id: clientId },
+    };
   });
   if (record === undefined) throw ended();
   return record;
 }
 
-function union(earlier: readonly string[], added: readonly string[]): readonly string[] {
-  return [...new Set([...earlier, ...added])];
-}
-
-function sameSize(one: Consent, other: Consent): boolean {
-  return one.scopes.length === other.scopes.length && one.claims.length === other.claims.length;
+/** Clients that the account allowed something and that are gone, whose entries nobody reads any more. */
+async function removedClients(
+  { directory }: AccountDeps,
+  sub: string,
+  clientId: string,
+): Promise<ReadonlySet<string>> {
+  const { consents = {} } = (await directory.findAccount(sub)) ?? {};
+  const others = Object.keys(consents).filter((id) => id !== clientId);
+  const found = await Promise.all(others.map((id) => directory.findClient(id)));
+  return new Set(others.filter((_id, index) => found[index] === undefined));
 }
 
 /** See `AccountInternals.forgetConsents`. */

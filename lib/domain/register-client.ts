@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { ClientRecord } from "../../adapters/directory.ts";
 import { seconds } from "../clock.ts";
-import { AlreadyExists, NotFound, SignInError } from "../errors.ts";
+import { AlreadyExists, NotFound } from "../errors.ts";
 import {
   type Client,
   type ClientChanges,
@@ -11,6 +11,7 @@ import {
   type NewClient,
   toClient,
 } from "./client.ts";
+import { harmless } from "./account-change.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 import { clientChanges, newClient } from "./client-schema.ts";
 import { generateSecret, keptSecret } from "./client-secrets.ts";
@@ -132,16 +133,12 @@ export async function removeClient(deps: ClientDeps, client_id: string): Promise
   const { changed } = await changeClient(deps, client_id, (before) =>
     before === undefined ? undefined : { action: "client.removed", record: undefined },
   );
-  if (changed) await clearArtifacts(deps, client_id);
-  return changed;
-}
-
-/** Without its client no token works, so a failure here leaves only records that go when they expire. */
-async function clearArtifacts(deps: ClientDeps, client_id: string): Promise<void> {
-  try {
+  if (!changed) return false;
+  // Without its client no token works and no consent is read. What can't be removed now goes when it expires, with the
+  // next consent of the account, or before another client gets this id.
+  await harmless(deps, "clear artifacts", async () => {
     await deps.artifacts.removeByClient(client_id);
-  } catch (error) {
-    const code = error instanceof SignInError ? error.code : "unexpected";
-    deps.events.emit("fault", { where: "clear artifacts", code });
-  }
+  });
+  await harmless(deps, "forget consents", () => deps.forgetConsents(client_id));
+  return true;
 }

@@ -29,7 +29,10 @@ export const scopeClaims = {
 export const SIGN_IN_CLAIMS = ["auth_time", "iss", "sid"] as const;
 
 /** Every claim that can have a value, and so every one that a request may ask for. */
-const known: ReadonlySet<string> = new Set([...Object.values(scopeClaims).flat(), ...SIGN_IN_CLAIMS]);
+export const KNOWN_CLAIMS: ReadonlySet<string> = new Set([
+  ...Object.values(scopeClaims).flat(),
+  ...SIGN_IN_CLAIMS,
+]);
 
 /** Bytes of a `claims` parameter: all claims by name, with room for values. */
 export const MOST_CLAIMS_BYTES = 8_192;
@@ -92,7 +95,7 @@ export function knownClaims(parameter: string): string {
 
 function onlyKnown(asked: Members): Members {
   const wanted = Object.entries(asked).flatMap(([claim, request]) => {
-    if (!known.has(claim) || (request !== null && !isObject(request))) return [];
+    if (!KNOWN_CLAIMS.has(claim) || (request !== null && !isObject(request))) return [];
     return [[claim, request && wantedValues(claim, request)] as const];
   });
   return Object.fromEntries(wanted);
@@ -114,5 +117,5 @@ function wantedValues(claim: string, { essential, value, values }: Members): Mem
 export function requestedClaims(parameter: unknown): string[] {
   const request = typeof parameter === "string" ? parse(parameter) : undefined;
   const names = [request?.userinfo, request?.id_token].flatMap((asked) => Object.keys(asked ?? {}));
-  return [...new Set(names)].filter((name) => known.has(name));
+  return [...new Set(names)].filter((name) => KNOWN_CLAIMS.has(name));
 }

@@ -1,12 +1,16 @@
 /** Each authorization creates its own grant: the head of the family of everything that descends from it. */
 import { randomBytes } from "node:crypto";
 import type { Grant, KoaContextWithOIDC, Provider } from "oidc-provider";
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord, Consent } from "../../adapters/directory.ts";
 import { consentOf } from "../domain/consents.ts";
 import { currentGenerations, type OidcAccount } from "./account.ts";
+import { KNOWN_CLAIMS } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
-import { ALL_FIELDS } from "./scopes.ts";
+import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
 import type { Generations } from "./patches.ts";
+
+/** Everything that a person can allow a client. */
+export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
 
 type GrantWithGenerations = Grant & { generations?: Generations };
 

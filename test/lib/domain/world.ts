@@ -1,5 +1,5 @@
 import type { NewDelivery } from "../../../adapters/deliveries.ts";
-import type { AccountChange, AccountRecord, DirectoryStore } from "../../../adapters/directory.ts";
+import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../../../adapters/directory.ts";
 import { openStorage } from "../../../adapters/open.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import type { PasswordRules } from "../../../config/configuration.ts";
@@ -31,6 +31,9 @@ export const RECEIVER: ReceiverSettings = {
   client_secret: "receiver secret",
   types: NOTIFICATION_TYPES,
 };
+
+/** What people can allow clients in the worlds: names without a meaning. */
+export const GRANTABLE: Consent = { scopes: ["openid", "email", "profile"], claims: ["name", "gender"] };
 
 /** The clients of the {@link prepared} world: of the services "1" and "2". */
 export const CLIENTS: readonly string[] = ["one", "two"];
@@ -96,6 +99,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
     clock,
     events,
     sealer,
+    grantable: GRANTABLE,
     passwords: counted(options.rules === undefined ? PASSWORDS : createPasswords(options.rules), counts),
     notify: options.notify ?? ((deliveries) => notified.push(...deliveries)),
     onEnded: options.onEnded ?? ((each) => void ended.push(each)),
