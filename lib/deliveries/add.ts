@@ -1,0 +1,109 @@
+/** Adding deliveries: part of the commit of the change that causes them. */
+import type { NewDelivery } from "../../adapters/deliveries.ts";
+import { untouchedReceiver } from "../../adapters/deliveries.ts";
+import { Changes, type LaneAccess, laneQuery } from "./lane-access.ts";
+import {
+  deliveryRecord,
+  deliveryRef,
+  type KeptDelivery,
+  type Lane,
+  laneKey,
+  laneRecord,
+  laneRef,
+  read,
+  type Read,
+  receiverRecord,
+  receiverRef,
+} from "./records.ts";
+
+/** Gives out places among all deliveries, each later than the one before. */
+export type Positions = () => number;
+
+export function createPositions(access: Pick<LaneAccess, "clock">): Positions {
+  let last = 0;
+  return () => (last = Math.max(last + 1, Math.floor(access.clock.now() * 1_000)));
+}
+
+/** A lane while deliveries are added at its end. */
+interface OpenLane {
+  readonly was: Read<Lane> | undefined;
+  /** It waits already; `undefined`: what is added first becomes the head. */
+  readonly head: Read<KeptDelivery> | undefined;
+  lane: Lane;
+  isEmpty: boolean;
+}
+
+/** Lanes and receivers in one round trip, then the heads: what is added since then has changed its lane. */
+async function open(
+  access: LaneAccess,
+  deliveries: readonly NewDelivery[],
+): Promise<{ readonly lanes: ReadonlyMap<string, OpenLane>; readonly unknown: readonly string[] }> {
+  const keys = new Map(deliveries.map((each) => [laneKey(each), each] as const));
+  const names = [...new Set(deliveries.map(({ receiver }) => receiver))];
+  const refs = [...[...keys.values()].map(laneRef), ...names.map(receiverRef)];
+  const found = await access.store.get(refs);
+  const pages = await access.store.list(
+    [...keys.values()].map((lane) => ({ ...laneQuery(lane, "waiting"), limit: 1 })),
+  );
+  const lanes = [...keys].map(([key, { receiver, sub }], index) => {
+    const was = found[index] && read<Lane>(found[index]);
+    const first = pages[index]?.records[0];
+    const head = first && read<KeptDelivery>(first);
+    const fresh: Lane = { receiver, sub, lastSequence: 0, lastDelivered: 0, flight: null };
+    return [key, { was, head, lane: was?.value ?? fresh, isEmpty: head === undefined }] as const;
+  });
+  return {
+    lanes: new Map(lanes),
+    unknown: names.filter((_name, index) => found[keys.size + index] === undefined),
+  };
+}
+
+/**
+ * What stores these deliveries, each at the end of its lane. A lane is written, and its head has to be as it is now: of
+ * two that add, and of one that adds and one that finishes the head, only one can be first.
+ */
+export async function planAdding(
+  access: LaneAccess,
+  positions: Positions,
+  deliveries: readonly NewDelivery[],
+): Promise<Changes> {
+  const changes = new Changes();
+  const { lanes, unknown } = await open(access, deliveries);
+  for (const receiver of unknown)
+    changes.write(receiverRecord({ receiver, ...untouchedReceiver }), undefined);
+  const now = access.clock.now();
+  for (const delivery of deliveries) {
+    const open = lanes.get(laneKey(delivery)) as OpenLane;
+    const sequence = open.lane.lastSequence + 1;
+    const { flight } = open.lane;
+    const isFlying = open.isEmpty && flight !== null && flight.end > now;
+    changes.write(
+      deliveryRecord({
+        ...delivery,
+        sequence,
+        state: "waiting",
+        attempts: 0,
+        failures: 0,
+        storedAt: now,
+        nextAttemptAt: now,
+        finishedAt: null,
+        reason: null,
+        position: positions(),
+        attemptRecords: [],
+        failedAt: null,
+        isHead: open.isEmpty,
+        fence: 0,
+        lease: null,
+        flight: isFlying ? flight : null,
+      }),
+      undefined,
+    );
+    open.lane = { ...open.lane, lastSequence: sequence, flight: open.isEmpty ? null : flight };
+    open.isEmpty = false;
+  }
+  for (const { was, head, lane } of lanes.values()) {
+    changes.write(laneRecord(lane), was);
+    if (head !== undefined) changes.expect(deliveryRef(head.value.id), head);
+  }
+  return changes;
+}

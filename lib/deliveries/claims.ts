@@ -1,0 +1,218 @@
+/** Claiming the heads of lanes, and recording what became of them. */
+import type {
+  AttemptRecord,
+  Claim,
+  DeliveryStore,
+  Finished,
+  LeaseTerms,
+  Outcome,
+} from "../../adapters/deliveries.ts";
+import { ConditionFailed } from "../errors.ts";
+import { Changes, type LaneAccess, writeDelivery } from "./lane-access.ts";
+import {
+  deliveryRecord,
+  deliveryRef,
+  dueAt,
+  keyPart,
+  type KeptDelivery,
+  type KnownReceiver,
+  type Lane,
+  laneRecord,
+  laneRef,
+  type Read,
+  receiverRecord,
+  receiverRef,
+  toDelivery,
+} from "./records.ts";
+
+type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
+
+/** How many of `limit` claims a receiver lets happen now, and whether that is a probe. */
+function allowedBy(
+  receiver: KnownReceiver | undefined,
+  limit: number,
+  now: number,
+): { readonly allowed: number; readonly probe: boolean } {
+  if (receiver === undefined) return { allowed: limit, probe: false };
+  const { paused, heldUntil } = receiver;
+  if (paused) return { allowed: 0, probe: false };
+  if (heldUntil === null) return { allowed: limit, probe: false };
+  return { allowed: heldUntil <= now ? Math.min(1, limit) : 0, probe: true };
+}
+
+/** The head as it is while it is on its way, and the claim that says so. */
+function claimed(
+  head: KeptDelivery,
+  { owner, span }: LeaseTerms,
+  now: number,
+): { readonly kept: KeptDelivery; readonly claim: Omit<Claim, "probe"> } {
+  const leaseEnd = now + span;
+  const fence = head.fence + 1;
+  const kept = { ...head, fence, lease: { owner, end: leaseEnd }, flight: null };
+  return { kept, claim: { delivery: toDelivery(head), fence, leaseEnd } };
+}
+
+/** The delivery after an attempt, or after its claim was handed back. */
+function withResult(
+  kept: KeptDelivery,
+  outcome: Outcome,
+  attempt: AttemptRecord | undefined,
+  now: number,
+): KeptDelivery {
+  const made = attempt === undefined ? [] : [{ ...attempt, number: kept.attempts + 1 }];
+  const after: KeptDelivery = {
+    ...kept,
+    attempts: kept.attempts + made.length,
+    attemptRecords: [...kept.attemptRecords, ...made],
+    lease: null,
+  };
+  const over = { isHead: false, nextAttemptAt: null, failedAt: null, finishedAt: now };
+  if (outcome.kind === "delivered") return { ...after, ...over, state: "delivered", reason: null };
+  // What was discarded or parked meanwhile stays so.
+  if (kept.state !== "waiting" || outcome.kind === "kept") return after;
+  if (outcome.kind === "retry") {
+    return { ...after, failures: kept.failures + 1, failedAt: now, nextAttemptAt: now + outcome.after };
+  }
+  const failures = kept.failures + made.length;
+  return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
+}
+
+/** The delivery as the head of its lane, which nothing else is on its way in. */
+export function asHead(kept: KeptDelivery): KeptDelivery {
+  return { ...kept, isHead: true, lease: null, flight: null };
+}
+
+export function createClaims(access: LaneAccess): Calls {
+  const { store, clock } = access;
+
+  /** Claims these heads as far as nobody else is faster; a probe begins the next hold of its receiver. */
+  async function claimAll(
+    heads: readonly Read<KeptDelivery>[],
+    terms: LeaseTerms,
+    probed: Read<KnownReceiver> | undefined,
+  ): Promise<Claim[]> {
+    const now = clock.now();
+    const claims = heads.map(async (head) => {
+      const { kept, claim } = claimed(head.value, terms, now);
+      const changes = new Changes();
+      changes.write(deliveryRecord(kept), head);
+      if (probed !== undefined) {
+        changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
+      }
+      try {
+        // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
+        await access.commit(changes, { relaxed: true });
+        return [{ ...claim, probe: probed !== undefined }];
+      } catch (error) {
+        if (error instanceof ConditionFailed) return [];
+        throw error;
+      }
+    });
+    return (await Promise.all(claims)).flat();
+  }
+
+  async function claim(
+    receiver: string,
+    limit: number,
+    terms: LeaseTerms,
+    find: (most: number) => Promise<Read<KeptDelivery>[]>,
+  ): Promise<Claim[]> {
+    const [known, heads] = await Promise.all([access.receiver(receiver), find(limit)]);
+    const now = clock.now();
+    const { allowed, probe } = allowedBy(known?.value, limit, now);
+    const due = heads.filter(({ value }) => dueAt(value) <= now).slice(0, allowed);
+    return claimAll(due, terms, probe ? known : undefined);
+  }
+
+  /** What goes next in the lane of a delivery that is finished; it is claimed at once when it may be. */
+  function goOn(
+    next: KeptDelivery,
+    receiver: KnownReceiver | undefined,
+    lease: LeaseTerms | undefined,
+  ): { readonly kept: KeptDelivery; readonly claim?: Claim } {
+    const now = clock.now();
+    const isStopped = receiver !== undefined && (receiver.paused || receiver.heldUntil !== null);
+    if (lease === undefined || isStopped || dueAt(next) > now) return { kept: next };
+    const { kept, claim: made } = claimed(next, lease, now);
+    return { kept, claim: { ...made, probe: false } };
+  }
+
+  async function finishOnce(
+    { delivery: { id, receiver, sub }, fence }: Claim,
+    outcome: Outcome,
+    { attempt, lease }: { readonly attempt?: AttemptRecord; readonly lease?: LeaseTerms },
+  ): Promise<Finished> {
+    const key = { receiver, sub };
+    const refs = [deliveryRef(id), laneRef(key), receiverRef(receiver)];
+    const [own, lane, known] = await access.get<[KeptDelivery, Lane, KnownReceiver]>(refs);
+    const lost = { recorded: false };
+    if (own === undefined || lane === undefined) return lost;
+    if (own.value.fence !== fence || own.value.lease === null) return lost;
+    // After the lane was read: what is added since then has changed it.
+    const [head, second] = await access.waiting(key, 2);
+    const isHead = head?.value.id === id;
+    const flight = head === undefined ? lane.value.flight : head.value.flight;
+    if (!isHead && flight?.id !== id) return lost;
+
+    const changes = new Changes();
+    const after = withResult(own.value, outcome, attempt, clock.now());
+    const stays = isHead && after.state === "waiting";
+    const following = isHead ? (stays ? undefined : second) : head;
+    const next = stays
+      ? goOn(after, known?.value, lease)
+      : following && goOn(asHead(following.value), known?.value, lease);
+    writeDelivery(changes, own, stays && next ? next.kept : after);
+    if (following !== undefined && next !== undefined) writeDelivery(changes, following, next.kept);
+    // Nothing waits behind it, so nothing may have been added meanwhile.
+    else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
+    else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
+    await access.commit(changes, { relaxed: outcome.kind === "delivered" });
+    return { recorded: true, ...(next?.claim && { next: next.claim }) };
+  }
+
+  return {
+    async dueReceivers() {
+      const receivers = (await access.receivers()).filter(({ paused }) => !paused);
+      const pages = await store.list(
+        receivers.map(({ receiver }) => ({
+          kind: "delivery",
+          index: "due",
+          at: keyPart(receiver),
+          limit: 1,
+        })),
+      );
+      return receivers.flatMap(({ receiver, heldUntil }, index) => {
+        const [first] = pages[index]?.records ?? [];
+        if (first === undefined) return [];
+        const { value } = first as unknown as Read<KeptDelivery>;
+        return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
+      });
+    },
+    async dueLanes(receiver, { ahead, limit }) {
+      const latest = clock.now() + ahead;
+      const query = { kind: "delivery", index: "due", at: keyPart(receiver), to: Math.floor(latest) };
+      const heads = await access.deliveries(query, limit);
+      return heads
+        .filter(({ value }) => dueAt(value) <= latest)
+        .map(({ value }) => ({
+          receiver,
+          sub: value.sub,
+          dueAt: dueAt(value),
+          id: value.id,
+          attempts: value.attempts,
+        }));
+    },
+    claimDue: (receiver, limit, terms) =>
+      claim(receiver, limit, terms, (most) =>
+        access.deliveries(
+          { kind: "delivery", index: "due", at: keyPart(receiver), to: Math.floor(clock.now()) },
+          most,
+        ),
+      ),
+    async claimLane(lane, terms) {
+      const [made] = await claim(lane.receiver, 1, terms, () => access.waiting(lane, 1));
+      return made;
+    },
+    finish: (made, outcome, more = {}) => access.retry(() => finishOnce(made, outcome, more)),
+  };
+}

@@ -1,0 +1,120 @@
+/** The deliveries of a service, over the record store: how they are found, and all calls together. */
+import type {
+  DeliveryFilter,
+  DeliveryPage,
+  DeliveryState,
+  DeliveryStore,
+  ReceiverCounts,
+} from "../../adapters/deliveries.ts";
+import type { Query } from "../../adapters/record-store.ts";
+import { createClaims } from "./claims.ts";
+import { type LaneAccess, PAGE } from "./lane-access.ts";
+import { type KeptDelivery, keyPart, type KnownReceiver, type Read, read, toDelivery } from "./records.ts";
+import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
+
+const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
+
+/** The partitions of the index that has what a filter asks for, in the order of their positions. */
+async function partitions(
+  access: LaneAccess,
+  { receiver, sub, state }: DeliveryFilter,
+): Promise<Omit<Query, "limit">[]> {
+  if (sub !== undefined) return [{ kind: "delivery", index: "user", at: keyPart(sub) }];
+  const receivers =
+    receiver === undefined ? (await access.receivers()).map((each) => each.receiver) : [receiver];
+  const states = state === undefined ? STATES : [state];
+  return receivers.flatMap((each) =>
+    states.map((one) => ({ kind: "delivery", index: "state", at: `${one}~${keyPart(each)}` })),
+  );
+}
+
+function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
+  return (["receiver", "sub", "type", "state"] as const).every(
+    (name) => filter[name] === undefined || filter[name] === delivery[name],
+  );
+}
+
+async function list(access: LaneAccess, page: DeliveryPage): Promise<KeptDelivery[]> {
+  const { first = "oldest", after, limit, ...filter } = page;
+  const descending = first === "newest";
+  let from: number | undefined;
+  if (after !== undefined) {
+    const last = await access.delivery(after);
+    if (last === undefined) return [];
+    from = last.value.position;
+  }
+  const bounds = from === undefined ? {} : descending ? { to: from - 1 } : { from: from + 1 };
+  const found = await Promise.all(
+    (await partitions(access, filter)).map((query) =>
+      matching(access, { ...query, ...bounds, descending }, filter, limit),
+    ),
+  );
+  const direction = descending ? -1 : 1;
+  return found
+    .flat()
+    .toSorted((one, other) => (one.position - other.position) * direction)
+    .slice(0, Math.max(0, limit));
+}
+
+/** The first of a partition that fit: those that don't are passed over. */
+async function matching(
+  access: LaneAccess,
+  query: Omit<Query, "limit">,
+  filter: DeliveryFilter,
+  limit: number,
+): Promise<KeptDelivery[]> {
+  const found: KeptDelivery[] = [];
+  for (let after: string | undefined; found.length < limit;) {
+    const [page] = await access.store.list([
+      { ...query, limit: Math.min(PAGE, Math.max(1, limit)), ...(after === undefined ? {} : { after }) },
+    ]);
+    const records = page?.records.map((record) => read<KeptDelivery>(record).value) ?? [];
+    found.push(...records.filter((delivery) => fits(filter, delivery)));
+    if (page?.next === undefined) break;
+    after = page.next;
+  }
+  return found.slice(0, limit);
+}
+
+async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
+  const receivers = await access.receivers();
+  const of = (state: DeliveryState) => (each: KnownReceiver) => ({
+    kind: "delivery",
+    index: "state",
+    at: `${state}~${keyPart(each.receiver)}`,
+    limit: 1,
+  });
+  const [waiting, parked, oldest] = await Promise.all([
+    access.store.count(receivers.map(of("waiting"))),
+    access.store.count(receivers.map(of("parked"))),
+    access.store.list(receivers.map(of("waiting"))),
+  ]);
+  return receivers
+    .map(({ receiver }, index) => {
+      const [first] = oldest[index]?.records ?? [];
+      return {
+        receiver,
+        waiting: waiting[index] ?? 0,
+        parked: parked[index] ?? 0,
+        oldest: first === undefined ? null : (first as unknown as Read<KeptDelivery>).value.storedAt,
+      };
+    })
+    .filter((each) => each.waiting > 0 || each.parked > 0);
+}
+
+/** The deliveries part of the storage. */
+export function createDeliveryStore(access: LaneAccess): DeliveryStore {
+  return {
+    async find(id) {
+      const found = await access.delivery(id);
+      return found && toDelivery(found.value);
+    },
+    list: async (page) => (await list(access, page)).map(toDelivery),
+    attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
+    counts: () => counts(access),
+    ...createClaims(access),
+    ...createByHand(access),
+    ...createReceivers(access),
+    ...createUpkeep(access),
+  };
+}

@@ -1,0 +1,85 @@
+/** Changing a lane out of turn: what operators redrive and discard, what is parked, and what is put right. */
+import type { LaneKey } from "../../adapters/deliveries.ts";
+import { asHead } from "./claims.ts";
+import { type Changes, type LaneAccess, writeDelivery } from "./lane-access.ts";
+import { type Flight, type KeptDelivery, type Lane, laneRecord, type Read } from "./records.ts";
+
+/** One lane with all that waits in it, while it is changed. */
+export class LaneEdit {
+  readonly #was: Read<Lane>;
+  readonly #read = new Map<string, Read<KeptDelivery>>();
+  readonly #now = new Map<string, KeptDelivery>();
+  readonly #clock: LaneAccess["clock"];
+  #flight: Flight | null;
+
+  private constructor(access: LaneAccess, lane: Read<Lane>, waiting: readonly Read<KeptDelivery>[]) {
+    this.#was = lane;
+    this.#clock = access.clock;
+    for (const each of waiting) this.include(each);
+    const [head] = waiting;
+    this.#flight = head === undefined ? lane.value.flight : flightOf(head.value);
+  }
+
+  static async open(access: LaneAccess, key: LaneKey): Promise<LaneEdit | undefined> {
+    const lane = await access.lane(key);
+    // After the lane was read: what is added since then has changed it.
+    return lane && new LaneEdit(access, lane, await access.waiting(key, Number.MAX_SAFE_INTEGER));
+  }
+
+  get lane(): Lane {
+    return this.#was.value;
+  }
+
+  /** What is on its way now. */
+  get flight(): Flight | null {
+    return this.#flight !== null && this.#flight.end > this.#clock.now() ? this.#flight : null;
+  }
+
+  /** Has a delivery of the lane take part that does not wait. */
+  include(delivery: Read<KeptDelivery>): void {
+    this.#read.set(delivery.value.id, delivery);
+    this.#now.set(delivery.value.id, delivery.value);
+  }
+
+  change(id: string, parts: Partial<KeptDelivery>): void {
+    this.#now.set(id, { ...(this.#now.get(id) as KeptDelivery), ...parts });
+  }
+
+  /** What waits, in its order. */
+  waiting(): KeptDelivery[] {
+    return [...this.#now.values()]
+      .filter(({ state }) => state === "waiting")
+      .toSorted((one, other) => one.sequence - other.sequence);
+  }
+
+  /** Makes the first that waits the head, and writes all that has changed. @returns how many heads were wrong. */
+  settle(changes: Changes): number {
+    const [first, ...rest] = this.waiting();
+    const { flight } = this;
+    let wrong = 0;
+    if (first !== undefined) {
+      const isFlying = flight?.id === first.id;
+      const head = isFlying ? { ...first, isHead: true, flight: null } : { ...asHead(first), flight };
+      if (!first.isHead) wrong += 1;
+      if (JSON.stringify(head) !== JSON.stringify(first)) this.#now.set(first.id, head);
+    }
+    for (const each of rest) {
+      if (!each.isHead) continue;
+      wrong += 1;
+      // What is on its way keeps its lease, so that its result is recorded.
+      this.#now.set(each.id, { ...each, isHead: false, flight: null });
+    }
+    for (const [id, was] of this.#read) writeDelivery(changes, was, this.#now.get(id) as KeptDelivery);
+    const kept = first === undefined ? flight : null;
+    const isSame = JSON.stringify(kept) === JSON.stringify(this.lane.flight);
+    const record = laneRecord({ ...this.lane, flight: kept });
+    if (isSame) changes.expect(record, this.#was);
+    else changes.write(record, this.#was);
+    return wrong;
+  }
+}
+
+/** What is on its way while this is the head: itself, or what it waits for. */
+function flightOf({ id, sequence, lease, flight }: KeptDelivery): Flight | null {
+  return lease === null ? flight : { id, sequence, end: lease.end };
+}
