@@ -54,7 +54,7 @@ export interface IndexEntry {
 export interface RecordData extends Ref {
   /** Opaque to the store. */
   readonly value: JsonObject;
-  /** All entries of the record: those that an earlier version had and this one has not are gone. At most one a name. */
+  /** All entries of the record: those that an earlier version had and this one has not are gone. At most one for each `at`. */
   readonly index?: readonly IndexEntry[];
   /** The record is found only while this one is there. A parent has no parent of its own. */
   readonly parent?: Ref;
@@ -164,14 +164,15 @@ function checkRef({ kind, key }: Ref): void {
 function checkRecord({ kind, index = [], parent, expiresAt }: RecordData): void {
   if (parent !== undefined) checkRef(parent);
   if (expiresAt !== undefined && !Number.isFinite(expiresAt)) throw new TypeError(`expiresAt of ${kind}`);
-  const names = new Set<string>();
+  const places = new Set<string>();
   for (const { name, at, order } of index) {
-    if (!WORDS.test(name) || names.has(name))
-      throw new TypeError(`an index of ${kind} has a name of its own`);
+    if (!WORDS.test(name)) throw new TypeError(`the name of an index of ${kind} has lower-case words`);
     if (!VISIBLE.test(at))
       throw new TypeError(`at of ${kind}.${name} has 1 to 200 characters of visible ASCII`);
     if (!Number.isSafeInteger(order)) throw new TypeError(`order of ${kind}.${name} is a safe integer`);
-    names.add(name);
+    if (places.has(`${name} ${at}`))
+      throw new TypeError(`a record of ${kind} is twice under one key of an index`);
+    places.add(`${name} ${at}`);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Adding deliveries: part of the commit of the change that causes them. */
 import type { NewDelivery } from "../../adapters/deliveries.ts";
 import { untouchedReceiver } from "../../adapters/deliveries.ts";
-import { Changes, type LaneAccess, laneQuery } from "./lane-access.ts";
+import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import {
   deliveryRecord,
   deliveryRef,
@@ -10,11 +10,11 @@ import {
   laneKey,
   laneRecord,
   laneRef,
-  read,
-  type Read,
   receiverRecord,
   receiverRef,
 } from "./records.ts";
+import { AlreadyExists } from "../errors.ts";
+import { Changes, read, type Read } from "../records.ts";
 
 /** Gives out places among all deliveries, each later than the one before. */
 export type Positions = () => number;
@@ -61,12 +61,15 @@ async function open(
 /**
  * What stores these deliveries, each at the end of its lane. A lane is written, and its head has to be as it is now: of
  * two that add, and of one that adds and one that finishes the head, only one can be first.
+ * @throws AlreadyExists when two of them have one id.
  */
 export async function planAdding(
   access: LaneAccess,
   positions: Positions,
   deliveries: readonly NewDelivery[],
 ): Promise<Changes> {
+  const ids = new Set(deliveries.map(({ id }) => id));
+  if (ids.size < deliveries.length) throw new AlreadyExists("a delivery with this id");
   const changes = new Changes();
   const { lanes, unknown } = await open(access, deliveries);
   for (const receiver of unknown)
@@ -103,7 +106,9 @@ export async function planAdding(
   }
   for (const { was, head, lane } of lanes.values()) {
     changes.write(laneRecord(lane), was);
-    if (head !== undefined) changes.expect(deliveryRef(head.value.id), head);
+    if (head === undefined) continue;
+    if (ids.has(head.value.id)) throw new AlreadyExists("a delivery with this id");
+    changes.expect(deliveryRef(head.value.id), head);
   }
   return changes;
 }

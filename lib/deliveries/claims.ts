@@ -8,22 +8,21 @@ import type {
   Outcome,
 } from "../../adapters/deliveries.ts";
 import { ConditionFailed } from "../errors.ts";
-import { Changes, type LaneAccess, writeDelivery } from "./lane-access.ts";
+import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import {
   deliveryRecord,
   deliveryRef,
   dueAt,
-  keyPart,
   type KeptDelivery,
   type KnownReceiver,
   type Lane,
   laneRecord,
   laneRef,
-  type Read,
   receiverRecord,
   receiverRef,
   toDelivery,
 } from "./records.ts";
+import { Changes, keyPart, type Read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
 

@@ -8,9 +8,10 @@ import type {
 } from "../../adapters/deliveries.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
-import { type LaneAccess, PAGE } from "./lane-access.ts";
-import { type KeptDelivery, keyPart, type KnownReceiver, type Read, read, toDelivery } from "./records.ts";
+import { type LaneAccess } from "./lane-access.ts";
+import { type KeptDelivery, type KnownReceiver, toDelivery } from "./records.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
+import { keyPart, PAGE, type Read, read } from "../records.ts";
 
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 

@@ -1,8 +1,9 @@
 /** Changing a lane out of turn: what operators redrive and discard, what is parked, and what is put right. */
 import type { LaneKey } from "../../adapters/deliveries.ts";
 import { asHead } from "./claims.ts";
-import { type Changes, type LaneAccess, writeDelivery } from "./lane-access.ts";
-import { type Flight, type KeptDelivery, type Lane, laneRecord, type Read } from "./records.ts";
+import { type LaneAccess, writeDelivery } from "./lane-access.ts";
+import { type Flight, type KeptDelivery, type Lane, laneRecord } from "./records.ts";
+import type { Changes, Read } from "../records.ts";
 
 /** One lane with all that waits in it, while it is changed. */
 export class LaneEdit {

@@ -1,7 +1,7 @@
 /** Deliveries, lanes and receivers as records: what is kept of each, and where it is found. */
-import { hash } from "node:crypto";
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "../../adapters/deliveries.ts";
-import type { Found, IndexEntry, JsonObject, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { IndexEntry, RecordData, Ref } from "../../adapters/record-store.ts";
+import { json, keyPart } from "../records.ts";
 
 /** A delivery that is on its way: until `end` nothing else of its lane may go. */
 export interface Flight {
@@ -43,23 +43,6 @@ export interface KnownReceiver extends ReceiverState {
   readonly receiver: string;
 }
 
-/** A record with its value as one of these types, and the version that was read. */
-export interface Read<T> {
-  readonly value: T;
-  readonly version: string;
-}
-
-export function read<T>(found: Found): Read<T> {
-  return { value: found.value as unknown as T, version: found.version };
-}
-
-/** A name as part of a key: itself where it is short and plain, else its hash. */
-export function keyPart(name: string): string {
-  return /^[!-}]{1,80}$/.test(name)
-    ? name
-    : `~${hash("sha256", name.toWellFormed() === name ? name : JSON.stringify(name), "base64url")}`;
-}
-
 export function laneKey({ receiver, sub }: LaneKey): string {
   return `${keyPart(receiver)}~${keyPart(sub)}`;
 }
@@ -94,8 +77,6 @@ function deliveryEntries(delivery: KeptDelivery): IndexEntry[] {
   }
   return entries;
 }
-
-const json = (value: object): JsonObject => value as unknown as JsonObject;
 
 export function deliveryRecord(delivery: KeptDelivery): RecordData {
   return { ...deliveryRef(delivery.id), value: json(delivery), index: deliveryEntries(delivery) };

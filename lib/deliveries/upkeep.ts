@@ -6,12 +6,11 @@ import {
   type RedriveResult,
   untouchedReceiver,
 } from "../../adapters/deliveries.ts";
-import { Changes, type LaneAccess, laneQuery, PAGE } from "./lane-access.ts";
+import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import { LaneEdit } from "./lane-edit.ts";
 import {
   deliveryRecord,
   deliveryRef,
-  keyPart,
   type KeptDelivery,
   type KnownReceiver,
   laneKey,
@@ -19,10 +18,9 @@ import {
   laneRef,
   type PurgeStage,
   type Lane,
-  type Read,
-  read,
   receiverRecord,
 } from "./records.ts";
+import { Changes, keyPart, PAGE, type Read, read } from "../records.ts";
 
 type ByHand = Pick<DeliveryStore, "redrive" | "discard">;
 type Receivers = Pick<

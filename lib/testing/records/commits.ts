@@ -17,7 +17,7 @@ const WRONG: Readonly<Record<string, Partial<Commit>>> = {
   "a kind in capitals": { put: [{ ...thing("a"), kind: "Thing" }] },
   "a broken order": { put: [thing("a", { index: [{ name: "all", at: "x", order: 0.5 }] })] },
   "a broken place": { put: [thing("a", { index: [{ name: "all", at: "", order: 1 }] })] },
-  "an index twice": {
+  "a place in an index twice": {
     put: [thing("a", { index: [1, 2].map((order) => ({ name: "all", at: "x", order })) })],
   },
   "an end that is no number": { put: [thing("a", { expiresAt: Number.NaN })] },

@@ -1,0 +1,145 @@
+/** Accounts with their sign-in names and numbers. */
+import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "../../adapters/directory.ts";
+import type { Ref } from "../../adapters/record-store.ts";
+import { planAdding, type Positions } from "../deliveries/add.ts";
+import type { LaneAccess } from "../deliveries/lane-access.ts";
+import { deliveryRef } from "../deliveries/records.ts";
+import {
+  AlreadyExists,
+  ConditionFailed,
+  IdentifierTaken,
+  NameTaken,
+  UnknownReference,
+  VersionConflict,
+} from "../errors.ts";
+import { Changes, type Read } from "../records.ts";
+import { isOpen } from "./entries.ts";
+import {
+  type AccountPlace,
+  accountIn,
+  accountRecord,
+  accountRef,
+  auditRecord,
+  BY_NUMBER,
+  entryRef,
+  type KeptEntry,
+  nameRecord,
+  nameRef,
+  numberRecord,
+  numberRef,
+} from "./records.ts";
+
+type Accounts = Pick<
+  DirectoryStore,
+  "findAccount" | "findAccountByName" | "listAccounts" | "nextUserId" | "passUserId" | "commitAccount"
+>;
+
+/** The counter from which accounts get their numbers. */
+const COUNTER = "user-id";
+
+/** A record that says whose a name or number is. */
+interface Owned {
+  readonly sub: string;
+}
+
+export function createAccounts(records: LaneAccess, positions: Positions): Accounts {
+  async function findAccount(sub: string): Promise<AccountRecord | undefined> {
+    return accountIn((await records.find<AccountPlace>(accountRef(sub)))?.value);
+  }
+
+  /** The account itself, under the condition of the version that the caller has read. */
+  async function planAccount(
+    changes: Changes,
+    { sub, expectedVersion, record }: AccountChange,
+  ): Promise<void> {
+    const place = await records.find<AccountPlace>(accountRef(sub));
+    const before = accountIn(place?.value);
+    if (before?.version !== expectedVersion) throw new VersionConflict("the account was changed in between");
+    if (place !== undefined && before === undefined)
+      throw new IdentifierTaken("a client with this client_id");
+    if (record === undefined) {
+      if (place === undefined || before === undefined) return;
+      changes.delete(accountRef(sub), place);
+      changes.drop(numberRef(before.user_id));
+      return;
+    }
+    changes.write(accountRecord(record), place);
+    if (before?.user_id === record.user_id) return;
+    const owner = await records.find<Owned>(numberRef(record.user_id));
+    if (owner !== undefined) throw new AlreadyExists(`the user_id ${record.user_id}`);
+    changes.write(numberRecord(record.user_id, sub), undefined);
+    if (before !== undefined) changes.drop(numberRef(before.user_id));
+  }
+
+  async function planNames(
+    changes: Changes,
+    { sub, claimNames, releaseNames }: AccountChange,
+  ): Promise<void> {
+    const names = [...new Set([...claimNames, ...releaseNames])];
+    const owners = await records.get<readonly Owned[]>(names.map((name) => nameRef(name)));
+    for (const [index, name] of names.entries()) {
+      const owner = owners[index];
+      const isOwn = owner?.value.sub === sub;
+      if (claimNames.includes(name)) {
+        if (owner !== undefined && !isOwn) throw new NameTaken();
+        changes.write(nameRecord(name, sub), owner);
+      } else if (owner !== undefined && isOwn) changes.delete(nameRef(name), owner);
+    }
+  }
+
+  /** The entries that the change needs, each as it is now: one that is being removed is not there. */
+  async function planReferences(changes: Changes, change: AccountChange): Promise<void> {
+    const wanted: (readonly [EntryKind, string])[] = change.requireServices.map((key) => ["service", key]);
+    if (change.requirePortal !== undefined) wanted.push(["portal", change.requirePortal]);
+    const refs: Ref[] = wanted.map(([kind, key]) => entryRef(kind, key));
+    const found: readonly (Read<KeptEntry> | undefined)[] = await records.get<readonly KeptEntry[]>(refs);
+    for (const [index, [kind, key]] of wanted.entries()) {
+      const entry = found[index];
+      if (!isOpen(entry, records.clock)) throw new UnknownReference(`${kind} ${key}`);
+      changes.expect(entryRef(kind, key), entry);
+    }
+  }
+
+  async function commitOnce(change: AccountChange): Promise<void> {
+    const changes = new Changes();
+    await planAccount(changes, change);
+    await planNames(changes, change);
+    await planReferences(changes, change);
+    if (change.deliveries.length > 0) changes.merge(await planAdding(records, positions, change.deliveries));
+    if (change.audit !== undefined) changes.add(auditRecord(change.audit, positions()));
+    try {
+      await records.commit(changes);
+    } catch (error) {
+      const added = new Set(change.deliveries.map(({ id }) => deliveryRef(id).key));
+      const isTwin =
+        error instanceof ConditionFailed &&
+        error.refs.some(({ kind, key }) => kind === "delivery" && added.has(key));
+      throw isTwin ? new AlreadyExists("a delivery with this id") : error;
+    }
+  }
+
+  return {
+    findAccount,
+    async findAccountByName(name) {
+      const owner = await records.find<Owned>(nameRef(name));
+      return owner && findAccount(owner.value.sub);
+    },
+    async listAccounts({ after, limit }) {
+      if (limit <= 0) return [];
+      const last = after === undefined ? undefined : await findAccount(after);
+      if (after !== undefined && last === undefined) return [];
+      const bounds = last === undefined ? {} : { from: last.user_id + 1 };
+      const page = await records.list<AccountRecord>({ ...BY_NUMBER, ...bounds }, limit);
+      return page.map(({ value }) => value);
+    },
+    nextUserId: () => records.store.next(COUNTER),
+    async passUserId(userId) {
+      await records.store.next(COUNTER, userId);
+    },
+    commitAccount(change) {
+      // The caller may change its objects before all of it is written.
+      const copy = structuredClone(change);
+      return records.retry(() => commitOnce(copy));
+    },
+  };
+}

@@ -1,0 +1,163 @@
+/** Clients, services, groups and portals: what refers to what, and what can be removed. */
+import type { ClientRecord, DirectoryStore, EntryKind } from "../../adapters/directory.ts";
+import type { Query } from "../../adapters/record-store.ts";
+import type { Clock } from "../clock.ts";
+import {
+  AlreadyExists,
+  IdentifierTaken,
+  StillReferenced,
+  UnknownReference,
+  VersionConflict,
+} from "../errors.ts";
+import type { Positions } from "../deliveries/add.ts";
+import { Changes, keyPart, type Read, type Records } from "../records.ts";
+import {
+  type AccountPlace,
+  accountIn,
+  accountRef,
+  auditRecord,
+  clientRecord,
+  clientRef,
+  entryRecord,
+  entryRef,
+  identifierRecord,
+  type KeptEntry,
+  REFERRING,
+} from "./records.ts";
+
+type Clients = Pick<DirectoryStore, "findClient" | "listClients" | "commitClient">;
+type Entries = Pick<DirectoryStore, "findEntry" | "listEntries" | "putEntry" | "removeEntry">;
+
+/** An error names at most so many references. */
+const NAMED_REFERENCES = 10;
+/** Milliseconds in which an entry is removed, or can be referred to again. */
+const CLOSING = 4_000;
+
+/** Whether an entry is there and can be referred to. */
+export function isOpen(entry: Read<KeptEntry> | undefined, clock: Clock): entry is Read<KeptEntry> {
+  return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
+}
+
+const byKey = (one: string, other: string): number => (one < other ? -1 : 1);
+
+export function createClients(records: Records, positions: Positions): Clients {
+  async function commitOnce(change: Parameters<DirectoryStore["commitClient"]>[0]): Promise<void> {
+    const { client_id, expectedVersion, record, audit } = change;
+    const service = record?.service ?? null;
+    const refs = [clientRef(client_id), accountRef(client_id), entryRef("service", service ?? "")];
+    const [client, place, entry] = await records.get<[ClientRecord, AccountPlace, KeptEntry]>(refs);
+    if (client?.value.version !== expectedVersion) {
+      if (expectedVersion === undefined) throw new AlreadyExists(`client ${client_id}`);
+      throw new VersionConflict("the client was changed in between");
+    }
+    const changes = new Changes();
+    if (record === undefined) {
+      if (client !== undefined) changes.delete(clientRef(client_id), client);
+      if (accountIn(place?.value) === undefined) changes.drop(accountRef(client_id));
+    } else {
+      if (client === undefined && accountIn(place?.value) !== undefined) {
+        throw new IdentifierTaken("an account with this sub");
+      }
+      if (service !== null) {
+        if (!isOpen(entry, records.clock)) throw new UnknownReference("the client's service");
+        changes.expect(entryRef("service", service), entry);
+      }
+      changes.write(clientRecord(record), client);
+      if (client === undefined) changes.write(identifierRecord(client_id), place);
+    }
+    if (audit !== undefined) changes.add(auditRecord(audit, positions()));
+    await records.commit(changes);
+  }
+
+  return {
+    findClient: async (clientId) => (await records.find<ClientRecord>(clientRef(clientId)))?.value,
+    async listClients() {
+      const all = await records.all<ClientRecord>("client");
+      return all.toSorted((one, other) => byKey(one.client_id, other.client_id));
+    },
+    commitClient(change) {
+      // The caller may change its objects before all of it is written.
+      const copy = structuredClone(change);
+      return records.retry(() => commitOnce(copy));
+    },
+  };
+}
+
+export function createEntries(records: Records): Entries {
+  const find = (kind: EntryKind, key: string): Promise<Read<KeptEntry> | undefined> =>
+    records.find<KeptEntry>(entryRef(kind, key));
+
+  /** What refers to the entry now, as an error names it. */
+  async function references(kind: EntryKind, key: string): Promise<string[]> {
+    const queries: Query[] = REFERRING[kind].map((where) => ({
+      ...where,
+      at: keyPart(key),
+      limit: NAMED_REFERENCES,
+    }));
+    const pages = await records.store.list(queries);
+    const named = pages.flatMap((page) =>
+      page.records.map((record) => {
+        const { sub, client_id, key: service } = record.value;
+        return `${record.kind}:${String(sub ?? client_id ?? service)}`;
+      }),
+    );
+    return named.slice(0, NAMED_REFERENCES);
+  }
+
+  /**
+   * Closes the entry, so that nothing new can refer to it; then looks at what does; then removes it or opens it again.
+   * A process that dies in between leaves it closed for some seconds.
+   */
+  async function removeOnce(kind: EntryKind, key: string): Promise<boolean> {
+    const open = await find(kind, key);
+    if (open === undefined) return false;
+    const { closingUntil: _closed, ...entry } = open.value;
+    const closingUntil = records.clock.now() + CLOSING;
+    const closing = new Changes();
+    closing.write(entryRecord(kind, { ...entry, closingUntil }), open);
+    await records.commit(closing);
+    const closed = await find(kind, key);
+    const found = await references(kind, key);
+    const changes = new Changes();
+    if (closed !== undefined) {
+      if (found.length > 0) changes.write(entryRecord(kind, entry), closed);
+      else changes.delete(entryRef(kind, key), closed);
+    }
+    await records.commit(changes, { deadline: closingUntil });
+    if (found.length > 0) throw new StillReferenced(`${kind} ${key}`, found);
+    return true;
+  }
+
+  return {
+    async findEntry(kind, key) {
+      const found = await find(kind, key);
+      return found && withoutMark(found.value);
+    },
+    async listEntries(kind) {
+      const all = await records.all<KeptEntry>(kind);
+      return all.map(withoutMark).toSorted((one, other) => byKey(one.key, other.key));
+    },
+    putEntry(kind, record) {
+      const copy = structuredClone(record);
+      return records.retry(async () => {
+        const { key, group } = copy;
+        const [entry, parent] = await records.get<[KeptEntry, KeptEntry]>([
+          entryRef(kind, key),
+          entryRef("group", group ?? ""),
+        ]);
+        const changes = new Changes();
+        if (group !== null) {
+          if (!isOpen(parent, records.clock)) throw new UnknownReference(`group ${group}`);
+          changes.expect(entryRef("group", group), parent);
+        }
+        changes.write(entryRecord(kind, copy), entry);
+        await records.commit(changes);
+      });
+    },
+    removeEntry: (kind, key) => records.retry(() => removeOnce(kind, key)),
+  };
+}
+
+function withoutMark({ closingUntil: _closed, ...entry }: KeptEntry): Omit<KeptEntry, "closingUntil"> {
+  return entry;
+}
