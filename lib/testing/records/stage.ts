@@ -54,7 +54,7 @@ export async function find(store: RecordStore, key: string, kind = "thing"): Pro
 }
 
 /** The keys of what is found, in its order; `undefined` for what is not. */
-export const keysOf = (found: readonly (Found | undefined)[]): (string | undefined)[] =>
+export const keysOf = (found: readonly (Pick<Found, "key"> | undefined)[]): (string | undefined)[] =>
   found.map((record) => record?.key);
 
 /** The stable codes of the errors among the results, `done` for a success. */

@@ -1,0 +1,121 @@
+/** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
+import pg from "pg";
+import type { Clock } from "../../lib/clock.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+
+/** Milliseconds. An answer that is later is not waited for. */
+const PATIENCE = 4_500;
+/** Milliseconds after which the server's clock is looked at again. */
+const CLOCK_AGE = 60_000;
+
+/** SQLSTATE classes and codes after which the same statement may succeed at once: somebody else was faster. */
+const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01"]);
+
+/** `SQLSTATE` of an answer of the server; `undefined` when there was none. */
+export function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+/** Whether another commit came in between, so that this one has to be looked at again. */
+export function isPassing(error: unknown): boolean {
+  return PASSING.has(sqlState(error) ?? "");
+}
+
+/** The driver's messages may repeat values, so only the code of an answer is told. */
+export function asFault(error: unknown): unknown {
+  if (error instanceof TypeError || error instanceof StorageUnavailable) return error;
+  const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
+  return new StorageUnavailable(`PostgreSQL: ${code}`, { cause: error });
+}
+
+export class Connections {
+  readonly #pool: pg.Pool;
+  readonly #clock: Clock;
+  readonly #url: string;
+  /** How far the server's clock is ahead of ours, at least; and when that was measured, on the scale of `performance.now()`. */
+  #ahead: { readonly by: number; readonly at: number } | undefined;
+  readonly #running = new Set<Promise<unknown>>();
+  #closing: Promise<void> | undefined;
+
+  constructor(url: string, clock: Clock) {
+    this.#url = url;
+    this.#clock = clock;
+    this.#pool = new pg.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
+    // A connection that breaks while nobody uses it is replaced by the next query.
+    this.#pool.on("error", () => undefined);
+  }
+
+  #options(): pg.ClientConfig {
+    return {
+      connectionString: this.#url,
+      application_name: "sign-in-service",
+      connectionTimeoutMillis: PATIENCE,
+      query_timeout: PATIENCE,
+      statement_timeout: PATIENCE,
+      keepAlive: true,
+    };
+  }
+
+  /** Runs a call that `close` waits for; after that it is refused. */
+  async during<T>(call: () => Promise<T>): Promise<T> {
+    if (this.#closing !== undefined) throw new StorageUnavailable("the storage is closed");
+    const running = call();
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** @throws StorageUnavailable for every fault. */
+  query<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.during(() => this.#faults(() => this.raw<Row>(text, values)));
+  }
+
+  async #faults<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call();
+    } catch (error) {
+      throw asFault(error);
+    }
+  }
+
+  /** Rejects with what the driver says. */
+  async raw<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    const { rows } = await this.#pool.query<Row>(text, [...values]);
+    return rows;
+  }
+
+  /**
+   * A moment of our clock on the server's, or somewhat earlier: so a commit that the server begins before it has begun
+   * before the moment.
+   */
+  async onServerClock(moment: number): Promise<Date> {
+    if (this.#ahead === undefined || performance.now() - this.#ahead.at > CLOCK_AGE) {
+      const [row] = await this.raw<{ now: Date }>("SELECT clock_timestamp() AS now");
+      this.#ahead = { by: Number(row?.now) - this.#clock.now(), at: performance.now() };
+    }
+    return new Date(moment + this.#ahead.by);
+  }
+
+  /** A connection of its own, for what comes without being asked for. */
+  async listen(channel: string, onMessage: (text: string) => void, onEnd: () => void): Promise<pg.Client> {
+    const client = new pg.Client(this.#options());
+    client.on("error", () => undefined);
+    client.on("end", onEnd);
+    client.on("notification", ({ payload = "" }) => onMessage(payload));
+    await client.connect();
+    await client.query(`LISTEN ${channel}`);
+    return client;
+  }
+
+  isOpen(): boolean {
+    return this.#closing === undefined;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#pool.end());
+    return this.#closing;
+  }
+}

@@ -1,0 +1,341 @@
+/** The record store in PostgreSQL: everything that the service keeps, for any number of processes. */
+import type { Client } from "pg";
+import type { Clock } from "../../lib/clock.ts";
+import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import {
+  checkCommit,
+  type Commit,
+  type Found,
+  type Page,
+  type Query,
+  type RecordStore,
+} from "../record-store.ts";
+import { asFault, Connections, isPassing, sqlState } from "./connection.ts";
+import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
+
+export interface PostgresOptions {
+  /** `postgresql://…`; the driver's own parameters may follow. */
+  readonly url: string;
+  /** Decides what has expired. */
+  readonly clock: Clock;
+  /** The kinds of which other processes are told with `watch`. */
+  readonly announced?: readonly string[];
+}
+
+/** The oldest version with everything that the statements use. */
+const OLDEST = 140_000;
+/** Any number: processes that start together make the tables one after the other. */
+const SCHEMA_LOCK = 1_936_287_598;
+const CHANNEL = "sign_in_changes";
+/** Milliseconds between two looks at what became of a commit. */
+const ASK_AGAIN = 100;
+/** Milliseconds before a connection that tells about changes is opened again. */
+const RECONNECT = 1_000;
+
+/** SQLSTATE of a commit that came after its deadline. */
+const LATE = "SI001";
+
+const LOWEST = Number.MIN_SAFE_INTEGER;
+const HIGHEST = Number.MAX_SAFE_INTEGER;
+
+const pause = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => void setTimeout(resolve, milliseconds));
+
+interface Row {
+  readonly kind: string;
+  readonly key: string;
+  readonly value: string;
+  readonly version: string;
+  readonly expires_at: number | null;
+}
+
+interface GotRow extends Row {
+  readonly n: string;
+  readonly parent_kind: string | null;
+  readonly parent_key: string;
+  readonly parent_value: string;
+  readonly parent_version: string;
+  readonly parent_expires_at: number | null;
+}
+
+interface ListedRow extends Row {
+  readonly n: string;
+  readonly id: string;
+  readonly place: string;
+}
+
+function toFound({ kind, key, value, version, expires_at }: Row): Found {
+  return {
+    kind,
+    key,
+    value: JSON.parse(value),
+    version,
+    ...(expires_at === null ? {} : { expiresAt: expires_at }),
+  };
+}
+
+function withParent(row: GotRow): Found {
+  if (row.parent_kind === null) return toFound(row);
+  const parent = toFound({
+    kind: row.parent_kind,
+    key: row.parent_key,
+    value: row.parent_value,
+    version: row.parent_version,
+    expires_at: row.parent_expires_at,
+  });
+  return { ...toFound(row), parent };
+}
+
+/** The arguments of `sign_in_commit`. Values stay text: JSON of PostgreSQL takes neither NUL nor lone surrogates. */
+function toArgument(
+  { id, expect = [], put = [], remove = [], relaxed = false }: Commit,
+  announced: ReadonlySet<string>,
+): string {
+  const kinds = [...new Set([...put, ...remove].map(({ kind }) => kind))].filter((kind) =>
+    announced.has(kind),
+  );
+  const isPut = new Set(put.map(({ kind, key }) => `${kind} ${key}`));
+  const parents = put.flatMap(({ parent }) =>
+    parent === undefined || isPut.has(`${parent.kind} ${parent.key}`) ? [] : [parent],
+  );
+  return JSON.stringify({
+    id,
+    relaxed,
+    expect: expect.map(({ ref, version }) => ({ kind: ref.kind, key: ref.key, version })),
+    put: put.map(({ kind, key, value, parent, expiresAt, index = [] }) => ({
+      kind,
+      key,
+      value: JSON.stringify(value),
+      expires_at: expiresAt ?? null,
+      parent_kind: parent?.kind ?? null,
+      parent_key: parent?.key ?? null,
+      entries: index.length === 0 ? null : JSON.stringify(index),
+    })),
+    remove: remove.map(({ kind, key }) => ({ kind, key })),
+    parents: parents.map(({ kind, key }) => ({ kind, key })),
+    ...(kinds.length === 0 ? {} : { announce: kinds.join(" ") }),
+  });
+}
+
+interface FailedRef {
+  readonly kind: string;
+  readonly key: string;
+  readonly parent: boolean;
+}
+
+/** The records whose conditions failed: where a parent is gone, its children that were to be put. */
+function toRefs(
+  failed: readonly FailedRef[],
+  { put = [], remove = [] }: Commit,
+): readonly { kind: string; key: string }[] {
+  const refs = failed.flatMap(({ kind, key, parent }) =>
+    parent
+      ? put.filter((record) => record.parent?.kind === kind && record.parent.key === key)
+      : [{ kind, key }],
+  );
+  const orphans = put.filter(
+    ({ parent }) => parent && remove.some(({ kind, key }) => kind === parent.kind && key === parent.key),
+  );
+  return [...refs, ...orphans].map(({ kind, key }) => ({ kind, key }));
+}
+
+class PostgresStore implements RecordStore {
+  readonly #connections: Connections;
+  readonly #clock: Clock;
+  readonly #announced: ReadonlySet<string>;
+  readonly #watches = new Map<() => void, readonly string[]>();
+  #listening: Promise<Client | undefined> | undefined;
+
+  constructor(connections: Connections, { clock, announced = [] }: PostgresOptions) {
+    this.#connections = connections;
+    this.#clock = clock;
+    this.#announced = new Set(announced);
+  }
+
+  async get(
+    refs: Parameters<RecordStore["get"]>[0],
+    { withParents = false } = {},
+  ): Promise<(Found | undefined)[]> {
+    const found = new Array<Found | undefined>(refs.length).fill(undefined);
+    const values = [this.#clock.now(), refs.map(({ kind }) => kind), refs.map(({ key }) => key)];
+    for (const row of await this.#connections.query<GotRow>(GET, values)) {
+      found[Number(row.n) - 1] = withParents ? withParent(row) : toFound(row);
+    }
+    return found;
+  }
+
+  async list(queries: readonly Query[]): Promise<Page[]> {
+    const bounds = queries.map(({ from = LOWEST, to = HIGHEST, after, descending = false }) => {
+      const [place, record] = after?.split(" ") ?? [];
+      return descending
+        ? { start: place ?? to, after: record ?? HIGHEST, bound: from }
+        : { start: place ?? from, after: record ?? LOWEST, bound: to };
+    });
+    const rows = await this.#connections.query<ListedRow>(LIST, [
+      this.#clock.now(),
+      queries.map(({ kind }) => kind),
+      queries.map(({ index }) => index),
+      queries.map(({ at }) => at),
+      bounds.map(({ start }) => start),
+      bounds.map(({ after }) => after),
+      bounds.map(({ bound }) => bound),
+      queries.map(({ limit }) => limit),
+      queries.map(({ descending }) => (descending ? "DESC" : "ASC")),
+    ]);
+    const found = Map.groupBy(rows, ({ n }) => Number(n) - 1);
+    return queries.map(({ limit }, index) => {
+      const all = found.get(index) ?? [];
+      const shown = all.slice(0, limit);
+      const last = all.length > limit ? shown.at(-1) : undefined;
+      const records = shown.map(toFound);
+      return last === undefined ? { records } : { records, next: `${last.place} ${last.id}` };
+    });
+  }
+
+  async scan(kind: string, after: string | undefined, limit: number): Promise<Page> {
+    const values = [this.#clock.now(), kind, after ?? "", limit];
+    const rows = await this.#connections.query<Row & { readonly live: boolean }>(SCAN, values);
+    const records = rows.filter(({ live }) => live).map(toFound);
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return last === undefined ? { records } : { records, next: last.key };
+  }
+
+  async count(queries: readonly Query[]): Promise<number[]> {
+    const rows = await this.#connections.query<{ count: number }>(COUNT, [
+      queries.map(({ kind }) => kind),
+      queries.map(({ index }) => index),
+      queries.map(({ at }) => at),
+      queries.map(({ from = LOWEST }) => from),
+      queries.map(({ to = HIGHEST }) => to),
+    ]);
+    return rows.map(({ count }) => count);
+  }
+
+  async commit(change: Commit): Promise<void> {
+    checkCommit(change);
+    // The caller may change its objects while it waits.
+    const argument = toArgument(change, this.#announced);
+    await this.#connections.during(() => this.#commit(change, argument));
+  }
+
+  async #commit(change: Commit, argument: string): Promise<void> {
+    const { put = [], remove = [] } = change;
+    const orphans = put.filter(
+      ({ parent }) => parent && remove.some(({ kind, key }) => kind === parent.kind && key === parent.key),
+    );
+    if (orphans.length > 0) throw new ConditionFailed("a record has no parent", toRefs([], change));
+    for (;;) {
+      if (change.deadline <= this.#clock.now()) {
+        throw new StorageUnavailable("the deadline of this commit has passed");
+      }
+      try {
+        const deadline = await this.#connections.onServerClock(change.deadline);
+        const values = [argument, this.#clock.now(), deadline];
+        const text = "SELECT sign_in_commit($1, $2, $3) AS failed";
+        const [row] = await this.#connections.raw<{ failed: readonly FailedRef[] | null }>(text, values);
+        if (row?.failed) throw failure(row.failed, change);
+        return;
+      } catch (error) {
+        if (error instanceof ConditionFailed) throw error;
+        if (sqlState(error) === LATE) throw asFault(error);
+        if (isPassing(error)) continue;
+        // The server has answered, so it has not happened.
+        if (sqlState(error) !== undefined) throw asFault(error);
+        if (await this.#becameOf(change)) return;
+        throw asFault(error);
+      }
+    }
+  }
+
+  /** Asks until the deadline whether a commit has happened of which the acknowledgement was lost. */
+  async #becameOf({ id, deadline }: Commit): Promise<boolean> {
+    do {
+      try {
+        if (await this.#hasHappened(id)) return true;
+      } catch {
+        // It is asked again.
+      }
+      await pause(ASK_AGAIN);
+    } while (this.#clock.now() < deadline && this.#connections.isOpen());
+    return this.#hasHappened(id).catch(() => false);
+  }
+
+  async #hasHappened(id: string): Promise<boolean> {
+    return (await this.#connections.raw("SELECT FROM sign_in_commits WHERE id = $1", [id])).length > 0;
+  }
+
+  async next(counter: string, atLeast = 1): Promise<number> {
+    const [row] = await this.#connections.query<{ value: string }>(NEXT, [counter, atLeast]);
+    return Number(row?.value);
+  }
+
+  async sweep(limit: number): Promise<number> {
+    const values = [this.#clock.now(), limit];
+    const [row] = await this.#connections.query<{ swept: number }>(
+      "SELECT sign_in_sweep($1, $2) AS swept",
+      values,
+    );
+    return row?.swept ?? 0;
+  }
+
+  watch(kinds: readonly string[], onChange: () => void): () => void {
+    this.#watches.set(onChange, kinds);
+    this.#listening ??= this.#listen();
+    return () => void this.#watches.delete(onChange);
+  }
+
+  async #listen(): Promise<Client | undefined> {
+    const tell = (text: string): void => {
+      const changed = new Set(text.split(" "));
+      for (const [onChange, kinds] of this.#watches) if (kinds.some((kind) => changed.has(kind))) onChange();
+    };
+    const again = (): void => {
+      if (!this.#connections.isOpen()) return;
+      setTimeout(() => {
+        if (this.#connections.isOpen()) this.#listening = this.#listen();
+      }, RECONNECT).unref();
+    };
+    try {
+      return await this.#connections.listen(CHANNEL, tell, again);
+    } catch {
+      again();
+      return undefined;
+    }
+  }
+
+  async ping(): Promise<void> {
+    await this.#connections.query("SELECT 1");
+  }
+
+  async close(): Promise<void> {
+    const closed = this.#connections.close();
+    this.#watches.clear();
+    await (await this.#listening)?.end().catch(() => undefined);
+    await closed;
+  }
+}
+
+function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed {
+  const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
+  return new ConditionFailed(`an expectation about ${kinds} does not hold`, toRefs(failed, change));
+}
+
+/**
+ * Opens the store and creates what is missing.
+ * @throws ConfigurationError when the server is older than PostgreSQL 14.
+ * @throws StorageUnavailable when it can't be reached, or refuses the user.
+ */
+export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
+  const connections = new Connections(options.url, options.clock);
+  try {
+    const [row] = await connections.query<{ server_version_num: string }>("SHOW server_version_num");
+    if (Number(row?.server_version_num) < OLDEST) {
+      throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
+    }
+    await connections.query(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} COMMIT;`);
+    return new PostgresStore(connections, options);
+  } catch (error) {
+    await connections.close();
+    throw error;
+  }
+}
