@@ -27,6 +27,15 @@ export const NEEDS = [
     install: fromDebian("redis-server"),
   },
   {
+    name: "PostgreSQL",
+    // Debian keeps each version in a folder of its own.
+    executables: ["18", "17", "16", "15", "14"].map(
+      (version) => `/usr/lib/postgresql/${version}/bin/postgres`,
+    ),
+    usedBy: "the tests of the storage in PostgreSQL",
+    install: fromDebian("postgresql"),
+  },
+  {
     name: "MongoDB, or SecantusDB in its place,",
     given: process.env.MONGODB_URL,
     executables: ["mongod", join(SECANTUS, "bin", "secantusd-py")],

@@ -1,5 +1,6 @@
 /** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
-import pg from "pg";
+import type * as pg from "pg";
+import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
 import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 
@@ -13,7 +14,9 @@ const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01"]);
 
 /** `SQLSTATE` of an answer of the server; `undefined` when there was none. */
 export function sqlState(error: unknown): string | undefined {
-  return error instanceof pg.DatabaseError ? error.code : undefined;
+  const { severity, code } = Object(error) as { readonly severity?: unknown; readonly code?: unknown };
+  // Errors of the system have a code as well, but only the server says how bad it is.
+  return severity !== undefined && typeof code === "string" ? code : undefined;
 }
 
 /** Whether another commit came in between, so that this one has to be looked at again. */
@@ -28,8 +31,11 @@ export function asFault(error: unknown): unknown {
   return new StorageUnavailable(`PostgreSQL: ${code}`, { cause: error });
 }
 
+type Driver = typeof pg;
+
 export class Connections {
-  readonly #pool: pg.Pool;
+  readonly #driver: Driver;
+  readonly #pool: Pool;
   readonly #clock: Clock;
   readonly #url: string;
   /** How far the server's clock is ahead of ours, at least; and when that was measured, on the scale of `performance.now()`. */
@@ -37,15 +43,21 @@ export class Connections {
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor(url: string, clock: Clock) {
+  private constructor(driver: Driver, url: string, clock: Clock) {
+    this.#driver = driver;
     this.#url = url;
     this.#clock = clock;
-    this.#pool = new pg.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
+    this.#pool = new driver.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
     // A connection that breaks while nobody uses it is replaced by the next query.
     this.#pool.on("error", () => undefined);
   }
 
-  #options(): pg.ClientConfig {
+  /** Connects when it is asked for something. */
+  static async open(url: string, clock: Clock): Promise<Connections> {
+    return new Connections(await import("pg"), url, clock);
+  }
+
+  #options(): ClientConfig {
     return {
       connectionString: this.#url,
       application_name: "sign-in-service",
@@ -69,7 +81,7 @@ export class Connections {
   }
 
   /** @throws StorageUnavailable for every fault. */
-  query<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  query<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     return this.during(() => this.#faults(() => this.raw<Row>(text, values)));
   }
 
@@ -82,7 +94,7 @@ export class Connections {
   }
 
   /** Rejects with what the driver says. */
-  async raw<Row extends pg.QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  async raw<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     const { rows } = await this.#pool.query<Row>(text, [...values]);
     return rows;
   }
@@ -100,8 +112,8 @@ export class Connections {
   }
 
   /** A connection of its own, for what comes without being asked for. */
-  async listen(channel: string, onMessage: (text: string) => void, onEnd: () => void): Promise<pg.Client> {
-    const client = new pg.Client(this.#options());
+  async listen(channel: string, onMessage: (text: string) => void, onEnd: () => void): Promise<Client> {
+    const client = new this.#driver.Client(this.#options());
     client.on("error", () => undefined);
     client.on("end", onEnd);
     client.on("notification", ({ payload = "" }) => onMessage(payload));

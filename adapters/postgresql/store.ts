@@ -156,7 +156,7 @@ class PostgresStore implements RecordStore {
     refs: Parameters<RecordStore["get"]>[0],
     { withParents = false } = {},
   ): Promise<(Found | undefined)[]> {
-    const found = new Array<Found | undefined>(refs.length).fill(undefined);
+    const found: (Found | undefined)[] = refs.map(() => undefined);
     const values = [this.#clock.now(), refs.map(({ kind }) => kind), refs.map(({ key }) => key)];
     for (const row of await this.#connections.query<GotRow>(GET, values)) {
       found[Number(row.n) - 1] = withParents ? withParent(row) : toFound(row);
@@ -326,7 +326,7 @@ function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed 
  * @throws StorageUnavailable when it can't be reached, or refuses the user.
  */
 export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
-  const connections = new Connections(options.url, options.clock);
+  const connections = await Connections.open(options.url, options.clock);
   try {
     const [row] = await connections.query<{ server_version_num: string }>("SHOW server_version_num");
     if (Number(row?.server_version_num) < OLDEST) {

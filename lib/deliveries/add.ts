@@ -34,7 +34,7 @@ interface OpenLane {
 }
 
 /** Lanes and receivers in one round trip, then the heads: what is added since then has changed its lane. */
-async function open(
+async function openLanes(
   access: LaneAccess,
   deliveries: readonly NewDelivery[],
 ): Promise<{ readonly lanes: ReadonlyMap<string, OpenLane>; readonly unknown: readonly string[] }> {
@@ -42,9 +42,7 @@ async function open(
   const names = [...new Set(deliveries.map(({ receiver }) => receiver))];
   const refs = [...[...keys.values()].map(laneRef), ...names.map(receiverRef)];
   const found = await access.store.get(refs);
-  const pages = await access.store.list(
-    [...keys.values()].map((lane) => ({ ...laneQuery(lane, "waiting"), limit: 1 })),
-  );
+  const pages = await access.store.list([...keys.values()].map((lane) => laneQuery(lane, "waiting")));
   const lanes = [...keys].map(([key, { receiver, sub }], index) => {
     const was = found[index] && read<Lane>(found[index]);
     const first = pages[index]?.records[0];
@@ -71,7 +69,7 @@ export async function planAdding(
   const ids = new Set(deliveries.map(({ id }) => id));
   if (ids.size < deliveries.length) throw new AlreadyExists("a delivery with this id");
   const changes = new Changes();
-  const { lanes, unknown } = await open(access, deliveries);
+  const { lanes, unknown } = await openLanes(access, deliveries);
   for (const receiver of unknown)
     changes.write(receiverRecord({ receiver, ...untouchedReceiver }), undefined);
   const now = access.clock.now();

@@ -110,7 +110,7 @@ export function createClaims(access: LaneAccess): Calls {
     return (await Promise.all(claims)).flat();
   }
 
-  async function claim(
+  async function claimDue(
     receiver: string,
     limit: number,
     terms: LeaseTerms,
@@ -202,14 +202,14 @@ export function createClaims(access: LaneAccess): Calls {
         }));
     },
     claimDue: (receiver, limit, terms) =>
-      claim(receiver, limit, terms, (most) =>
+      claimDue(receiver, limit, terms, (most) =>
         access.deliveries(
           { kind: "delivery", index: "due", at: keyPart(receiver), to: Math.floor(clock.now()) },
           most,
         ),
       ),
     async claimLane(lane, terms) {
-      const [made] = await claim(lane.receiver, 1, terms, () => access.waiting(lane, 1));
+      const [made] = await claimDue(lane.receiver, 1, terms, () => access.waiting(lane, 1));
       return made;
     },
     finish: (made, outcome, more = {}) => access.retry(() => finishOnce(made, outcome, more)),

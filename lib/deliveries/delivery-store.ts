@@ -77,18 +77,22 @@ async function matching(
   return found.slice(0, limit);
 }
 
-async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
-  const receivers = await access.receivers();
-  const of = (state: DeliveryState) => (each: KnownReceiver) => ({
+/** What each receiver has in one state. */
+function byReceiver(receivers: readonly KnownReceiver[], state: DeliveryState): Query[] {
+  return receivers.map(({ receiver }) => ({
     kind: "delivery",
     index: "state",
-    at: `${state}~${keyPart(each.receiver)}`,
+    at: `${state}~${keyPart(receiver)}`,
     limit: 1,
-  });
+  }));
+}
+
+async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
+  const receivers = await access.receivers();
   const [waiting, parked, oldest] = await Promise.all([
-    access.store.count(receivers.map(of("waiting"))),
-    access.store.count(receivers.map(of("parked"))),
-    access.store.list(receivers.map(of("waiting"))),
+    access.store.count(byReceiver(receivers, "waiting")),
+    access.store.count(byReceiver(receivers, "parked")),
+    access.store.list(byReceiver(receivers, "waiting")),
   ]);
   return receivers
     .map(({ receiver }, index) => {

@@ -14,8 +14,8 @@ import {
 } from "./records.ts";
 
 /** The index that has the deliveries of a lane, in their order. */
-export function laneQuery(lane: LaneKey, state: DeliveryState): Omit<Query, "limit"> {
-  return { kind: "delivery", index: "lane", at: `${state}~${laneKey(lane)}` };
+export function laneQuery(lane: LaneKey, state: DeliveryState, limit = 1): Query {
+  return { kind: "delivery", index: "lane", at: `${state}~${laneKey(lane)}`, limit };
 }
 
 export class LaneAccess extends Records {

@@ -230,7 +230,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
   /** Whether the lane has anything beside one delivery. */
   async function hasOthers(lane: LaneKey): Promise<boolean> {
     const states = ["waiting", "delivered", "parked", "discarded"] as const;
-    const counts = await access.store.count(states.map((state) => ({ ...laneQuery(lane, state), limit: 1 })));
+    const counts = await access.store.count(states.map((state) => laneQuery(lane, state)));
     return counts.reduce((sum, count) => sum + count, 0) > 1;
   }
 

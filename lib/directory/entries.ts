@@ -90,15 +90,16 @@ export function createEntries(records: Records): Entries {
   /** What refers to the entry now, as an error names it. */
   async function references(kind: EntryKind, key: string): Promise<string[]> {
     const queries: Query[] = REFERRING[kind].map((where) => ({
-      ...where,
+      kind: where.kind,
+      index: where.index,
       at: keyPart(key),
       limit: NAMED_REFERENCES,
     }));
     const pages = await records.store.list(queries);
     const named = pages.flatMap((page) =>
       page.records.map((record) => {
-        const { sub, client_id, key: service } = record.value;
-        return `${record.kind}:${String(sub ?? client_id ?? service)}`;
+        const { sub, client_id, key: service } = record.value as Readonly<Record<string, string | undefined>>;
+        return `${record.kind}:${sub ?? client_id ?? service}`;
       }),
     );
     return named.slice(0, NAMED_REFERENCES);

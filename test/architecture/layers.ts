@@ -34,6 +34,7 @@ const ROOMS: readonly Room[] = [
   { name: "command line", floor: 6, holds: /^cli\// },
   { name: "lib/protocol", floor: 5, holds: /^lib\/protocol\// },
   { name: "lib/domain", floor: 4, holds: /^lib\/domain\// },
+  { name: "records", floor: 3, holds: /^lib\/(?:(?:deliveries|directory)\/|records\.ts$)/ },
   { name: "adapters", floor: 2, holds: /^adapters\// },
   { name: "config", floor: 1, holds: /^config\// },
   { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/ },
@@ -47,6 +48,7 @@ const ENVIRONMENT = /^config\/(?:environment|index)\.ts$/;
 /** The packages that are loaded when their backend is chosen, and the folders that may name them. */
 const DRIVERS: Readonly<Record<string, RegExp>> = {
   mongodb: /^adapters\/mongodb\//,
+  pg: /^adapters\/postgresql\//,
   ioredis: /^(?:adapters\/redis|notifier\/bullmq)\//,
   bullmq: /^notifier\/bullmq\//,
 };

@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { chownSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import pg from "pg";
+import { Client } from "pg";
 import { freePorts } from "../examples/processes.ts";
 import { standStill } from "./stand-still.ts";
 
@@ -26,10 +26,11 @@ function programs(): string {
   return join(root, newest ?? "", "bin");
 }
 
+const id = (what: string): number => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
+
 /** PostgreSQL refuses to run as root: then it runs as the user that its package has made. */
 function user(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
-  const id = (what: string): number => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
   return { uid: id("-u"), gid: id("-g") };
 }
 
@@ -54,7 +55,7 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
   let child: ChildProcess | undefined;
 
   async function isReady(): Promise<boolean> {
-    const client = new pg.Client({ connectionString: url("postgres"), connectionTimeoutMillis: 1_000 });
+    const client = new Client({ connectionString: url("postgres"), connectionTimeoutMillis: 1_000 });
     try {
       await client.connect();
       await client.end();
@@ -102,7 +103,7 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
     kill,
     async newDatabase() {
       const name = `test_${(databases += 1)}`;
-      const client = new pg.Client({ connectionString: url("postgres") });
+      const client = new Client({ connectionString: url("postgres") });
       await client.connect();
       await client.query(`CREATE DATABASE ${name}`);
       await client.end();

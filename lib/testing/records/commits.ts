@@ -55,7 +55,7 @@ export function describeCommits(stage: Stage, { it, expect }: TestRunner): void 
     const all = [ref("a"), ref("b"), ref("none")].map((one) => ({ ref: one, version: "other" }));
     const [result] = await Promise.allSettled([commit(stage, { expect: all })]);
     const { refs } = Reflect.get(result, "reason") as { readonly refs: readonly Ref[] };
-    expect(keysOf(refs).toSorted()).toEqual(["a", "b", "none"]);
+    expect(new Set(keysOf(refs))).toEqual(new Set(["a", "b", "none"]));
   });
 
   it("give every record that they put the id of the commit as its version", async () => {

@@ -3,7 +3,7 @@ import { leavingOut, type TestRunner } from "../contract/runner.ts";
 import { ManualClock } from "../contract/stage.ts";
 import { describeCommits, describeFamilies } from "./commits.ts";
 import { describeIndexes, describeRecords } from "./reads.ts";
-import { commit, find, outcomes, type RecordBackend, ref, type Stage, thing } from "./stage.ts";
+import { commit, outcomes, type RecordBackend, ref, type Stage, thing } from "./stage.ts";
 
 function describeLife(stage: Stage, { expect, it }: TestRunner, backend: RecordBackend): void {
   it("answers a ping", async () => {
@@ -56,18 +56,18 @@ function describeLife(stage: Stage, { expect, it }: TestRunner, backend: RecordB
   });
 
   it("tells about what another connection has committed, where it can", async () => {
-    let told = false;
-    const end = stage.store.watch?.(["thing"], () => {
-      told = true;
-    });
+    const { promise, resolve } = Promise.withResolvers<"told">();
+    const end = stage.store.watch?.(["thing"], () => resolve("told"));
     if (end === undefined) return;
     // A hint may be lost while the watch begins, so it is given again and again.
-    for (let round = 0; round < 100 && !told; round += 1) {
+    let heard: string = "nothing";
+    for (let round = 0; round < 100 && heard !== "told"; round += 1) {
       await commit({ ...stage, store: stage.second }, { put: [thing("a")] });
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      const silence = new Promise<"nothing">((done) => void setTimeout(done, 50, "nothing"));
+      heard = await Promise.race([promise, silence]);
     }
     end();
-    expect(told).toBe(true);
+    expect(heard).toBe("told");
   });
 }
 
