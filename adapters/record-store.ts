@@ -146,8 +146,8 @@ export interface RecordStore {
    * come late, for nothing, or never. @returns a function that ends it.
    */
   watch?(kinds: readonly string[], onChange: () => void): () => void;
-  /** One cheap round trip. */
-  ping(): Promise<void>;
+  /** One cheap round trip. @returns milliseconds since the epoch by the clock that all processes of this store share. */
+  ping(): Promise<number>;
   /** Finishes what was begun and lets go of files and connections. Safe to call twice. */
   close(): Promise<void>;
 }

@@ -461,7 +461,7 @@ export async function openMongoRecords({
         }
       }),
     sweep: (limit) => connection.run(() => store.sweep(limit)),
-    ping: () => connection.run(async () => void (await connection.db.command({ ping: 1 }))),
+    ping: () => connection.run(async () => Number((await connection.db.command({ hello: 1 }))["localTime"])),
     close: () => connection.close(),
   };
 }

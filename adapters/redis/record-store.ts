@@ -198,7 +198,11 @@ export function createRedisRecords({ connection, prefix, clock }: RedisRecordOpt
     next: (counter, atLeast = 1) =>
       connection.during(async () => Number(await run(NEXT, [counter, String(atLeast)]))),
     sweep: (limit) => connection.during(async () => Number(await run(SWEEP, [String(limit)]))),
-    ping: () => connection.during(async () => void (await connection.send((client) => client.ping()))),
+    ping: () =>
+      connection.during(async () => {
+        const [seconds, micros] = await connection.send((client) => client.time());
+        return Number(seconds) * 1_000 + Number(micros) / 1_000;
+      }),
     close: () => connection.close(),
   };
 }

@@ -6,8 +6,11 @@ import { describeIndexes, describeRecords } from "./reads.ts";
 import { commit, outcomes, type RecordBackend, ref, type Stage, thing } from "./stage.ts";
 
 function describeLife(stage: Stage, { expect, it }: TestRunner, backend: RecordBackend): void {
-  it("answers a ping", async () => {
-    await expect(stage.store.ping()).resolves.toBeUndefined();
+  it("answers a ping with its own time, which only goes on", async () => {
+    const before = await stage.store.ping();
+    stage.clock.advance(-1_000_000);
+    await new Promise((resolve) => void setTimeout(resolve, 20));
+    expect(await stage.second.ping()).toBeGreaterThan(before);
   });
 
   it("refuses every call after it is closed, and can be closed twice", async () => {
