@@ -18,7 +18,8 @@ const ROOMS: readonly Room[] = [
   {
     name: "entry points",
     floor: 9,
-    holds: /^(?:lib\/(?:index|testing)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
+    holds:
+      /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
   },
   {
     name: "composition root",
@@ -34,7 +35,11 @@ const ROOMS: readonly Room[] = [
   { name: "command line", floor: 6, holds: /^cli\// },
   { name: "lib/protocol", floor: 5, holds: /^lib\/protocol\// },
   { name: "lib/domain", floor: 4, holds: /^lib\/domain\// },
-  { name: "records", floor: 3, holds: /^lib\/(?:(?:deliveries|directory)\/|records\.ts$)/ },
+  {
+    name: "records",
+    floor: 3,
+    holds: /^lib\/(?:(?:artifacts|deliveries|directory)\/|(?:records|storage)\.ts$)/,
+  },
   { name: "adapters", floor: 2, holds: /^adapters\// },
   { name: "config", floor: 1, holds: /^config\// },
   { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/ },
