@@ -1,9 +1,15 @@
 /** Opens the storage that the configuration names; a backend's code is loaded when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
+import type { Clock } from "../lib/clock.ts";
 import { ConfigurationError } from "../lib/errors.ts";
+import type { RateLimiterFactory } from "./rate-limits.ts";
+import type { RecordStore } from "./record-store.ts";
 import type { Storage } from "./storage.ts";
 
 const SQLITE = "sqlite:";
+
+/** Makes the storage of a service over a record store: the rules of accounts, artifacts and deliveries. */
+export type Compose = (store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock) => Storage;
 
 /** What opening needs to know. */
 export type StorageConfiguration = Pick<Configuration, "storage" | "artifacts" | "clock">;
@@ -20,9 +26,11 @@ function storageProblem(address: string): string | undefined {
       return address === SQLITE ? "the path after sqlite: is missing" : undefined;
     case "mongodb":
     case "mongodb+srv":
+    case "postgres":
+    case "postgresql":
       return undefined;
     default:
-      return "must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…";
+      return "must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…";
   }
 }
 
@@ -37,21 +45,33 @@ export function isRedis(address: string): boolean {
   return ["redis", "rediss"].includes(schemeOf(address));
 }
 
-async function openMain({ storage, clock }: StorageConfiguration): Promise<Storage> {
-  if (schemeOf(storage) !== "sqlite") {
-    const { openMongo } = await import("./mongodb/index.ts");
-    return openMongo({ url: storage, clock });
+async function openMain({ storage, clock }: StorageConfiguration, compose: Compose): Promise<Storage> {
+  switch (schemeOf(storage)) {
+    case "sqlite": {
+      const { openSqlite } = await import("./sqlite/index.ts");
+      return openSqlite({ path: storage.slice(SQLITE.length), clock });
+    }
+    case "postgres":
+    case "postgresql": {
+      const { openPostgres } = await import("./postgresql/index.ts");
+      const { store, rateLimits } = await openPostgres({ url: storage, clock });
+      return compose(store, rateLimits, clock);
+    }
+    default: {
+      const { openMongo } = await import("./mongodb/index.ts");
+      return openMongo({ url: storage, clock });
+    }
   }
-  const { openSqlite } = await import("./sqlite/index.ts");
-  return openSqlite({ path: storage.slice(SQLITE.length), clock });
 }
 
 /**
+ * @param compose what makes a storage of a record store.
  * @param onWarning told what an operator should put right. Default: nobody.
  * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
-export async function openStorage(
+export async function openStorageWith(
+  compose: Compose,
   configuration: StorageConfiguration,
   onWarning: (text: string) => void = () => undefined,
 ): Promise<Storage> {
@@ -61,7 +81,7 @@ export async function openStorage(
     ["artifacts", artifactsProblem(configuration)],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const main = await openMain(configuration);
+  const main = await openMain(configuration, compose);
   if (!isRedis(artifacts)) return main;
   try {
     const { openRedis } = await import("./redis/index.ts");

@@ -8,12 +8,10 @@ export interface Row {
   /** The ratio, or the value in `unit`. */
   readonly value: number;
   /** `×` for ratios. */
-  readonly unit: "×" | "%" | "ms" | "MB" | "trips";
+  readonly unit: "×" | "ms" | "MB" | "trips";
   readonly target: number;
   /** The ratio is to stay below the target, not to reach it. */
   readonly atMost?: boolean;
-  /** True when no machine may miss the target: a run that misses it exits with 1. */
-  readonly isPromise?: true;
   /** What was measured on both sides, with units. */
   readonly raw: string;
 }

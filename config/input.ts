@@ -192,7 +192,7 @@ export interface MetricsInput {
 export interface SignInServiceConfig {
   /** The base URLs; at least one. */
   readonly deployments: DeploymentsInput;
-  /** `sqlite:PATH`, `sqlite::memory:`, `mongodb://…` or `mongodb+srv://…`. Default `sqlite:./sign-in.db`. */
+  /** `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`. Default `sqlite:./sign-in.db`. */
   readonly storage?: string;
   /**
    * `redis://…` or `rediss://…`, with `?prefix=` for what its keys begin with (default `sign-in:`): where codes, tokens,

@@ -83,7 +83,7 @@ const shape = {
     },
   ),
   storage: described(text(4096, isStorageAddress, "").default(defaults.storage), {
-    form: "`sqlite:PATH`, `sqlite::memory:`, `mongodb://…` or `mongodb+srv://…`",
+    form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
     description: "Where everything is kept; in memory it ends with the process, which production refuses",
   }),
   artifacts: optional(

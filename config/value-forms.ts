@@ -31,7 +31,12 @@ function isMongoAddress(text: string): boolean {
 
 /** Whether this is an address of a storage. */
 export function isStorageAddress(text: string): boolean {
-  return isPrintable(text) && (isSqliteAddress(text) || isMongoAddress(text));
+  return isPrintable(text) && (isSqliteAddress(text) || isMongoAddress(text) || isPostgresAddress(text));
+}
+
+/** Whether this is a `postgresql://` or `postgres://` URL with a host. */
+export function isPostgresAddress(text: string): boolean {
+  return isUrl(text, /^postgres(?:ql)?:$/u);
 }
 
 function isUrl(text: string, protocols: RegExp): boolean {

@@ -1,7 +1,7 @@
 /** The composition root: the only place that knows every folder. */
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
-import { openStorage } from "../adapters/open.ts";
+import { openStorage } from "./storage.ts";
 import type { Storage } from "../adapters/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";

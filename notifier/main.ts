@@ -1,5 +1,5 @@
 /** The worker as a process of its own: it delivers what app processes on the same storage stored. */
-import { openStorage } from "../adapters/open.ts";
+import { openStorage } from "../lib/storage.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { ConfigurationError } from "../lib/errors.ts";

@@ -9,6 +9,7 @@ const WHOLE_WAYS = ["test/flows", "test/hostile", "test/hosting", "test/traps"];
 /** The runs of `npm test`: everything, and the whole ways through where many processes share what they keep. */
 const USUAL = [
   { storage: "sqlite", args: [] },
+  { storage: "postgresql", args: ["test/flows"] },
   { storage: "mongodb+redis", args: ["test/flows"] },
 ];
 
@@ -16,6 +17,7 @@ const USUAL = [
 const ALL = [
   { storage: "sqlite", args: [] },
   { storage: "sqlite+redis", args: WHOLE_WAYS },
+  { storage: "postgresql", args: WHOLE_WAYS },
   { storage: "mongodb", args: WHOLE_WAYS },
   { storage: "mongodb+redis", args: WHOLE_WAYS },
 ];

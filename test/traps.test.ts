@@ -13,7 +13,7 @@ import {
   type Tokens,
 } from "./flows/relying-party.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, startService } from "./flows/running-service.ts";
-import { openStorage } from "../adapters/open.ts";
+import { openStorage } from "../lib/storage.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { createSignInServiceOver } from "../lib/service.ts";
 import { WatchedStorage } from "./faults/watched-storage.ts";

@@ -10,7 +10,9 @@ import {
   type Query,
   type RecordStore,
 } from "../record-store.ts";
+import type { RateLimiterFactory } from "../rate-limits.ts";
 import { asFault, Connections, isPassing, sqlState } from "./connection.ts";
+import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
 
 export interface PostgresOptions {
@@ -303,8 +305,9 @@ class PostgresStore implements RecordStore {
     }
   }
 
-  async ping(): Promise<void> {
-    await this.#connections.query("SELECT 1");
+  async ping(): Promise<number> {
+    const [row] = await this.#connections.query<{ now: Date }>("SELECT clock_timestamp() AS now");
+    return Number(row?.now);
   }
 
   async close(): Promise<void> {
@@ -325,15 +328,22 @@ function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed 
  * @throws ConfigurationError when the server is older than PostgreSQL 14.
  * @throws StorageUnavailable when it can't be reached, or refuses the user.
  */
-export async function openPostgres(options: PostgresOptions): Promise<RecordStore> {
+export async function openPostgres(
+  options: PostgresOptions,
+): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
   const connections = await Connections.open(options.url, options.clock);
   try {
     const [row] = await connections.query<{ server_version_num: string }>("SHOW server_version_num");
     if (Number(row?.server_version_num) < OLDEST) {
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
-    await connections.query(`BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} COMMIT;`);
-    return new PostgresStore(connections, options);
+    await connections.query(
+      `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
+    );
+    return {
+      store: new PostgresStore(connections, options),
+      rateLimits: postgresRateLimits(connections, options.clock),
+    };
   } catch (error) {
     await connections.close();
     throw error;

@@ -6,12 +6,6 @@ export const PERSON = {
   password: "correct horse battery",
 } as const;
 
-/** Accounts that came from elsewhere, by username, with hashes that are much cheaper than ours. */
-export const IMPORTED: Readonly<Record<string, string>> = {
-  "bcrypt-4": "$2b$04$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW",
-  "pbkdf2-1000": `$pbkdf2-sha256$1000$MDEyMzQ1Njc4OWFiY2RlZg$${"A".repeat(43)}`,
-};
-
 export const CLIENT = {
   client_id: "bench",
   client_secret: "the secret of the benchmarks",

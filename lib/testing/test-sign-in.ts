@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { pino } from "pino";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";

@@ -1,9 +1,13 @@
 import * as runner from "@jest/globals";
 import { openPostgres } from "../../adapters/postgresql/store.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { describeRateLimits } from "../../lib/testing/contract/rate-limits.ts";
+import { ManualClock, type Stage as RateStage } from "../../lib/testing/contract/stage.ts";
 import { describeRecordStore } from "../../lib/testing/records/suite.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
-const { afterAll, beforeAll } = runner;
+const { afterAll, afterEach, beforeAll, beforeEach, describe } = runner;
 let server: OwnPostgres;
 let url: string;
 
@@ -12,14 +16,30 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
+const open = async (clock: Clock): Promise<RecordStore> =>
+  (await openPostgres({ url, clock, announced: ["thing"] })).store;
+
 describeRecordStore(
   "PostgreSQL",
   {
     async open(clock) {
       url = await server.newDatabase();
-      return openPostgres({ url, clock, announced: ["thing"] });
+      return open(clock);
     },
-    reopen: (clock) => openPostgres({ url, clock, announced: ["thing"] }),
+    reopen: open,
   },
   runner,
 );
+
+describe("rate limits in PostgreSQL", () => {
+  const stage = {} as RateStage;
+
+  beforeEach(async () => {
+    stage.clock = new ManualClock();
+    const { store, rateLimits } = await openPostgres({ url: await server.newDatabase(), clock: stage.clock });
+    stage.storage = { rateLimits, close: () => store.close() } as unknown as RateStage["storage"];
+  });
+  afterEach(() => stage.storage.close());
+
+  describeRateLimits(stage, runner);
+});

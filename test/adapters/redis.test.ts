@@ -1,5 +1,5 @@
 import * as runner from "@jest/globals";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import { describeStorage, type StorageBackend } from "../../lib/testing.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { DatabaseFiles } from "./sqlite/database-files.ts";

@@ -1,7 +1,7 @@
 /** Copying on each backend alone; copies from one to another are in `test/cli`. */
 import { afterAll, beforeAll } from "@jest/globals";
 import { openTransfer } from "../../adapters/open-transfer.ts";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { describeTransfer, type Place } from "./contract/transfer.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ArtifactWrite } from "../../adapters/artifacts.ts";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { hostileKeys } from "../../lib/testing/contract/stage.ts";
 import { ROOT } from "../examples/documents.ts";

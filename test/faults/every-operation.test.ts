@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import type { ServiceEvent } from "../../lib/events.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";

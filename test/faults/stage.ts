@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import Koa from "koa";
 import { pino } from "pino";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Account } from "../../lib/domain/account.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";

@@ -38,9 +38,9 @@ let port: number | undefined;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "sign-in-"));
   const storage = await newStorage();
-  kept = BACKENDS.includes("mongodb")
-    ? storage
-    : { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` };
+  kept = BACKENDS.includes("sqlite")
+    ? { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` }
+    : storage;
   port = undefined;
 });
 afterEach(async () => {

@@ -22,9 +22,9 @@ let others: SignInService[] = [];
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-several-"));
   redis = await openOwnRedis();
-  const stores = BACKENDS.includes("mongodb")
-    ? await newStorage()
-    : { storage: `sqlite:${join(folder, "sign-in.db")}` };
+  const stores = BACKENDS.includes("sqlite")
+    ? { storage: `sqlite:${join(folder, "sign-in.db")}` }
+    : await newStorage();
   const config = {
     ...stores,
     artifacts: redis.url,

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import { readConfiguration } from "../../config/read.ts";
 import type { Account } from "../../lib/domain/account.ts";

@@ -4,7 +4,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Claim, Outcome } from "../../adapters/deliveries.ts";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import { delivery, ManualClock, type Stage, store } from "../../lib/testing/contract/stage.ts";
 import { attempt, lease, SPAN } from "./lane-commands.ts";

@@ -1,7 +1,7 @@
 /** The worker over a real storage in memory, with a clock that is moved by hand and attempts that the test answers. */
 import type { NewDelivery } from "../../adapters/deliveries.ts";
 import type { ReceiverRecord } from "../../adapters/directory.ts";
-import { openStorage } from "../../adapters/open.ts";
+import { openStorage } from "../../lib/storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { defaults } from "../../config/defaults.ts";

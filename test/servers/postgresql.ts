@@ -1,6 +1,6 @@
 /** A PostgreSQL of the test's own, which can be stopped and started again. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { chownSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "pg";
@@ -32,6 +32,15 @@ const id = (what: string): number => Number(execFileSync("id", [what, "postgres"
 function user(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   return { uid: id("-u"), gid: id("-g") };
+}
+
+/** A process may have ended by itself meanwhile. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if (Reflect.get(Object(error), "code") !== "ESRCH") throw error;
+  }
 }
 
 export async function openOwnPostgres(): Promise<OwnPostgres> {
@@ -71,7 +80,6 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
       ...as,
       cwd: folder,
       stdio: "ignore",
-      detached: true,
     });
     const end = performance.now() + 30_000;
     while (!(await isReady())) {
@@ -80,19 +88,21 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
     }
   }
 
-  /** All its processes: each connection has one. */
-  function signal(name: NodeJS.Signals): void {
-    if (child?.pid !== undefined) process.kill(-child.pid, name);
+  /** It and its processes, of which each connection has one: they are no group. */
+  function processes(): number[] {
+    if (child?.pid === undefined) return [];
+    const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8");
+    return [child.pid, ...children.split(" ").filter(Boolean).map(Number)];
   }
 
   async function kill(): Promise<void> {
     const ending = child;
+    if (ending === undefined) return;
+    const all = processes();
     child = undefined;
-    if (ending?.pid === undefined) return;
-    const { pid } = ending;
     await new Promise((resolve) => {
       ending.once("exit", resolve);
-      process.kill(-pid, "SIGKILL");
+      for (const pid of all) signal(pid, "SIGKILL");
     });
   }
 
@@ -110,10 +120,11 @@ export async function openOwnPostgres(): Promise<OwnPostgres> {
       return url(name);
     },
     pause() {
-      signal("SIGSTOP");
-      if (child?.pid !== undefined) standStill(child.pid);
+      for (const pid of processes()) standStill(pid);
     },
-    resume: () => signal("SIGCONT"),
+    resume() {
+      for (const pid of processes()) signal(pid, "SIGCONT");
+    },
     async close() {
       await kill();
       rmSync(folder, { recursive: true, force: true });

@@ -1,17 +1,18 @@
 /**
  * Where the services of the tests keep things: `TEST_STORAGE` is one of `sqlite` (the default), `sqlite+redis`,
- * `mongodb` and `mongodb+redis`. The servers are started when the first service needs them, once for a test file.
+ * `postgresql`, `mongodb` and `mongodb+redis`. The servers are started when the first service needs them, once for a test file.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { MongoServer } from "./mongodb.ts";
+import { openOwnPostgres, type OwnPostgres } from "./postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "./redis.ts";
 
 /** The keys of the configuration that say where things are kept. */
 export type StorageConfig = Pick<SignInServiceConfig, "storage" | "artifacts" | "keys">;
 
-const COMBINATIONS = ["sqlite", "sqlite+redis", "mongodb", "mongodb+redis"];
+const COMBINATIONS = ["sqlite", "sqlite+redis", "postgresql", "mongodb", "mongodb+redis"];
 
 function chosen(): readonly string[] {
   const name = process.env["TEST_STORAGE"] ?? "sqlite";
@@ -25,6 +26,7 @@ export const BACKENDS: readonly string[] = chosen();
 interface Servers {
   redis?: Promise<OwnRedis>;
   mongo?: Promise<MongoServer>;
+  postgres?: Promise<OwnPostgres>;
 }
 
 const servers: Servers = {};
@@ -33,11 +35,17 @@ const servers: Servers = {};
 afterAll(async () => {
   await (await servers.redis)?.close();
   await (await servers.mongo)?.close();
+  await (await servers.postgres)?.close();
 });
 
 async function newMongoDatabase(): Promise<string> {
   servers.mongo ??= import("./mongodb.ts").then(({ openMongoServer }) => openMongoServer());
   return (await servers.mongo).nextUrl();
+}
+
+async function newPostgresDatabase(): Promise<string> {
+  servers.postgres ??= openOwnPostgres();
+  return (await servers.postgres).newDatabase();
 }
 
 async function newRedisPrefix(): Promise<string> {
@@ -48,7 +56,8 @@ async function newRedisPrefix(): Promise<string> {
 /** A storage with nothing in it. */
 export async function newStorage(): Promise<StorageConfig> {
   const artifacts = BACKENDS.includes("redis") ? { artifacts: await newRedisPrefix() } : {};
-  if (!BACKENDS.includes("mongodb")) return { storage: "sqlite::memory:", ...artifacts };
+  if (BACKENDS.includes("sqlite")) return { storage: "sqlite::memory:", ...artifacts };
   const keys = { secrets: [randomBytes(32).toString("base64")] };
-  return { storage: await newMongoDatabase(), keys, ...artifacts };
+  const storage = await (BACKENDS.includes("mongodb") ? newMongoDatabase() : newPostgresDatabase());
+  return { storage, keys, ...artifacts };
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { openRedis, type RedisParts } from "../../../adapters/redis/index.ts";
-import { openStorage } from "../../../adapters/open.ts";
+import { openStorage } from "../../../lib/storage.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";

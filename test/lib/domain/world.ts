@@ -1,6 +1,6 @@
 import type { NewDelivery } from "../../../adapters/deliveries.ts";
 import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../../../adapters/directory.ts";
-import { openStorage } from "../../../adapters/open.ts";
+import { openStorage } from "../../../lib/storage.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import type { PasswordRules } from "../../../config/configuration.ts";
 import type { SessionsEnded } from "../../../lib/domain/account-endings.ts";

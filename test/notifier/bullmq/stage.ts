@@ -1,6 +1,6 @@
 /** Workers over one storage and a real Redis; attempts are answered by the test. */
 import type { NewDelivery } from "../../../adapters/deliveries.ts";
-import { openStorage } from "../../../adapters/open.ts";
+import { openStorage } from "../../../lib/storage.ts";
 import type { Storage } from "../../../adapters/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
 import { defaults } from "../../../config/defaults.ts";

@@ -1,0 +1,2 @@
+/** PostgreSQL: everything that the service keeps, for any number of processes. */
+export { openPostgres } from "./store.ts";
