@@ -24,8 +24,14 @@ it("opens SQLite at a path and in memory", async () => {
 
 it.each([
   ["sqlite:", "config.storage: the path after sqlite: is missing"],
-  ["/var/secret.db", "config.storage: must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…"],
-  ["toString:secret", "config.storage: must be sqlite:PATH, sqlite::memory:, mongodb://… or mongodb+srv://…"],
+  [
+    "/var/secret.db",
+    "config.storage: must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…",
+  ],
+  [
+    "toString:secret",
+    "config.storage: must be sqlite:PATH, sqlite::memory:, postgresql://…, mongodb://… or mongodb+srv://…",
+  ],
 ])("says in one sentence why %s is not opened, without repeating it", async (address, problem) => {
   const error = await open(address).catch((reason: unknown) => reason);
   expect(error).toMatchObject({ code: "configuration", problems: [problem] });

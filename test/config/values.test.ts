@@ -24,7 +24,7 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
       "redis://cache.example",
       "mongodb:db",
       "mongodb://",
-      "postgres://x",
+      "postgresql:x",
     ],
   ],
   queue: [
@@ -247,6 +247,8 @@ describe("each key", () => {
 
   it("takes MongoDB addresses with several hosts, credentials and options", () => {
     const addresses = [
+      "postgresql://localhost",
+      "postgres://user:p%40ss@db.example:5432/sign_in?sslmode=verify-full",
       "mongodb://localhost",
       "mongodb://a.example:27017,b.example:27017/accounts?replicaSet=rs0",
       "mongodb+srv://user:p%40ss@cluster.example/accounts",
