@@ -1,5 +1,7 @@
 /** Codes, tokens, grants, sessions and interactions: short-lived, written in one batch for each request. */
 
+import { setTimeout as pause } from "node:timers/promises";
+
 /** JSON that oidc-provider wants kept for an artifact; opaque to the store. */
 export type Payload = Record<string, unknown>;
 
@@ -85,6 +87,23 @@ export interface ArtifactFilter {
  */
 export const ANSWERED_WITHIN = 5_000;
 
+/** Milliseconds for which a note may be on its way to a store that is on another machine. */
+const ON_ITS_WAY = 100;
+
+/**
+ * `sinceAnswer` for a store whose `markAnswered` sends the note without waiting for it, which would cost each exchange a
+ * round trip: when there is no note, looks again when one that was sent before has come.
+ */
+export async function whenNoted(look: () => Promise<number | undefined>): Promise<number | undefined> {
+  const asked = performance.now();
+  const first = await look();
+  if (first === undefined || first >= 0) return first;
+  await pause(ON_ITS_WAY);
+  const later = performance.now() - asked;
+  const second = await look();
+  return second === undefined ? undefined : second - later;
+}
+
 export interface ArtifactStore {
   /** The artifact, consumed or not; `undefined` when it is missing or expired. */
   find(model: string, key: string): Promise<Artifact | undefined>;
@@ -102,13 +121,14 @@ export interface ArtifactStore {
    */
   commit(batch: ArtifactBatch): Promise<void>;
   /**
-   * Notes when the request that consumed the artifact was answered: now, by the store's own clock. The first note
-   * counts. May be forgotten when the machine loses power.
+   * Notes that the request that consumed the artifact is answered now, by the store's own clock, or a little earlier where
+   * that is not known exactly. Resolves when the answer may leave: a `sinceAnswer` of any process that begins later knows
+   * of it. The first note counts. It may be forgotten when the machine loses power.
    */
   markAnswered(model: string, key: string): Promise<void>;
   /**
-   * Milliseconds by the store's own clock, whatever that of the service says, since the request that consumed the
-   * artifact was answered; since {@link ANSWERED_WITHIN} after the consumption when that is not noted, so negative at
+   * Milliseconds by the store's own clock, whatever that of the service says, from the answer of the request that consumed
+   * the artifact until this call; from {@link ANSWERED_WITHIN} after the consumption when that is not noted, so negative at
    * first. Never less than the true time, however coarse that clock is. `undefined` when it is not known: the artifact is
    * missing, was not consumed, or was copied from another store.
    */

@@ -15,6 +15,9 @@ export interface Tap {
   close(): void;
 }
 
+/** Milliseconds after which what a request has left to the stores is done. */
+export const QUIET = 50;
+
 /** Milliseconds for which an answer is kept back: what was asked together overlaps, however fast a store is. */
 const KEPT_BACK = 3;
 
@@ -60,11 +63,11 @@ export async function openTap(port: number): Promise<Tap> {
   };
 }
 
-/** How many of them had to wait for each other: those that overlap count once. */
+/** How many of them had to wait for each other: those that overlap count once, and those that nobody has waited for not. */
 export function inSequence(trips: readonly RoundTrip[]): number {
   let count = 0;
   let end = -Infinity;
-  for (const trip of trips.toSorted((a, b) => a.to - b.to)) {
+  for (const trip of trips.filter(({ to }) => to < Infinity).toSorted((a, b) => a.to - b.to)) {
     if (trip.from < end) continue;
     count += 1;
     end = trip.to;

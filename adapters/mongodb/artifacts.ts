@@ -1,6 +1,12 @@
 /** Artifacts in one collection; the fields beside the payload are what the store itself has to find them by. */
 import type { Filter } from "mongodb";
-import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
+import {
+  ANSWERED_WITHIN,
+  type Artifact,
+  type ArtifactFilter,
+  type ArtifactStore,
+  whenNoted,
+} from "../artifacts.ts";
 import { createCommit } from "./artifact-commits.ts";
 import { SERVER_TIME } from "./artifact-writes.ts";
 import { artifactId, type StoredArtifact, toArtifact, uidKey } from "./artifact-documents.ts";
@@ -118,17 +124,22 @@ export function createArtifactStore(connection: Connection): ArtifactStore {
     commit: createCommit(connection),
     async markAnswered(model, key) {
       const consumed = { _id: artifactId(model, key), answered_at: { $exists: true } };
-      const first = [{ $set: { answered_at: { $min: ["$answered_at", SERVER_TIME] } } }];
-      await connection.run(() => artifacts.updateOne(consumed, first));
+      // What is known of the server's clock is late rather than early, and rounded up.
+      const at = { $min: ["$answered_at", connection.serverTimeIn(0) - 1] };
+      const consumed_at = { $subtract: ["$answered_at", ANSWERED_WITHIN] };
+      const first = [{ $set: { answered_at: { $max: [at, consumed_at] } } }];
+      connection.run(() => artifacts.updateOne(consumed, first)).catch(() => undefined);
     },
     async sinceAnswer(model, key) {
       const difference = [
         { $match: { _id: artifactId(model, key), answered_at: { $exists: true } } },
         { $project: { since: { $subtract: [SERVER_TIME, "$answered_at"] } } },
       ];
-      const [found] = await connection.run(() => artifacts.aggregate(difference).toArray());
-      // Both are whole milliseconds, rounded down.
-      return found && Number(found["since"]) + 1;
+      return whenNoted(async () => {
+        const [found] = await connection.run(() => artifacts.aggregate(difference).toArray());
+        // Both are whole milliseconds, rounded down.
+        return found && Number(found["since"]) + 1;
+      });
     },
     async purgeExpired(limit) {
       if (limit >= 1) await connection.run(() => forgetReplays(limit));

@@ -65,7 +65,7 @@ export function createCommit({ connection, ask, clock }: Omit<ArtifactParts, "pr
   const until = createUntil(() => new StorageUnavailable("Redis did not answer until the deadline"));
 
   async function attempt(mark: string, values: readonly string[], deadline: number): Promise<Outcome> {
-    const redisDeadline = await connection.timeAt(deadline);
+    const redisDeadline = Math.floor(await connection.timeAt(deadline));
     const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);
     return ask(["commit", mark, String(redisDeadline), String(remembered), ...values]);
   }

@@ -1,9 +1,9 @@
 /** Artifacts in Redis: one hash each, sorted sets to find them by, and a script for each change. */
-import type { Artifact, ArtifactFilter, ArtifactStore } from "../artifacts.ts";
+import { type Artifact, type ArtifactFilter, type ArtifactStore, whenNoted } from "../artifacts.ts";
 import { type ArtifactParts, createCommit } from "./artifact-commits.ts";
 import { type Fields, type Found, type ReadTexts, toFound } from "./artifact-fields.ts";
 import { artifactId, part } from "./names.ts";
-import { LIST, READ_FIELDS, SINCE_ANSWER } from "./read-scripts.ts";
+import { LIST, NOTE_ANSWER, READ_FIELDS, SINCE_ANSWER } from "./read-scripts.ts";
 import { REMOVE } from "./scripts.ts";
 
 /** At most so many artifacts are removed in one script, so that nobody waits long for it. */
@@ -133,6 +133,25 @@ function createRemovals({ connection, prefix, clock }: ArtifactParts) {
   } satisfies Partial<ArtifactStore>;
 }
 
+/** Both are sent at once, not with the other questions of the turn: the note before the answer, and the time counts. */
+function createAnswers({ connection, prefix }: ArtifactParts) {
+  const hashOf = (model: string, key: string): string => `${prefix}artifact:${artifactId(model, key)}`;
+  return {
+    markAnswered: (model, key) =>
+      connection.during(async () => {
+        const at = await connection.timeAt(performance.now());
+        connection.run(NOTE_ANSWER, [], [hashOf(model, key), at.toFixed(3)]).catch(() => undefined);
+      }),
+    sinceAnswer: (model, key) =>
+      connection.during(() =>
+        whenNoted(async () => {
+          const since = await connection.run(SINCE_ANSWER, [], [hashOf(model, key)]);
+          return since === "" ? undefined : Number(since);
+        }),
+      ),
+  } satisfies Partial<ArtifactStore>;
+}
+
 /** The artifacts part of the storage. */
 export function createArtifactStore(parts: ArtifactParts): ArtifactStore {
   const texts: ReadTexts = new WeakMap();
@@ -140,15 +159,7 @@ export function createArtifactStore(parts: ArtifactParts): ArtifactStore {
     ...createReads(parts, texts),
     ...createRemovals(parts),
     commit: createCommit(parts, texts),
-    markAnswered: (model, key) =>
-      parts.connection.during(async () => void (await parts.ask(["answered", artifactId(model, key)]))),
-    sinceAnswer: (model, key) =>
-      parts.connection.during(async () => {
-        // At once, not with the other questions of this turn: what it takes to ask adds to the answer.
-        const hash = `${parts.prefix}artifact:${artifactId(model, key)}`;
-        const since = await parts.connection.run(SINCE_ANSWER, [], [hash]);
-        return since === "" ? undefined : Number(since);
-      }),
+    ...createAnswers(parts),
     // Redis forgets by itself what has expired.
     purgeExpired: () => parts.connection.during(async () => 0),
   };

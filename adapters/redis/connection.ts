@@ -128,7 +128,7 @@ export class Connection {
    */
   async timeAt(moment: number): Promise<number> {
     if (this.#ahead === undefined) this.heard(await this.send((client) => client.time()));
-    return Math.floor(moment + (this.#ahead ?? 0));
+    return moment + (this.#ahead ?? 0);
   }
 
   /** An answer of Redis with its time, seconds and microseconds, has just come. */

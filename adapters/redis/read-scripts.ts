@@ -1,4 +1,5 @@
 /** What Redis runs to read more than one artifact in one step. */
+import { ANSWERED_WITHIN } from "../artifacts.ts";
 import { type Script, script } from "./script.ts";
 
 /** What a reader gets of each artifact, in this order. */
@@ -6,6 +7,13 @@ export const READ_FIELDS = ["p", "e", "c", "r", "t", "g", "u", "a", "l", "m", "b
 
 /** The same as arguments in a script. */
 export const FIELD_LIST: string = READ_FIELDS.map((name) => `"${name}"`).join(", ");
+
+/** ARGV: the key of an artifact, and when the request that consumed it was answered: not before it did; the first counts. */
+export const NOTE_ANSWER: Script = script(`
+local at, noted = tonumber(ARGV[2]), tonumber(redis.call("HGET", ARGV[1], "n") or "")
+if noted and at < noted then
+  redis.call("HSET", ARGV[1], "n", string.format("%.3f", math.max(at, noted - ${ANSWERED_WITHIN})))
+end`);
 
 /** ARGV: the key of an artifact. The answer: milliseconds since the request that consumed it was answered, or nothing. */
 export const SINCE_ANSWER: Script = script(`

@@ -24,17 +24,6 @@ end
 
 function answersTo.get() return call("GET", take()) or "" end`;
 
-/** Notes that the request that consumed an artifact is answered now; the first note counts. */
-const ANSWERS = `
-local thisMoment = time[1] * 1000 + time[2] / 1000
-
-function answersTo.answered()
-  local key = prefix .. "artifact:" .. take()
-  local noted = call("HGET", key, "n")
-  if noted and tonumber(noted) > thisMoment then call("HSET", key, "n", string.format("%.3f", thisMoment)) end
-  return ""
-end`;
-
 /**
  * Takes points of a limit or gives them back: the key of the window, which is kept as the points taken and when it
  * ends, points, seconds of a window, the limit. A number above the limit is answered but not kept: it was refused. The
@@ -101,7 +90,7 @@ local steps = {
   consume = function(one)
     local c, r, t = take(), take(), take()
     if not one.live or one.c then return false end
-    one.c, one.n = c, string.format("%.3f", thisMoment + ${ANSWERED_WITHIN})
+    one.c, one.n = c, string.format("%.3f", time[1] * 1000 + time[2] / 1000 + ${ANSWERED_WITHIN})
     keepReplay(one, r, t)
     return true
   end,
@@ -169,7 +158,6 @@ end
 
 local answersTo = {}`,
   READS,
-  ANSWERS,
   COUNT,
   WRITES,
   COMMIT,

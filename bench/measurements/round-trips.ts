@@ -1,12 +1,13 @@
 /** How often a request waits for a store: round trips in sequence, counted on the wire. */
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { startMongo } from "../mongo.ts";
 import { type OauthSide, startService, type Stores } from "../oauth-side.ts";
 import { freePort, startRedis } from "../redis.ts";
 import type { Measurement, Row } from "../result.ts";
 import type { LoadRequest } from "../load.ts";
 import { LOAD_CORE } from "../side.ts";
-import { inSequence, openTap, type Tap } from "../tap.ts";
+import { inSequence, openTap, QUIET, type Tap } from "../tap.ts";
 import { openWire } from "../wire.ts";
 
 /** Requests of each kind; what most of them take counts, for a store is also asked how it is in between. */
@@ -56,6 +57,7 @@ async function tripsOf(side: OauthSide, taps: readonly Tap[], { requests }: Endp
   const wire = await openWire(Number(new URL(side.base).port));
   const counts: number[] = [];
   for (const request of await requests(side, REPEATS)) {
+    await pause(QUIET);
     for (const tap of taps) tap.take();
     const answer = await wire.ask(request);
     if (!/^HTTP\/1\.1 [23]/.test(answer)) throw new Error(`an answer that was not expected: ${answer}`);
