@@ -86,7 +86,7 @@ export interface LeaseTerms {
 /** The head of a lane, for whoever claimed it to send, until the lease ends. */
 export interface Claim {
   readonly delivery: Delivery;
-  /** Another number at every claim of the lane: tells a claim from the one that came after it. */
+  /** Another number at every claim of the delivery: tells a claim from the one that came after it. */
   readonly fence: number;
   /** After this another worker may claim the lane. */
   readonly leaseEnd: number;

@@ -77,7 +77,6 @@ export async function planAdding(
     const open = lanes.get(laneKey(delivery)) as OpenLane;
     const sequence = open.lane.lastSequence + 1;
     const { flight } = open.lane;
-    const isFlying = open.isEmpty && flight !== null && flight.end > now;
     changes.write(
       deliveryRecord({
         ...delivery,
@@ -95,7 +94,7 @@ export async function planAdding(
         isHead: open.isEmpty,
         fence: 0,
         lease: null,
-        flight: isFlying ? flight : null,
+        flight: open.isEmpty ? flight : null,
       }),
       undefined,
     );

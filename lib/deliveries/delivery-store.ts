@@ -15,18 +15,15 @@ import { keyPart, PAGE, type Read, read } from "../records.ts";
 
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 
-/** The partitions of the index that has what a filter asks for, in the order of their positions. */
-async function partitions(
-  access: LaneAccess,
-  { receiver, sub, state }: DeliveryFilter,
-): Promise<Omit<Query, "limit">[]> {
-  if (sub !== undefined) return [{ kind: "delivery", index: "user", at: keyPart(sub) }];
-  const receivers =
-    receiver === undefined ? (await access.receivers()).map((each) => each.receiver) : [receiver];
+/** Where deliveries are found that a filter asks for, each place in the order of their positions. */
+async function places(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
+  const { receiver, sub, state } = filter;
   const states = state === undefined ? STATES : [state];
-  return receivers.flatMap((each) =>
-    states.map((one) => ({ kind: "delivery", index: "state", at: `${one}~${keyPart(each)}` })),
-  );
+  const at = (index: string, name: string): Omit<Query, "limit">[] =>
+    states.map((one) => ({ kind: "delivery", index, at: `${one}~${keyPart(name)}` }));
+  if (sub !== undefined) return at("user", sub);
+  const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
+  return receivers.flatMap((each) => at("state", each.receiver));
 }
 
 function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
@@ -46,7 +43,7 @@ async function list(access: LaneAccess, page: DeliveryPage): Promise<KeptDeliver
   }
   const bounds = from === undefined ? {} : descending ? { to: from - 1 } : { from: from + 1 };
   const found = await Promise.all(
-    (await partitions(access, filter)).map((query) =>
+    (await places(access, filter)).map((query) =>
       matching(access, { ...query, ...bounds, descending }, filter, limit),
     ),
   );
@@ -57,7 +54,7 @@ async function list(access: LaneAccess, page: DeliveryPage): Promise<KeptDeliver
     .slice(0, Math.max(0, limit));
 }
 
-/** The first of a partition that fit: those that don't are passed over. */
+/** The first of a place that fit: those that don't are passed over. */
 async function matching(
   access: LaneAccess,
   query: Omit<Query, "limit">,

@@ -11,10 +11,12 @@ export class LaneEdit {
   readonly #read = new Map<string, Read<KeptDelivery>>();
   readonly #now = new Map<string, KeptDelivery>();
   readonly #clock: LaneAccess["clock"];
-  #flight: Flight | null;
+  readonly #flight: Flight | null;
+  #lastDelivered: number;
 
   private constructor(access: LaneAccess, lane: Read<Lane>, waiting: readonly Read<KeptDelivery>[]) {
     this.#was = lane;
+    this.#lastDelivered = lane.value.lastDelivered;
     this.#clock = access.clock;
     for (const each of waiting) this.include(each);
     const [head] = waiting;
@@ -31,9 +33,14 @@ export class LaneEdit {
     return this.#was.value;
   }
 
-  /** What is on its way now. */
+  /** What may be arriving now. */
   get flight(): Flight | null {
     return this.#flight !== null && this.#flight.end > this.#clock.now() ? this.#flight : null;
+  }
+
+  /** A delivery that was delivered will say so no more. */
+  passed(sequence: number): void {
+    this.#lastDelivered = Math.max(this.#lastDelivered, sequence);
   }
 
   /** Has a delivery of the lane take part that does not wait. */
@@ -56,7 +63,7 @@ export class LaneEdit {
   /** Makes the first that waits the head, and writes all that has changed. @returns how many heads were wrong. */
   settle(changes: Changes): number {
     const [first, ...rest] = this.waiting();
-    const { flight } = this;
+    const flight = this.#flight;
     let wrong = 0;
     if (first !== undefined) {
       const isFlying = flight?.id === first.id;
@@ -72,9 +79,9 @@ export class LaneEdit {
     }
     for (const [id, was] of this.#read) writeDelivery(changes, was, this.#now.get(id) as KeptDelivery);
     const kept = first === undefined ? flight : null;
-    const isSame = JSON.stringify(kept) === JSON.stringify(this.lane.flight);
-    const record = laneRecord({ ...this.lane, flight: kept });
-    if (isSame) changes.expect(record, this.#was);
+    const lane: Lane = { ...this.lane, flight: kept, lastDelivered: this.#lastDelivered };
+    const record = laneRecord(lane);
+    if (JSON.stringify(lane) === JSON.stringify(this.lane)) changes.expect(record, this.#was);
     else changes.write(record, this.#was);
     return wrong;
   }

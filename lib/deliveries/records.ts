@@ -3,7 +3,10 @@ import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "../../ad
 import type { IndexEntry, RecordData, Ref } from "../../adapters/record-store.ts";
 import { json, keyPart } from "../records.ts";
 
-/** A delivery that is on its way: until `end` nothing else of its lane may go. */
+/**
+ * A delivery that is on its way: until `end` nothing else of its lane may go, and what became of it is recorded until
+ * something else has been claimed.
+ */
 export interface Flight {
   readonly id: string;
   readonly sequence: number;
@@ -53,7 +56,7 @@ export const receiverRef = (receiver: string): Ref => ({ kind: "receiver", key: 
 
 /** When a head may be claimed, in milliseconds since the epoch. */
 export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
-  return lease?.end ?? flight?.end ?? nextAttemptAt ?? 0;
+  return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
 }
 
 /** Whether what is over still has its payload, and so is looked at twice before it is gone. */
@@ -64,7 +67,7 @@ function deliveryEntries(delivery: KeptDelivery): IndexEntry[] {
   const entries: IndexEntry[] = [
     { name: "state", at: `${state}~${keyPart(receiver)}`, order: position },
     { name: "lane", at: `${state}~${laneKey(delivery)}`, order: sequence },
-    { name: "user", at: keyPart(sub), order: position },
+    { name: "user", at: `${state}~${keyPart(sub)}`, order: position },
   ];
   if (isHead) {
     entries.push({ name: "due", at: keyPart(receiver), order: Math.floor(dueAt(delivery)) });

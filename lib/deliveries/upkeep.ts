@@ -50,12 +50,13 @@ export function createByHand(access: LaneAccess): ByHand {
     if (edit === undefined) return;
     const passed = Math.max(await lastDelivered(access, edit.lane), edit.flight?.sequence ?? 0);
     for (const delivery of wanted) {
-      const { id, type, sequence, storedAt } = delivery.value;
+      const { id, type, sequence, storedAt, state } = delivery.value;
       if (passable.has(type) && passed > sequence) {
         results.set(id, "superseded");
         continue;
       }
       results.set(id, "redriven");
+      if (state === "delivered") edit.passed(sequence);
       edit.include(delivery);
       const again = { state: "waiting", failures: 0, nextAttemptAt: storedAt, failedAt: null } as const;
       edit.change(id, { ...again, finishedAt: null, reason: null });

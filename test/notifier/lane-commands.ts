@@ -72,7 +72,7 @@ class ClaimAll implements Command {
     ]);
     for (const claim of given) {
       const lane = `${this.receiver}/${claim.delivery.sub}`;
-      const wanted = model.lanes[lane]?.claim(model.now, SPAN);
+      const wanted = model.lanes[lane]?.claim(model.now, SPAN, claim.fence);
       expect({ id: claim.delivery.id, fence: claim.fence, end: claim.leaseEnd }).toEqual(wanted);
       real.claims.push({ lane, claim });
     }
@@ -94,7 +94,7 @@ class ClaimLane implements Command {
     const claim = await real.storage.deliveries.claimLane(key, lease("one"));
     expect(claim?.delivery.id).toBe(wanted?.id);
     if (claim === undefined) return;
-    lane?.claim(model.now, SPAN);
+    lane?.claim(model.now, SPAN, claim.fence);
     real.claims.push({ lane: this.lane, claim });
   }
   toString = () => `claim ${this.lane}`;
@@ -119,7 +119,7 @@ class Finish implements Command {
     if (held === undefined) return;
     const lane = model.lanes[held.lane];
     if (lane === undefined) throw new Error("no lane");
-    const holds = lane.holds(held.claim.fence);
+    const holds = lane.holds(held.claim);
     const outcome: Outcome =
       this.kind === "retry"
         ? { kind: "retry", after: 7000 }
@@ -139,7 +139,7 @@ class Finish implements Command {
       gone === undefined ? [] : [gone],
     );
     if (next === undefined || gone === undefined) return;
-    expect(next.delivery.id).toBe(model.lanes[gone]?.claim(model.now, SPAN).id);
+    expect(next.delivery.id).toBe(model.lanes[gone]?.claim(model.now, SPAN, next.fence).id);
     real.claims.push({ lane: gone, claim: next });
   }
   /** The lanes of which the next claim may be. */

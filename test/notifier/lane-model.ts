@@ -1,5 +1,7 @@
 /** What lanes are supposed to do, said a second time and as simply as can be: the oracle of the model test. */
 
+import type { Claim } from "../../adapters/deliveries.ts";
+
 interface Entry {
   readonly id: string;
   readonly sequence: number;
@@ -13,8 +15,8 @@ export class LaneModel {
   /** The highest sequence that was ever delivered, whatever became of it since. */
   lastDelivered = 0;
   claimed: { id: string; fence: number; end: number } | undefined;
-  /** Claims so far. */
-  fence = 0;
+  /** Delivery and fence of every claim so far. */
+  readonly #claims = new Set<string>();
 
   add(id: string, now: number): void {
     this.entries.push({ id, sequence: this.entries.length + 1, state: "waiting", dueAt: now });
@@ -31,17 +33,20 @@ export class LaneModel {
     return head !== undefined && head.dueAt <= now ? head : undefined;
   }
 
-  claim(now: number, span: number): { id: string; fence: number; end: number } {
+  /** @param fence that the store gave the claim: no other claim of the delivery has it. */
+  claim(now: number, span: number, fence: number): { id: string; fence: number; end: number } {
     const entry = this.claimable(now);
     if (entry === undefined) throw new Error("nothing may be claimed");
-    this.fence += 1;
-    this.claimed = { id: entry.id, fence: this.fence, end: now + span };
+    const claim = `${entry.id} ${fence}`;
+    if (this.#claims.has(claim)) throw new Error("an earlier claim of the delivery has this fence");
+    this.#claims.add(claim);
+    this.claimed = { id: entry.id, fence, end: now + span };
     return this.claimed;
   }
 
   /** Whether this claim may still say what became of it. */
-  holds(fence: number): boolean {
-    return this.claimed?.fence === fence;
+  holds({ delivery: { id }, fence }: Pick<Claim, "delivery" | "fence">): boolean {
+    return this.claimed?.id === id && this.claimed.fence === fence;
   }
 
   finish(outcome: "delivered" | "parked" | "kept" | { readonly dueAt: number }): void {

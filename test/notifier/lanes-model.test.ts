@@ -1,6 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Claim, Outcome } from "../../adapters/deliveries.ts";
-import { openStorage } from "../../lib/storage.ts";
+import { memoryRateLimits } from "../../adapters/rate-limits-memory.ts";
+import { openSqliteRecords } from "../../adapters/sqlite/record-store.ts";
+import { openStorage, storageOver } from "../../lib/storage.ts";
 import type { Storage } from "../../adapters/storage.ts";
 import { delivery, ManualClock, type Stage, store } from "../../lib/testing/contract/stage.ts";
 import { attempt, lease, SPAN } from "./lane-commands.ts";
@@ -8,14 +10,28 @@ import { lanesDoWhatTheModelSays } from "./lane-property.ts";
 
 const MEMORY = { storage: "sqlite::memory:", artifacts: "sqlite::memory:" };
 
+type Open = () => Promise<Stage>;
+
 async function openStage(): Promise<Stage> {
   const clock = new ManualClock();
   return { clock, storage: await openStorage({ ...MEMORY, clock }) };
 }
 
-describe("lanes", () => {
+/** The rules over a store of records, which every server of records shares. */
+async function openOverRecords(): Promise<Stage> {
+  const clock = new ManualClock();
+  const records = await openSqliteRecords({ path: ":memory:", clock });
+  return { clock, storage: storageOver(records, memoryRateLimits(clock), clock) };
+}
+
+const STAGES: readonly (readonly [name: string, open: Open, takesHint: boolean])[] = [
+  ["of SQLite", openStage, true],
+  ["over records", openOverRecords, false],
+];
+
+describe.each(STAGES)("lanes %s", (_name, open, takesHint) => {
   it("do what the model says, whatever workers, operators and crashes do in whatever order [D-NOTIFY-16, D-NOTIFY-17]", async () => {
-    await lanesDoWhatTheModelSays(openStage, { numRuns: 150, takesHint: true });
+    await lanesDoWhatTheModelSays(open, { numRuns: 150, takesHint });
   });
 });
 
@@ -80,37 +96,44 @@ describe("every order of two workers, one of which is killed at each step, and o
     ["is parked", { kind: "parked", reason: "attempts_used_up" }],
   ];
 
-  it.each(cases)("strands nothing and keeps the order when the first attempt %s", async (_, outcome) => {
-    const { clock, storage } = await openStage();
-    let run = 0;
-    for (const lives of [1, 2, 3]) {
-      for (const order of orders([lives, 4, 2])) {
-        run += 1;
-        const posted: string[] = [];
-        const stage = { clock, storage };
-        const killed = new Steps(storage, "killed", posted, [outcome], lives);
-        const other = new Steps(storage, "other", posted, [outcome], Infinity);
-        const ids = [1, 2, 3].map((number) => `${run}-${number}`);
-        const add = async (): Promise<void> => {
-          const id = waiting.shift();
-          if (id !== undefined) await store(stage, delivery(id, "a", "r"));
-        };
-        const waiting = [...ids];
-        await add();
-        const actors = [() => killed.step(), () => other.step(), add];
-        for (const actor of order) await actors[actor]?.();
-        clock.advance(2 * SPAN);
-        for (let step = 0; step < 12; step += 1) await other.step();
-        clock.advance(2 * SPAN);
-        for (let step = 0; step < 12; step += 1) await other.step();
+  const all = STAGES.flatMap(([where, open]) =>
+    cases.map(([result, outcome]) => [where, result, open, outcome] as const),
+  );
 
-        const deliveries = await storage.deliveries.list({ sub: "a", limit: 10, state: "waiting" });
-        expect([order, deliveries.map(({ id }) => id)]).toEqual([order, []]);
-        // First arrivals are in order; a parked one lets the next go.
-        expect([...new Set(posted)]).toEqual(ids);
+  it.each(all)(
+    "%s strands nothing and keeps the order when the first attempt %s",
+    async (_where, _result, open, outcome) => {
+      const { clock, storage } = await open();
+      let run = 0;
+      for (const lives of [1, 2, 3]) {
+        for (const order of orders([lives, 4, 2])) {
+          run += 1;
+          const posted: string[] = [];
+          const stage = { clock, storage };
+          const killed = new Steps(storage, "killed", posted, [outcome], lives);
+          const other = new Steps(storage, "other", posted, [outcome], Infinity);
+          const ids = [1, 2, 3].map((number) => `${run}-${number}`);
+          const add = async (): Promise<void> => {
+            const id = waiting.shift();
+            if (id !== undefined) await store(stage, delivery(id, "a", "r"));
+          };
+          const waiting = [...ids];
+          await add();
+          const actors = [() => killed.step(), () => other.step(), add];
+          for (const actor of order) await actors[actor]?.();
+          clock.advance(2 * SPAN);
+          for (let step = 0; step < 12; step += 1) await other.step();
+          clock.advance(2 * SPAN);
+          for (let step = 0; step < 12; step += 1) await other.step();
+
+          const deliveries = await storage.deliveries.list({ sub: "a", limit: 10, state: "waiting" });
+          expect([order, deliveries.map(({ id }) => id)]).toEqual([order, []]);
+          // First arrivals are in order; a parked one lets the next go.
+          expect([...new Set(posted)]).toEqual(ids);
+        }
       }
-    }
-    expect(run).toBeGreaterThan(700);
-    await storage.close();
-  });
+      expect(run).toBeGreaterThan(700);
+      await storage.close();
+    },
+  );
 });
