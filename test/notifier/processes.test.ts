@@ -10,6 +10,7 @@ import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
 const SECRET = Buffer.alloc(32, 7).toString("base64");
 
@@ -197,6 +198,17 @@ describeMongo("a worker as a process of its own, on MongoDB", () => {
   });
   afterAll(() => server.close());
   beforeEach(() => openApp({ storage: server.nextUrl(), keys: { secrets: [SECRET] } }));
+
+  describeWorkers();
+});
+
+describe("a worker as a process of its own, on PostgreSQL", () => {
+  let server: OwnPostgres;
+  beforeAll(async () => {
+    server = await openOwnPostgres();
+  });
+  afterAll(() => server.close());
+  beforeEach(async () => openApp({ storage: await server.newDatabase(), keys: { secrets: [SECRET] } }));
 
   describeWorkers();
 });
