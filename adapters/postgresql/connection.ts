@@ -1,7 +1,6 @@
 /** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 
 /** Milliseconds. An answer that is later is not waited for. */
@@ -24,11 +23,11 @@ export function isPassing(error: unknown): boolean {
   return PASSING.has(sqlState(error) ?? "");
 }
 
-/** The driver's messages may repeat values, so only the code of an answer is told. */
+/** The driver's errors may repeat what was sent, so only the code is passed on. */
 export function asFault(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof StorageUnavailable) return error;
   const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
-  return new StorageUnavailable(`PostgreSQL: ${code}`, { cause: error });
+  return new StorageUnavailable(`PostgreSQL: ${code}`);
 }
 
 type Driver = typeof pg;
@@ -36,25 +35,23 @@ type Driver = typeof pg;
 export class Connections {
   readonly #driver: Driver;
   readonly #pool: Pool;
-  readonly #clock: Clock;
   readonly #url: string;
-  /** How far the server's clock is ahead of ours, at least; and when that was measured, on the scale of `performance.now()`. */
-  #ahead: { readonly by: number; readonly at: number } | undefined;
+  /** A time of the server, and when that was heard, on the scale of `performance.now()`. */
+  #heard: { readonly time: number; readonly at: number } | undefined;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  private constructor(driver: Driver, url: string, clock: Clock) {
+  private constructor(driver: Driver, url: string) {
     this.#driver = driver;
     this.#url = url;
-    this.#clock = clock;
     this.#pool = new driver.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
     // A connection that breaks while nobody uses it is replaced by the next query.
     this.#pool.on("error", () => undefined);
   }
 
   /** Connects when it is asked for something. */
-  static async open(url: string, clock: Clock): Promise<Connections> {
-    return new Connections(await import("pg"), url, clock);
+  static async open(url: string): Promise<Connections> {
+    return new Connections(await import("pg"), url);
   }
 
   #options(): ClientConfig {
@@ -99,16 +96,18 @@ export class Connections {
     return rows;
   }
 
-  /**
-   * A moment of our clock on the server's, or somewhat earlier: so a commit that the server begins before it has begun
-   * before the moment.
-   */
-  async onServerClock(moment: number): Promise<Date> {
-    if (this.#ahead === undefined || performance.now() - this.#ahead.at > CLOCK_AGE) {
+  /** The server's time so many milliseconds from now, or somewhat earlier: what it begins before that is in time. */
+  async serverTimeIn(milliseconds: number): Promise<Date> {
+    if (this.#heard === undefined || performance.now() - this.#heard.at > CLOCK_AGE) {
       const [row] = await this.raw<{ now: Date }>("SELECT clock_timestamp() AS now");
-      this.#ahead = { by: Number(row?.now) - this.#clock.now(), at: performance.now() };
+      this.#heard = { time: Number(row?.now), at: performance.now() };
     }
-    return new Date(moment + this.#ahead.by);
+    return new Date(this.#heard.time + performance.now() - this.#heard.at + milliseconds);
+  }
+
+  /** The server's clock was not as expected: somebody has set it. */
+  forgetServerTime(): void {
+    this.#heard = undefined;
   }
 
   /** A connection of its own, for what comes without being asked for. */

@@ -227,11 +227,10 @@ class PostgresStore implements RecordStore {
     );
     if (orphans.length > 0) throw new ConditionFailed("a record has no parent", toRefs([], change));
     for (;;) {
-      if (change.deadline <= this.#clock.now()) {
-        throw new StorageUnavailable("the deadline of this commit has passed");
-      }
+      const left = change.deadline - this.#clock.now();
+      if (left <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
       try {
-        const deadline = await this.#connections.onServerClock(change.deadline);
+        const deadline = await this.#connections.serverTimeIn(left);
         const values = [argument, this.#clock.now(), deadline];
         const text = "SELECT sign_in_commit($1, $2, $3) AS failed";
         const [row] = await this.#connections.raw<{ failed: readonly FailedRef[] | null }>(text, values);
@@ -239,8 +238,8 @@ class PostgresStore implements RecordStore {
         return;
       } catch (error) {
         if (error instanceof ConditionFailed) throw error;
-        if (sqlState(error) === LATE) throw asFault(error);
-        if (isPassing(error)) continue;
+        if (sqlState(error) === LATE) this.#connections.forgetServerTime();
+        if (sqlState(error) === LATE || isPassing(error)) continue;
         // The server has answered, so it has not happened.
         if (sqlState(error) !== undefined) throw asFault(error);
         if (await this.#becameOf(change)) return;
@@ -331,7 +330,7 @@ function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed 
 export async function openPostgres(
   options: PostgresOptions,
 ): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
-  const connections = await Connections.open(options.url, options.clock);
+  const connections = await Connections.open(options.url);
   try {
     const [row] = await connections.query<{ server_version_num: string }>("SHOW server_version_num");
     if (Number(row?.server_version_num) < OLDEST) {
