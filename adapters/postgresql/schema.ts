@@ -53,6 +53,9 @@ DECLARE
   parent_id bigint;
   is_live boolean;
   failed json[] := '{}';
+  -- What is written, as it was when it was locked. What was not there then can't be locked, so it may only be inserted.
+  states jsonb := '{}';
+  state jsonb;
 BEGIN
   IF (change->>'relaxed')::boolean THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
   FOR item IN
@@ -73,11 +76,17 @@ BEGIN
     ELSE
       SELECT * INTO was FROM sign_in_records AS r WHERE r.kind = item.kind AND r.key = item.key FOR KEY SHARE;
     END IF;
-    is_live := FOUND AND (was.expires_at IS NULL OR was.expires_at > now);
+    IF FOUND AND item.written THEN
+      states := states || jsonb_build_object(item.kind || ' ' || item.key, jsonb_build_object('id', was.id, 'live', false));
+    END IF;
+    is_live := was.id IS NOT NULL AND (was.expires_at IS NULL OR was.expires_at > now);
     IF is_live AND was.parent IS NOT NULL THEN
       PERFORM FROM sign_in_records AS p
         WHERE p.id = was.parent AND (p.expires_at IS NULL OR p.expires_at > now) FOR KEY SHARE;
       is_live := FOUND;
+    END IF;
+    IF is_live AND item.written THEN
+      states := jsonb_set(states, ARRAY[item.kind || ' ' || item.key, 'live'], 'true');
     END IF;
     IF (item.version = 'absent' AND is_live)
       OR (item.version <> 'absent' AND NOT is_live)
@@ -90,8 +99,8 @@ BEGIN
   IF cardinality(failed) > 0 THEN RETURN array_to_json(failed); END IF;
   IF clock_timestamp() >= deadline THEN RAISE EXCEPTION 'too late' USING ERRCODE = 'SI001'; END IF;
 
-  FOR item IN SELECT r.id, r.kind, r.entries FROM sign_in_records AS r
-    JOIN json_to_recordset(change->'remove') AS x (kind text, key text) ON r.kind = x.kind AND r.key = x.key
+  FOR item IN SELECT r.id, r.kind, r.entries FROM json_to_recordset(change->'remove') AS x (kind text, key text)
+    JOIN sign_in_records AS r ON r.id = (states->(x.kind || ' ' || x.key)->>'id')::bigint
   LOOP
     PERFORM sign_in_erase(item.id, item.kind, item.entries);
   END LOOP;
@@ -104,10 +113,12 @@ BEGIN
     IF item.parent_kind IS NOT NULL THEN
       SELECT r.id INTO parent_id FROM sign_in_records AS r WHERE r.kind = item.parent_kind AND r.key = item.parent_key;
     END IF;
-    SELECT * INTO was FROM sign_in_records AS r WHERE r.kind = item.kind AND r.key = item.key;
-    is_live := FOUND AND (was.expires_at IS NULL OR was.expires_at > now) AND (was.parent IS NULL OR EXISTS (
-      SELECT FROM sign_in_records AS p WHERE p.id = was.parent AND (p.expires_at IS NULL OR p.expires_at > now)));
-    IF was.id IS NOT NULL AND NOT is_live THEN PERFORM sign_in_erase(was.id, was.kind, was.entries); END IF;
+    state := states->(item.kind || ' ' || item.key);
+    is_live := coalesce((state->>'live')::boolean, false);
+    IF state IS NOT NULL THEN
+      SELECT * INTO was FROM sign_in_records AS r WHERE r.id = (state->>'id')::bigint;
+      IF NOT is_live THEN PERFORM sign_in_erase(was.id, was.kind, was.entries); END IF;
+    END IF;
     IF is_live THEN
       UPDATE sign_in_records AS r SET value = item.value, version = change->>'id', expires_at = item.expires_at,
         parent = parent_id, entries = item.entries WHERE r.id = was.id;
