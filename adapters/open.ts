@@ -9,7 +9,7 @@ import type { Storage } from "./storage.ts";
 const SQLITE = "sqlite:";
 
 /** Makes the storage of a service over a record store: the rules of accounts, artifacts and deliveries. */
-export type Compose = (store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock) => Storage;
+export type Compose = (store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock) => Promise<Storage>;
 
 /** What opening needs to know. */
 export type StorageConfiguration = Pick<Configuration, "storage" | "artifacts" | "clock">;

@@ -61,12 +61,14 @@ function leadToAccount(service: SignInService): Middleware {
 /** 404: a page in the service's look for people, JSON for programs. */
 function notFound(service: SignInService): Middleware {
   const { stripPrefix, interactions } = service.configuration;
-  const answers = createAnswers(createPages(interactions));
+  // The service has tried its pages at the start. These are made when the first person takes a wrong turn.
+  let answers: ReturnType<typeof createAnswers> | undefined;
   const deployments = deploymentsOf(service);
   return async function answerNotFound(ctx) {
     const path = stripPrefix + ctx.path;
     const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
     if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
+      answers ??= createAnswers(createPages(interactions));
       await answers.error(Object.assign(ctx, { state: { deployment } }), { status: 404, error: "not_found" });
     } else {
       ctx.status = 404;

@@ -93,8 +93,6 @@ export function describeCommits(stage: Stage, { it, expect }: TestRunner): void 
 
   it("have one winner when many replace the same version, or create the same record", async () => {
     const { store, second } = stage;
-    const found = (results: readonly unknown[], what: string): number =>
-      results.filter((result) => result === what).length;
     for (let round = 0; round < 20; round += 1) {
       const key = `round-${round}`;
       const wanted = round % 2 === 0 ? "absent" : await commit(stage, { put: [thing(key)] });
@@ -106,7 +104,8 @@ export function describeCommits(stage: Stage, { it, expect }: TestRunner): void 
           ),
         ),
       );
-      expect([round, found(results, "done"), found(results, "condition_failed")]).toEqual([round, 1, 19]);
+      const counts = ["done", "condition_failed"].map((what) => results.filter((one) => one === what).length);
+      expect([round, ...counts]).toEqual([round, 1, 19]);
       expect((await find(second, key))?.value).toEqual({ index: results.indexOf("done") });
     }
   });
