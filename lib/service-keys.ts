@@ -113,7 +113,7 @@ export async function loadServiceKeys(
     signing: signing.map(withAlgorithm),
     clientSecrets: createSecretKey(clientSecrets, "base64"),
     forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
-    // From a key that the storage keeps and nobody rotates: all processes count under the same names, for good.
+    // Derived from a key that the storage keeps and nobody rotates, so all processes always count under the same names.
     rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
   };
 }

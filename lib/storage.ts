@@ -2,7 +2,7 @@
 import { type Compose, openStorageWith, type StorageConfiguration } from "../adapters/open.ts";
 import type { Storage } from "../adapters/storage.ts";
 
-/** Loaded only for backends that need it. */
+/** Imported only for backends that need it, so that a service on another storage does not pay for it. */
 const compose: Compose = async (store, rateLimits, clock) => {
   const { storageOver } = await import("./storage-over.ts");
   return storageOver(store, rateLimits, clock);

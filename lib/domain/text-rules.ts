@@ -66,7 +66,7 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
-/** What every key of a service, group or portal looks like, one that is stored but may not be used included. */
+/** The form of every key of a service, group or portal, including stored keys that may no longer be used. */
 export function keyFormProblem(key: string): Problem {
   return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
 }

@@ -124,7 +124,7 @@ describe("the password grant", () => {
     const limited = known.map(({ headers }) => headers.some(([name]) => name === "retry-after"));
     expect(limited).toEqual([false, false, false, true, false, true]);
     expect(await toldAtGrant("eve")).toEqual(known);
-    // The other name of the account that has no points left has all of its own.
+    // One name has used up its points; the other name of the same account still has all of them.
     expect(await toldAtGrant("ada@example.com")).toEqual(known);
     expect(await toldAtGrant("eve@example.com")).toEqual(known);
   });

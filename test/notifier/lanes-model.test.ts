@@ -18,7 +18,7 @@ async function openStage(): Promise<Stage> {
   return { clock, storage: await openStorage({ ...MEMORY, clock }) };
 }
 
-/** The rules over a store of records, which every server of records shares. */
+/** The rules over the record store: every backend of the record store shares them. */
 async function openOverRecords(): Promise<Stage> {
   const clock = new ManualClock();
   const records = await openSqliteRecords({ path: ":memory:", clock });
