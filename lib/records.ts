@@ -29,9 +29,14 @@ export function json(value: object): JsonObject {
   return value as unknown as JsonObject;
 }
 
+/** A name that is not to be read where it is a key. */
+export function hashedPart(name: string): string {
+  return `~${hash("sha256", JSON.stringify(name), "base64url")}`;
+}
+
 /** A name as a key or a part of one: itself where it is short and plain, else its hash. It never holds `~` but at its start. */
 export function keyPart(name: string): string {
-  return /^[!-}]{1,80}$/.test(name) ? name : `~${hash("sha256", JSON.stringify(name), "base64url")}`;
+  return /^[!-}]{1,80}$/.test(name) ? name : hashedPart(name);
 }
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
@@ -94,13 +99,21 @@ const LONGEST_PAUSE = 20;
 /** Records in one page. */
 export const PAGE = 1_000;
 
+/** Knows which kinds there are, and which of them are kept together. */
+export interface KindRules {
+  /** @throws TypeError when one commit can't be about all of these. */
+  checkTogether(kinds: Iterable<string>): void;
+}
+
 export class Records {
   readonly store: RecordStore;
   readonly clock: Clock;
+  readonly #kinds: KindRules;
 
-  constructor(store: RecordStore, clock: Clock) {
+  constructor(store: RecordStore, clock: Clock, kinds: KindRules) {
     this.store = store;
     this.clock = clock;
+    this.#kinds = kinds;
   }
 
   async find<T>(ref: Ref): Promise<Read<T> | undefined> {
@@ -140,14 +153,20 @@ export class Records {
     }
   }
 
-  /** @throws ConditionFailed when something was changed since it was read. */
+  /**
+   * @throws ConditionFailed when something was changed since it was read.
+   * @throws TypeError when it writes a kind that nobody has declared, or kinds of two stores.
+   */
   async commit(
     changes: Changes,
     options: { readonly relaxed?: boolean; readonly deadline?: number } = {},
   ): Promise<void> {
     if (changes.isEmpty()) return;
+    const { expect, put, remove } = changes.parts();
+    const refs = [...expect.map(({ ref }) => ref), ...put, ...remove];
+    this.#kinds.checkTogether(new Set(refs.map(({ kind }) => kind)));
     const deadline = this.clock.now() + PATIENCE;
-    await this.store.commit({ id: randomUUID(), deadline, ...changes.parts(), ...options });
+    await this.store.commit({ id: randomUUID(), deadline, expect, put, remove, ...options });
   }
 
   /** Runs a step again and again while another one is faster. @throws StorageUnavailable when that takes too long. */

@@ -2,6 +2,7 @@
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Storage } from "../adapters/storage.ts";
+import { KINDS } from "./all-kinds.ts";
 import { createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { Clock } from "./clock.ts";
 import { createDeliveryStore } from "./deliveries/delivery-store.ts";
@@ -10,10 +11,10 @@ import { createDirectoryStore } from "./directory/directory-store.ts";
 
 /** Everything that a service keeps, over one record store. */
 export function storageOver(store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock): Storage {
-  const lanes = new LaneAccess(store, clock);
+  const lanes = new LaneAccess(store, clock, KINDS);
   return {
     directory: createDirectoryStore(lanes),
-    artifacts: createArtifactStore(store, clock),
+    artifacts: createArtifactStore(store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
     rateLimits,
     arrived: () => Promise.resolve(),

@@ -12,50 +12,14 @@ import {
   type ArtifactWrite,
   type Payload,
 } from "../../adapters/artifacts.ts";
-import type { IndexEntry, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
+import type { RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../errors.ts";
-import { Changes, json, keyPart, PAGE, type Read, Records } from "../records.ts";
+import { Changes, type KindRules, PAGE, type Read, Records } from "../records.ts";
+import { artifactKind, artifactRecord, GRANT, type KeptArtifact, type State } from "./records.ts";
 
-const GRANT = "Grant";
-
-/** An artifact as it is kept; its name and its end are those of the record. */
-interface Kept extends Omit<Artifact, "key" | "expiresAt"> {
-  readonly key: string;
-  /** By the store's own clock: when the request was answered that consumed it, see `sinceAnswer`. */
-  readonly answeredAt?: number;
-}
-
-type State = Kept & { readonly expiresAt: number };
-
-/** `AccessToken` as `access-token`. */
-function kindOf(model: string): string {
-  return model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase();
-}
-
-const refOf = (model: string, key: string): Ref => ({ kind: kindOf(model), key: keyPart(key) });
+const refOf = (model: string, key: string): Ref => artifactKind(model).ref(key);
 const nameOf = (model: string, key: string): string => `${model} ${key}`;
-
-function entriesOf({ model, uid, accountId, clientId }: Kept): IndexEntry[] {
-  const entries: IndexEntry[] = [];
-  if (uid !== undefined) entries.push({ name: "uid", at: keyPart(uid), order: 0 });
-  if (model !== GRANT && model !== "Session") return entries;
-  if (accountId !== undefined) entries.push({ name: "account", at: keyPart(accountId), order: 0 });
-  if (clientId !== undefined) entries.push({ name: "client", at: keyPart(clientId), order: 0 });
-  return entries;
-}
-
-function toRecord({ expiresAt, ...kept }: State): RecordData {
-  const { model, key, grantKey } = kept;
-  const index = entriesOf(kept);
-  return {
-    ...refOf(model, key),
-    value: json(kept),
-    expiresAt,
-    ...(index.length === 0 ? {} : { index }),
-    ...(grantKey === undefined || model === GRANT ? {} : { parent: refOf(GRANT, grantKey) }),
-  };
-}
 
 function toArtifact(
   { answeredAt: _answered, replay, replayUntil, ...artifact }: State,
@@ -135,7 +99,7 @@ class Batch {
     for (const was of this.#required.values()) changes.expect(refOf(was.value.model, was.value.key), was);
     for (const [name, state] of this.#after) {
       const was = this.#before.get(name);
-      if (state !== undefined) changes.write(toRecord(state), was);
+      if (state !== undefined) changes.write(artifactRecord(state), was);
       else if (was !== undefined) changes.delete(refOf(was.value.model, was.value.key), was);
     }
     return changes;
@@ -165,7 +129,7 @@ function toRead(found: {
   readonly version: string;
   readonly expiresAt?: number;
 }): Read<State> {
-  const kept = found.value as Kept;
+  const kept = found.value as KeptArtifact;
   return {
     value: { ...kept, expiresAt: found.expiresAt ?? Number.POSITIVE_INFINITY },
     version: found.version,
@@ -189,8 +153,8 @@ function refsOf(writes: readonly ArtifactWrite[]): ReadonlyMap<string, Ref> {
 }
 
 /** The artifacts part of the storage. */
-export function createArtifactStore(store: RecordStore, clock: Clock): ArtifactStore {
-  const records = new Records(store, clock);
+export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
+  const records = new Records(store, clock, kinds);
 
   async function find(model: string, key: string): Promise<Read<State> | undefined> {
     const [found] = await store.get([refOf(model, key)]);
@@ -215,8 +179,12 @@ export function createArtifactStore(store: RecordStore, clock: Clock): ArtifactS
   }
 
   /** What an index has under one key. */
-  async function listed(model: string, index: string, at: string): Promise<Read<State>[]> {
-    const query = { kind: kindOf(model), index, at: keyPart(at) };
+  async function listed(
+    model: string,
+    index: "uid" | "account" | "client",
+    at: string,
+  ): Promise<Read<State>[]> {
+    const query = artifactKind(model).where(index, at);
     const found: Read<State>[] = [];
     for (let after: string | undefined; ;) {
       const [page] = await store.list([{ ...query, limit: PAGE, ...(after === undefined ? {} : { after }) }]);
@@ -292,7 +260,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock): ArtifactS
         const now = await store.ping();
         const { answeredAt = now } = found.value;
         const changes = new Changes();
-        changes.write(toRecord({ ...found.value, answeredAt: Math.min(answeredAt, now) }), found);
+        changes.write(artifactRecord({ ...found.value, answeredAt: Math.min(answeredAt, now) }), found);
         await records.commit(changes, { relaxed: true });
       }),
     async sinceAnswer(model, key) {

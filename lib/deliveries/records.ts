@@ -1,7 +1,7 @@
 /** Deliveries, lanes and receivers as records: what is kept of each, and where it is found. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "../../adapters/deliveries.ts";
-import type { IndexEntry, RecordData, Ref } from "../../adapters/record-store.ts";
-import { json, keyPart } from "../records.ts";
+import type { RecordData, Ref } from "../../adapters/record-store.ts";
+import { defineKind, type Kind, type Place } from "../kinds.ts";
 
 /**
  * A delivery that is on its way: until `end` nothing else of its lane may go, and what became of it is recorded until
@@ -46,14 +46,6 @@ export interface KnownReceiver extends ReceiverState {
   readonly receiver: string;
 }
 
-export function laneKey({ receiver, sub }: LaneKey): string {
-  return `${keyPart(receiver)}~${keyPart(sub)}`;
-}
-
-export const deliveryRef = (id: string): Ref => ({ kind: "delivery", key: keyPart(id) });
-export const laneRef = (lane: LaneKey): Ref => ({ kind: "lane", key: laneKey(lane) });
-export const receiverRef = (receiver: string): Ref => ({ kind: "receiver", key: keyPart(receiver) });
-
 /** When a head may be claimed, in milliseconds since the epoch. */
 export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
   return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
@@ -62,36 +54,62 @@ export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
 /** Whether what is over still has its payload, and so is looked at twice before it is gone. */
 export type PurgeStage = "payload" | "record";
 
-function deliveryEntries(delivery: KeptDelivery): IndexEntry[] {
-  const { receiver, sub, state, sequence, position, isHead, failedAt, finishedAt, payload } = delivery;
-  const entries: IndexEntry[] = [
-    { name: "state", at: `${state}~${keyPart(receiver)}`, order: position },
-    { name: "lane", at: `${state}~${laneKey(delivery)}`, order: sequence },
-    { name: "user", at: `${state}~${keyPart(sub)}`, order: position },
-  ];
-  if (isHead) {
-    entries.push({ name: "due", at: keyPart(receiver), order: Math.floor(dueAt(delivery)) });
-    if (failedAt !== null)
-      entries.push({ name: "failed", at: keyPart(receiver), order: Math.floor(failedAt) });
-  }
-  if (finishedAt !== null) {
-    const stage: PurgeStage = payload === null || state === "parked" ? "record" : "payload";
-    entries.push({ name: "purge", at: stage, order: Math.floor(finishedAt) });
-  }
-  return entries;
+function purgePlaces({ finishedAt, payload, state }: KeptDelivery): Place[] {
+  if (finishedAt === null) return [];
+  const stage: PurgeStage = payload === null || state === "parked" ? "record" : "payload";
+  return [{ at: stage, order: Math.floor(finishedAt) }];
 }
 
-export function deliveryRecord(delivery: KeptDelivery): RecordData {
-  return { ...deliveryRef(delivery.id), value: json(delivery), index: deliveryEntries(delivery) };
-}
+export const DELIVERY: Kind<KeptDelivery, "state" | "lane" | "user" | "due" | "failed" | "purge"> =
+  defineKind({
+    name: "delivery",
+    holds: "a notification for one receiver, with its attempts",
+    key: "its id",
+    keyOf: ({ id }) => id,
+    index: {
+      state: ({ state, receiver, position }) => [{ at: [state, receiver], order: position }],
+      lane: ({ state, receiver, sub, sequence }) => [{ at: [state, receiver, sub], order: sequence }],
+      user: ({ state, sub, position }) => [{ at: [state, sub], order: position }],
+      due: (delivery) =>
+        delivery.isHead ? [{ at: delivery.receiver, order: Math.floor(dueAt(delivery)) }] : [],
+      failed: ({ isHead, failedAt, receiver }) =>
+        isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
+      purge: purgePlaces,
+    },
+    expires: "purged by the worker, see `notifications` of the configuration",
+    store: "storage",
+    exported: true,
+    personal: "the payload: what the account was after the change; the `sub`",
+  });
 
-export function laneRecord(lane: Lane): RecordData {
-  return { ...laneRef(lane), value: json(lane) };
-}
+export const LANE: Kind<Lane> = defineKind<Lane>({
+  name: "lane",
+  holds: "how far the notifications about one account have come at one receiver",
+  key: "the receiver and the `sub`",
+  keyOf: ({ receiver, sub }) => [receiver, sub],
+  expires: "with its last delivery",
+  store: "storage",
+  exported: true,
+  personal: "the `sub`",
+});
 
-export function receiverRecord(receiver: KnownReceiver): RecordData {
-  return { ...receiverRef(receiver.receiver), value: json(receiver) };
-}
+export const RECEIVER: Kind<KnownReceiver> = defineKind<KnownReceiver>({
+  name: "receiver",
+  holds: "whether a receiver is paused or held back",
+  key: "its name",
+  keyOf: ({ receiver }) => receiver,
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+export const deliveryRef = (id: string): Ref => DELIVERY.ref(id);
+export const laneRef = ({ receiver, sub }: LaneKey): Ref => LANE.ref([receiver, sub]);
+export const laneKey = (lane: LaneKey): string => laneRef(lane).key;
+export const receiverRef = (receiver: string): Ref => RECEIVER.ref(receiver);
+export const deliveryRecord = (delivery: KeptDelivery): RecordData => DELIVERY.record(delivery);
+export const laneRecord = (lane: Lane): RecordData => LANE.record(lane);
+export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.record(receiver);
 
 /** The delivery as others see it. */
 export function toDelivery(kept: KeptDelivery): Delivery {

@@ -27,6 +27,7 @@ import {
   nameRef,
   numberRecord,
   numberRef,
+  type Owned,
 } from "./records.ts";
 
 type Accounts = Pick<
@@ -36,11 +37,6 @@ type Accounts = Pick<
 
 /** The counter from which accounts get their numbers. */
 const COUNTER = "user-id";
-
-/** A record that says whose a name or number is. */
-interface Owned {
-  readonly sub: string;
-}
 
 export function createAccounts(records: LaneAccess, positions: Positions): Accounts {
   async function findAccount(sub: string): Promise<AccountRecord | undefined> {

@@ -5,7 +5,7 @@ import type { LaneAccess } from "../deliveries/lane-access.ts";
 import { Changes, type Records } from "../records.ts";
 import { createAccounts } from "./accounts.ts";
 import { createClients, createEntries } from "./entries.ts";
-import { auditDay, auditRecord, settingRef } from "./records.ts";
+import { AUDIT, auditDay, auditRecord, type KeptAudit, type Setting, settingRef } from "./records.ts";
 
 type Settings = Pick<DirectoryStore, "keep" | "kept">;
 type Audit = Pick<DirectoryStore, "appendAudit" | "listAudit">;
@@ -13,7 +13,7 @@ type Audit = Pick<DirectoryStore, "appendAudit" | "listAudit">;
 /** Values that the first of several processes decides. */
 function createSettings(records: Records): Settings {
   const find = async (name: string): Promise<string | undefined> =>
-    (await records.find<{ readonly value: string }>(settingRef(name)))?.value.value;
+    (await records.find<Setting>(settingRef(name)))?.value.value;
   return {
     kept: find,
     keep: (name, value) =>
@@ -33,6 +33,10 @@ const DAYS = 100;
 /** The oldest audit record has at most this age, in days. */
 const OLDEST = 4_000;
 
+function withoutPosition({ position: _position, ...record }: KeptAudit): AuditRecord {
+  return record;
+}
+
 function createAudit(records: Records, positions: () => number): Audit {
   return {
     async appendAudit(record) {
@@ -46,15 +50,13 @@ function createAudit(records: Records, positions: () => number): Audit {
       for (let day = today; day > today - OLDEST && found.length < limit; day -= DAYS) {
         const pages = await records.store.list(
           Array.from({ length: DAYS }, (_, index) => ({
-            kind: "audit",
-            index: "day",
-            at: String(day - index),
+            ...AUDIT.where("day", String(day - index)),
             limit: Math.min(1_000, limit),
             descending: true,
           })),
         );
         for (const { records: page } of pages) {
-          found.push(...page.map(({ value }) => value as unknown as AuditRecord));
+          found.push(...page.map(({ value }) => withoutPosition(value as unknown as KeptAudit)));
         }
       }
       return found.slice(0, Math.max(0, limit));

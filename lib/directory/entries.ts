@@ -1,6 +1,5 @@
 /** Clients, services, groups and portals: what refers to what, and what can be removed. */
 import type { ClientRecord, DirectoryStore, EntryKind } from "../../adapters/directory.ts";
-import type { Query } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
 import {
   AlreadyExists,
@@ -10,7 +9,7 @@ import {
   VersionConflict,
 } from "../errors.ts";
 import type { Positions } from "../deliveries/add.ts";
-import { Changes, keyPart, type Read, type Records } from "../records.ts";
+import { Changes, type Read, type Records } from "../records.ts";
 import {
   type AccountPlace,
   accountIn,
@@ -89,12 +88,7 @@ export function createEntries(records: Records): Entries {
 
   /** What refers to the entry now, as an error names it. */
   async function references(kind: EntryKind, key: string): Promise<string[]> {
-    const queries: Query[] = REFERRING[kind].map((where) => ({
-      kind: where.kind,
-      index: where.index,
-      at: keyPart(key),
-      limit: NAMED_REFERENCES,
-    }));
+    const queries = REFERRING[kind](key).map((where) => Object.assign(where, { limit: NAMED_REFERENCES }));
     const pages = await records.store.list(queries);
     const named = pages.flatMap((page) =>
       page.records.map((record) => {

@@ -1,5 +1,5 @@
 /** Accounts, clients and the rest of the directory as records: what is kept of each, and where it is found. */
-import { hash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type {
   AccountRecord,
   AuditRecord,
@@ -7,8 +7,38 @@ import type {
   EntryKind,
   EntryRecord,
 } from "../../adapters/directory.ts";
-import type { IndexEntry, RecordData, Ref } from "../../adapters/record-store.ts";
-import { json, keyPart } from "../records.ts";
+import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
+import { defineKind, type Kind, type Place } from "../kinds.ts";
+
+/** An entry, and until when it is being removed: meanwhile nothing can refer to it. */
+export type KeptEntry = EntryRecord & { readonly closingUntil?: number };
+
+function entryKind(
+  name: EntryKind,
+  holds: string,
+  group?: Kind<KeptEntry, "group">,
+): Kind<KeptEntry, "group"> {
+  return defineKind<KeptEntry, "group">({
+    name,
+    holds,
+    key: "its key",
+    keyOf: ({ key }) => key,
+    index: { group: (entry) => (entry.group === null ? [] : [{ at: entry.group }]) },
+    references: (entry) => (group === undefined || entry.group === null ? [] : [group.ref(entry.group)]),
+    store: "storage",
+    exported: true,
+    personal: undefined,
+  });
+}
+
+const GROUP = entryKind("group", "a group of services with one receiver of notifications");
+
+/** Services, groups and portals. */
+export const ENTRIES: Readonly<Record<EntryKind, Kind<KeptEntry, "group">>> = {
+  group: GROUP,
+  service: entryKind("service", "a service to which people are assigned", GROUP),
+  portal: entryKind("portal", "a portal to which accounts belong"),
+};
 
 /** What is kept under the key of an account: the account, or the client that has this identifier. */
 export type AccountPlace = AccountRecord | { readonly client_id: string };
@@ -18,75 +48,140 @@ export function accountIn(place: AccountPlace | undefined): AccountRecord | unde
   return place !== undefined && "sub" in place ? place : undefined;
 }
 
-/** An entry, and until when it is being removed: meanwhile nothing can refer to it. */
-export type KeptEntry = EntryRecord & { readonly closingUntil?: number };
+function placesOf(place: AccountPlace, keysOf: (account: AccountRecord) => readonly string[]): Place[] {
+  const account = accountIn(place);
+  if (account === undefined) return [];
+  return keysOf(account).map((at) => ({ at, order: account.user_id }));
+}
 
-export const accountRef = (sub: string): Ref => ({ kind: "account", key: keyPart(sub) });
-export const clientRef = (id: string): Ref => ({ kind: "client", key: keyPart(id) });
-export const entryRef = (kind: EntryKind, key: string): Ref => ({ kind, key: keyPart(key) });
-export const settingRef = (name: string): Ref => ({ kind: "setting", key: keyPart(name) });
-/** A name that people type is found by its hash. */
-export const nameRef = (name: string): Ref => ({
-  kind: "sign-in-name",
-  key: hash("sha256", JSON.stringify(name), "base64url"),
+const servicesOf = ({ services }: AccountRecord): string[] => Object.keys(services);
+const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] : [portal]);
+
+/** The one partition of `number`: all accounts in the order of their numbers. */
+const ALL = "all";
+
+export const ACCOUNT: Kind<AccountPlace, "number" | "service" | "portal"> = defineKind({
+  name: "account",
+  holds:
+    "an account, or the mark of a client that keeps its identifier from becoming the `sub` of an account",
+  key: "the `sub`, or the `client_id`",
+  keyOf: (place) => ("sub" in place ? place.sub : place.client_id),
+  index: {
+    number: (place) => placesOf(place, () => [ALL]),
+    service: (place) => placesOf(place, servicesOf),
+    portal: (place) => placesOf(place, portalOf),
+  },
+  references(place) {
+    const account = accountIn(place);
+    if (account === undefined) return [];
+    return [
+      ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),
+      ...portalOf(account).map((key) => ENTRIES.portal.ref(key)),
+    ];
+  },
+  store: "storage",
+  exported: true,
+  personal: "e-mail address, user name, names, date of birth, gender, password hash, assignments, consents",
 });
-export const numberRef = (userId: number): Ref => ({ kind: "user-id", key: String(userId) });
 
-/** Where what refers to an entry is found. */
-export const REFERRING: Readonly<
-  Record<EntryKind, readonly { readonly kind: string; readonly index: string }[]>
-> = {
-  service: [
-    { kind: "client", index: "service" },
-    { kind: "account", index: "service" },
-  ],
-  group: [{ kind: "service", index: "group" }],
-  portal: [{ kind: "account", index: "portal" }],
-};
+export const CLIENT: Kind<ClientRecord, "service"> = defineKind({
+  name: "client",
+  holds: "a registered client",
+  key: "the `client_id`",
+  keyOf: ({ client_id }) => client_id,
+  index: {
+    service: ({ service, created_at }) => (service === null ? [] : [{ at: service, order: created_at }]),
+  },
+  references: ({ service }) => (service === null ? [] : [ENTRIES.service.ref(service)]),
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
 
-/** Accounts in the order of their numbers. */
-export const BY_NUMBER = { kind: "account", index: "number", at: "all" } as const;
-
-export function accountRecord(account: AccountRecord): RecordData {
-  const { sub, user_id: order, portal, services } = account;
-  const index: IndexEntry[] = [{ name: BY_NUMBER.index, at: BY_NUMBER.at, order }];
-  for (const key of Object.keys(services)) index.push({ name: "service", at: keyPart(key), order });
-  if (portal !== null) index.push({ name: "portal", at: keyPart(portal), order });
-  return { ...accountRef(sub), value: json(account), index };
+/** Says whose a name or a number is. */
+export interface Owned {
+  readonly sub: string;
 }
 
-/** Keeps the identifier of a client from ever becoming the `sub` of an account. */
-export function identifierRecord(clientId: string): RecordData {
-  return { ...accountRef(clientId), value: { client_id: clientId } };
+export const SIGN_IN_NAME: Kind<Owned> = defineKind<Owned>({
+  name: "sign-in-name",
+  holds: "whose a sign-in name is",
+  key: "the SHA-256 of the name in lower case",
+  hashed: true,
+  store: "storage",
+  exported: true,
+  personal: "the hash of an e-mail address or user name, and the `sub`",
+});
+
+export const USER_ID: Kind<Owned> = defineKind<Owned>({
+  name: "user-id",
+  holds: "whose a `user_id` is",
+  key: "the `user_id`",
+  store: "storage",
+  exported: true,
+  personal: "the `sub`",
+});
+
+/** A value that the first of several processes decides. */
+export interface Setting {
+  readonly value: string;
 }
 
-export function nameRecord(name: string, sub: string): RecordData {
-  return { ...nameRef(name), value: { sub } };
-}
+export const SETTING: Kind<Setting> = defineKind<Setting>({
+  name: "setting",
+  holds: "a key of the service, sealed with `keys.secrets`",
+  key: "its name",
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
 
-export function numberRecord(userId: number, sub: string): RecordData {
-  return { ...numberRef(userId), value: { sub } };
-}
-
-export function clientRecord(client: ClientRecord): RecordData {
-  const { client_id, service, created_at: order } = client;
-  const index = service === null ? [] : [{ name: "service", at: keyPart(service), order }];
-  return { ...clientRef(client_id), value: json(client), index };
-}
-
-export function entryRecord(kind: EntryKind, entry: KeptEntry): RecordData {
-  const { key, group } = entry;
-  const index = group === null ? [] : [{ name: "group", at: keyPart(group), order: 0 }];
-  return { ...entryRef(kind, key), value: json(entry), index };
-}
+/** An audit record with its place among all: microseconds since the epoch, more or less. */
+export type KeptAudit = AuditRecord & { readonly position: number };
 
 const DAY = 86_400;
 
 /** The key of the index in which the audit has a day. */
 export const auditDay = (at: number): string => String(Math.floor(at / DAY));
 
+export const AUDIT: Kind<KeptAudit, "day"> = defineKind({
+  name: "audit",
+  holds: "what was changed, or what an operator asked for",
+  key: "random",
+  index: { day: ({ position }) => [{ at: auditDay(position / 1e6), order: position }] },
+  store: "storage",
+  exported: true,
+  personal: "identifiers: `sub`, `client_id`",
+});
+
+/** Where what refers to an entry is found. */
+export const REFERRING: Readonly<
+  Record<EntryKind, (key: string) => readonly Pick<Query, "kind" | "index" | "at">[]>
+> = {
+  service: (key) => [CLIENT.where("service", key), ACCOUNT.where("service", key)],
+  group: (key) => [ENTRIES.service.where("group", key)],
+  portal: (key) => [ACCOUNT.where("portal", key)],
+};
+
+/** Accounts in the order of their numbers. */
+export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);
+
+export const accountRef = (sub: string): Ref => ACCOUNT.ref(sub);
+export const clientRef = (id: string): Ref => CLIENT.ref(id);
+export const entryRef = (kind: EntryKind, key: string): Ref => ENTRIES[kind].ref(key);
+export const settingRef = (name: string): Ref => SETTING.ref(name);
+export const nameRef = (name: string): Ref => SIGN_IN_NAME.ref(name);
+export const numberRef = (userId: number): Ref => USER_ID.ref(String(userId));
+
+export const accountRecord = (account: AccountRecord): RecordData => ACCOUNT.record(account);
+/** Keeps the identifier of a client from ever becoming the `sub` of an account. */
+export const identifierRecord = (clientId: string): RecordData => ACCOUNT.record({ client_id: clientId });
+export const nameRecord = (name: string, sub: string): RecordData =>
+  SIGN_IN_NAME.record({ sub }, { key: name });
+export const numberRecord = (userId: number, sub: string): RecordData =>
+  USER_ID.record({ sub }, { key: String(userId) });
+export const clientRecord = (client: ClientRecord): RecordData => CLIENT.record(client);
+export const entryRecord = (kind: EntryKind, entry: KeptEntry): RecordData => ENTRIES[kind].record(entry);
 /** @param position among all audit records: microseconds since the epoch, more or less. */
-export function auditRecord(record: AuditRecord, position: number): RecordData {
-  const index = [{ name: "day", at: auditDay(position / 1e6), order: position }];
-  return { kind: "audit", key: randomUUID(), value: json(record), index };
-}
+export const auditRecord = (record: AuditRecord, position: number): RecordData =>
+  AUDIT.record({ ...record, position }, { key: randomUUID() });

@@ -38,7 +38,7 @@ const ROOMS: readonly Room[] = [
   {
     name: "records",
     floor: 3,
-    holds: /^lib\/(?:(?:artifacts|deliveries|directory)\/|(?:records|storage|storage-over)\.ts$)/,
+    holds: /^lib\/(?:(?:artifacts|deliveries|directory)\/|(?:all-kinds|kinds|records|storage|storage-over)\.ts$)/,
   },
   { name: "adapters", floor: 2, holds: /^adapters\// },
   { name: "config", floor: 1, holds: /^config\// },

@@ -1,6 +1,7 @@
 import * as runner from "@jest/globals";
 import { openSqliteRecords } from "../../../adapters/sqlite/record-store.ts";
 import type { Storage } from "../../../adapters/storage.ts";
+import { KINDS } from "../../../lib/all-kinds.ts";
 import { createDeliveryStore } from "../../../lib/deliveries/delivery-store.ts";
 import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
 import { createDirectoryStore } from "../../../lib/directory/directory-store.ts";
@@ -17,7 +18,7 @@ const stage = {} as Stage;
 beforeEach(async () => {
   stage.clock = new ManualClock();
   const store = await openSqliteRecords({ path: ":memory:", clock: stage.clock });
-  const records = new LaneAccess(store, stage.clock);
+  const records = new LaneAccess(store, stage.clock, KINDS);
   stage.storage = {
     deliveries: createDeliveryStore(records),
     directory: createDirectoryStore(records),

@@ -1,0 +1,36 @@
+/** `docs/kinds.md`: written by hand, but for its tables, which come from the declarations of the kinds. */
+import { KINDS } from "../lib/all-kinds.ts";
+import type { AnyKind } from "../lib/kinds.ts";
+import { type Page, pageWithTables } from "./page.ts";
+
+function table(heads: readonly string[], row: (kind: AnyKind) => readonly string[]): string {
+  const lines = [heads, heads.map(() => "---"), ...KINDS.all.map(row)];
+  return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+function indexesOf({ declaration }: AnyKind): string {
+  return Object.keys(declaration.index ?? {})
+    .map((name) => `\`${name}\``)
+    .join(", ");
+}
+
+/** The page of everything that a service keeps. */
+export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
+  "what is kept": table(["Kind", "One record is", "Personal data", "Ends"], ({ name, declaration }) => [
+    `\`${name}\``,
+    declaration.holds,
+    declaration.personal ?? "none",
+    declaration.expires ?? "when it is removed",
+  ]),
+  "how it is kept": table(["Kind", "Key", "Indexes", "Parent", "Store", "Copied"], (kind) => {
+    const { key, parent, store, exported } = kind.declaration;
+    return [
+      `\`${kind.name}\``,
+      key,
+      indexesOf(kind),
+      parent === undefined ? "" : `\`${parent.kind.name}\``,
+      store,
+      exported ? "yes" : "no",
+    ];
+  }),
+}));

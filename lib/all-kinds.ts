@@ -1,0 +1,21 @@
+/** Everything that a service keeps: the kinds that their owners have declared. A new kind is one line here. */
+import { ARTIFACTS } from "./artifacts/records.ts";
+import { DELIVERY, LANE, RECEIVER } from "./deliveries/records.ts";
+import { ACCOUNT, AUDIT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "./directory/records.ts";
+import { collectKinds, type Kinds } from "./kinds.ts";
+
+export const KINDS: Kinds = collectKinds([
+  ENTRIES.group,
+  ENTRIES.service,
+  ENTRIES.portal,
+  CLIENT,
+  ACCOUNT,
+  SIGN_IN_NAME,
+  USER_ID,
+  SETTING,
+  AUDIT,
+  DELIVERY,
+  LANE,
+  RECEIVER,
+  ...ARTIFACTS,
+]);

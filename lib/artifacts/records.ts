@@ -1,0 +1,102 @@
+/** Codes, tokens, grants, sessions and interactions as records: what is kept of each, and where it is found. */
+import type { Artifact } from "../../adapters/artifacts.ts";
+import type { RecordData } from "../../adapters/record-store.ts";
+import { defineKind, type Kind, type KindDeclaration, type Place } from "../kinds.ts";
+
+/** An artifact as it is kept; its end is that of the record. */
+export interface KeptArtifact extends Omit<Artifact, "expiresAt"> {
+  /** By the store's own clock: when the request was answered that consumed it, see `sinceAnswer`. */
+  readonly answeredAt?: number;
+}
+
+/** An artifact with its end: milliseconds since the epoch. */
+export type State = KeptArtifact & { readonly expiresAt: number };
+
+type ArtifactIndex = "uid" | "account" | "client";
+export type ArtifactKind = Kind<KeptArtifact, ArtifactIndex>;
+type Declaration = KindDeclaration<KeptArtifact, ArtifactIndex>;
+
+/** The model of the root of a family. */
+export const GRANT = "Grant";
+
+const at = (name: string | undefined): Place[] => (name === undefined ? [] : [{ at: name }]);
+const nowhere = (): Place[] => [];
+
+/** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
+function artifact(
+  model: string,
+  parts: Pick<Declaration, "holds" | "personal"> & Partial<Declaration>,
+): ArtifactKind {
+  return defineKind({
+    name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
+    key: "the SHA-256 of what the client or browser holds",
+    keyOf: ({ key }) => key,
+    index: { uid: ({ uid }) => at(uid), account: nowhere, client: nowhere },
+    expires: "at its end, see `lifetimes` of the configuration",
+    store: "artifacts",
+    exported: true,
+    ...parts,
+  });
+}
+
+/** Grants and sessions are found by account and client. */
+const FOUND: Declaration["index"] = {
+  uid: ({ uid }) => at(uid),
+  account: ({ accountId }) => at(accountId),
+  client: ({ clientId }) => at(clientId),
+};
+
+const grants = artifact(GRANT, {
+  holds: "what a client may do for an account: the root of a family of codes and tokens",
+  personal: "the `sub`",
+  index: FOUND,
+});
+
+/** Codes and tokens have the grant as their parent and nothing else to be found by. */
+const family: Pick<Declaration, "parent" | "personal"> = {
+  parent: { kind: grants, key: ({ grantKey }) => grantKey },
+  personal: "the `sub`",
+};
+
+const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
+  [GRANT]: grants,
+  Session: artifact("Session", {
+    holds: "a browser in which somebody is signed in",
+    personal: "the `sub`, the time of the sign-in",
+    index: FOUND,
+  }),
+  Interaction: artifact("Interaction", {
+    holds: "a running sign-in",
+    personal: "the `sub`, the parameters of the request",
+  }),
+  AuthorizationCode: artifact("AuthorizationCode", { holds: "an authorization code", ...family }),
+  AccessToken: artifact("AccessToken", { holds: "an access token", ...family }),
+  RefreshToken: artifact("RefreshToken", {
+    holds: "a refresh token; for a short time after its use with the sealed answer to that",
+    ...family,
+  }),
+  PushedAuthorizationRequest: artifact("PushedAuthorizationRequest", {
+    holds: "the parameters of a request that was pushed",
+    personal: "a `login_hint`, where the client sends one",
+  }),
+  ReplayDetection: artifact("ReplayDetection", {
+    holds: "that an assertion or a proof was used",
+    personal: undefined,
+  }),
+};
+
+/** All kinds of artifacts. */
+export const ARTIFACTS: readonly ArtifactKind[] = Object.values(BY_MODEL);
+
+const KINDS: ReadonlyMap<string, ArtifactKind> = new Map(Object.entries(BY_MODEL));
+
+/** @throws TypeError for a model that is not kept. */
+export function artifactKind(model: string): ArtifactKind {
+  const kind = KINDS.get(model);
+  if (kind === undefined) throw new TypeError(`nobody has declared the kind of ${model}`);
+  return kind;
+}
+
+export function artifactRecord({ expiresAt, ...kept }: State): RecordData {
+  return artifactKind(kept.model).record(kept, { expiresAt });
+}

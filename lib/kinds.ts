@@ -1,0 +1,146 @@
+/** Kinds of records. Each is declared once, with everything that anybody has to know of it. */
+import type { IndexEntry, Query, RecordData, Ref } from "../adapters/record-store.ts";
+import { hashedPart, json, keyPart, type KindRules } from "./records.ts";
+
+/** A name, or several that make a key together. They may hold anything: what is long or not plain is hashed. */
+export type Key = string | readonly string[];
+
+/** Where an index has a record. */
+export interface Place {
+  /** The records that are found together have the same. */
+  readonly at: Key;
+  /** Their sequence: a safe integer. Default: 0. */
+  readonly order?: number;
+}
+
+/** The store of a kind: the one that keeps everything, or the one for codes, tokens and sessions where that is another. */
+export type KindStore = "storage" | "artifacts";
+
+/** What the owner of a kind says about it. The texts are what `docs/kinds.md` prints. */
+export interface KindDeclaration<Value extends object, Index extends string> {
+  /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
+  readonly name: string;
+  /** What one record is. */
+  readonly holds: string;
+  /** What its key is made of. */
+  readonly key: string;
+  /** The key, where the value has it. Left out: `record` has to be told. */
+  readonly keyOf?: (value: Value) => Key;
+  /** Keys are what people type: they are hashed, however plain they look. */
+  readonly hashed?: true;
+  /** Where each index has the record: worked out from the value and nothing else. */
+  readonly index?: { readonly [Name in Index]: (value: Value) => readonly Place[] };
+  /** The record is there only as long as its parent. `key`: that of the parent; `undefined` for a record without one. */
+  readonly parent?: { readonly kind: AnyKind; readonly key: (value: Value) => Key | undefined };
+  /** Other records that have to be there. `storage check` reports those that are not. */
+  readonly references?: (value: Value) => readonly Ref[];
+  /** When a record ends, in words. Default: it stays until it is removed. */
+  readonly expires?: string;
+  /** The end, in milliseconds since the epoch, where the value has it. */
+  readonly expiresAt?: (value: Value) => number | undefined;
+  readonly store: KindStore;
+  /** Whether it goes along to another storage; what says something about one storage only stays there. */
+  readonly exported: boolean;
+  /** The personal data in it; `undefined` where there is none. */
+  readonly personal: string | undefined;
+}
+
+/** What `record` can't work out of the value. */
+export interface RecordParts {
+  readonly key?: Key;
+  readonly expiresAt?: number;
+}
+
+/** A kind: how its records are named, made and found. */
+export interface Kind<Value extends object, Index extends string = string> {
+  readonly declaration: KindDeclaration<Value, Index>;
+  readonly name: string;
+  ref(key: Key): Ref;
+  /** The record with its key, index entries, parent and end. */
+  record(value: Value, parts?: RecordParts): RecordData;
+  /** What `list` and `count` of the store are asked: the records that an index has in one place. */
+  where(index: Index, at: Key): Pick<Query, "kind" | "index" | "at">;
+}
+
+/** A kind of which only the declaration counts, whatever its values are. */
+export type AnyKind = Kind<never, never>;
+
+/** Declares a kind. Export it from the file of its owner, and add it to `lib/all-kinds.ts`. */
+export function defineKind<Value extends object, Index extends string = never>(
+  declaration: KindDeclaration<Value, Index>,
+): Kind<Value, Index> {
+  const { name, hashed = false, index, parent } = declaration;
+  const part = hashed ? hashedPart : keyPart;
+  const indexes = Object.entries(index ?? {}) as [Index, (value: Value) => readonly Place[]][];
+  const ref = (key: Key): Ref => ({ kind: name, key: toKey(key, part) });
+  return {
+    declaration,
+    name,
+    ref,
+    record(value, parts = {}) {
+      const key = parts.key ?? declaration.keyOf?.(value);
+      if (key === undefined) throw new TypeError(`a record of ${name} needs a key`);
+      const entries = indexes.flatMap(([each, places]): IndexEntry[] =>
+        places(value).map(({ at, order = 0 }) => ({ name: each, at: toKey(at), order })),
+      );
+      const above = parent?.key(value);
+      const expiresAt = parts.expiresAt ?? declaration.expiresAt?.(value);
+      return {
+        ...ref(key),
+        value: json(value),
+        ...(entries.length === 0 ? {} : { index: entries }),
+        ...(above === undefined ? {} : { parent: parent?.kind.ref(above) as Ref }),
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+      };
+    },
+    where: (each, at) => ({ kind: name, index: each, at: toKey(at) }),
+  };
+}
+
+function toKey(key: Key, part: (name: string) => string = keyPart): string {
+  return typeof key === "string" ? part(key) : key.map(part).join("~");
+}
+
+/** The kinds of a service. */
+export interface Kinds extends KindRules {
+  /** Parents before their children. */
+  readonly all: readonly AnyKind[];
+  /** @throws TypeError when nobody has declared it. */
+  get(name: string): AnyKind;
+}
+
+/** @throws TypeError for a name that two kinds have, and for a parent that its children can't have. */
+export function collectKinds(declared: readonly AnyKind[]): Kinds {
+  const byName = new Map<string, AnyKind>();
+  for (const kind of declared) {
+    if (byName.has(kind.name)) throw new TypeError(`two kinds are called ${kind.name}`);
+    byName.set(kind.name, kind);
+  }
+  for (const { name, declaration } of declared) {
+    const above = declaration.parent?.kind;
+    if (above === undefined) continue;
+    if (byName.get(above.name) !== above) throw new TypeError(`the parent of ${name} is not declared`);
+    if (above.declaration.parent !== undefined) throw new TypeError(`the parent of ${name} has a parent`);
+    if (above.declaration.store !== declaration.store)
+      throw new TypeError(`the parent of ${name} is in another store`);
+  }
+  const get = (name: string): AnyKind => {
+    const kind = byName.get(name);
+    if (kind === undefined) throw new TypeError(`nobody has declared the kind ${name}`);
+    return kind;
+  };
+  return {
+    all: declared.toSorted(
+      (one, other) =>
+        Number(one.declaration.parent !== undefined) - Number(other.declaration.parent !== undefined),
+    ),
+    get,
+    checkTogether(names) {
+      const stores = Map.groupBy(names, (name) => get(name).declaration.store);
+      if (stores.size < 2) return;
+      throw new TypeError(
+        `one commit is about kinds of two stores: ${[...stores.values()].flat().join(", ")}`,
+      );
+    },
+  };
+}

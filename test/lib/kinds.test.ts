@@ -1,0 +1,140 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { openSqliteRecords } from "../../adapters/sqlite/record-store.ts";
+import { kindsPage } from "../../build/kinds.ts";
+import { KINDS } from "../../lib/all-kinds.ts";
+import { ACCOUNT } from "../../lib/directory/records.ts";
+import { artifactKind, GRANT } from "../../lib/artifacts/records.ts";
+import { collectKinds, defineKind, type Kind, type KindDeclaration } from "../../lib/kinds.ts";
+import { Changes, Records } from "../../lib/records.ts";
+import { hostileKeys, ManualClock } from "../../lib/testing/contract/stage.ts";
+
+interface Note {
+  readonly of: string;
+  readonly tags: readonly string[];
+}
+
+type Parts = Partial<KindDeclaration<Note, "tag">>;
+
+const define = (name: string, parts: Parts = {}): Kind<Note, "tag"> =>
+  defineKind<Note, "tag">({
+    name,
+    holds: "a note",
+    key: "its name",
+    store: "storage",
+    exported: true,
+    personal: undefined,
+    ...parts,
+  });
+
+describe("a kind", () => {
+  const note = define("note", {
+    keyOf: ({ of }) => [of, "note"],
+    index: { tag: ({ tags }) => tags.map((at, order) => ({ at, order })) },
+    parent: { kind: ACCOUNT, key: ({ of }) => of },
+    expiresAt: ({ tags }) => (tags.length === 0 ? undefined : 5),
+  });
+
+  it("makes a record with its key, entries, parent and end from the value alone", () => {
+    const value = { of: "ada", tags: ["a", "b c"] };
+    expect(note.record(value)).toEqual({
+      kind: "note",
+      key: "ada~note",
+      value,
+      index: [
+        { name: "tag", at: "a", order: 0 },
+        { name: "tag", at: expect.stringMatching(/^~[\w-]{43}$/), order: 1 },
+      ],
+      parent: ACCOUNT.ref("ada"),
+      expiresAt: 5,
+    });
+    expect(note.record({ of: "ada", tags: [] }, { key: "x", expiresAt: 7 })).toMatchObject({
+      key: "x",
+      expiresAt: 7,
+    });
+    expect(note.where("tag", "b c").at).toBe(note.record(value).index?.[1]?.at);
+  });
+
+  it("has another key for each name, and never one that a store refuses", () => {
+    const keys = hostileKeys.flatMap((one) =>
+      [one, ...hostileKeys.map((other) => [one, other])].map((key) => note.ref(key).key),
+    );
+    expect(new Set(keys).size).toBe(keys.length);
+    for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,200}$/);
+  });
+
+  it("needs a key that the value does not have", () => {
+    expect(() => define("bare").record({ of: "ada", tags: [] })).toThrow("a record of bare needs a key");
+  });
+});
+
+describe("the kinds of a service", () => {
+  it("have names of their own, and parents that their children can have", () => {
+    const [one, other] = [define("one"), define("other", { store: "artifacts" })];
+    const child = (parent: Kind<Note, "tag">, name: string, parts: Parts = {}): Kind<Note, "tag"> =>
+      define(name, { parent: { kind: parent, key: ({ of }) => of }, ...parts });
+    const below = child(one, "below");
+    expect(collectKinds([below, one]).all).toEqual([one, below]);
+    expect(() => collectKinds([one, define("one")])).toThrow("two kinds are called one");
+    expect(() => collectKinds([below])).toThrow("the parent of below is not declared");
+    expect(() => collectKinds([one, below, child(below, "third")])).toThrow(
+      "the parent of third has a parent",
+    );
+    expect(() => collectKinds([other, child(other, "apart")])).toThrow(
+      "the parent of apart is in another store",
+    );
+  });
+
+  it("are in the documentation as they are declared", async () => {
+    const text = readFileSync(join(import.meta.dirname, "..", "..", kindsPage.file), "utf8");
+    expect(text === (await kindsPage.generate()) ? "up to date" : "npm run docs").toBe("up to date");
+  });
+
+  it("each say what they hold", () => {
+    for (const { name, declaration } of KINDS.all) {
+      expect([name, declaration.holds]).toEqual([name, expect.stringMatching(/^[a-z].*[^.]$/)]);
+      expect(name).toMatch(/^[a-z][a-z0-9-]{0,39}$/);
+    }
+    expect(KINDS.get("access-token").declaration.parent?.kind).toBe(artifactKind(GRANT));
+    expect(() => artifactKind("Constructor")).toThrow(TypeError);
+    expect(() => KINDS.get("constructor")).toThrow(TypeError);
+  });
+});
+
+describe("a commit", () => {
+  const clock = new ManualClock();
+  let store: RecordStore;
+
+  beforeEach(async () => {
+    store = await openSqliteRecords({ path: ":memory:", clock });
+  });
+  afterEach(() => store.close());
+
+  it("is about kinds of one store, each declared: written, removed or only expected", async () => {
+    const records = new Records(store, clock, KINDS);
+    const account = ACCOUNT.record({ client_id: "x" });
+    const token = artifactKind("Session").ref("x");
+    const attempts: readonly ((changes: Changes) => void)[] = [
+      (changes) => changes.drop(token),
+      (changes) => changes.expect(token, { value: {}, version: "v" }),
+      (changes) => changes.add({ ...token, value: {} }),
+    ];
+    for (const attempt of attempts) {
+      const changes = new Changes();
+      changes.add(account);
+      attempt(changes);
+      await expect(records.commit(changes)).rejects.toThrow(
+        expect.objectContaining({
+          name: "TypeError",
+          message: expect.stringMatching(/^one commit is about kinds of two stores: /),
+        }),
+      );
+    }
+    const unknown = new Changes();
+    unknown.add(define("unheard-of").record({ of: "ada", tags: [] }, { key: "x" }));
+    await expect(records.commit(unknown)).rejects.toThrow("nobody has declared the kind unheard-of");
+    await expect(store.get([account])).resolves.toEqual([undefined]);
+  });
+});
