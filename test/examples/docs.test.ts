@@ -38,8 +38,16 @@ function write(block: Block, change: (code: string) => string = (code) => code):
     if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
     return `from "${source}"`;
   });
+  // A block that names the file that it is to be, as in `ts lib/x.ts`, has the imports of that file.
+  const [, path = ""] = block.info.split(" ");
+  const placed = path.endsWith(".ts")
+    ? code.replaceAll(
+        /from "(\.[^"]*)"/g,
+        (_all, name: string) => `from "../../${join(dirname(path), name)}"`,
+      )
+    : code;
   // A block without an import or export would be a script to the compiler.
-  writeFileSync(join(ROOT, FOLDER, fileOf(block)), `${change(code)}\nexport {};\n`);
+  writeFileSync(join(ROOT, FOLDER, fileOf(block)), `${change(placed)}\nexport {};\n`);
   return `${FOLDER}/${fileOf(block)}`;
 }
 

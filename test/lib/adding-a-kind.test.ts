@@ -1,0 +1,147 @@
+/** What the page about adding a kind says, done on each storage. */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { openMongoRecords } from "../../adapters/mongodb/record-store.ts";
+import { openPostgres } from "../../adapters/postgresql/index.ts";
+import type { RecordStore } from "../../adapters/record-store.ts";
+import { Connection, createClient } from "../../adapters/redis/connection.ts";
+import { createRedisRecords } from "../../adapters/redis/record-store.ts";
+import { openSqliteRecords } from "../../adapters/sqlite/record-store.ts";
+import { readRedisAddress, type RedisAddress } from "../../config/redis-address.ts";
+import { KINDS } from "../../lib/all-kinds.ts";
+import { ACCOUNT } from "../../lib/directory/records.ts";
+import { type AnyKind, collectKinds } from "../../lib/kinds.ts";
+import { Changes, Records } from "../../lib/records.ts";
+import { account, ManualClock } from "../../lib/testing/contract/stage.ts";
+import { blocks, ROOT } from "../examples/documents.ts";
+import { describeMongo, openMongoServer } from "../servers/mongodb.ts";
+import { openOwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+
+interface Bookmark {
+  readonly id: string;
+  readonly url: string;
+}
+
+/** What the file of the page exports. */
+interface Page {
+  readonly BOOKMARK: AnyKind;
+  createBookmarks(records: Records): {
+    add(sub: string, url: string): Promise<Bookmark>;
+    list(sub: string): Promise<Bookmark[]>;
+    move(id: string, url: string): Promise<boolean>;
+    remove(id: string): Promise<void>;
+  };
+}
+
+const FOLDER = join(ROOT, ".cache/adding-a-kind");
+const YEAR = 365 * 86_400_000;
+let page: Page;
+
+beforeAll(async () => {
+  const file = blocks().find(({ info }) => info === "ts lib/bookmarks.ts");
+  mkdirSync(FOLDER, { recursive: true });
+  const path = join(FOLDER, "bookmarks.ts");
+  writeFileSync(path, file!.code.replaceAll('from "./', 'from "../../lib/'));
+  page = (await import(pathToFileURL(path).href)) as Page;
+});
+afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
+
+/** A store with nothing in it, and what has to be closed after it. */
+interface Opened {
+  readonly store: RecordStore;
+  close(): Promise<void>;
+}
+
+async function onSqlite(clock: ManualClock): Promise<Opened> {
+  return { store: await openSqliteRecords({ path: ":memory:", clock }), close: () => Promise.resolve() };
+}
+
+async function onPostgres(clock: ManualClock): Promise<Opened> {
+  const server = await openOwnPostgres();
+  const { store } = await openPostgres({ url: await server.newDatabase(), clock });
+  return { store, close: () => server.close() };
+}
+
+async function onMongo(clock: ManualClock): Promise<Opened> {
+  const server = await openMongoServer();
+  const store = await openMongoRecords({ url: server.nextUrl(), clock });
+  return { store, close: () => server.close() };
+}
+
+async function onRedis(clock: ManualClock): Promise<Opened> {
+  const server = await openOwnRedis();
+  const client = await createClient(readRedisAddress(server.url) as RedisAddress);
+  if (client.status !== "ready") await new Promise((resolve) => client.once("ready", resolve));
+  const prefix = `${randomBytes(6).toString("hex")}:`;
+  const store = createRedisRecords({ connection: new Connection(client), prefix, clock });
+  return { store, close: () => server.close() };
+}
+
+/** Adds the kind as the page says, and does what its functions promise. */
+async function useBookmarks(open: (clock: ManualClock) => Promise<Opened>): Promise<void> {
+  const clock = new ManualClock();
+  const { store, close } = await open(clock);
+  try {
+    const records = new Records(store, clock, collectKinds([...KINDS.all, page.BOOKMARK]));
+    const bookmarks = page.createBookmarks(records);
+    const people = new Changes();
+    for (const [index, sub] of ["ada", "bob"].entries())
+      people.add(ACCOUNT.record(account(index + 1, { sub })));
+    await records.commit(people);
+
+    const first = await bookmarks.add("ada", "https://news.example/1");
+    clock.advance(1_000);
+    const second = await bookmarks.add("ada", "https://news.example/2");
+    const other = await bookmarks.add("bob", "https://shop.example/");
+    await expect(bookmarks.list("ada")).resolves.toEqual([second, first]);
+    await expect(bookmarks.add("nobody", "https://x.example/")).rejects.toMatchObject({
+      code: "condition_failed",
+    });
+
+    await expect(
+      Promise.all(["a", "b", "c"].map((path) => bookmarks.move(first.id, `https://news.example/${path}`))),
+    ).resolves.toEqual([true, true, true]);
+    await bookmarks.remove(second.id);
+    await expect(bookmarks.move(second.id, "https://news.example/")).resolves.toBe(false);
+    await expect(bookmarks.list("ada")).resolves.toEqual([
+      { ...first, url: expect.stringMatching(/^https:\/\/news\.example\/[abc]$/) },
+    ]);
+
+    // Gone with its account, and after a year.
+    const removal = new Changes();
+    removal.drop(ACCOUNT.ref("ada"));
+    await records.commit(removal);
+    await expect(bookmarks.list("ada")).resolves.toEqual([]);
+    clock.advance(YEAR - 1);
+    await expect(bookmarks.list("bob")).resolves.toEqual([other]);
+    clock.advance(1);
+    await expect(bookmarks.list("bob")).resolves.toEqual([]);
+  } finally {
+    await store.close();
+    await close();
+  }
+}
+
+describe("the kind that the documentation adds", () => {
+  it("works on SQLite", () => useBookmarks(onSqlite));
+  it("works on PostgreSQL", () => useBookmarks(onPostgres), 60_000);
+  it("works on Redis", () => useBookmarks(onRedis), 60_000);
+
+  describeMongo("on a server of its own", () => {
+    it("works on MongoDB", () => useBookmarks(onMongo), 60_000);
+  });
+
+  it("can't be written before it is in the list, and is not there yet", async () => {
+    const clock = new ManualClock();
+    const { store } = await onSqlite(clock);
+    const bookmarks = page.createBookmarks(new Records(store, clock, KINDS));
+    await expect(bookmarks.add("ada", "https://news.example/")).rejects.toThrow(
+      "nobody has declared the kind bookmark",
+    );
+    await store.close();
+  });
+});
