@@ -53,7 +53,7 @@ afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
 /** A store with nothing in it, and what has to be closed after it. */
 interface Opened {
   readonly store: RecordStore;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 async function onSqlite(clock: ManualClock): Promise<Opened> {
