@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { against, COMPARED_NAMES, notACheckout } from "./against.ts";
 import { build } from "./build.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
@@ -36,12 +37,18 @@ const MEASUREMENTS: readonly Measurement[] = [
   start,
 ];
 
+const NAMES: readonly string[] = MEASUREMENTS.map(({ name }) => name);
+
 const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
+npm run bench -- [--quick] [--json] against PATH [NAME …]
 
 Measures the service and what it is compared with in turns, in one run, and prints ratios of medians.
 Figures of different machines or runs say nothing about each other; the ratios do.
 
-NAME     one of ${MEASUREMENTS.map(({ name }) => name).join(", ")}; without a name all of them
+NAME     one of ${NAMES.join(", ")};
+         without a name all of them
+against  compares with another checkout of this project, which has its packages installed:
+         ${COMPARED_NAMES.join(", ")}
 --quick  a fraction of the rounds: enough to see that it works
 --json   the table as JSON
 --help   this text`;
@@ -67,10 +74,9 @@ function table(rows: readonly Row[]): string {
   return [head, ...body].join("\n");
 }
 
-async function measure(names: readonly string[], quick: boolean): Promise<Row[]> {
+async function measure(measurements: readonly Measurement[], quick: boolean): Promise<Row[]> {
   const rows: Row[] = [];
-  for (const { name, run } of MEASUREMENTS) {
-    if (names.length > 0 && !names.includes(name)) continue;
+  for (const { name, run } of measurements) {
     console.error(`measuring ${name} …`);
     const folder = mkdtempSync(join(tmpdir(), "sign-in-bench-"));
     try {
@@ -82,22 +88,58 @@ async function measure(names: readonly string[], quick: boolean): Promise<Row[]>
   return rows;
 }
 
-async function main(): Promise<void> {
+/** What the command line asks for. */
+interface Asked {
+  /** The other checkout. */
+  readonly other: string | undefined;
+  /** Names of measurements; none means all. */
+  readonly names: readonly string[];
+  readonly quick: boolean;
+  readonly json: boolean;
+}
+
+/** @throws Error that says what is wrong with the command line; `undefined` when it asks for help. */
+function readArguments(): Asked | undefined {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: { quick: { type: "boolean" }, json: { type: "boolean" }, help: { type: "boolean" } },
   });
-  const unknown = positionals.filter((name) => !MEASUREMENTS.some((known) => known.name === name));
-  if (values.help === true || unknown.length > 0) {
-    console.log(USAGE);
-    process.exitCode = unknown.length > 0 ? 2 : 0;
+  if (values.help === true) return undefined;
+  const compares = positionals[0] === "against";
+  const other = compares ? positionals[1] : undefined;
+  const names = positionals.slice(compares ? 2 : 0);
+  if (compares && !other) throw new Error("against needs the path of another checkout");
+  const known = compares ? COMPARED_NAMES : NAMES;
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no measurement ${unknown}`);
+  const reason = other === undefined ? undefined : notACheckout(other);
+  if (reason !== undefined) throw new Error(reason);
+  return { other, names, quick: values.quick === true, json: values.json === true };
+}
+
+async function main(): Promise<void> {
+  let asked: Asked | undefined;
+  try {
+    asked = readArguments();
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    process.exitCode = 2;
     return;
   }
+  if (asked === undefined) {
+    console.log(USAGE);
+    return;
+  }
+  const { other, names, quick, json } = asked;
   const pinning = canPin() ? "server and load on a core each" : "server and load not pinned";
   console.error(`${availableParallelism()} cores, ${pinning}, ${hasWrk() ? "wrk" : "own generator"}`);
   build();
-  const rows = await measure(positionals, values.quick === true);
-  console.log(values.json === true ? JSON.stringify(rows, undefined, 2) : table(rows));
+  const all = other === undefined ? MEASUREMENTS : against(other);
+  const rows = await measure(
+    all.filter(({ name }) => names.length === 0 || names.includes(name)),
+    quick,
+  );
+  console.log(json ? JSON.stringify(rows, undefined, 2) : table(rows));
 }
 
 await main();

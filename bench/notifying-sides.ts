@@ -3,7 +3,7 @@
  * the process that delivers has the other one.
  */
 import { startRedis } from "./redis.ts";
-import { LOAD_CORE, SERVER_CORE, type Side, startSide } from "./side.ts";
+import { LOAD_CORE, SERVER_CORE, type Side, type SideOptions, startSide } from "./side.ts";
 
 /** Who delivers: the app itself, a worker on the same SQLite file, or a worker that BullMQ wakes. */
 export const KINDS = ["embedded", "worker", "bullmq"] as const;
@@ -44,6 +44,8 @@ export interface NotifyingOptions {
   readonly receivers: Readonly<Record<string, string>>;
   /** `notifications` of the configuration, as far as it is not the default. */
   readonly notifications?: Readonly<Record<string, unknown>>;
+  /** The checkout whose service it is. Default: this one. */
+  readonly checkout?: string | undefined;
 }
 
 /** Everything that one measurement has running. */
@@ -72,9 +74,9 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
     name: string,
     core: number,
     options: Record<string, unknown> = {},
-    node: readonly string[] = [],
+    how: Pick<SideOptions, "node" | "checkout"> = {},
   ): Promise<Side> => {
-    const side = await startSide(name, { options, core, node });
+    const side = await startSide(name, { options, core, ...how });
     sides.push(side);
     return side;
   };
@@ -92,15 +94,20 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
         const receivers = Object.fromEntries(
           Object.entries(options.receivers).map(([name, path]) => [name, url(path)]),
         );
+        const { checkout } = options;
         if (options.kind === "embedded") {
-          return { app: await start("notifying", LOAD_CORE, { config, receivers }), worker: undefined };
+          const app = await start("notifying", LOAD_CORE, { config, receivers }, { checkout });
+          return { app, worker: undefined };
         }
         const notifications = { ...(config["notifications"] as object), worker: false };
-        const app = await start("notifying", SERVER_CORE, {
-          config: { ...config, notifications },
-          receivers,
-        });
-        return { app, worker: await start("notification-worker", LOAD_CORE, { config }, WORKERS_NODE) };
+        const app = await start(
+          "notifying",
+          SERVER_CORE,
+          { config: { ...config, notifications }, receivers },
+          { checkout },
+        );
+        const how = { node: WORKERS_NODE, checkout };
+        return { app, worker: await start("notification-worker", LOAD_CORE, { config }, how) };
       },
       bare: () =>
         start("bare-bullmq", LOAD_CORE, {

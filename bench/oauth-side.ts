@@ -5,6 +5,7 @@ import { CONNECTIONS, type LoadRequest, once } from "./load.ts";
 import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
 import { signIn } from "./session.ts";
 import { type BenchRedis, startRedis } from "./redis.ts";
+import type { Effort } from "./rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "./side.ts";
 
 /** One of the two, with a person who is signed in. */
@@ -96,12 +97,14 @@ export interface Stores {
   readonly storage?: string;
 }
 
-async function start(kind: Kind, { folder, redis, storage }: Stores): Promise<OauthSide> {
-  const file = join(folder, `${kind}${redis === undefined ? "" : "-redis"}.db`);
+async function start(kind: Kind, { folder, redis, storage }: Stores, checkout?: string): Promise<OauthSide> {
+  const name = checkout === undefined ? kind : "other-checkout";
+  const file = join(folder, `${name}${redis === undefined ? "" : "-redis"}.db`);
   // Databases of their own, for neither knows the keys of the other.
-  const place = redis === undefined ? {} : { redis: `${redis.url}/${kind === "service" ? 0 : 1}` };
+  const place = redis === undefined ? {} : { redis: `${redis.url}/${name === "service" ? 0 : 1}` };
   const side = await startSide(kind, {
     options: { file, ...place, ...(storage === undefined ? {} : { storage }) },
+    checkout,
   });
   const { cookie } = await signIn(`${side.ready["base"] ?? ""}${authorizePath(kind, SCOPES[kind])}`);
   return withSide(kind, side, cookie);
@@ -112,23 +115,42 @@ export function startService(stores: Stores): Promise<OauthSide> {
   return start("service", stores);
 }
 
-/** Both servers, each with stores of its own, for as long as the work lasts. */
-export async function withBoth<T>(
-  stores: Stores,
-  work: (service: OauthSide, oidc: OauthSide) => Promise<T>,
-): Promise<T> {
+type Work<T> = (service: OauthSide, other: OauthSide) => Promise<T>;
+
+async function beside<T>(stores: Stores, startOther: () => Promise<OauthSide>, work: Work<T>): Promise<T> {
   const service = await start("service", stores);
   try {
-    const oidc = await start("oidc-provider", stores);
+    const other = await startOther();
     try {
-      return await work(service, oidc);
+      return await work(service, other);
     } finally {
-      await oidc.stop();
+      await other.stop();
     }
   } finally {
     await service.stop();
   }
 }
+
+/** The service and oidc-provider, each with stores of its own, for as long as the work lasts. */
+export function withBoth<T>(stores: Stores, work: Work<T>): Promise<T> {
+  return beside(stores, () => start("oidc-provider", stores), work);
+}
+
+/** The service of this checkout and of another one, each with stores of its own, for as long as the work lasts. */
+export function withOther<T>(stores: Stores, checkout: string, work: Work<T>): Promise<T> {
+  return beside(stores, () => start("service", stores, checkout), work);
+}
+
+/**
+ * Prepares one kind of request on a side.
+ * @param connections requests at once.
+ * @returns what sends them once; answers a second.
+ */
+export type OauthLoad = (
+  side: OauthSide,
+  effort: Effort,
+  connections: number,
+) => Promise<() => Promise<number>>;
 
 /** A kind of storage on which both are compared. */
 export interface Ground {

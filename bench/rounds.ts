@@ -51,3 +51,53 @@ export async function inTurns<Name extends string>(
     number
   >;
 }
+
+/** Two sides in turns. */
+export interface Ratio {
+  /** The median of the ratios of all rounds: what slows both down for a while is not in it. */
+  readonly ratio: number;
+  /** The true median lies between these in 95 of 100 runs: where they are far apart, the ratio says little. */
+  readonly interval: readonly [low: number, high: number];
+  /** The median of each side. */
+  readonly here: number;
+  readonly other: number;
+}
+
+/** The 95 % confidence interval of the median, by the order of the values; all of them when they are few. */
+function intervalOf(values: readonly number[]): readonly [number, number] {
+  const sorted = values.toSorted((a, b) => a - b);
+  const { length } = sorted;
+  const low = Math.max(0, Math.floor(length / 2 - 0.98 * Math.sqrt(length)) - 1);
+  return [sorted[low] ?? Number.NaN, sorted[length - 1 - low] ?? Number.NaN];
+}
+
+/**
+ * Measures two sides in each round, one right after the other and each first in every other round.
+ * @param warmUp seconds that each side is at work before.
+ */
+export async function ratioInTurns(
+  { rounds }: Pick<Effort, "rounds">,
+  sides: Readonly<Record<"here" | "other", () => Promise<number>>>,
+  warmUp = 0,
+): Promise<Ratio> {
+  for (const measure of [sides.here, sides.other]) {
+    const end = performance.now() + warmUp * 1000;
+    do await measure();
+    while (performance.now() < end);
+  }
+  const seen: (readonly [here: number, other: number])[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % 2 === 0) seen.push([await sides.here(), await sides.other()]);
+    else {
+      const other = await sides.other();
+      seen.push([await sides.here(), other]);
+    }
+  }
+  const ratios = seen.map(([here, other]) => here / other);
+  return {
+    ratio: median(ratios),
+    interval: intervalOf(ratios),
+    here: median(seen.map(([here]) => here)),
+    other: median(seen.map(([, other]) => other)),
+  };
+}

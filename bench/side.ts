@@ -44,6 +44,8 @@ export interface SideOptions {
   readonly core?: Core;
   /** Options of Node. Default: none. */
   readonly node?: readonly string[];
+  /** The folder of another checkout of this project. Default: this one. */
+  readonly checkout?: string | undefined;
 }
 
 function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
@@ -54,9 +56,9 @@ function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
 /** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
 export async function startSide(
   name: string,
-  { options = {}, core = SERVER_CORE, node = [] }: SideOptions = {},
+  { options = {}, core = SERVER_CORE, node = [], checkout }: SideOptions = {},
 ): Promise<Side> {
-  const script = [process.execPath, ...node, builtServer(name), JSON.stringify(options)];
+  const script = [process.execPath, ...node, builtServer(name, checkout), JSON.stringify(options)];
   const [command = "", ...parameters] = pinned(core, script);
   const began = performance.now();
   const child = spawn(command, parameters, { stdio: ["pipe", "pipe", "inherit"] });

@@ -1,19 +1,24 @@
 /** The authorization endpoint for somebody who is signed in: a code for each request. */
 import { once } from "../load.ts";
-import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
+import { type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns, WARM } from "../rounds.ts";
+
+export const authorizeLoad: OauthLoad = async (side, { requests }, connections) => {
+  const all = Array.from({ length: requests }, () => side.authorize);
+  return async () => (await once(side.base, all, { status: side.redirectStatus, connections })).perSecond;
+};
 
 export const authorize: Measurement = {
   name: "authorize",
   run: (effort, folder) =>
     onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
-        const measure = (side: OauthSide) => async (): Promise<number> => {
-          const requests = Array.from({ length: effort.requests }, () => side.authorize);
-          return (await once(side.base, requests, { status: side.redirectStatus, connections })).perSecond;
+        const sides = {
+          service: await authorizeLoad(service, effort, connections),
+          oidc: await authorizeLoad(oidc, effort, connections),
         };
-        const rates = await inTurns(effort, { service: measure(service), oidc: measure(oidc) }, WARM);
+        const rates = await inTurns(effort, sides, WARM);
         return [
           {
             work: "authorize with a session",

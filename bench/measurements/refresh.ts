@@ -1,6 +1,6 @@
 /** Refreshes with tokens that stay the same, many of them in turn. */
 import { once } from "../load.ts";
-import { type OauthSide, onEachGround, withBoth } from "../oauth-side.ts";
+import { type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns, WARM } from "../rounds.ts";
 
@@ -9,21 +9,24 @@ const TOKENS = 200;
 
 const REFRESH_TOKEN = /"refresh_token":"([^"]+)"/;
 
+export const refreshLoad: OauthLoad = async (side, { requests }, connections) => {
+  const exchanges = (await side.codes(TOKENS)).map((code) => side.exchange(code));
+  const { found } = await once(side.base, exchanges, { find: REFRESH_TOKEN });
+  const refreshes = Array.from({ length: requests }, (_each, index) =>
+    side.refresh(found[index % found.length] ?? ""),
+  );
+  return async () => (await once(side.base, refreshes, { connections })).perSecond;
+};
+
 export const refresh: Measurement = {
   name: "refresh",
   run: (effort, folder) =>
     onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
-        const prepare = async (side: OauthSide): Promise<() => Promise<number>> => {
-          const codes = await side.codes(TOKENS);
-          const exchanges = codes.map((code) => side.exchange(code));
-          const { found } = await once(side.base, exchanges, { find: REFRESH_TOKEN });
-          const requests = Array.from({ length: effort.requests }, (_each, index) =>
-            side.refresh(found[index % found.length] ?? ""),
-          );
-          return async () => (await once(side.base, requests, { connections })).perSecond;
+        const sides = {
+          service: await refreshLoad(service, effort, connections),
+          oidc: await refreshLoad(oidc, effort, connections),
         };
-        const sides = { service: await prepare(service), oidc: await prepare(oidc) };
         const rates = await inTurns(effort, sides, WARM);
         return [
           {

@@ -10,34 +10,56 @@ import { startSide } from "../side.ts";
 /** Browsers that sign in at the same time: enough for the hash never to wait for one of them. */
 const BROWSERS = 8;
 
+/** One core is left for everything that is not hashing. */
+const PARALLEL = Math.max(1, availableParallelism() - 1);
+
 /** A sign-in is slow in comparison: many short rounds, for the speed of the machine changes from second to second. */
 const ROUNDS_EACH = 2;
 /** Sign-ins before it counts: what a process is like that has been at work for some seconds. */
 const WARM_UP = 400;
 
+/**
+ * Starts a service and prepares sign-ins on it.
+ * @param place where it keeps what.
+ */
+export async function startSignIns(
+  place: Readonly<Record<string, string>>,
+  checkout?: string,
+): Promise<{ readonly signIn: (count: number) => Promise<number>; readonly stop: () => Promise<void> }> {
+  const service = await startSide("service", {
+    options: { ...place, parallel: PARALLEL },
+    core: "any",
+    checkout,
+  });
+  const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
+  const base = service.ready["base"] ?? "";
+  const url = `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
+  const signIn = (count: number): Promise<number> =>
+    signInMany({ url, bases: [base], browsers: BROWSERS, count });
+  await signIn(WARM_UP);
+  return { signIn, stop: () => service.stop() };
+}
+
 export const signIns: Measurement = {
   name: "sign-in",
   async run(effort, folder) {
-    // One core is left for everything that is not hashing; both sides hash on equally many.
-    const parallel = Math.max(1, availableParallelism() - 1);
-    const options = { file: join(folder, "sign-in.db"), parallel };
-    const service = await startSide("service", { options, core: "any" });
-    const hashing = await startSide("hashing", { options, core: "any" });
+    const file = join(folder, "sign-in.db");
+    const service = await startSignIns({ file });
+    const hashing = await startSide("hashing", { options: { parallel: PARALLEL }, core: "any" });
     try {
-      const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
-      const base = service.ready["base"] ?? "";
-      const url = `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
-      const signInAll = (count: number): Promise<number> =>
-        signInMany({ url, bases: [base], browsers: BROWSERS, count });
       const hashAll = async (): Promise<number> =>
         Number(await (await fetch(`${hashing.ready["base"] ?? ""}/${effort.signIns}`)).text());
-      await signInAll(WARM_UP);
-      const rounds = effort.rounds * ROUNDS_EACH + 1;
-      const rates = await inTurns({ rounds }, { service: () => signInAll(effort.signIns), hash: hashAll });
+      const rates = await inTurns(
+        { rounds: effort.rounds * ROUNDS_EACH + 1 },
+        {
+          service: () => service.signIn(effort.signIns),
+          hash: hashAll,
+        },
+      );
       return [
         {
           work: "whole sign-ins",
-          against: `the password hash alone, ${parallel} at once`,
+          against: `the password hash alone, ${PARALLEL} at once`,
           value: rates.service / rates.hash,
           unit: "×",
           target: 0.95,

@@ -1,9 +1,15 @@
 /** userinfo against oidc-provider's own, and against a Koa that answers a constant. */
 import { again } from "../load.ts";
-import { withBoth } from "../oauth-side.ts";
+import { type OauthLoad, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns } from "../rounds.ts";
 import { startSide } from "../side.ts";
+
+/** As many connections as `again` has. */
+export const userinfoLoad: OauthLoad = async (side, effort) => {
+  const request = side.userinfo(await side.accessToken());
+  return () => again(side.base, request, effort);
+};
 
 export const userinfo: Measurement = {
   name: "userinfo",

@@ -1,0 +1,168 @@
+/** This checkout against another one of the same project: the same measurements on both, in turns. */
+import { existsSync, mkdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { HERE, build } from "./build.ts";
+import { changedUsers, drain } from "./drain.ts";
+import { CONNECTIONS } from "./load.ts";
+import { authorizeLoad } from "./measurements/authorize.ts";
+import { exchangeLoad } from "./measurements/exchange.ts";
+import { refreshLoad } from "./measurements/refresh.ts";
+import { startSignIns } from "./measurements/sign-in.ts";
+import { userinfoLoad } from "./measurements/userinfo.ts";
+import { KINDS, onStage } from "./notifying-sides.ts";
+import { type OauthLoad, withOther } from "./oauth-side.ts";
+import { startRedis } from "./redis.ts";
+import { type Measurement, perSecond, type Row } from "./result.ts";
+import { type Effort, type Ratio, ratioInTurns, WARM } from "./rounds.ts";
+import { LOAD_CORE } from "./side.ts";
+
+/** What a change of the design may cost. */
+const MARKS = { request: 0.9, delivered: 0.85 } as const;
+
+/** Short rounds and many: each gives a ratio of two figures that are close in time, whatever the machine does besides. */
+function shortened(effort: Effort): Effort {
+  return {
+    rounds: 6 * effort.rounds,
+    seconds: effort.seconds / 4,
+    requests: effort.requests / 4,
+    signIns: effort.signIns / 2,
+  };
+}
+
+/** Where the service keeps what; the queue of `delivered` is on a Redis too, or not. */
+interface Ground {
+  readonly name: string;
+  readonly folder: string;
+  readonly redis?: { readonly url: string };
+}
+
+function row(work: string, ground: string, { ratio, interval, here, other }: Ratio, target: number): Row {
+  const between = interval.map((each) => each.toFixed(2)).join(" to ");
+  return {
+    work,
+    against: `the other checkout, ${ground}`,
+    value: ratio,
+    unit: "×",
+    target,
+    raw: `${perSecond(here)} to ${perSecond(other)}, 95 %: ${between}`,
+  };
+}
+
+/** SQLite for everything, then with Redis for the artifacts. Redis runs beside the load, for it is another machine. */
+async function onBothGrounds(folder: string, work: (ground: Ground) => Promise<Row>): Promise<Row[]> {
+  const redis = await startRedis(folder, LOAD_CORE);
+  try {
+    return [await work({ name: "SQLite", folder }), await work({ name: "SQLite + Redis", folder, redis })];
+  } finally {
+    await redis.stop();
+  }
+}
+
+function requestsTo(name: string, load: OauthLoad): (other: string) => Measurement {
+  return (checkout) => ({
+    name,
+    run: (effort, folder) =>
+      onBothGrounds(folder, (ground) =>
+        withOther(ground, checkout, async (here, other) => {
+          const short = shortened(effort);
+          const sides = {
+            here: await load(here, short, CONNECTIONS),
+            other: await load(other, short, CONNECTIONS),
+          };
+          return row(name, ground.name, await ratioInTurns(short, sides, WARM), MARKS.request);
+        }),
+      ),
+  });
+}
+
+async function signInRatio({ folder, redis }: Ground, checkout: string, effort: Effort): Promise<Ratio> {
+  const place = (side: string, database: number): Record<string, string> => ({
+    file: join(folder, `${side}${redis === undefined ? "" : "-redis"}.db`),
+    ...(redis === undefined ? {} : { redis: `${redis.url}/${database}` }),
+  });
+  const here = await startSignIns(place("here", 0));
+  try {
+    const other = await startSignIns(place("other", 1), checkout);
+    try {
+      const { rounds, signIns: count } = shortened(effort);
+      return await ratioInTurns(
+        { rounds },
+        {
+          here: () => here.signIn(count),
+          other: () => other.signIn(count),
+        },
+      );
+    } finally {
+      await other.stop();
+    }
+  } finally {
+    await here.stop();
+  }
+}
+
+function signInsTo(checkout: string): Measurement {
+  return {
+    name: "sign-in",
+    run: (effort, folder) =>
+      onBothGrounds(folder, async (ground) =>
+        row("sign-in", ground.name, await signInRatio(ground, checkout, effort), MARKS.request),
+      ),
+  };
+}
+
+/** Deliveries are in the SQLite file everywhere; BullMQ adds the Redis. */
+function delivered(checkout: string): Measurement {
+  return {
+    name: "delivered",
+    run: (effort, folder) =>
+      onStage(folder, async ({ receiver, notifying }) => {
+        const count = effort.requests;
+        const rounds = 4 * effort.rounds;
+        const receivers = { 1: "/take/1" };
+        const rows: Row[] = [];
+        for (const kind of KINDS) {
+          const backlog = async (side: string, of?: string): Promise<() => Promise<number>> => {
+            const place = join(folder, side);
+            mkdirSync(place, { recursive: true });
+            const file = join(place, `${kind}.db`);
+            const queue = await changedUsers(await notifying({ kind, file, receivers, checkout: of }), count);
+            return () => drain(receiver, queue, count);
+          };
+          const sides = { here: await backlog("here"), other: await backlog("other", checkout) };
+          const ground = kind === "bullmq" ? "SQLite + Redis" : "SQLite";
+          rows.push(
+            row(`delivered, ${kind}`, ground, await ratioInTurns({ rounds }, sides), MARKS.delivered),
+          );
+        }
+        return rows;
+      }),
+  };
+}
+
+const COMPARED: Readonly<Record<string, (checkout: string) => Measurement>> = {
+  userinfo: requestsTo("userinfo", userinfoLoad),
+  refresh: requestsTo("refresh", refreshLoad),
+  exchange: requestsTo("exchange", exchangeLoad),
+  authorize: requestsTo("authorize", authorizeLoad),
+  "sign-in": signInsTo,
+  delivered,
+};
+
+/** Names of the measurements that compare two checkouts. */
+export const COMPARED_NAMES: readonly string[] = Object.keys(COMPARED);
+
+/** What a checkout needs to be measured. */
+const NEEDED = ["bench/tsconfig.json", "bench/servers/service.ts", "build/copy-assets.mjs", "node_modules"];
+
+/** Why a folder can't be measured; `undefined` when it can. */
+export function notACheckout(folder: string): string | undefined {
+  const missing = NEEDED.find((path) => !existsSync(join(folder, path)));
+  return missing === undefined ? undefined : `${folder} is no checkout that can be measured: no ${missing}`;
+}
+
+/** Compiles the other checkout, which writes only to its `.cache`, and prepares every comparison with it. */
+export function against(folder: string): Measurement[] {
+  const checkout = resolve(folder);
+  if (checkout !== resolve(HERE)) build(checkout);
+  return Object.values(COMPARED).map((prepare) => prepare(checkout));
+}
