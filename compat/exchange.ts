@@ -8,8 +8,8 @@ import type { Artifact, ArtifactStore } from "../adapters/artifacts.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
+import type { CurrentProvider } from "../lib/protocol/current-provider.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
-import type { Provider } from "oidc-provider";
 import type { Connections } from "../lib/connections.ts";
 import type { Fields } from "./form-fields.ts";
 
@@ -56,7 +56,7 @@ export interface AccountPage {
 /** What the steps work with; the same for every request of one service. */
 export interface CompatDependencies {
   readonly configuration: Configuration;
-  readonly provider: Provider;
+  readonly currentProvider: CurrentProvider;
   readonly artifacts: ArtifactStore;
   readonly units: UnitsOfWork;
   readonly accounts: AccountInternals;

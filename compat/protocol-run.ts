@@ -2,12 +2,11 @@
  * Runs oidc-provider for one request in a context of its own: the host's cookies, keys, path and parsed body
  * are not touched, and a request can be run again when somebody else was first.
  */
-import type { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import compose from "koa-compose";
 import type { Context } from "koa";
-import type { KoaContextWithOIDC, Provider } from "oidc-provider";
+import type { KoaContextWithOIDC } from "oidc-provider";
 import { withoutDoubleCookie } from "../lib/protocol/cookies.ts";
+import type { CurrentProvider } from "../lib/protocol/current-provider.ts";
 import type { ProtocolState } from "../lib/protocol/dependencies.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
@@ -89,37 +88,8 @@ function letGo(inner: Context): void {
   empty(inner);
 }
 
-interface Library {
-  readonly run: (inner: Context) => Promise<unknown>;
-  /** Whether the host application is given contexts, and so may go on with one after the answer. */
-  readonly isWatched: () => boolean;
-}
-
-/** The library as one function, with the listeners and middleware that the host application has given it by now. */
-function libraryOf(provider: Provider): Library {
-  const { middleware } = provider;
-  const own = middleware.length;
-  let known = own;
-  let composed = compose(middleware);
-  let isHeard = false;
-  (provider as EventEmitter).on("newListener", (name) => {
-    isHeard ||= name !== "newListener";
-  });
-  return {
-    run(inner) {
-      if (middleware.length !== known) {
-        known = middleware.length;
-        composed = compose(middleware);
-      }
-      return composed(inner, () => Promise.resolve());
-    },
-    isWatched: () => isHeard || middleware.length !== own,
-  };
-}
-
 /** @param sessionCookie name of the cookie that holds the session. */
-export function createProtocolRunner(provider: Provider, sessionCookie: string): Runner {
-  const library = libraryOf(provider);
+export function createProtocolRunner(currentProvider: CurrentProvider, sessionCookie: string): Runner {
   return async (exchange, { query, body }) => {
     const { ctx, deployment, path } = exchange;
     const search = query?.toString() ?? "";
@@ -129,16 +99,17 @@ export function createProtocolRunner(provider: Provider, sessionCookie: string):
     if (cookie !== headers.cookie) headers.cookie = cookie;
     const url = search === "" ? path : `${path}?${search}`;
     const req = new SeenRequest(ctx.req, { url, headers, body: form }) as unknown as IncomingMessage;
-    const inner = provider.createContext(req, ctx.res) as unknown as Context;
+    const served = currentProvider();
+    const inner = served.provider.createContext(req, ctx.res) as unknown as Context;
     exchange.ended.push(() => {
-      if (!library.isWatched()) letGo(inner);
+      if (!served.isWatched()) letGo(inner);
     });
     // What the browser sees is the configured base URL, whatever the last hop was.
     Object.defineProperty(inner.request, "secure", { value: deployment.secure });
     const state = inner.state as ProtocolState;
     state.deployment = deployment;
     state.address = exchange.address;
-    const work = (): Promise<unknown> => library.run(inner);
+    const work = (): Promise<unknown> => served.run(inner);
     await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
     const { oidc } = inner as unknown as KoaContextWithOIDC;
     return { status: inner.status, body: inner.body, state, oidc };

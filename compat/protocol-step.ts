@@ -40,8 +40,8 @@ async function allowedClient({ state }: ProtocolAnswer, unit: Unit | undefined):
   throw refusal;
 }
 
-export function createProtocolStep({ provider, sessionCookie, units }: CompatDependencies): Protocol {
-  const run = createProtocolRunner(provider, sessionCookie);
+export function createProtocolStep({ currentProvider, sessionCookie, units }: CompatDependencies): Protocol {
+  const run = createProtocolRunner(currentProvider, sessionCookie);
   return async (exchange, input) => {
     const answer = await run(exchange, input);
     await allowedClient(answer, units.current());

@@ -1,5 +1,5 @@
 /** The running sign-ins of oidc-provider, as the pages need them. */
-import { errors, type Interaction, type InteractionResults, type Provider } from "oidc-provider";
+import { errors, type Interaction, type InteractionResults } from "oidc-provider";
 import type { AccountRecord } from "../adapters/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -7,6 +7,7 @@ import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import { requestedClaims } from "../lib/protocol/claims.ts";
+import type { CurrentProvider, ServedProvider } from "../lib/protocol/current-provider.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
@@ -16,7 +17,7 @@ import type { DeviceCookies } from "./device-cookie.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOutcome } from "./flow.ts";
 
 export interface ProviderFlowDependencies {
-  readonly provider: Provider;
+  readonly currentProvider: CurrentProvider;
   readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
@@ -31,7 +32,10 @@ export interface ProviderFlowDependencies {
 }
 
 /** The library's interaction of this browser; an error of its own means that there is none. */
-async function details(provider: Provider, ctx: InteractionContext): Promise<Interaction | undefined> {
+async function details(
+  { provider }: ServedProvider,
+  ctx: InteractionContext,
+): Promise<Interaction | undefined> {
   try {
     return await provider.interactionDetails(ctx.req, ctx.res);
   } catch (error) {
@@ -52,12 +56,12 @@ const formOf = (uid: string): string => `interaction ${uid}`;
 
 /** The flow that `createInteractionHandlers` shows. */
 export function createProviderFlow(dependencies: ProviderFlowDependencies): InteractionFlow {
-  const { provider, accounts, clients, devices, forms } = dependencies;
+  const { currentProvider, accounts, clients, devices, forms } = dependencies;
 
   /** The account whose consent is asked for; `undefined` when it or the session has ended. */
   async function asked({ session }: Interaction): Promise<AccountRecord | undefined> {
     if (session?.accountId === undefined) return undefined;
-    const kept: object | undefined = await provider.Session.findByUid(session.uid);
+    const kept: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
     const { generation } = { ...kept } as { readonly generation?: number };
     const record = await accounts.record(session.accountId);
     return record?.sessions_generation === generation ? record : undefined;
@@ -65,7 +69,7 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
 
   async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {
     devices.clearEarlier(ctx);
-    const found = await details(provider, ctx);
+    const found = await details(currentProvider(), ctx);
     // The library does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
     const { prompt, params } = found;
@@ -95,14 +99,16 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
   }
 
   const finish = (ctx: InteractionContext, result: InteractionResults, merge: boolean): Promise<string> =>
-    provider.interactionResult(ctx.req, ctx.res, result, { mergeWithLastSubmission: merge });
+    currentProvider().provider.interactionResult(ctx.req, ctx.res, result, {
+      mergeWithLastSubmission: merge,
+    });
 
   return {
     find,
     isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
     signIn: (ctx, running, credentials) => signIn(ctx, running, credentials, { ...dependencies, finish }),
     async allow(ctx) {
-      const found = await details(provider, ctx);
+      const found = await details(currentProvider(), ctx);
       const account = found && (await asked(found));
       if (!account) throw new ConditionFailed("the sign-in has ended in the meantime");
       const { sub, sessions_generation: sessionsGeneration } = account;

@@ -1,6 +1,5 @@
 /** The pages under `{base}/account`: the gate, the account page and the delivery console, put together. */
 import type { Context } from "koa";
-import type { Provider } from "oidc-provider";
 import type { Configuration } from "../config/configuration.ts";
 import { createAccountGate } from "../interactions/account-gate.ts";
 import { type AccountPage, createAccountPages } from "../interactions/account-pages.ts";
@@ -13,6 +12,7 @@ import type { Notifications } from "../notifier/notifications.ts";
 import type { AccountInternals } from "./domain/accounts.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
+import type { CurrentProvider } from "./protocol/current-provider.ts";
 import { createSignedIn } from "./protocol/signed-in.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import type { ServiceKeys } from "./service-keys.ts";
@@ -20,7 +20,7 @@ import type { ServiceKeys } from "./service-keys.ts";
 /** What the pages are made of. */
 export interface ServiceAccountParts {
   readonly configuration: Configuration;
-  readonly provider: Provider;
+  readonly currentProvider: CurrentProvider;
   readonly accounts: Pick<AccountInternals, "record">;
   readonly keys: Pick<ServiceKeys, "forms">;
   readonly pages: Pages;
@@ -32,11 +32,15 @@ export interface ServiceAccountParts {
 
 /** Every page that there is; without operators there is no console. */
 export function createServiceAccount(parts: ServiceAccountParts): readonly AccountPage[] {
-  const { configuration, provider, accounts, keys, pages, notifications, readForm, onDefect } = parts;
+  const { configuration, currentProvider, accounts, keys, pages, notifications, readForm, onDefect } = parts;
   const gate = createAccountGate({
     clientId: ACCOUNT_CLIENT,
     answers: createAnswers(pages),
-    findSignedIn: createSignedIn({ provider, accounts, sessionCookie: sessionCookieName(configuration) }),
+    findSignedIn: createSignedIn({
+      currentProvider,
+      accounts,
+      sessionCookie: sessionCookieName(configuration),
+    }),
     returns: createReturnPaths({
       keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
       cookie: cookieName(configuration, "return"),

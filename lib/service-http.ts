@@ -1,6 +1,5 @@
 /** The HTTP side of a service: provider, pages, endpoints, put together. */
 import type { Context, Middleware } from "koa";
-import type { Provider } from "oidc-provider";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "../adapters/storage.ts";
 import { callerAddress } from "../compat/caller.ts";
@@ -30,6 +29,7 @@ import { createBackchannel } from "./protocol/backchannel.ts";
 import { cookieName, deviceCookieName, sessionCookieName } from "./protocol/cookies.ts";
 import type { ProtocolDependencies } from "./protocol/dependencies.ts";
 import { createAttemptLimits } from "./protocol/limits.ts";
+import { createCurrentProvider, type CurrentProvider } from "./protocol/current-provider.ts";
 import { createProvider } from "./protocol/provider.ts";
 import { createSigner } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
@@ -53,7 +53,7 @@ export interface ServiceHttpParts {
 }
 
 export interface ServiceHttp {
-  readonly provider: Provider;
+  readonly currentProvider: CurrentProvider;
   readonly routes: Middleware;
   readonly interactions: Interactions;
   /** Tells the clients of sessions that ended. */
@@ -71,23 +71,29 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events };
   const backchannel = createBackchannel(artifacts, events, onWarning);
-  const provider = createProvider({ ...shared, keys, pages: createAnswers(pages), backchannel });
-  const flow = createFlow(shared, provider, keys);
+  const protocol = { ...shared, keys, pages: createAnswers(pages), backchannel };
+  const currentProvider = createCurrentProvider(
+    (signing) => createProvider(protocol, signing),
+    () => keys.signing,
+  );
+  // What the library refuses is an error of the start.
+  currentProvider();
+  const flow = createFlow(shared, currentProvider, keys);
   const connections = watchConnections(monotonic);
   const routes = createRoutes({
     ...shared,
-    provider,
+    currentProvider,
     onWarning,
     onDefect,
     connections,
     pages: answerPages(pages),
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
-    accountPages: createServiceAccount({ ...parts, provider, pages, readForm: formMap }),
+    accountPages: createServiceAccount({ ...parts, currentProvider, pages, readForm: formMap }),
     sessionCookie: sessionCookieName(configuration),
     arrived: () => storage.arrived(),
   });
   return {
-    provider,
+    currentProvider,
     routes: (ctx, next) => routes.middleware(ctx, next),
     interactions: createInteractions({
       flow,
@@ -99,7 +105,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
           : undefined;
       },
     }),
-    sessionsEnded: (ended) => backchannel.sessionsEnded(provider, ended),
+    sessionsEnded: (ended) => backchannel.sessionsEnded(currentProvider().provider, ended),
     async close() {
       connections.close();
       await backchannel.stop();
@@ -109,12 +115,12 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
 
 type Shared = Omit<ProtocolDependencies, "keys" | "pages" | "backchannel">;
 
-function createFlow(shared: Shared, provider: Provider, keys: ServiceKeys): InteractionFlow {
+function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: ServiceKeys): InteractionFlow {
   const { configuration } = shared;
   const forms = createSigner(keys.forms);
   return createProviderFlow({
     ...shared,
-    provider,
+    currentProvider,
     devices: createDeviceCookies({
       signer: forms,
       name: deviceCookieName(configuration),

@@ -47,7 +47,10 @@ export interface SignInService {
   health(): Promise<Health>;
   /** Prometheus text. */
   metrics(): Promise<string>;
-  /** The oidc-provider instance, for what is not wrapped. */
+  /**
+   * The oidc-provider instance that new requests run on, for what is not wrapped. Read it at each use: when the signing
+   * keys change it is another one, which has the listeners and the middleware that were added to the one before.
+   */
   readonly provider: Provider;
   /** The configuration with every default filled in. */
   readonly configuration: Configuration;
@@ -205,7 +208,9 @@ function serviceObject(
     audit: createAuditLog(storage.directory),
     events,
     interactions: http.interactions,
-    provider: http.provider,
+    get provider() {
+      return http.currentProvider().provider;
+    },
     configuration,
     health: () => storageHealth(storage, configuration.clock, { notifications: () => notifier.health() }),
     metrics: () => metrics.text(),

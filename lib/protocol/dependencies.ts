@@ -1,6 +1,5 @@
 /** What the protocol side is built from; the composition root fills it in. */
 import type { ParameterizedContext } from "koa";
-import type { JWK, Provider } from "oidc-provider";
 import type { ArtifactStore } from "../../adapters/artifacts.ts";
 import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
@@ -31,8 +30,8 @@ export interface ProtocolDependencies {
   readonly events: ServiceEmitter;
   readonly pages: ProtocolPages;
   readonly backchannel: Backchannel;
-  /** The cookie and signing keys that are in force. */
-  readonly keys: { readonly cookies: readonly string[]; readonly signing: readonly JWK[] };
+  /** The cookie keys that are in force. */
+  readonly keys: { readonly cookies: readonly string[] };
 }
 
 /** What the HTTP layer puts in the state of a context before it runs oidc-provider. */
@@ -55,11 +54,4 @@ export interface Verdict {
 export interface Problem {
   readonly error: string;
   readonly error_description?: string;
-}
-
-/** The provider together with what the HTTP layer has to know of it. */
-export interface Protocol {
-  readonly provider: Provider;
-  /** Names of the cookies that hold a session. */
-  readonly sessionCookie: string;
 }

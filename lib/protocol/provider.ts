@@ -2,6 +2,7 @@
 import {
   type Provider,
   type Configuration as ProviderConfiguration,
+  type JWK,
   type KoaContextWithOIDC,
 } from "oidc-provider";
 import { createOidcAdapter } from "../../adapters/oidc/adapter.ts";
@@ -36,13 +37,16 @@ const routes = {
   end_session: "/oauth2/logout",
 } as const;
 
-/** The provider, patched, with the documented grants; nothing is listening yet. */
-export function createProvider(dependencies: ProtocolDependencies): Provider {
+/**
+ * The provider, patched, with the documented grants; nothing is listening yet.
+ * @param signing private keys: the first signs, all are published.
+ */
+export function createProvider(dependencies: ProtocolDependencies, signing: readonly JWK[]): Provider {
   const { configuration } = dependencies;
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
-  const provider = createServiceProvider(issuer, providerConfiguration(dependencies), dependencies);
+  const provider = createServiceProvider(issuer, providerConfiguration(dependencies, signing), dependencies);
   patchProvider(provider, {
     checkSecret: secretCheck(dependencies),
     recordInHand(clientId) {
@@ -57,11 +61,14 @@ export function createProvider(dependencies: ProtocolDependencies): Provider {
   return provider;
 }
 
-function providerConfiguration(dependencies: ProtocolDependencies): ProviderConfiguration {
+function providerConfiguration(
+  dependencies: ProtocolDependencies,
+  signing: readonly JWK[],
+): ProviderConfiguration {
   const { configuration, keys } = dependencies;
   return {
-    adapter: createAdapter(dependencies),
-    jwks: { keys: keys.signing.map((key) => ({ ...key })) },
+    adapter: createAdapter(dependencies, signing[0]?.alg ?? "RS256"),
+    jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
     scopes: [...PUBLIC_SCOPES, ALL_FIELDS],
@@ -107,14 +114,10 @@ function providerConfiguration(dependencies: ProtocolDependencies): ProviderConf
   };
 }
 
-function createAdapter({
-  artifacts,
-  units,
-  configuration,
-  clients,
-  keys,
-}: ProtocolDependencies): NonNullable<ProviderConfiguration["adapter"]> {
-  const algorithm = keys.signing[0]?.alg ?? "RS256";
+function createAdapter(
+  { artifacts, units, configuration, clients }: ProtocolDependencies,
+  signingAlgorithm: string,
+): NonNullable<ProviderConfiguration["adapter"]> {
   return createOidcAdapter({
     artifacts,
     units,
@@ -125,7 +128,7 @@ function createAdapter({
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
       return record === undefined || record.disabled
         ? undefined
-        : clientMetadata(record, { signingAlgorithm: algorithm, profile: configuration.profile });
+        : clientMetadata(record, { signingAlgorithm, profile: configuration.profile });
     },
   });
 }

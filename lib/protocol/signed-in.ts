@@ -1,10 +1,10 @@
 /** Who is signed in: read from oidc-provider's session, by the rules that the authorization endpoint goes by. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
-import type { Provider } from "oidc-provider";
 import type { AccountRecord } from "../../adapters/directory.ts";
 import type { AccountInternals } from "../domain/accounts.ts";
 import { withoutDoubleCookie } from "./cookies.ts";
+import type { CurrentProvider } from "./current-provider.ts";
 
 /** A person with a session that counts. */
 export interface SignedIn {
@@ -25,11 +25,11 @@ export type FindSignedIn = (request: SessionRequest) => Promise<SignedIn | undef
 
 /** @param parts.sessionCookie name of the cookie that holds the session. */
 export function createSignedIn({
-  provider,
+  currentProvider,
   accounts,
   sessionCookie,
 }: {
-  readonly provider: Provider;
+  readonly currentProvider: CurrentProvider;
   readonly accounts: Pick<AccountInternals, "record">;
   readonly sessionCookie: string;
 }): FindSignedIn {
@@ -38,6 +38,7 @@ export function createSignedIn({
     const cookie = withoutDoubleCookie(sent, sessionCookie);
     if (!cookie?.includes(`${sessionCookie}=`)) return undefined;
     const seen = Object.create(req, { headers: { value: { ...headers, cookie } } }) as IncomingMessage;
+    const { provider } = currentProvider();
     const ctx = provider.createContext(seen, res) as unknown as Context;
     Object.defineProperty(ctx, "secure", { value: secure });
     const session = await provider.Session.get(ctx);

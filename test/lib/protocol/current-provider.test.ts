@@ -1,0 +1,106 @@
+/** The provider in force: another one for other keys, and what a host has added goes along. */
+import { generateKeyPairSync } from "node:crypto";
+import type { EventEmitter } from "node:events";
+import { beforeEach, expect, it } from "@jest/globals";
+import type { Context } from "koa";
+import { type Adapter, type JWK, Provider } from "oidc-provider";
+import { createCurrentProvider, type CurrentProvider } from "../../../lib/protocol/current-provider.ts";
+
+const newKeys = (kid: string): readonly JWK[] => {
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  return [{ ...privateKey.export({ format: "jwk" }), kid, alg: "ES256", use: "sig" }];
+};
+
+const OLD = newKeys("old");
+const NEW = newKeys("new");
+
+let keys: readonly JWK[];
+let made: string[];
+let heard: string[];
+let current: CurrentProvider;
+beforeEach(() => {
+  keys = OLD;
+  made = [];
+  heard = [];
+  current = createCurrentProvider(
+    (signing) => {
+      made.push(signing[0]?.kid ?? "");
+      const provider = new Provider("http://127.0.0.1:9", {
+        adapter: () => ({}) as Adapter,
+        features: { devInteractions: { enabled: false } },
+        jwks: { keys: signing.map((key) => ({ ...key })) },
+      });
+      provider.on("server_error", () => heard.push("own"));
+      return provider;
+    },
+    () => keys,
+  );
+});
+
+const emit = (name: string): void => void (current().provider as EventEmitter).emit(name);
+
+it("is the same for as long as the keys are, and another one with the next request after that", () => {
+  const before = current();
+  expect(current()).toBe(before);
+  keys = NEW;
+  const after = current();
+  expect(after.provider).not.toBe(before.provider);
+  expect(current()).toBe(after);
+  expect(made).toEqual(["old", "new"]);
+});
+
+it("has the listeners of the host, each once, and its own", () => {
+  const host = (name: string) => () => void heard.push(name);
+  const gone = host("gone");
+  const { provider } = current();
+  (provider as EventEmitter)
+    .on("grant.success", host("first"))
+    .on("grant.success", gone)
+    .once("grant.success", host("once"))
+    .on("server_error", host("error"))
+    .off("grant.success", gone);
+  for (const next of [NEW, OLD]) {
+    keys = next;
+    current();
+  }
+  emit("grant.success");
+  emit("grant.success");
+  emit("server_error");
+  expect(heard).toEqual(["first", "once", "first", "own", "error"]);
+});
+
+it("runs the middleware of the host in its order, and one that is added later", async () => {
+  const mark = (name: string) => async (_ctx: unknown, next: () => Promise<unknown>) => {
+    heard.push(name);
+    await next();
+  };
+  current().provider.use(mark("first"));
+  current().provider.use(mark("second"));
+  keys = NEW;
+  current().provider.use(mark("third"));
+  for (const next of [OLD, NEW]) {
+    keys = next;
+    const served = current();
+    const req = { url: "/nothing", method: "GET", headers: {}, socket: {} };
+    const res = { getHeader: () => undefined, setHeader: () => undefined, removeHeader: () => undefined };
+    const context: unknown = served.provider.createContext(req as never, res as never);
+    await served.run(context as Context);
+  }
+  expect(heard).toEqual(["first", "second", "third", "first", "second", "third"]);
+});
+
+it("knows whether the host may keep a context, also after a change", () => {
+  expect(current().isWatched()).toBe(false);
+  keys = NEW;
+  expect(current().isWatched()).toBe(false);
+  current().provider.on("grant.success", () => undefined);
+  expect(current().isWatched()).toBe(true);
+  keys = OLD;
+  expect(current().isWatched()).toBe(true);
+});
+
+it("knows it of middleware as well", () => {
+  current().provider.use(async (_ctx, next) => next());
+  keys = NEW;
+  expect(current().isWatched()).toBe(true);
+});
