@@ -1,18 +1,31 @@
-/** Opens the storage that the configuration names; a backend's code is loaded when it is chosen. */
+/** Opens the stores that the configuration names; a backend's code is loaded when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
-import type { Clock } from "../lib/clock.ts";
-import { ConfigurationError } from "../lib/errors.ts";
+import { ConfigurationError } from "./errors.ts";
+import { memoryRateLimits } from "./rate-limits-memory.ts";
 import type { RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
-import type { Storage } from "./storage.ts";
 
 const SQLITE = "sqlite:";
 
-/** Makes the storage of a service over a record store: the rules of accounts, artifacts and deliveries. */
-export type Compose = (store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock) => Promise<Storage>;
+/** A store that is open, and the limiters that all its processes share. */
+export interface OpenedStore {
+  readonly store: RecordStore;
+  readonly rateLimits: RateLimiterFactory;
+}
+
+/** The stores of a service. */
+export interface OpenedStores {
+  readonly main: OpenedStore;
+  /** Where codes, tokens, sessions and rate limits are, if not in `main`. */
+  readonly artifacts: OpenedStore | undefined;
+  close(): Promise<void>;
+}
 
 /** What opening needs to know. */
-export type StorageConfiguration = Pick<Configuration, "storage" | "artifacts" | "clock">;
+export interface StoresConfiguration extends Pick<Configuration, "storage" | "artifacts" | "clock"> {
+  /** Kinds with records that many commits rely on and few change: for stores that can't share a lock. */
+  readonly sharedKinds: readonly string[];
+}
 
 /** What is before the colon. An address may hold a password, so no message repeats one. */
 export function schemeOf(address: string): string {
@@ -20,10 +33,11 @@ export function schemeOf(address: string): string {
 }
 
 /** What is wrong with `config.storage`. */
-function storageProblem(address: string): string | undefined {
-  switch (schemeOf(address)) {
+function storageProblem(storage: Configuration["storage"]): string | undefined {
+  if (typeof storage !== "string") return undefined;
+  switch (schemeOf(storage)) {
     case "sqlite":
-      return address === SQLITE ? "the path after sqlite: is missing" : undefined;
+      return storage === SQLITE ? "the path after sqlite: is missing" : undefined;
     case "mongodb":
     case "mongodb+srv":
     case "postgres":
@@ -35,74 +49,66 @@ function storageProblem(address: string): string | undefined {
 }
 
 /** What is wrong with `config.artifacts`. */
-function artifactsProblem({ storage, artifacts }: StorageConfiguration): string | undefined {
+function artifactsProblem({ storage, artifacts }: StoresConfiguration): string | undefined {
   if (artifacts === storage || isRedis(artifacts)) return undefined;
   return "must be redis://… or rediss://…, or left out";
 }
 
-/** Whether an address is one of Redis. */
-export function isRedis(address: string): boolean {
-  return ["redis", "rediss"].includes(schemeOf(address));
+/** Whether artifacts have a server of their own. */
+export function isRedis(address: Configuration["artifacts"]): address is string {
+  return typeof address === "string" && ["redis", "rediss"].includes(schemeOf(address));
 }
 
-async function openMain({ storage, clock }: StorageConfiguration, compose: Compose): Promise<Storage> {
+async function openMain({ storage, clock, sharedKinds }: StoresConfiguration): Promise<OpenedStore> {
+  if (typeof storage !== "string") return { store: storage, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/index.ts");
-      return openSqlite({ path: storage.slice(SQLITE.length), clock });
+      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock });
+      // Several processes would each allow the whole limit; one process is what SQLite is for.
+      return { store, rateLimits: memoryRateLimits(clock) };
     }
     case "postgres":
     case "postgresql": {
       const { openPostgres } = await import("./postgresql/index.ts");
-      const { store, rateLimits } = await openPostgres({ url: storage, clock });
-      return compose(store, rateLimits, clock);
+      return openPostgres({ url: storage, clock });
     }
     default: {
       const { openMongo } = await import("./mongodb/index.ts");
-      return openMongo({ url: storage, clock });
+      return openMongo({ url: storage, clock, shared: sharedKinds });
     }
   }
 }
 
 /**
- * @param compose what makes a storage of a record store.
  * @param onWarning told what an operator should put right. Default: nobody.
  * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
-export async function openStorageWith(
-  compose: Compose,
-  configuration: StorageConfiguration,
+export async function openStores(
+  configuration: StoresConfiguration,
   onWarning: (text: string) => void = () => undefined,
-): Promise<Storage> {
+): Promise<OpenedStores> {
   const { artifacts, clock } = configuration;
   const problems = [
     ["storage", storageProblem(configuration.storage)],
     ["artifacts", artifactsProblem(configuration)],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const main = await openMain(configuration, compose);
-  if (!isRedis(artifacts)) return main;
+  const main = await openMain(configuration);
+  if (!isRedis(artifacts)) return { main, artifacts: undefined, close: () => main.store.close() };
   try {
     const { openRedis } = await import("./redis/index.ts");
-    return withParts(main, await openRedis({ url: artifacts, clock, onWarning }));
+    const away = await openRedis({ url: artifacts, clock, onWarning });
+    return {
+      main,
+      artifacts: away,
+      async close() {
+        await Promise.all([main.store.close(), away.store.close()]);
+      },
+    };
   } catch (error) {
-    await main.close();
+    await main.store.close();
     throw error;
   }
-}
-
-/** One storage of two: what the second keeps, it keeps instead of the first. */
-function withParts(
-  main: Storage,
-  moved: Pick<Storage, "artifacts" | "rateLimits" | "parts" | "close">,
-): Storage {
-  return {
-    ...main,
-    ...moved,
-    parts: [...main.parts, ...moved.parts],
-    async close() {
-      await Promise.all([main.close(), moved.close()]);
-    },
-  };
 }

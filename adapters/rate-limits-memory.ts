@@ -1,6 +1,6 @@
 /** Rate limits in the memory of this process: fixed windows that follow the service's clock, and a bound on them. */
 import type { RateLimit } from "../config/configuration.ts";
-import { type Clock, createSystemClock } from "../lib/clock.ts";
+import type { Clock } from "./clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "./rate-limits.ts";
 
 /** The most keys that one limiter keeps. */
@@ -119,8 +119,7 @@ function createLimiter(limit: RateLimit, clock: Clock): RateLimiter {
  * Limiters for one process; several processes would each allow the whole limit. A window begins with the first point
  * that is taken, and nothing of it is kept after its end. A limiter keeps 20,000 keys: for one more it forgets the key
  * that has taken the fewest points.
- * @param clock default: the system's.
  */
-export function memoryRateLimits(clock: Clock = createSystemClock()): RateLimiterFactory {
+export function memoryRateLimits(clock: Clock): RateLimiterFactory {
   return (_name, limit) => createLimiter(limit, clock);
 }

@@ -1,5 +1,5 @@
 /** The documented authorization endpoint, in front of the library's. */
-import type { ClientRecord } from "../adapters/directory.ts";
+import type { ClientRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/protocol/claims.ts";
 import { effectiveScope } from "../lib/protocol/scopes.ts";

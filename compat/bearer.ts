@@ -1,10 +1,11 @@
 /** userinfo, profile and revoke: three reads and an answer, without the library. */
-import { randomUUID } from "node:crypto";
-import type { AccountRecord } from "../adapters/directory.ts";
+import type { AccountRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
+import { artifactRef } from "../lib/artifacts/records.ts";
 import { isCurrent } from "../lib/protocol/account.ts";
 import { openedFields } from "../lib/protocol/grant.ts";
 import { ConditionFailed } from "../lib/errors.ts";
+import { Changes } from "../lib/records.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
@@ -26,7 +27,7 @@ export function queriedClient({ artifacts, clients }: CompatDependencies): Step 
     const token = BEARER.exec(exchange.ctx.req.headers.authorization ?? "")?.[1];
     if (token !== undefined) {
       const key = artifactKey(token);
-      const found = artifacts.find("AccessToken", key);
+      const found = artifacts.find("AccessToken", key).then((family) => family?.artifact);
       // It may be that nobody asks; who does is told.
       found.catch(() => undefined);
       exchange.presented = { key, found };
@@ -87,11 +88,9 @@ export function endToken({ artifacts, events }: CompatDependencies): Step {
   return async ({ ctx, token, account, client, deadline }) => {
     if (!token || !account || !client) throw invalidToken();
     try {
-      await artifacts.commit({
-        id: randomUUID(),
-        deadline,
-        writes: [{ kind: "remove", model: "AccessToken", key: token.key, mustExist: true }],
-      });
+      const changes = new Changes();
+      changes.delete(artifactRef("AccessToken", token.key), { version: "present" });
+      await artifacts.commit(changes, deadline);
     } catch (error) {
       throw error instanceof ConditionFailed ? invalidToken() : error;
     }

@@ -2,9 +2,10 @@
 import type { Context } from "koa";
 import type { EndpointName } from "../config/addresses.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import type { AccountRecord, ClientRecord } from "../adapters/directory.ts";
+import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import type { Artifact, ArtifactStore } from "../adapters/artifacts.ts";
+import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
+import type { Artifact } from "../lib/artifacts/artifact.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
@@ -68,8 +69,6 @@ export interface CompatDependencies {
   /** Those that there are: other paths under `{base}/account` go on to the host application. */
   readonly accountPages: readonly AccountPage[];
   readonly sessionCookie: string;
-  /** Tells the storage that a request has arrived; resolves when it may go on. */
-  readonly arrived: () => Promise<void>;
   readonly connections: Connections;
   /** Told what an operator should know. */
   readonly onWarning: (text: string) => void;

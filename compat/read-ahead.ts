@@ -30,7 +30,7 @@ export function presentedGrant(
   const presented = parameter === undefined ? undefined : body?.one(parameter);
   if (model === undefined || presented === undefined || !PRESENTABLE.test(presented)) return undefined;
   const key = artifactKey(presented);
-  return begun(model, key, artifacts.findWithGrant(model, key));
+  return begun(model, key, artifacts.find(model, key));
 }
 
 /** Begins to read the code or refresh token. */
@@ -49,8 +49,7 @@ export function sessionAhead({ artifacts, sessionCookie }: CompatDependencies): 
     const id = pairs.find((pair) => pair.startsWith(front))?.slice(front.length);
     if (id !== undefined && PRESENTABLE.test(id)) {
       const key = artifactKey(id);
-      const found = artifacts.find("Session", key).then((artifact) => artifact && { artifact });
-      exchange.ahead = begun("Session", key, found);
+      exchange.ahead = begun("Session", key, artifacts.find("Session", key));
     }
     await next();
   };

@@ -100,7 +100,6 @@ export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
       const underWaySince = connections.underWaySince(ctx.req);
       const deadline = clock.now() + DEADLINE;
       noticeForwarding(ctx.req);
-      await dependencies.arrived();
       const { route, path, uid } = found;
       const exchange: Exchange = {
         ctx,

@@ -1,5 +1,5 @@
 /** Addresses of the delivery console, and the filter that stands in them. */
-import type { DeliveryFilter, DeliveryState } from "../adapters/deliveries.ts";
+import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../notifier/plan.ts";
 
 /** Below each base URL: the list. One delivery is below it, by its id. */

@@ -1,5 +1,5 @@
 /** What the pages of the delivery console are told by their caller. */
-import type { DeliveryFilter } from "../adapters/deliveries.ts";
+import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
 import type { ConsoleResult } from "./console-seals.ts";
 import type { ConsoleDelivery, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
 import type { PageLocals } from "./page-locals.ts";

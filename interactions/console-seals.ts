@@ -1,5 +1,5 @@
 /** What the forms of the console carry, and what an address carries after a form: both made here, for one session. */
-import type { DeliveryFilter } from "../adapters/deliveries.ts";
+import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
 import type { SignedIn } from "../lib/protocol/signed-in.ts";
 import type { Signer } from "../lib/sealing.ts";
 

@@ -1,5 +1,5 @@
 /** What the delivery console needs of the notifications: the only thing that its pages know of them. */
-import type { DeliveryFilter, DeliveryState, RedriveResult } from "../adapters/deliveries.ts";
+import type { DeliveryFilter, DeliveryState, RedriveResult } from "../lib/deliveries/delivery.ts";
 
 /** A delivery, without what it says. Times are milliseconds since the epoch, but for `at`. */
 export interface ConsoleDelivery {

@@ -4,7 +4,7 @@
  * service can make and that name nobody. A new password ends what is remembered of its account.
  */
 import { randomBytes } from "node:crypto";
-import type { AccountRecord } from "../adapters/directory.ts";
+import type { AccountRecord } from "../lib/directory/directory.ts";
 import type { Deployment } from "../config/configuration.ts";
 import type { Signer } from "../lib/sealing.ts";
 

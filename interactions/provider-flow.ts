@@ -1,6 +1,6 @@
 /** The running sign-ins of oidc-provider, as the pages need them. */
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
-import type { AccountRecord } from "../adapters/directory.ts";
+import type { AccountRecord } from "../lib/directory/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";

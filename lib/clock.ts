@@ -1,8 +1,7 @@
-/** Where time comes from. Tests and hosts may replace it. */
-export interface Clock {
-  /** Milliseconds since the epoch, with a fraction where the clock has one. */
-  now(): number;
-}
+/** The clocks of the service. */
+import type { Clock } from "../adapters/clock.ts";
+
+export type { Clock } from "../adapters/clock.ts";
 
 /** How far the fine clock may be from the system's before it is set again, in milliseconds. */
 const TOLERANCE = 2;

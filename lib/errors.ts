@@ -1,64 +1,13 @@
-/**
- * Every error that this package throws on purpose is a {@link SignInError} with a stable `code`;
- * wrong arguments are a `TypeError` that names the option. Protocol errors are oidc-provider's own.
- */
+/** What the rules of accounts, clients and the directory refuse, beside the errors of a storage. Protocol errors are oidc-provider's own. */
+import { SignInError } from "../adapters/errors.ts";
 
-/** Stable codes of {@link SignInError}: safe to switch on, never renamed. */
-export type SignInErrorCode =
-  | "configuration"
-  | "storage_unavailable"
-  | "condition_failed"
-  | "version_conflict"
-  | "name_taken"
-  | "already_exists"
-  | "not_found"
-  | "unknown_reference"
-  | "still_referenced"
-  | "invalid_password"
-  | "address_refused"
-  | "invalid_notification"
-  | "keys"
-  | "unexpected_answer";
-
-/** The base of all errors of this package. */
-export class SignInError extends Error {
-  /** Stable, machine-readable. */
-  readonly code: SignInErrorCode;
-
-  constructor(code: SignInErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.name = new.target.name;
-    this.code = code;
-  }
-}
-
-/** The configuration is wrong. `problems` has one line for each, as `config.<path>: <problem>`. */
-export class ConfigurationError extends SignInError {
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    super("configuration", problems.join("\n"));
-    this.problems = problems;
-  }
-}
-
-/** A store could not be reached, did not answer in time, or is too busy: 503 at the edge, try again. */
-export class StorageUnavailable extends SignInError {
-  constructor(message: string, options?: ErrorOptions) {
-    super("storage_unavailable", message, options);
-  }
-}
-
-/** A condition of a commit did not hold: somebody else was first. Nothing was written. */
-export class ConditionFailed extends SignInError {
-  /** The records whose conditions did not hold, where the store names them. */
-  readonly refs: readonly { readonly kind: string; readonly key: string }[];
-
-  constructor(message: string, refs: readonly { readonly kind: string; readonly key: string }[] = []) {
-    super("condition_failed", message);
-    this.refs = refs;
-  }
-}
+export {
+  ConditionFailed,
+  ConfigurationError,
+  SignInError,
+  type SignInErrorCode,
+  StorageUnavailable,
+} from "../adapters/errors.ts";
 
 /** The record was changed since it was read. Nothing was written; read again and decide again. */
 export class VersionConflict extends SignInError {

@@ -1,5 +1,5 @@
 /** Whether the parts of the service answer. */
-import type { Storage, StoragePart } from "../adapters/storage.ts";
+import type { Storage, StoragePart } from "./storage.ts";
 import type { Clock } from "./clock.ts";
 
 export interface PartHealth {

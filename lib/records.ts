@@ -20,6 +20,9 @@ export interface Read<T> {
   readonly version: string;
 }
 
+/** What was read, as the condition of a write. */
+type Version = Pick<Read<unknown>, "version">;
+
 export function read<T>({ value, version }: Found): Read<T> {
   return { value: value as unknown as T, version };
 }
@@ -48,12 +51,12 @@ export class Changes {
   readonly #expect = new Map<string, Expectation>();
 
   /** The record is as it was read. */
-  expect({ kind, key }: Ref, was: Read<unknown>): void {
+  expect({ kind, key }: Ref, was: Version): void {
     this.#expect.set(nameOf({ kind, key }), { ref: { kind, key }, version: was.version });
   }
 
   /** Replaces what was read; without `was` it creates the record, which must not be there. */
-  write(record: RecordData, was: Read<unknown> | undefined): void {
+  write(record: RecordData, was: Version | undefined): void {
     const { kind, key } = record;
     this.#expect.set(nameOf(record), { ref: { kind, key }, version: was?.version ?? "absent" });
     this.#put.set(nameOf(record), record);
@@ -65,7 +68,7 @@ export class Changes {
   }
 
   /** Removes what was read. */
-  delete(ref: Ref, was: Read<unknown>): void {
+  delete(ref: Ref, was: Version): void {
     this.expect(ref, was);
     this.#remove.push(ref);
   }
@@ -130,12 +133,17 @@ export class Records {
   }
 
   /** What an index has, at most so many. */
-  async list<T>(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Read<T>[]> {
-    const found: Read<T>[] = [];
+  async list<T>(query: Omit<Query, "limit">, most?: number): Promise<Read<T>[]> {
+    return (await this.found(query, most)).map((record) => read<T>(record));
+  }
+
+  /** The records themselves of what an index has, at most so many. */
+  async found(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Found[]> {
+    const found: Found[] = [];
     for (let after: string | undefined; found.length < most;) {
       const limit = Math.min(PAGE, most - found.length);
       const [page] = await this.store.list([{ ...query, limit, ...(after === undefined ? {} : { after }) }]);
-      found.push(...(page?.records ?? []).map((record) => read<T>(record)));
+      found.push(...(page?.records ?? []));
       if (page?.next === undefined) break;
       after = page.next;
     }

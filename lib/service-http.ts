@@ -1,7 +1,7 @@
 /** The HTTP side of a service: provider, pages, endpoints, put together. */
 import type { Context, Middleware } from "koa";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
-import type { Storage } from "../adapters/storage.ts";
+import type { Storage } from "./storage.ts";
 import { callerAddress } from "../compat/caller.ts";
 import type { AnswerPages } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
@@ -90,7 +90,6 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
     accountPages: createServiceAccount({ ...parts, currentProvider, pages, readForm: formMap }),
     sessionCookie: sessionCookieName(configuration),
-    arrived: () => storage.arrived(),
   });
   return {
     currentProvider,

@@ -2,8 +2,8 @@
 import { createSecretKey, generateKeyPair, type KeyObject, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
-import type { DirectoryStore } from "../adapters/directory.ts";
-import { UNFINISHED_COPY } from "../adapters/transfer.ts";
+import type { DirectoryStore } from "./directory/directory.ts";
+import { UNFINISHED_COPY } from "./storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { readOrMakeKeyFile } from "../config/key-file.ts";
 import { ConfigurationError, SignInError } from "./errors.ts";

@@ -2,7 +2,7 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import { openStorage } from "./storage.ts";
-import type { Storage } from "../adapters/storage.ts";
+import type { Storage } from "./storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
@@ -187,7 +187,7 @@ function serviceObject(
   { accounts, clients, directory, passwords }: DomainCalls,
   { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
 ): SignInService {
-  const sweeper = startSweeper(storage.artifacts, outages("removing what has expired"));
+  const sweeper = startSweeper(storage, outages("removing what has expired"));
   const metrics = createMetrics(events, () => storage.deliveries.counts());
   const gate = createRequestGate(http.routes);
   let closing: Promise<void> | undefined;

@@ -2,7 +2,7 @@
  * Starting the service, and giving it a seed. Their code is loaded when they are called: a process that delivers
  * notifications, and nothing else, has no use for the protocol core, the pages and the password hashing.
  */
-import type { Storage } from "../adapters/storage.ts";
+import type { Storage } from "./storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import type { Seed, SeededService } from "./seed.ts";

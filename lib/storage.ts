@@ -1,12 +1,75 @@
-/** The storage of a service: what the configuration names, opened. */
-import { type Compose, openStorageWith, type StorageConfiguration } from "../adapters/open.ts";
-import type { Storage } from "../adapters/storage.ts";
+/** The storage of a service: the stores that the configuration names, and the rules of what is kept in them. */
+import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
+import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
+import { KINDS } from "./all-kinds.ts";
+import { createArtifactStore } from "./artifacts/artifact-store.ts";
+import type { ArtifactStore } from "./artifacts/artifact-store.ts";
+import type { Clock } from "./clock.ts";
+import { createDeliveryStore } from "./deliveries/delivery-store.ts";
+import { LaneAccess } from "./deliveries/lane-access.ts";
+import type { DeliveryStore } from "./deliveries/delivery.ts";
+import { createDirectoryStore } from "./directory/directory-store.ts";
+import { SHARED_KINDS } from "./directory/records.ts";
+import type { DirectoryStore } from "./directory/directory.ts";
 
-/** Imported only for backends that need it, so that a service on another storage does not pay for it. */
-const compose: Compose = async (store, rateLimits, clock) => {
-  const { storageOver } = await import("./storage-over.ts");
-  return storageOver(store, rateLimits, clock);
-};
+/** The setting that an unfinished copy into a storage leaves there: a service that finds it does not start. */
+export const UNFINISHED_COPY = "unfinished-copy";
+
+/** A server or file behind a storage. */
+export interface StoragePart {
+  /** What it keeps: `storage`, or `artifacts` where those are kept elsewhere. */
+  readonly name: string;
+  /** One cheap round trip. Rejects with `StorageUnavailable` when there is no answer. */
+  ping(): Promise<void>;
+}
+
+/** Everything that the service keeps. */
+export interface Storage {
+  readonly directory: DirectoryStore;
+  readonly artifacts: ArtifactStore;
+  readonly deliveries: DeliveryStore;
+  /** Makes limiters whose points all processes that have this storage share, if several can have it at once. */
+  readonly rateLimits: RateLimiterFactory;
+  /** What it is made of, for health: at least `storage`. */
+  readonly parts: readonly StoragePart[];
+  /** Deletes what has expired, at most about so many records. @returns how many. */
+  sweep(limit: number): Promise<number>;
+  /** Finishes what was begun and lets go of files and connections. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** What opening needs to know. */
+export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds">;
+
+function part(name: string, { store }: OpenedStore): StoragePart {
+  return {
+    name,
+    async ping() {
+      await store.ping();
+    },
+  };
+}
+
+/** Everything that a service keeps, over its stores. @param artifacts default: `main`. */
+export function storageOver(main: OpenedStore, clock: Clock, artifacts?: OpenedStore): Storage {
+  const lanes = new LaneAccess(main.store, clock, KINDS);
+  const away = artifacts ?? main;
+  const opened = artifacts === undefined ? [main] : [main, artifacts];
+  return {
+    directory: createDirectoryStore(lanes),
+    artifacts: createArtifactStore(away.store, clock, KINDS),
+    deliveries: createDeliveryStore(lanes),
+    rateLimits: away.rateLimits,
+    parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
+    async sweep(limit) {
+      const swept = await Promise.all(opened.map(({ store }) => store.sweep(limit)));
+      return Math.max(...swept);
+    },
+    async close() {
+      await Promise.all(opened.map(({ store }) => store.close()));
+    },
+  };
+}
 
 /**
  * Opens the storage that the configuration names; a backend's code is loaded when it is chosen.
@@ -14,9 +77,10 @@ const compose: Compose = async (store, rateLimits, clock) => {
  * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
-export function openStorage(
+export async function openStorage(
   configuration: StorageConfiguration,
   onWarning?: (text: string) => void,
 ): Promise<Storage> {
-  return openStorageWith(compose, configuration, onWarning);
+  const { main, artifacts } = await openStores({ ...configuration, sharedKinds: SHARED_KINDS }, onWarning);
+  return storageOver(main, configuration.clock, artifacts);
 }

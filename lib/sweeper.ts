@@ -1,8 +1,8 @@
 /** Deletes what has expired, a little at a time, in the background. */
-import type { ArtifactStore } from "../adapters/artifacts.ts";
+import type { Storage } from "./storage.ts";
 import type { Outage } from "./outages.ts";
 
-/** Milliseconds between two passes, and artifacts deleted in one go. */
+/** Milliseconds between two passes, and records deleted in one go. */
 const INTERVAL = 30_000;
 const BATCH = 500;
 
@@ -12,13 +12,13 @@ export interface Sweeper {
 }
 
 /** @param outage told what came of each pass; after one that failed the next one tries again. */
-export function startSweeper(artifacts: ArtifactStore, outage: Outage): Sweeper {
+export function startSweeper(storage: Pick<Storage, "sweep">, outage: Outage): Sweeper {
   const stopping = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
   async function pass(): Promise<void> {
     try {
-      while (!stopping.signal.aborted && (await artifacts.purgeExpired(BATCH)) === BATCH);
+      while (!stopping.signal.aborted && (await storage.sweep(BATCH)) === BATCH);
       outage.worked();
     } catch (error) {
       outage.failed(error);

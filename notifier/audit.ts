@@ -1,5 +1,5 @@
 /** Who asked for what: a record in the audit before anything is done, so that nothing is done without one. */
-import type { AuditRecord, DirectoryStore } from "../adapters/directory.ts";
+import type { AuditRecord, DirectoryStore } from "../lib/directory/directory.ts";
 import { type Clock, seconds } from "../lib/clock.ts";
 
 /** What an operator asks for. The subject is the delivery's `webhook-id`, or the name of the receiver. */

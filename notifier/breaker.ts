@@ -3,7 +3,7 @@
  * is a probe; the first success makes everything due that failed until then. Pure.
  * Specification: `decisions.md`, "A receiver that fails".
  */
-import { type ReceiverState, untouchedReceiver } from "../adapters/deliveries.ts";
+import { type ReceiverState, untouchedReceiver } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 
 /** A failed attempt. `probe`: it was made while the receiver was held back. */

@@ -1,6 +1,6 @@
 /** A dry run of the plan: which receiver would be told what, and why. */
-import type { DeliveryStore } from "../adapters/deliveries.ts";
-import type { DirectoryStore } from "../adapters/directory.ts";
+import type { DeliveryStore } from "../lib/deliveries/delivery.ts";
+import type { DirectoryStore } from "../lib/directory/directory.ts";
 import { type Clock, seconds } from "../lib/clock.ts";
 import { readPlannedDirectory } from "../lib/domain/account-plan.ts";
 import {

@@ -10,7 +10,7 @@ import type {
   Finished,
   LeaseTerms,
   Outcome,
-} from "../adapters/deliveries.ts";
+} from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import { deliveryContext } from "../lib/domain/account-plan.ts";
@@ -36,12 +36,8 @@ export interface LaneRunDeps extends TargetDeps {
 export interface LaneRunner {
   /** The terms under which this worker claims. */
   readonly terms: LeaseTerms;
-  /**
-   * Sends what was claimed, and then the next of the lane as long as it may go. Never rejects.
-   * @param turnEnd on the scale of `performance.now()`: until then it may go on to other lanes of the receiver;
-   * default: it does not.
-   */
-  run(claim: Claim, turnEnd?: number): Promise<void>;
+  /** Sends what was claimed, and then the next of the lane as long as it may go. Never rejects. */
+  run(claim: Claim): Promise<void>;
   /**
    * Begins nothing more, from the call on; breaks off after `grace` milliseconds what runs then. What was not sent
    * is handed back. May be called again, to wait for what was claimed meanwhile.
@@ -66,13 +62,6 @@ type Prepared =
   | { readonly target: AttemptTarget; readonly body: string }
   | { readonly outcome: Outcome; readonly paused?: string };
 
-/** What goes to the storage with an outcome. */
-interface Made {
-  readonly attempt?: AttemptRecord | undefined;
-  /** Whether it may go on to another lane of the receiver. */
-  readonly onward?: boolean;
-}
-
 class Runner implements LaneRunner {
   readonly terms: LeaseTerms;
   readonly #deps: LaneRunDeps;
@@ -90,8 +79,8 @@ class Runner implements LaneRunner {
     this.#findTarget = createTargets(deps);
   }
 
-  async run(claim: Claim, turnEnd = 0): Promise<void> {
-    const run = this.#runLanes(claim, turnEnd).catch((error: unknown) => {
+  async run(claim: Claim): Promise<void> {
+    const run = this.#runLane(claim).catch((error: unknown) => {
       const code = error instanceof SignInError ? error.code : "unexpected";
       this.#deps.events.emit("fault", { where: "notifications", code });
     });
@@ -107,12 +96,12 @@ class Runner implements LaneRunner {
     clearTimeout(timer);
   }
 
-  async #runLanes(first: Claim, turnEnd: number): Promise<void> {
-    for (let claim: Claim | undefined = first; claim !== undefined; claim = await this.#step(claim, turnEnd));
+  async #runLane(first: Claim): Promise<void> {
+    for (let claim: Claim | undefined = first; claim !== undefined; claim = await this.#step(claim));
   }
 
   /** One delivery; the next one that is claimed when it may go now. */
-  async #step(claim: Claim, turnEnd: number): Promise<Claim | undefined> {
+  async #step(claim: Claim): Promise<Claim | undefined> {
     const { delivery } = claim;
     const prepared = await this.#prepare(claim);
     // It was claimed in the moment in which this worker was told to stop, and somebody else may have it at once; or
@@ -128,7 +117,7 @@ class Runner implements LaneRunner {
     const result = await this.#deps.attempt(prepared.target, prepared.body, { id: delivery.id, signal });
     const { settings, random = Math.random } = this.#deps;
     const verdict = verdictOf(result, delivery, { delays: settings.retryDelays, random, signal });
-    return this.#record(claim, result, { ...verdict, turnEnd });
+    return this.#record(claim, result, verdict);
   }
 
   #isLate({ leaseEnd }: Claim): boolean {
@@ -152,19 +141,13 @@ class Runner implements LaneRunner {
     }
   }
 
-  async #record(
-    claim: Claim,
-    result: AttemptResult,
-    verdict: Verdict & { readonly turnEnd: number },
-  ): Promise<Claim | undefined> {
+  async #record(claim: Claim, result: AttemptResult, verdict: Verdict): Promise<Claim | undefined> {
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
     // First, so that nothing else of the receiver is begun.
     if (typeof verdict.receiver === "object") await this.#watch.paused(receiver, verdict.receiver.paused);
     const attempt = verdict.kept ? this.#toRecord(claim.delivery.id, result) : undefined;
-    // A receiver that fails may be held back now: what of it goes next is looked at again.
-    const onward = outcome.kind === "delivered" && performance.now() < verdict.turnEnd;
-    const { recorded, next } = await this.#finish(claim, outcome, { attempt, onward });
+    const { recorded, next } = await this.#finish(claim, outcome, attempt);
     if (recorded && attempt !== undefined) this.#tell(claim, attempt, outcome);
     if (verdict.receiver === "well") await this.#watch.well(receiver);
     if (verdict.receiver === "failing") await this.#watch.failing(receiver, claim.probe);
@@ -183,14 +166,14 @@ class Runner implements LaneRunner {
   }
 
   /** Again and again while the lease and the patience of `stop` last: a result that is lost is a repeat for the receiver. */
-  async #finish(claim: Claim, outcome: Outcome, { attempt, onward = false }: Made = {}): Promise<Finished> {
+  async #finish(claim: Claim, outcome: Outcome, attempt?: AttemptRecord): Promise<Finished> {
     const { deliveries, clock } = this.#deps;
     const end = performance.now() + claim.leaseEnd - clock.now();
     for (;;) {
       try {
         return await deliveries.finish(claim, outcome, {
           ...(attempt && { attempt }),
-          ...(!this.#stopping && { lease: this.terms, onward }),
+          ...(!this.#stopping && { lease: this.terms }),
         });
       } catch (error) {
         const over = this.#breakOff.signal.aborted || performance.now() + RECORD_AGAIN > end;

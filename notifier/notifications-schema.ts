@@ -1,6 +1,6 @@
 /** What the calls about notifications accept. */
 import { z } from "zod";
-import type { DeliveryFilter, DeliveryState } from "../adapters/deliveries.ts";
+import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
 import { exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";
 import { subProblem } from "../lib/domain/text-rules.ts";

@@ -5,8 +5,8 @@ import type {
   DeliveryFilter,
   DeliveryStore,
   RedriveResult,
-} from "../adapters/deliveries.ts";
-import type { DirectoryStore } from "../adapters/directory.ts";
+} from "../lib/deliveries/delivery.ts";
+import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
 import { checked } from "../lib/domain/arguments.ts";
 import type { ServiceEmitter } from "../lib/events.ts";

@@ -1,8 +1,8 @@
 /** Everything that makes up the delivery of notifications, put together. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import type { DeliveryStore } from "../adapters/deliveries.ts";
-import type { Storage } from "../adapters/storage.ts";
+import type { DeliveryStore } from "../lib/deliveries/delivery.ts";
+import type { Storage } from "../lib/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Outage } from "../lib/outages.ts";

@@ -2,7 +2,7 @@
  * Who is told what: a pure function from an account change and the directory to notifications.
  * Specification: "Events" and "Notification" of the interface document.
  */
-import type { AccountRecord, EntryRecord } from "../adapters/directory.ts";
+import type { AccountRecord, EntryRecord } from "../lib/directory/directory.ts";
 
 /** The documented `notification_type`, spelled exactly as documented. */
 export type NotificationType = "DELETE_ACCOUNT" | "UNASSINGED_FROM_SERVICE" | "PROFILE_CHANGED";

@@ -3,12 +3,12 @@
  * (`wake`), when a place is free again, when the next delivery is due, and every now and then for what other
  * processes stored.
  */
-import type { Claim, DeliveryStore } from "../adapters/deliveries.ts";
+import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Outage } from "../lib/outages.ts";
 import type { LaneRunner } from "./lane-run.ts";
-import { type Scheduler, TURN } from "./scheduler.ts";
+import type { Scheduler } from "./scheduler.ts";
 import { keptPlaces, shareOut } from "./shares.ts";
 
 export interface PollerDeps {
@@ -94,7 +94,7 @@ class EmbeddedPoller implements Poller {
   async #begin(claim: Claim): Promise<void> {
     const { receiver } = claim.delivery;
     this.#count(receiver, 1);
-    await this.#deps.runner.run(claim, performance.now() + TURN);
+    await this.#deps.runner.run(claim);
     this.#count(receiver, -1);
     this.wake();
   }

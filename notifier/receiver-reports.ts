@@ -1,6 +1,6 @@
 /** All receivers, with how they are doing. */
-import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../adapters/deliveries.ts";
-import type { DirectoryStore, EntryKind } from "../adapters/directory.ts";
+import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../lib/deliveries/delivery.ts";
+import type { DirectoryStore, EntryKind } from "../lib/directory/directory.ts";
 import { receiverName } from "../lib/domain/receivers.ts";
 import { isObjectName } from "../lib/object-names.ts";
 

@@ -1,5 +1,5 @@
 /** What attempts say of a receiver: recorded, and told. The rules are in `breaker.ts`. */
-import type { DeliveryStore } from "../adapters/deliveries.ts";
+import type { DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { ServiceEmitter } from "../lib/events.ts";

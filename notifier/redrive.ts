@@ -1,5 +1,5 @@
 /** Sending again whatever is parked, lane by lane in its order. */
-import type { Delivery, DeliveryFilter, DeliveryStore, RedriveResult } from "../adapters/deliveries.ts";
+import type { Delivery, DeliveryFilter, DeliveryStore, RedriveResult } from "../lib/deliveries/delivery.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { NotificationType } from "./plan.ts";
 

@@ -1,5 +1,5 @@
 /** Deliveries and attempts as the public calls show them: without their payloads. */
-import type { Delivery, DeliveryAttempt } from "../adapters/deliveries.ts";
+import type { Delivery, DeliveryAttempt } from "../lib/deliveries/delivery.ts";
 
 /** Times are milliseconds since the epoch, but for `at`. */
 export type ShownDelivery = Omit<Delivery, "payload">;

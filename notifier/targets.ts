@@ -1,5 +1,5 @@
 /** Receivers as they are at the moment of an attempt, so that a change applies to what waits. */
-import type { DirectoryStore, ReceiverRecord } from "../adapters/directory.ts";
+import type { DirectoryStore, ReceiverRecord } from "../lib/directory/directory.ts";
 import { openReceiver, parseReceiverName, signingSecrets } from "../lib/domain/receivers.ts";
 import { SignInError } from "../lib/errors.ts";
 import type { Sealer } from "../lib/sealing.ts";

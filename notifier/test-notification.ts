@@ -1,6 +1,6 @@
 /** One notification about nobody, to see whether a receiver is reached and takes it. */
 import { randomBytes } from "node:crypto";
-import type { DirectoryStore } from "../adapters/directory.ts";
+import type { DirectoryStore } from "../lib/directory/directory.ts";
 import { type Clock, seconds } from "../lib/clock.ts";
 import { findReceiver, parseReceiverName, signingSecrets } from "../lib/domain/receivers.ts";
 import type { Sealer } from "../lib/sealing.ts";

@@ -1,6 +1,6 @@
 /** What has to be done now and then: putting lanes right, finishing what was begun, parking, purging. */
-import { type DeliveryStore, untouchedReceiver } from "../adapters/deliveries.ts";
-import type { DirectoryStore } from "../adapters/directory.ts";
+import { type DeliveryStore, untouchedReceiver } from "../lib/deliveries/delivery.ts";
+import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";

@@ -1,5 +1,5 @@
 /** What the result of an attempt means for the delivery and for its receiver. Pure. */
-import type { Delivery, Outcome } from "../adapters/deliveries.ts";
+import type { Delivery, Outcome } from "../lib/deliveries/delivery.ts";
 import type { AttemptResult } from "./attempt.ts";
 import { nextDelay } from "./retry-schedule.ts";
 

@@ -25,7 +25,7 @@ describe("the architecture", () => {
 
   it("is read from the real sources", () => {
     expect(tree.sources.map(({ path }) => path)).toEqual(
-      expect.arrayContaining(["adapters/storage.ts", "config/configuration.ts", "lib/errors.ts"]),
+      expect.arrayContaining(["adapters/record-store.ts", "config/configuration.ts", "lib/errors.ts"]),
     );
     expect(tree.sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(100);
   });

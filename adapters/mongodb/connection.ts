@@ -1,8 +1,6 @@
 /** The connection to a MongoDB: how it is opened, and how the stores ask and write through it. */
-import type { ClientSession, Collection, Db, MongoClient, ObjectId } from "mongodb";
-import type { Clock } from "../../lib/clock.ts";
-import { InFlight } from "../../lib/in-flight.ts";
-import type { CollectionName } from "./collections.ts";
+import type { ClientSession, Db, MongoClient } from "mongodb";
+import type { Clock } from "../clock.ts";
 import { asFault, closedFault, DEFAULT_WAIT, lateFault } from "./faults.ts";
 import { type ClientTerms, openClient } from "./open-client.ts";
 import { createTransactions } from "./transaction.ts";
@@ -11,9 +9,6 @@ export interface Connection {
   readonly clock: Clock;
   /** Reads go to the primary and see what a majority has; writes are acknowledged by a majority. */
   readonly db: Db;
-  collection<Stored extends { _id: unknown }>(name: CollectionName): Collection<Stored>;
-  /** Larger than all earlier ones of this process, and than those of other processes in earlier seconds. */
-  readonly newId: () => ObjectId;
   /** Milliseconds since the epoch on the primary's clock, so many milliseconds from now. */
   serverTimeIn(milliseconds: number): number;
   /**
@@ -27,15 +22,9 @@ export interface Connection {
    * own writes; what it throws undoes them, and so does its own `abortTransaction`. All its operations must be given
    * the session, one after the other.
    * @param wait milliseconds after which it is given up and not committed any more; default 4500.
-   * @param beforeRepeat called once when it has met another one, before it waits for its turn to be repeated; what it
-   *   throws ends it.
    * @throws StorageUnavailable as `run`; then it may be committed only if that was under way.
    */
-  inTransaction<T>(
-    work: (session: ClientSession) => Promise<T>,
-    wait?: number,
-    beforeRepeat?: () => Promise<void>,
-  ): Promise<T>;
+  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait?: number): Promise<T>;
   /** Lets what was begun finish, then closes; from the call on everything else is refused. */
   close(): Promise<void>;
 }
@@ -57,11 +46,11 @@ async function within<T>(wait: number, work: Promise<T>): Promise<T> {
 function createGate(client: MongoClient): Pick<Connection, "close"> & {
   pass<T>(wait: number, begin: () => Promise<T>): Promise<T>;
 } {
-  const running = new InFlight<Promise<unknown>>();
+  const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | undefined;
 
   async function finish(): Promise<void> {
-    await Promise.allSettled(running.all().map(({ what }) => what));
+    await Promise.allSettled(running);
     await client.close();
   }
 
@@ -69,8 +58,8 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
     pass(wait, begin) {
       if (closing !== undefined) return Promise.reject(closedFault());
       const answer = within(wait, begin());
-      const place = running.add(answer);
-      const forget = (): void => running.end(place);
+      const forget = (): void => void running.delete(answer);
+      running.add(answer);
       answer.then(forget, forget);
       return answer;
     },
@@ -87,18 +76,15 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
 export async function connect(url: string, clock: Clock, terms: ClientTerms = {}): Promise<Connection> {
-  const { client, db, newId, serverClock } = await openClient(url, terms);
+  const { client, db, serverClock } = await openClient(url, terms);
   const gate = createGate(client);
   const transactions = createTransactions(client);
   return {
     clock,
     db,
-    newId,
     serverTimeIn: (milliseconds) => serverClock.in(milliseconds),
-    collection: (name) => db.collection(name),
     run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
-    inTransaction: (work, wait = DEFAULT_WAIT, beforeRepeat) =>
-      gate.pass(wait, () => transactions.run(work, wait, beforeRepeat)),
+    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transactions.run(work, wait)),
     close() {
       transactions.stop();
       return gate.close();

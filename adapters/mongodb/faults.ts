@@ -1,5 +1,5 @@
 /** What the driver's errors mean to the callers of the storage. */
-import { SignInError, StorageUnavailable } from "../../lib/errors.ts";
+import { SignInError, StorageUnavailable } from "../errors.ts";
 
 /** How long an operation may take, in milliseconds: less than the time in which a request is answered. */
 export const DEFAULT_WAIT = 4500;
@@ -43,13 +43,6 @@ export function hasLabel(error: unknown, label: string): boolean {
 /** Whether a document with the same key is there already. */
 export function isDuplicate(error: unknown): boolean {
   return codeOf(error) === DUPLICATE_KEY;
-}
-
-/** Which write of several an error is about, counted from zero; `undefined` for an error of all. */
-export function writeErrorIndex(error: unknown): number | undefined {
-  const errors = field(error, "writeErrors");
-  const index = Array.isArray(errors) ? field(errors[0], "index") : undefined;
-  return typeof index === "number" ? index : undefined;
 }
 
 /** What kind of error it is. The driver's own text is left out: it repeats the values that were sent. */

@@ -1,4 +1,2 @@
-/** The MongoDB backend. */
-export { openMongoChecks, type MongoCheckOptions } from "./check.ts";
-export { openMongo, type MongoOptions } from "./open.ts";
-export { openMongoTransfer, type MongoTransferOptions } from "./transfer.ts";
+/** MongoDB: everything that the service keeps, for any number of processes. */
+export { type MongoOptions, openMongo } from "./record-store.ts";

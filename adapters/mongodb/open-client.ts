@@ -1,7 +1,7 @@
 /** From an address to a client of a server that can do what the storage needs. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Db, Document, MongoClient, MongoClientOptions, ObjectId } from "mongodb";
-import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import type { Db, Document, MongoClient, MongoClientOptions } from "mongodb";
+import { ConfigurationError, StorageUnavailable } from "../errors.ts";
 import { patchDriver } from "./driver-patch.ts";
 import { asFault, DEFAULT_WAIT, isRefused } from "./faults.ts";
 import { ServerClock } from "./server-clock.ts";
@@ -36,7 +36,6 @@ const TIMES: MongoClientOptions = {
 export interface OpenedClient {
   readonly client: MongoClient;
   readonly db: Db;
-  readonly newId: () => ObjectId;
   readonly serverClock: ServerClock;
 }
 
@@ -130,12 +129,12 @@ export function requireTransactions(answer: Document, where: string): void {
 async function createFactory(
   url: string,
   times: MongoClientOptions,
-): Promise<{ make: () => MongoClient; where: string; newId: () => ObjectId }> {
-  const { MongoClient, ObjectId } = await import("mongodb");
+): Promise<{ make: () => MongoClient; where: string }> {
+  const { MongoClient } = await import("mongodb");
   await patchDriver();
   const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...times });
   try {
-    return { make, where: hostsOf(make()), newId: () => new ObjectId() };
+    return { make, where: hostsOf(make()) };
   } catch {
     // What the driver says may repeat the password.
     throw new ConfigurationError([
@@ -158,14 +157,14 @@ export async function openClient(
   { patience = PATIENCE, isPatient = false }: ClientTerms = {},
 ): Promise<OpenedClient> {
   const times = isPatient ? { ...TIMES, socketTimeoutMS: 0 } : TIMES;
-  const { make, where, newId } = await createFactory(url, times);
+  const { make, where } = await createFactory(url, times);
   const { client, answer } = await untilConnected(make, where, patience);
   try {
     requireTransactions(answer, where);
     const serverClock = new ServerClock();
     serverClock.heard(answer);
     client.on("serverHeartbeatSucceeded", ({ reply }) => serverClock.heard(reply));
-    return { client, db: client.db(databaseOf(url)), newId, serverClock };
+    return { client, db: client.db(databaseOf(url)), serverClock };
   } catch (error) {
     await client.close();
     throw asFault(error);

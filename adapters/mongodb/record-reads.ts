@@ -1,8 +1,10 @@
 /** Records as documents: how they are kept, found, and swept away when they are over. */
-import type { ClientSession, Collection } from "mongodb";
-import type { Clock } from "../../lib/clock.ts";
+import type { ClientSession, Collection, Db } from "mongodb";
+import type { Clock } from "../clock.ts";
 import type { Found, IndexEntry, Page, Query, Ref } from "../record-store.ts";
+import { ConfigurationError } from "../errors.ts";
 import type { Connection } from "./connection.ts";
+import { isRefused } from "./faults.ts";
 
 /** A record. Its `_id` is the kind and the key. */
 export interface StoredRecord {
@@ -37,6 +39,12 @@ export interface StoredMark {
   readonly writes?: number;
 }
 
+const RECORDS = "records";
+const ENTRIES = "record_entries";
+const MARKS = "record_marks";
+/** Of rate limits. */
+export const POINTS = "record_points";
+
 /** Seconds for which it is remembered that a commit has happened. */
 const REMEMBERED = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
@@ -65,6 +73,31 @@ export function toFound(
 const isCurrent = (record: StoredRecord | undefined, now: number): record is StoredRecord =>
   record !== undefined && (record.expires_at === undefined || record.expires_at > now);
 
+/**
+ * Makes the collections and what they are found by.
+ * @throws ConfigurationError when the user may not: the server says hello to everybody.
+ */
+export async function prepareCollections(db: Db): Promise<void> {
+  try {
+    await db
+      .collection(RECORDS)
+      .createIndexes([
+        { key: { kind: 1, key: 1 } },
+        { key: { expires_at: 1 }, sparse: true },
+        { key: { "parent._id": 1 }, sparse: true },
+      ]);
+    await db.collection(ENTRIES).createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
+    await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: REMEMBERED }]);
+    await db.collection(POINTS).createIndexes([{ key: { forget_at: 1 }, expireAfterSeconds: 0 }]);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    throw new ConfigurationError([
+      `config.storage: MongoDB refuses access to the database ${db.databaseName}; ` +
+        "the address must name a user who has the role readWrite on it",
+    ]);
+  }
+}
+
 /** Reading records, and sweeping away what is over. */
 export class MongoRecords {
   readonly connection: Connection;
@@ -76,22 +109,10 @@ export class MongoRecords {
   constructor(connection: Connection, clock: Clock) {
     const { db } = connection;
     this.connection = connection;
-    this.records = db.collection("records");
-    this.entries = db.collection("record_entries");
-    this.marks = db.collection("record_marks");
+    this.records = db.collection(RECORDS);
+    this.entries = db.collection(ENTRIES);
+    this.marks = db.collection(MARKS);
     this.#clock = clock;
-  }
-
-  async prepare(): Promise<void> {
-    await this.connection.run(async () => {
-      await this.records.createIndexes([
-        { key: { kind: 1, key: 1 } },
-        { key: { expires_at: 1 }, sparse: true },
-        { key: { "parent._id": 1 }, sparse: true },
-      ]);
-      await this.entries.createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
-      await this.marks.createIndexes([{ key: { at: 1 }, expireAfterSeconds: REMEMBERED }]);
-    });
   }
 
   /** The records that are there, each with its parent. */

@@ -1,13 +1,16 @@
 /** The record store in MongoDB: any number of processes share it. */
-import type { Clock } from "../../lib/clock.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import type { Clock } from "../clock.ts";
+import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
-import { connect } from "./connection.ts";
-import { isDuplicate } from "./faults.ts";
+import type { RateLimiterFactory } from "../rate-limits.ts";
+import { connect, type Connection } from "./connection.ts";
+import { asFault, isDuplicate } from "./faults.ts";
+import { openClient } from "./open-client.ts";
+import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
-import { idOf, MongoRecords, toFound } from "./record-reads.ts";
+import { idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
-export interface MongoRecordOptions {
+export interface MongoOptions {
   /** `mongodb://…` or `mongodb+srv://…`; the database is named after the hosts, default `sign-in`. */
   readonly url: string;
   /** Decides what has expired. */
@@ -25,24 +28,34 @@ export interface MongoRecordOptions {
  */
 const EARLIER = 100;
 
+/** Makes what is missing. An index on many documents takes its time, which no request would wait for. */
+async function prepare(url: string): Promise<void> {
+  const { client, db } = await openClient(url, { isPatient: true });
+  try {
+    await prepareCollections(db);
+  } catch (error) {
+    throw asFault(error);
+  } finally {
+    await client.close();
+  }
+}
+
 /**
- * Opens the store and makes its collections and indexes.
+ * Opens the store and makes its collections and indexes. Any number of processes may do so at once.
  * @throws StorageUnavailable when the server does not answer within 15 seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
-export async function openMongoRecords({
-  url,
-  clock,
-  shared = [],
-}: MongoRecordOptions): Promise<RecordStore> {
+export async function openMongo(
+  options: MongoOptions,
+): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
+  const { url, clock, shared = [] } = options;
+  await prepare(url);
   const connection = await connect(url, clock);
+  return { store: createStore(connection, clock, shared), rateLimits: mongoRateLimits(connection) };
+}
+
+function createStore(connection: Connection, clock: Clock, shared: readonly string[]): RecordStore {
   const store = new MongoRecords(connection, clock);
-  try {
-    await store.prepare();
-  } catch (error) {
-    await connection.close();
-    throw error;
-  }
   const sharedKinds = new Set(shared);
   return {
     async get(refs, { withParents = false } = {}) {

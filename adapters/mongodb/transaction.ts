@@ -19,11 +19,7 @@ const UNKNOWN = "UnknownTransactionCommitResult";
 
 export interface Transactions {
   /** Runs `work`, as `Connection` says. */
-  run<T>(
-    work: (session: ClientSession) => Promise<T>,
-    wait: number,
-    beforeRepeat?: () => Promise<void>,
-  ): Promise<T>;
+  run<T>(work: (session: ClientSession) => Promise<T>, wait: number): Promise<T>;
   /** Does nothing more in the background. */
   stop(): void;
 }
@@ -79,7 +75,7 @@ export function createTransactions(client: MongoClient): Transactions {
   const abandoned = new Abandoned(client);
   const repeats = new Turns(REPEATED_AT_ONCE);
   return {
-    async run(work, wait, beforeRepeat) {
+    async run(work, wait) {
       const end = performance.now() + wait;
       const isLate = (): boolean => performance.now() >= end;
       const once = () => attempt({ client, abandoned }, work, isLate);
@@ -89,7 +85,6 @@ export function createTransactions(client: MongoClient): Transactions {
       } catch (error) {
         if (isOver(error)) throw error;
       }
-      await beforeRepeat?.();
       await repeats.take();
       try {
         for (let tries = 0; ; tries += 1) {

@@ -2,12 +2,11 @@
 import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
 import type { Clock } from "../../lib/clock.ts";
-import type { Artifact, ArtifactStore, Payload } from "../artifacts.ts";
+import type { Artifact, Payload } from "../../lib/artifacts/artifact.ts";
 import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
 
 /** What the adapter needs. */
 export interface OidcAdapterDependencies {
-  readonly artifacts: ArtifactStore;
   readonly units: UnitsOfWork;
   readonly clock: Clock;
   /** Seconds after the sign-in: an older session counts as expired, also when it was stored with a later end. */
@@ -61,7 +60,8 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
 }
 
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
-  const payload = { ...artifact.payload } as Mutable<AdapterPayload>;
+  // The library changes what it is given.
+  const payload = structuredClone(artifact.payload) as Mutable<AdapterPayload>;
   const { returnTo } = artifact.payload;
   if (id !== undefined) {
     payload.jti = id;
@@ -148,12 +148,7 @@ class ArtifactAdapter implements Adapter {
 
   consume(id: string): Promise<undefined> {
     return this.#in(async (unit) => {
-      unit.write({
-        kind: "consume",
-        model: this.#model,
-        key: artifactKey(id),
-        at: this.#dependencies.clock.now(),
-      });
+      await unit.consume(this.#model, artifactKey(id));
       return undefined;
     });
   }
@@ -161,22 +156,15 @@ class ArtifactAdapter implements Adapter {
   destroy(id: string): Promise<undefined> {
     const key = artifactKey(id);
     return this.#in(async (unit) => {
-      if (this.#model === "Grant") unit.write({ kind: "revoke", grantKey: key });
-      // What this request has seen must still be there: of two that end it only one goes on.
-      else
-        unit.write({
-          kind: "remove",
-          model: this.#model,
-          key,
-          mustExist: unit.known(this.#model, key) !== undefined,
-        });
+      if (this.#model === "Grant") unit.revoke(key);
+      else unit.remove(this.#model, key);
       return undefined;
     });
   }
 
   revokeByGrantId(grantId: string): Promise<undefined> {
     return this.#in(async (unit) => {
-      unit.write({ kind: "revoke", grantKey: artifactKey(grantId) });
+      unit.revoke(artifactKey(grantId));
       return undefined;
     });
   }

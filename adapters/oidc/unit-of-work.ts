@@ -1,12 +1,16 @@
 /**
- * One request, one write. What oidc-provider's adapter writes during a request is collected here and
- * committed as one atomic batch with its conditions once the answer is known to be good.
+ * One request, one write. What oidc-provider's adapter writes during a request is collected here and committed at once,
+ * under the condition that what was read is still so, when the answer is known to be good.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import type { ArtifactStore, Family } from "../../lib/artifacts/artifact-store.ts";
+import { artifactRecord, artifactRef } from "../../lib/artifacts/records.ts";
+import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../../lib/artifacts/artifact.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { Artifact, ArtifactStore, ArtifactWrite } from "../artifacts.ts";
-import type { ClientRecord } from "../directory.ts";
+import type { ClientRecord } from "../../lib/directory/directory.ts";
+import { ConditionFailed } from "../../lib/errors.ts";
+import { Changes } from "../../lib/records.ts";
 
 /** The writes of one request that are not committed yet, and what it has read. */
 export interface Unit {
@@ -22,9 +26,14 @@ export interface Unit {
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
   /** What this unit has read or written under this key, without asking the store. */
   known(model: string, key: string): Artifact | undefined;
-  write(write: ArtifactWrite): void;
-  /** An artifact that was read in this unit is updated (and must still exist); any other is put. */
+  /** Creates it; or replaces what was read in this unit, which must still be there. */
   save(artifact: Artifact): void;
+  /** Of all that use it up at once one succeeds. */
+  consume(model: string, key: string): Promise<void>;
+  /** Of all that have read it and end it one succeeds. */
+  remove(model: string, key: string): void;
+  /** Ends a family: the grant and everything that descends from it. */
+  revoke(grantKey: string): void;
   /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
   attachReplay(model: string, replay: string, until: number): boolean;
   /** Told once it is committed, also when there was nothing to write; never when it fails. The answer waits for it. */
@@ -45,24 +54,50 @@ export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
   readonly ahead?: Ahead | undefined;
 }
 
-/** A read that is on its way, with the grant of the family where that comes with it: `find` answers from it. */
+/** A read that is on its way: `find` answers from it. */
 export interface Ahead {
   readonly model: string;
   readonly key: string;
-  readonly found: Promise<{ readonly artifact: Artifact; readonly grant?: Artifact | undefined } | undefined>;
+  readonly found: Promise<Family | undefined>;
 }
 
-const place = (model: string, key: string): string => `${model}:${key}`;
+const GRANT = "Grant";
+/** The member of a session to which requests at the same time each add their own entry: the clients that it has been to. */
+const VISITED = "authorizations";
+/** Milliseconds before a commit that met another one is tried again, at most. */
+const LONGEST_PAUSE = 10;
 
-/** Members to which requests at the same time each add their own entry: the clients that a session has been to. */
-const MERGED: Readonly<Record<string, string>> = { Session: "authorizations" };
+const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
-/** Whether the write puts or takes away what is kept in the place of this artifact. */
-function touches(write: ArtifactWrite, { model, key, grantKey }: Artifact): boolean {
-  if (write.kind === "revoke") return write.grantKey === grantKey;
-  if (write.kind === "consume" || write.kind === "require") return false;
-  const other = "artifact" in write ? write.artifact : write;
-  return other.model === model && other.key === key;
+/** What is to become of one artifact. */
+interface Pending {
+  readonly model: string;
+  readonly key: string;
+  /** `undefined` for what is removed. */
+  readonly after: Artifact | undefined;
+  readonly isConsumed: boolean;
+}
+
+/** A mark of consumption is part of what is there: it stays through a replacement. */
+function withMarks(
+  after: Artifact,
+  { consumedAt, answeredAt, replay, replayUntil }: StoredArtifact,
+): Artifact {
+  if (consumedAt === undefined) return after;
+  return {
+    ...after,
+    consumedAt,
+    ...(answeredAt === undefined ? {} : { answeredAt }),
+    ...(replay === undefined ? {} : { replay }),
+    ...(replayUntil === undefined ? {} : { replayUntil }),
+  };
+}
+
+/** What this request leads to when the artifact was changed by another one since it was read. */
+function rebased(after: Artifact, there: StoredArtifact): Artifact {
+  if (after.model !== "Session") return withMarks(after, there);
+  const visited = { ...(there.payload[VISITED] as object), ...(after.payload[VISITED] as object) };
+  return { ...after, payload: { ...after.payload, [VISITED]: visited } };
 }
 
 class PendingUnit implements Unit {
@@ -71,12 +106,13 @@ class PendingUnit implements Unit {
   readonly client: ClientRecord | undefined;
   failure: unknown;
   readonly #store: ArtifactStore;
-  readonly #read = new Map<string, Artifact>();
-  readonly #ahead: Ahead | undefined;
-  /** The state that the writes lead to: `undefined` for what is removed. */
-  readonly #overlay = new Map<string, Artifact | undefined>();
   readonly #clock: Clock;
-  #writes: ArtifactWrite[] = [];
+  readonly #ahead: Ahead | undefined;
+  readonly #read = new Map<string, StoredArtifact>();
+  #pending = new Map<string, Pending>();
+  #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
+  /** The time of the store at some moment since something was consumed. */
+  #storeTime: Promise<number> | undefined;
   #tell: (() => unknown)[] = [];
 
   constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
@@ -90,86 +126,74 @@ class PendingUnit implements Unit {
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
     // What a request has seen it sees again; whether it still holds is decided by the commit.
-    const seen = this.known(model, key);
-    const at = place(model, key);
-    if (seen !== undefined || this.#overlay.has(at)) return seen;
-    if (this.#ahead?.model === model && this.#ahead.key === key) {
-      const { artifact, grant } = (await this.#ahead.found) ?? {};
-      for (const one of [artifact, grant]) if (one) this.#read.set(place(one.model, one.key), one);
-      return this.known(model, key);
-    }
-    const found = await this.#store.find(model, key);
-    if (found !== undefined) this.#read.set(at, found);
-    return found;
+    const name = nameOf(model, key);
+    if (this.#pending.has(name) || this.#read.has(name)) return this.known(model, key);
+    const isAhead = this.#ahead?.model === model && this.#ahead.key === key;
+    const found = await (isAhead ? this.#ahead?.found : this.#store.find(model, key));
+    for (const one of [found?.artifact, found?.grant]) this.#keep(one);
+    return this.known(model, key);
+  }
+
+  /** The first read of an artifact counts. */
+  #keep(found: StoredArtifact | undefined): void {
+    if (found === undefined) return;
+    const name = nameOf(found.model, found.key);
+    if (!this.#read.has(name)) this.#read.set(name, found);
   }
 
   async findByUid(model: string, uid: string): Promise<Artifact | undefined> {
-    for (const pending of this.#overlay.values()) {
-      if (pending?.model === model && pending.uid === uid) return pending;
-    }
+    for (const { after } of this.#pending.values())
+      if (after?.model === model && after.uid === uid) return after;
     const found = await this.#store.findByUid(model, uid);
     if (found === undefined) return undefined;
-    const at = place(model, found.key);
-    if (this.#overlay.has(at)) return this.#overlay.get(at);
-    this.#read.set(at, found);
-    return found;
+    this.#keep(found);
+    return this.known(model, found.key);
   }
 
   known(model: string, key: string): Artifact | undefined {
-    const at = place(model, key);
-    return this.#overlay.has(at) ? this.#overlay.get(at) : this.#read.get(at);
+    const name = nameOf(model, key);
+    const pending = this.#pending.get(name);
+    return pending === undefined ? this.#read.get(name) : pending.after;
   }
 
   save(artifact: Artifact): void {
-    const at = place(artifact.model, artifact.key);
-    const isRemoved = this.#overlay.has(at) && this.#overlay.get(at) === undefined;
-    const read = this.#read.get(at);
-    if (isRemoved || read === undefined) return this.write({ kind: "put", artifact });
-    const merge = MERGED[artifact.model];
-    return this.write({ kind: "update", artifact, ...(merge === undefined ? {} : { merge, read }) });
+    const { model, key } = artifact;
+    const name = nameOf(model, key);
+    const isConsumed = this.#pending.get(name)?.isConsumed ?? false;
+    const before = this.#read.get(name);
+    const after = before === undefined ? artifact : withMarks(artifact, before);
+    this.#pending.set(name, { model, key, after, isConsumed });
   }
 
-  write(write: ArtifactWrite): void {
-    switch (write.kind) {
-      case "put":
-      case "update":
-        this.#writeArtifact(write);
-        return;
-      case "consume": {
-        const before = this.known(write.model, write.key);
-        if (before) this.#overlay.set(place(write.model, write.key), { ...before, consumedAt: write.at });
-        break;
-      }
-      case "remove":
-        this.#overlay.set(place(write.model, write.key), undefined);
-        break;
-      case "revoke":
-        if (this.#writes.some((earlier) => earlier.kind === "revoke" && earlier.grantKey === write.grantKey))
-          return;
-        break;
-      case "require":
-        break;
+  async consume(model: string, key: string): Promise<void> {
+    const there = await this.find(model, key);
+    if (there === undefined) throw new ConditionFailed(`there is no ${model} to be consumed`);
+    const after = { ...there, consumedAt: this.#clock.now() };
+    this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true });
+    this.#storeTime = this.#store.time();
+    // Whoever commits meets the fault.
+    this.#storeTime.catch(() => undefined);
+  }
+
+  remove(model: string, key: string): void {
+    this.#pending.set(nameOf(model, key), { model, key, after: undefined, isConsumed: false });
+  }
+
+  revoke(grantKey: string): void {
+    this.remove(GRANT, grantKey);
+    // What else is kept of the family is gone with its grant.
+    for (const [name, { model, after }] of this.#pending) {
+      if (model !== GRANT && after?.grantKey === grantKey) this.#pending.delete(name);
     }
-    this.#writes.push(write);
-  }
-
-  /** The last of several writes of one artifact counts; its first condition stays. */
-  #writeArtifact(write: Extract<ArtifactWrite, { kind: "put" | "update" }>): void {
-    const { model, key } = write.artifact;
-    this.#overlay.set(place(model, key), write.artifact);
-    const index = this.#writes.findLastIndex((other) => touches(other, write.artifact));
-    const earlier = this.#writes[index];
-    if (earlier?.kind === "put" || earlier?.kind === "update") {
-      this.#writes[index] = { ...earlier, artifact: write.artifact };
-    } else this.#writes.push(write);
   }
 
   attachReplay(model: string, replay: string, until: number): boolean {
-    const index = this.#writes.findIndex((write) => write.kind === "consume" && write.model === model);
-    const write = this.#writes[index];
-    if (write?.kind !== "consume") return false;
-    this.#writes[index] = { ...write, replay, replayUntil: until };
-    return true;
+    for (const pending of this.#pending.values()) {
+      if (pending.model !== model || !pending.isConsumed) continue;
+      this.#replay = { replay, replayUntil: until };
+      return true;
+    }
+    return false;
   }
 
   whenCommitted(tell: () => unknown): void {
@@ -177,31 +201,71 @@ class PendingUnit implements Unit {
   }
 
   async commit(): Promise<void> {
-    // Something is consumed when it is committed: who came in until then came in together.
-    const at = this.#clock.now();
-    const own = this.#writes.map((write) => (write.kind === "consume" ? { ...write, at } : write));
-    const writes = [...this.#requiredGrants(), ...own];
-    this.#writes = [];
-    if (writes.length > 0) await this.#store.commit({ id: randomUUID(), deadline: this.deadline, writes });
+    const pending = this.#pending;
+    this.#pending = new Map();
+    for (let tries = 1; pending.size > 0; tries += 1) {
+      try {
+        await this.#store.commit(await this.#changes(pending), this.deadline);
+        break;
+      } catch (error) {
+        if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) throw error;
+      }
+      await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
+    }
     const told = this.#tell;
     this.#tell = [];
     for (const tell of told) await tell();
   }
 
-  /** The grant of every code or token that is written must still be there, unless it is written here. */
-  #requiredGrants(): ArtifactWrite[] {
-    const keys = new Set<string>();
-    for (const write of this.#writes) {
-      if (write.kind !== "put" && write.kind !== "update") continue;
-      const { model, grantKey } = write.artifact;
-      if (grantKey === undefined || model === "Grant") continue;
-      if (!this.#overlay.has(place("Grant", grantKey))) keys.add(grantKey);
+  async #changes(pending: ReadonlyMap<string, Pending>): Promise<Changes> {
+    const changes = new Changes();
+    const storeTime = await this.#storeTime;
+    for (const [name, { model, key, after, isConsumed }] of pending) {
+      const before = this.#read.get(name);
+      if (after === undefined) {
+        const ref = artifactRef(model, key);
+        // The grant of a family that ends may be gone already: nobody ends it again in vain.
+        if (before === undefined || model === GRANT) changes.drop(ref);
+        else changes.delete(ref, before);
+      } else {
+        if (isConsumed && before?.consumedAt !== undefined)
+          throw new ConditionFailed(`this ${model} is used up`);
+        const record = artifactRecord(isConsumed ? this.#consumed(after, storeTime) : after);
+        if (before === undefined) changes.add(record);
+        else changes.write(record, before);
+      }
     }
-    return [...keys].map((key) => ({ kind: "require", model: "Grant", key }));
+    return changes;
+  }
+
+  /** Something is consumed when it is committed: who came in until then came in together. */
+  #consumed(after: Artifact, storeTime: number | undefined): Parameters<typeof artifactRecord>[0] {
+    const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_WITHIN };
+    return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
+  }
+
+  /**
+   * Reads again what others may have changed, and says whether it makes sense to try again: not when something is gone
+   * or used up, and not when nothing has changed, for then it is the family that has ended.
+   */
+  async #readAgain(pending: Map<string, Pending>): Promise<boolean> {
+    let hasChanged = false;
+    for (const [name, one] of pending) {
+      const before = this.#read.get(name);
+      if (before === undefined) continue;
+      const { artifact: there } = (await this.#store.find(one.model, one.key)) ?? {};
+      if (there === undefined && one.model === GRANT && one.after === undefined) continue;
+      if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
+      if (there.version === before.version) continue;
+      hasChanged = true;
+      this.#read.set(name, there);
+      if (one.after !== undefined) pending.set(name, { ...one, after: rebased(one.after, there) });
+    }
+    return hasChanged;
   }
 }
 
-/** @param store where the batches go. */
+/** @param store where it is committed. */
 export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWork {
   const storage = new AsyncLocalStorage<Unit>();
   return {

@@ -1,7 +1,7 @@
 /** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../errors.ts";
 
 /** Milliseconds. An answer that is later is not waited for. */
 const PATIENCE = 4_500;

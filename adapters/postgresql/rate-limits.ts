@@ -1,6 +1,6 @@
 /** Rate limits that all processes share: windows with their points in one table, which need not survive a crash. */
-import type { Clock } from "../../lib/clock.ts";
-import { Gathering } from "../../lib/gathering.ts";
+import type { Clock } from "../clock.ts";
+import { Gathering } from "../gathering.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import type { Connections } from "./connection.ts";
 

@@ -1,7 +1,7 @@
 /** The record store in PostgreSQL: everything that the service keeps, for any number of processes. */
 import type { Client } from "pg";
-import type { Clock } from "../../lib/clock.ts";
-import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import type { Clock } from "../clock.ts";
+import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
 import {
   checkCommit,
   type Commit,

@@ -1,5 +1,5 @@
 /** What errors of the driver mean to the callers. Its errors carry the command with all that was sent: none is passed on. */
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../errors.ts";
 
 /** Nobody knows whether Redis has run the command. */
 export class Unanswered extends StorageUnavailable {}

@@ -1,7 +1,7 @@
 /** What is looked at when the service starts: whether this Redis can be used, and what an operator should know. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
-import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
+import { ConfigurationError, StorageUnavailable } from "../errors.ts";
 import { answerCode, reason } from "./faults.ts";
 
 /** Codes that say who asks is not let in; waiting does not help. */

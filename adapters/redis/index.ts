@@ -1,4 +1,2 @@
-/** The Redis backend, for artifacts and rate limits. */
-export { openRedisChecks } from "./check.ts";
-export { openRedis, type RedisOptions, type RedisParts } from "./open.ts";
-export { openRedisTransfer, type RedisTransfer } from "./transfer.ts";
+/** Redis: what changes often and lives shortly, beside a storage for the rest. */
+export { openRedis, type RedisOptions } from "./record-store.ts";

@@ -1,65 +1,54 @@
-/**
- * Rate limits that all processes share: rate-limiter-flexible's limiter for Redis, with a script of our own. The
- * library's goes by the clock of Redis, counts what is refused, and begins a window below zero when a point is given
- * back after its end.
- */
-import { RateLimiterRedis, RateLimiterRes } from "rate-limiter-flexible";
-import type { RateLimit } from "../../config/configuration.ts";
-import type { Clock } from "../../lib/clock.ts";
-import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused } from "../rate-limits.ts";
+/** Rate limits that all processes share: a window is one key, which Redis deletes by itself. */
+import { hash } from "node:crypto";
+import type { Clock } from "../clock.ts";
+import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
-import { part } from "./names.ts";
-import type { Ask } from "./turns.ts";
+import { script } from "./script.ts";
 
-/** What points are counted with. */
-export interface LimiterParts {
-  readonly connection: Connection;
-  readonly ask: Ask;
-  /** What all keys begin with. */
-  readonly prefix: string;
-  /** Decides when a window ends. */
-  readonly clock: Clock;
-}
+/**
+ * ARGV: the time of the service, points to take (negative: to give back, 0: to look), the limit, and milliseconds of a
+ * window. A number above the limit is answered but not kept: it was refused. The answer: points taken, and when the
+ * window ends.
+ */
+const COUNT = script(`
+local now, points, limit, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local taken, till = string.match(redis.call("GET", KEYS[1]) or "", "^(%d+) (.+)$")
+if not till or tonumber(till) <= now then
+  taken, till = 0, string.format("%.3f", now + span)
+end
+local wanted = math.max(0, taken + points)
+if points == 0 then return { tostring(wanted), till } end
+if wanted == 0 then
+  redis.call("DEL", KEYS[1])
+elseif wanted <= limit then
+  redis.call("SET", KEYS[1], string.format("%d %s", wanted, till), "PX", math.ceil(tonumber(till) - now))
+end
+return { tostring(wanted), till }`);
 
-function createLimiter({ connection, ask, prefix, clock }: LimiterParts, limit: RateLimit): RateLimiter {
-  const limiter = new RateLimiterRedis({
-    points: limit.points,
-    duration: limit.seconds,
-    keyPrefix: prefix,
-    // All that the library asks of a client; a test holds that it asks this.
-    storeClient: {
-      async rlflxIncr([key = "", points = "", seconds = "", most = ""]: readonly string[]) {
-        return (await ask(["count", key, points, seconds, most])).split("\n").map(Number);
+/** Any text as a part of a key: its hash. JSON tells apart what UTF-8 does not, halves of surrogate pairs. */
+const part = (text: string): string => hash("sha256", JSON.stringify(text), "base64url");
+
+/**
+ * Limiters of all processes that have this Redis. Their windows follow the clock of the service. Calls are carried out in
+ * their order, for they go through one connection.
+ */
+export function redisRateLimits(connection: Connection, prefix: string, clock: Clock): RateLimiterFactory {
+  return (name, { points, seconds }): RateLimiter => {
+    const count = (key: string, step: number, most: number): Promise<Taken> =>
+      connection.during(async () => {
+        const now = clock.now();
+        const values = [String(now), String(step), String(points), String(seconds * 1_000)];
+        const answer = await connection.run(COUNT, [`${prefix}points:${name}:${part(key)}`], values);
+        const [taken = "0", till = "0"] = answer as readonly string[];
+        const left = Number(till) - now;
+        return Number(taken) <= most || left <= 0 ? ALLOWED : refused(left);
+      });
+    return {
+      take: (key) => count(key, 1, points),
+      look: (key) => count(key, 0, points - 1),
+      async giveBack(key) {
+        await count(key, -1, points);
       },
-    },
-  });
-  return {
-    take: (key) =>
-      connection.during(async () => {
-        try {
-          await limiter.consume(part(key));
-          return ALLOWED;
-        } catch (refusal) {
-          if (!(refusal instanceof RateLimiterRes)) throw refusal;
-          return refused(refusal.msBeforeNext);
-        }
-      }),
-    look: (key) =>
-      connection.during(async () => {
-        const window = await ask(["get", limiter.getKey(part(key))]);
-        if (window === "") return ALLOWED;
-        const [taken = 0, till = 0] = window.split(" ").map(Number);
-        const left = till - clock.now();
-        return taken < limit.points || left <= 0 ? ALLOWED : refused(left);
-      }),
-    giveBack: (key) =>
-      connection.during(async () => {
-        await limiter.reward(part(key));
-      }),
+    };
   };
-}
-
-/** Limiters of all processes that have this Redis. */
-export function redisRateLimits(parts: LimiterParts): RateLimiterFactory {
-  return (name, limit) => createLimiter({ ...parts, prefix: `${parts.prefix}points:${part(name)}` }, limit);
 }

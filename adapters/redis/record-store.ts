@@ -1,8 +1,10 @@
 /** The record store in Redis: for what changes often and lives shortly. */
+import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Clock } from "../../lib/clock.ts";
-import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
-import { createUntil } from "../../lib/until.ts";
+import { readRedisAddress } from "../../config/redis-address.ts";
+import type { Clock } from "../clock.ts";
+import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
+import type { RateLimiterFactory } from "../rate-limits.ts";
 import {
   checkCommit,
   type Commit,
@@ -14,17 +16,29 @@ import {
   type RecordStore,
   type Ref,
 } from "../record-store.ts";
-import type { Connection } from "./connection.ts";
+import { Connection, createClient } from "./connection.ts";
 import { Unanswered } from "./faults.ts";
+import { firstConnection, isPrimary, lookAt, type Purpose, unusable } from "./first-look.ts";
+import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, SWEEP } from "./record-scripts.ts";
 
-export interface RedisRecordOptions {
-  readonly connection: Connection;
-  /** What all keys begin with. */
-  readonly prefix: string;
+export interface RedisOptions {
+  /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
+  readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
+  /** Told what an operator should put right. Default: nobody. */
+  readonly onWarning?: (text: string) => void;
+  /** Milliseconds for the first connection; default 10,000. */
+  readonly patience?: number;
 }
+
+const PURPOSE: Purpose = {
+  key: "artifacts",
+  harm: "people are signed out and what was ended may come back",
+};
+const PREFIX = "sign-in:";
+const PATIENCE = 10_000;
 
 /** Milliseconds after the deadline for which an answer is still waited for. */
 const GRACE = 200;
@@ -101,8 +115,19 @@ function toValues({ kind, index, at, from, to, after, limit, descending = false 
   ];
 }
 
-export function createRedisRecords({ connection, prefix, clock }: RedisRecordOptions): RecordStore {
-  const until = createUntil(() => new StorageUnavailable("Redis did not answer until the deadline"));
+/** Waits for the work until a moment of `performance`; then it goes on unheard. */
+async function until<T>(end: number, work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const giveUp = (): void => late.reject(new StorageUnavailable("Redis did not answer until the deadline"));
+  const timer = setTimeout(giveUp, Math.max(0, end - performance.now()));
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function createStore(connection: Connection, prefix: string, clock: Clock): RecordStore {
   const run = (text: Parameters<Connection["run"]>[0], values: readonly string[]): Promise<unknown> =>
     connection.run(text, [], [prefix, String(clock.now()), ...values]);
 
@@ -200,9 +225,71 @@ export function createRedisRecords({ connection, prefix, clock }: RedisRecordOpt
     sweep: (limit) => connection.during(async () => Number(await run(SWEEP, [String(limit)]))),
     ping: () =>
       connection.during(async () => {
-        const [seconds, micros] = await connection.send((client) => client.time());
+        // The first says that Redis still loads, or can't write to its disk. All three are one round trip.
+        const [, [seconds, micros], primary] = await Promise.all([
+          connection.send((client) => client.ping()),
+          connection.send((client) => client.time()),
+          connection.send(isPrimary),
+        ]);
+        if (!primary) {
+          connection.renew();
+          throw new StorageUnavailable("this Redis is a replica");
+        }
         return Number(seconds) * 1_000 + Number(micros) / 1_000;
       }),
     close: () => connection.close(),
   };
+}
+
+/** Does what a running service does: a user who may not is told so now. */
+async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock): Promise<void> {
+  const key = randomUUID();
+  const parent = { kind: "trial", key };
+  const index = [{ name: "trial", at: key, order: 0 }];
+  const lasting = { value: {}, expiresAt: clock.now() + 10_000 };
+  const deadline = clock.now() + 5_000;
+  await store.commit({
+    id: `put-${key}`,
+    deadline,
+    put: [
+      { ...parent, ...lasting, index },
+      { kind: "trial", key: `${key}-child`, parent, ...lasting },
+    ],
+  });
+  await store.list([{ kind: "trial", index: "trial", at: key, limit: 1 }]);
+  await store.commit({ id: `remove-${key}`, deadline, remove: [parent] });
+  const limiter = rateLimits("trial", { points: 1, seconds: 1 });
+  await limiter.take(key);
+  await limiter.giveBack(key);
+}
+
+/**
+ * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
+ * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
+ * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
+ */
+export async function openRedis({
+  url,
+  clock,
+  onWarning = () => undefined,
+  patience = PATIENCE,
+}: RedisOptions): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
+  const address = readRedisAddress(url);
+  if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
+  const { prefix = PREFIX } = address;
+  const client = await createClient(address);
+  try {
+    await firstConnection(client, PURPOSE, patience);
+    await lookAt(client, PURPOSE, onWarning);
+    const connection = new Connection(client);
+    const store = createStore(connection, prefix, clock);
+    const rateLimits = redisRateLimits(connection, prefix, clock);
+    await tryOut(store, rateLimits, clock).catch((error: unknown) => {
+      throw unusable(PURPOSE, error);
+    });
+    return { store, rateLimits };
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
 }

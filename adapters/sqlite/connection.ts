@@ -2,12 +2,11 @@
 import { mkdir, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Clock } from "../../lib/clock.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import type { Clock } from "../clock.ts";
+import { StorageUnavailable } from "../errors.ts";
 import { type Durability, inMemoryDurability, logDurability } from "./durability.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { migrate } from "./migrations.ts";
 import { numberAt, type Row } from "./rows.ts";
 import { createSnapshot, type Snapshot } from "./snapshot.ts";
 import { createTransaction } from "./transaction.ts";
@@ -150,7 +149,7 @@ export interface ConnectOptions {
   /** Says when a commit survives the loss of power. Default: when the log is on the disk. */
   readonly durability?: Durability;
   /** Creates the schema or brings it up to date; called again while it meets a lock. */
-  readonly prepare?: (database: DatabaseSync) => void;
+  readonly prepare: (database: DatabaseSync) => void;
 }
 
 /**
@@ -163,8 +162,8 @@ export async function connect(
   clock: Clock,
   {
     durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
-    prepare = migrate,
-  }: ConnectOptions = {},
+    prepare,
+  }: ConnectOptions,
 ): Promise<Connection> {
   const database = await openDatabase(path, prepare);
   const snapshot = createSnapshot(database);

@@ -4,7 +4,7 @@
  */
 import { close, fdatasync, open, realpath } from "node:fs";
 import { promisify } from "node:util";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../errors.ts";
 
 export interface Durability {
   /** Resolves when all that was committed before the call is on the disk. @throws StorageUnavailable */

@@ -1,6 +1,6 @@
 /** What SQLite's errors mean to the callers of the storage, and how to wait for a lock without blocking. */
 import { setTimeout as pause } from "node:timers/promises";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import { StorageUnavailable } from "../errors.ts";
 
 /** Primary result codes of a lock that somebody else holds: SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL. */
 const LOCKED_CODES: ReadonlySet<number> = new Set([5, 6, 15]);

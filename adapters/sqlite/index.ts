@@ -1,4 +1,2 @@
-/** The SQLite backend. */
-export { openSqliteChecks, type SqliteCheckOptions } from "./check.ts";
-export { openSqlite, type SqliteOptions } from "./open.ts";
-export { openSqliteTransfer, type SqliteTransferOptions } from "./transfer.ts";
+/** SQLite: everything that the service keeps, in one file or in memory. */
+export { openSqlite, type SqliteOptions } from "./record-store.ts";

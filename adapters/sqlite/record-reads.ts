@@ -1,5 +1,5 @@
 /** Reading records: by name, by index, and all of a kind. To be called within a read of the connection. */
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Found, Page, Position, Query, Ref } from "../record-store.ts";
 import type { Connection } from "./connection.ts";
 import {

@@ -1,6 +1,6 @@
 /** The record store in one SQLite file, or in memory. */
-import type { Clock } from "../../lib/clock.ts";
-import { StorageUnavailable } from "../../lib/errors.ts";
+import type { Clock } from "../clock.ts";
+import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import { connect, type Connection } from "./connection.ts";
 import { whileLocked } from "./faults.ts";
@@ -9,7 +9,7 @@ import { createRecordTables, RememberedRecords } from "./record-rows.ts";
 import { createRecordWrites } from "./record-writes.ts";
 import { numberAt } from "./rows.ts";
 
-export interface SqliteRecordOptions {
+export interface SqliteOptions {
   /** The database file, created with mode 0600 and its folder when missing; `:memory:` keeps nothing. */
   readonly path: string;
   /** Decides what has expired. */
@@ -37,7 +37,7 @@ function watch(connection: Connection, onChange: () => void): () => void {
  * Opens the store. Any number of processes on one machine may have the same file open.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
  */
-export async function openSqliteRecords({ path, clock }: SqliteRecordOptions): Promise<RecordStore> {
+export async function openSqlite({ path, clock }: SqliteOptions): Promise<RecordStore> {
   const connection = await connect(path, clock, { prepare: createRecordTables });
   // Preparing a statement reads the schema, which may meet a lock like any other read.
   return whileLocked(() => {

@@ -1,6 +1,6 @@
 /** Writing records. To be called within a write of the connection. */
-import type { Clock } from "../../lib/clock.ts";
-import { ConditionFailed } from "../../lib/errors.ts";
+import type { Clock } from "../clock.ts";
+import { ConditionFailed } from "../errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
 import type { Connection } from "./connection.ts";
 import type { RememberedRecords } from "./record-rows.ts";

@@ -1,6 +1,5 @@
 /** Rows as SQLite gives them: arrays whose columns are checked when they are read. */
 import type { SQLOutputValue } from "node:sqlite";
-import { fromText } from "./text.ts";
 
 /** The columns by their position in the SELECT. */
 export type Row = Readonly<Record<number, SQLOutputValue>>;
@@ -12,26 +11,11 @@ export function textAt(row: Row, column: number): string {
   throw new TypeError(`column ${column} holds no text`);
 }
 
-/** A column that always holds a string of ours. */
-export function stringAt(row: Row, column: number): string {
-  return fromText(textAt(row, column));
-}
-
 /** A column that always holds a number. */
 export function numberAt(row: Row, column: number): number {
   const value = row[column];
   if (typeof value === "number") return value;
   throw new TypeError(`column ${column} holds no number`);
-}
-
-/** A row limit that SQLite understands: it would take a negative one for none. */
-export function rowLimit(limit: number): number {
-  return Math.max(0, Math.trunc(limit));
-}
-
-/** A column that holds a string of ours or nothing. */
-export function optionalStringAt(row: Row, column: number): string | null {
-  return row[column] === null ? null : stringAt(row, column);
 }
 
 /** A column that holds a number or nothing. */

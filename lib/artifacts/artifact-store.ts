@@ -3,281 +3,129 @@
  * and tokens have the grant as their parent and nothing else to be found by, so that ending a family removes one
  * record. Grants and sessions are found by account and client.
  */
-import {
-  ANSWERED_WITHIN,
-  type Artifact,
-  type ArtifactBatch,
-  type ArtifactFilter,
-  type ArtifactStore,
-  type ArtifactWrite,
-  type Payload,
-} from "../../adapters/artifacts.ts";
-import type { RecordStore, Ref } from "../../adapters/record-store.ts";
+import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
-import { ConditionFailed, StorageUnavailable } from "../errors.ts";
-import { Changes, type KindRules, PAGE, type Read, Records } from "../records.ts";
-import { artifactKind, artifactRecord, GRANT, type KeptArtifact, type State } from "./records.ts";
+import { Changes, type KindRules, Records } from "../records.ts";
+import { artifactKind, artifactRecord, artifactRef, GRANT, type KeptArtifact } from "./records.ts";
+import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
 
-const refOf = (model: string, key: string): Ref => artifactKind(model).ref(key);
-const nameOf = (model: string, key: string): string => `${model} ${key}`;
+const SESSION = "Session";
 
-function toArtifact(
-  { answeredAt: _answered, replay, replayUntil, ...artifact }: State,
-  now: number,
-): Artifact {
-  if (replay === undefined || (replayUntil !== undefined && replayUntil <= now)) return artifact;
-  return { ...artifact, replay, ...(replayUntil === undefined ? {} : { replayUntil }) };
+/** Grants and sessions that are removed in one commit. */
+const TOGETHER = 100;
+
+function toArtifact(model: string, found: Found, now: number): StoredArtifact {
+  const { replay, replayUntil, ...kept } = found.value as unknown as KeptArtifact;
+  const { key, version, expiresAt = Number.POSITIVE_INFINITY } = found;
+  const artifact = { ...kept, model, key, version, expiresAt };
+  if (replay === undefined || replayUntil === undefined || replayUntil <= now) return artifact;
+  return { ...artifact, replay, replayUntil };
 }
 
-/** What a batch leads to, worked out from what is there. */
-class Batch {
-  readonly #before: ReadonlyMap<string, Read<State>>;
-  readonly #after = new Map<string, State | undefined>();
-  readonly #required = new Map<string, Read<State>>();
-  readonly #storeTime: number;
-
-  constructor(before: ReadonlyMap<string, Read<State>>, storeTime: number) {
-    this.#before = before;
-    this.#storeTime = storeTime;
-  }
-
-  #get(model: string, key: string): State | undefined {
-    const name = nameOf(model, key);
-    return this.#after.has(name) ? this.#after.get(name) : this.#before.get(name)?.value;
-  }
-
-  #set(model: string, key: string, state: State | undefined): void {
-    this.#after.set(nameOf(model, key), state);
-  }
-
-  /** @throws ConditionFailed */
-  write(write: ArtifactWrite): void {
-    if (write.kind === "revoke") {
-      this.#set(GRANT, write.grantKey, undefined);
-      for (const [name, state] of this.#after) {
-        if (state?.grantKey === write.grantKey) this.#after.set(name, undefined);
-      }
-      return;
-    }
-    const { model, key } = "artifact" in write ? write.artifact : write;
-    const there = this.#get(model, key);
-    const isOptional = write.kind === "put" || (write.kind === "remove" && !write.mustExist);
-    const isConsumed = write.kind === "consume" && there?.consumedAt !== undefined;
-    if ((there === undefined && !isOptional) || isConsumed) {
-      throw new ConditionFailed(`the condition of ${write.kind} ${model} does not hold`, [refOf(model, key)]);
-    }
-    if (write.kind === "remove") this.#set(model, key, undefined);
-    else if (write.kind === "require") this.#require(model, key);
-    else if (write.kind === "consume") this.#consume(there as State, write);
-    else {
-      const { grantKey } = write.artifact;
-      // A family that has ended takes nobody in.
-      if (grantKey !== undefined && model !== GRANT && this.#get(GRANT, grantKey) === undefined) {
-        throw new ConditionFailed("the grant of an artifact is gone", [refOf(model, key)]);
-      }
-      this.#set(model, key, withMarks(write.artifact, there, "merge" in write ? write.merge : undefined));
-    }
-  }
-
-  #require(model: string, key: string): void {
-    const was = this.#before.get(nameOf(model, key));
-    if (was !== undefined) this.#required.set(nameOf(model, key), was);
-  }
-
-  #consume(there: State, { at, replay, replayUntil }: Extract<ArtifactWrite, { kind: "consume" }>): void {
-    this.#set(there.model, there.key, {
-      ...there,
-      consumedAt: at,
-      answeredAt: this.#storeTime + ANSWERED_WITHIN,
-      ...(replay === undefined ? {} : { replay }),
-      ...(replayUntil === undefined ? {} : { replayUntil }),
-    });
-  }
-
-  changes(): Changes {
-    const changes = new Changes();
-    for (const was of this.#required.values()) changes.expect(refOf(was.value.model, was.value.key), was);
-    for (const [name, state] of this.#after) {
-      const was = this.#before.get(name);
-      if (state !== undefined) changes.write(artifactRecord(state), was);
-      else if (was !== undefined) changes.delete(refOf(was.value.model, was.value.key), was);
-    }
-    return changes;
-  }
+/** An artifact with the grant of its family. */
+export interface Family {
+  readonly artifact: StoredArtifact;
+  readonly grant: StoredArtifact | undefined;
 }
 
-/** A mark of consumption is part of what is there: it stays through a replacement. */
-function withMarks(artifact: Artifact, there: State | undefined, merge: string | undefined): State {
-  const entries =
-    merge === undefined
-      ? undefined
-      : { ...(there?.payload[merge] as object), ...(artifact.payload[merge] as object) };
-  const payload: Payload = merge === undefined ? artifact.payload : { ...artifact.payload, [merge]: entries };
-  const { consumedAt, replay, replayUntil, answeredAt } = there ?? {};
-  return {
-    ...artifact,
-    payload,
-    ...(consumedAt === undefined ? {} : { consumedAt }),
-    ...(replay === undefined ? {} : { replay }),
-    ...(replayUntil === undefined ? {} : { replayUntil }),
-    ...(answeredAt === undefined ? {} : { answeredAt }),
-  };
+/** What a service keeps of oidc-provider's models. A fault of the store rejects with `StorageUnavailable`. */
+export interface ArtifactStore {
+  /** The artifact, consumed or not; `undefined` when it is missing or expired, or its family has ended. */
+  find(model: string, key: string): Promise<Family | undefined>;
+  /** The session with this public identifier. */
+  findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
+  /** Milliseconds since the epoch, by the clock that all processes of the store share. */
+  time(): Promise<number>;
+  /**
+   * Writes all of it durably, or nothing.
+   * @param deadline milliseconds since the epoch.
+   * @throws ConditionFailed when a condition does not hold.
+   */
+  commit(changes: Changes, deadline: number): Promise<void>;
+  /**
+   * Notes that the request that consumed the artifact is answered now, by the store's own clock, or a little earlier.
+   * A `sinceAnswer` of any process that begins later knows of it. The first note counts. It may be forgotten when the
+   * machine loses power.
+   */
+  markAnswered(model: string, key: string): Promise<void>;
+  /**
+   * Milliseconds by the store's own clock, whatever that of the service says, from the answer of the request that consumed
+   * the artifact until this call; from `ANSWERED_WITHIN` after the consumption when that is not noted, so negative at
+   * first. Never less than the true time, however coarse that clock is. `undefined` when it is not known: the artifact is
+   * missing, was not consumed, or was copied from another store.
+   */
+  sinceAnswer(model: string, key: string): Promise<number | undefined>;
+  /** The sessions of an account. */
+  sessionsOf(accountId: string): Promise<StoredArtifact[]>;
+  /** Removes grants, and with them their codes and tokens, and sessions of an account. @returns how many. */
+  removeByAccount(filter: ArtifactFilter): Promise<number>;
+  /** Removes the grants of a client, and with them its codes and tokens. @returns how many. */
+  removeByClient(clientId: string): Promise<number>;
 }
 
-function toRead(found: {
-  readonly value: unknown;
-  readonly version: string;
-  readonly expiresAt?: number;
-}): Read<State> {
-  const kept = found.value as KeptArtifact;
-  return {
-    value: { ...kept, expiresAt: found.expiresAt ?? Number.POSITIVE_INFINITY },
-    version: found.version,
-  };
-}
-
-/** Every record that a batch touches. */
-function refsOf(writes: readonly ArtifactWrite[]): ReadonlyMap<string, Ref> {
-  const named = writes.flatMap((write): (readonly [string, string])[] => {
-    if (write.kind === "revoke") return [[GRANT, write.grantKey]];
-    if (!("artifact" in write)) return [[write.model, write.key]];
-    const { model, key, grantKey } = write.artifact;
-    return grantKey === undefined
-      ? [[model, key]]
-      : [
-          [model, key],
-          [GRANT, grantKey],
-        ];
-  });
-  return new Map(named.map(([model, key]) => [nameOf(model, key), refOf(model, key)] as const));
-}
-
-/** The artifacts part of the storage. */
+/** The artifacts of a storage. */
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
 
-  async function find(model: string, key: string): Promise<Read<State> | undefined> {
-    const [found] = await store.get([refOf(model, key)]);
-    return found && toRead(found);
+  async function find(model: string, key: string): Promise<Family | undefined> {
+    const [found] = await store.get([artifactRef(model, key)], { withParents: true });
+    if (found === undefined) return undefined;
+    const now = clock.now();
+    const grant = found.parent && toArtifact(GRANT, found.parent, now);
+    return { artifact: toArtifact(model, found, now), grant };
   }
 
-  /** @throws ConditionFailed when a condition of the batch does not hold. */
-  async function plan({ writes }: ArtifactBatch): Promise<Changes> {
-    const refs = refsOf(writes);
-    const names = [...refs.keys()];
-    const consumes = writes.some(({ kind }) => kind === "consume");
-    const [found, storeTime] = await Promise.all([
-      store.get([...refs.values()]),
-      consumes ? store.ping() : 0,
-    ]);
-    const before = found.flatMap((record, index) =>
-      record === undefined ? [] : [[names[index] as string, toRead(record)] as const],
-    );
-    const batch = new Batch(new Map(before), storeTime);
-    for (const write of writes) batch.write(write);
-    return batch.changes();
-  }
-
-  /** What an index has under one key. */
-  async function listed(
+  async function list(
     model: string,
     index: "uid" | "account" | "client",
     at: string,
-  ): Promise<Read<State>[]> {
-    const query = artifactKind(model).where(index, at);
-    const found: Read<State>[] = [];
-    for (let after: string | undefined; ;) {
-      const [page] = await store.list([{ ...query, limit: PAGE, ...(after === undefined ? {} : { after }) }]);
-      found.push(...(page?.records.map(toRead) ?? []));
-      if (page?.next === undefined) return found;
-      after = page.next;
+  ): Promise<StoredArtifact[]> {
+    const found = await records.found(artifactKind(model).where(index, at));
+    const now = clock.now();
+    return found.map((record) => toArtifact(model, record, now));
+  }
+
+  async function removeAll(artifacts: readonly Artifact[]): Promise<number> {
+    for (let at = 0; at < artifacts.length; at += TOGETHER) {
+      const changes = new Changes();
+      for (const { model, key } of artifacts.slice(at, at + TOGETHER)) changes.drop(artifactRef(model, key));
+      await records.commit(changes);
     }
-  }
-
-  async function removeAll(found: readonly Read<State>[]): Promise<number> {
-    const removed = await Promise.all(
-      found.map(async ({ value: { model, key } }) => {
-        const changes = new Changes();
-        changes.drop(refOf(model, key));
-        await records.commit(changes);
-      }),
-    );
-    return removed.length;
-  }
-
-  /** Grants and sessions of an account. With a grant go its codes and tokens. */
-  async function ofAccount({ accountId, clientIds, models }: ArtifactFilter): Promise<Read<State>[]> {
-    const found = await Promise.all(
-      [GRANT, "Session"]
-        .filter((model) => models?.includes(model) ?? true)
-        .map((model) => listed(model, "account", accountId)),
-    );
-    return found
-      .flat()
-      .filter(
-        ({ value: { clientId } }) =>
-          clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId)),
-      );
+    return artifacts.length;
   }
 
   return {
-    async find(model, key) {
-      const found = await find(model, key);
-      return found && toArtifact(found.value, clock.now());
-    },
-    async findWithGrant(model, key) {
-      const [found] = await store.get([refOf(model, key)], { withParents: true });
-      if (found === undefined) return undefined;
-      const now = clock.now();
-      const grant = found.parent && toArtifact(toRead(found.parent).value, now);
-      return { artifact: toArtifact(toRead(found).value, now), grant };
-    },
+    find,
     async findByUid(model, uid) {
-      const [found] = await listed(model, "uid", uid);
-      return found && toArtifact(found.value, clock.now());
+      const [found] = await list(model, "uid", uid);
+      return found;
     },
-    async commit(batch) {
-      if (batch.deadline <= clock.now())
-        throw new StorageUnavailable("the deadline of this batch has passed");
-      // The caller may change its objects before all of it is written.
-      const copy = structuredClone(batch);
-      // What was read is read again while others change it: only what then does not hold is refused.
-      const refusal = await records.retry(async () => {
-        const changes = await plan(copy).catch((error: unknown) => {
-          if (error instanceof ConditionFailed) return error;
-          throw error;
-        });
-        if (changes instanceof ConditionFailed) return changes;
-        await records.commit(changes, { deadline: copy.deadline });
-        return undefined;
-      });
-      if (refusal !== undefined) throw refusal;
-    },
-    markAnswered: (model, key) =>
-      records.retry(async () => {
-        const found = await find(model, key);
-        if (found?.value.consumedAt === undefined) return;
+    time: () => store.ping(),
+    commit: (changes, deadline) => records.commit(changes, { deadline }),
+    async markAnswered(model, key) {
+      await records.retry(async () => {
+        const { artifact } = (await find(model, key)) ?? {};
+        if (artifact?.consumedAt === undefined) return;
         const now = await store.ping();
-        const { answeredAt = now } = found.value;
+        const answeredAt = Math.min(artifact.answeredAt ?? now, now);
         const changes = new Changes();
-        changes.write(artifactRecord({ ...found.value, answeredAt: Math.min(answeredAt, now) }), found);
+        changes.write(artifactRecord({ ...artifact, answeredAt }), artifact);
         await records.commit(changes, { relaxed: true });
-      }),
+      });
+    },
     async sinceAnswer(model, key) {
-      const found = await find(model, key);
-      if (found?.value.answeredAt === undefined) return undefined;
+      const { artifact } = (await find(model, key)) ?? {};
+      if (artifact?.answeredAt === undefined) return undefined;
       // Some clocks count in whole milliseconds.
-      return (await store.ping()) + 1 - found.value.answeredAt;
+      return (await store.ping()) + 1 - artifact.answeredAt;
     },
-    async listByAccount(filter) {
-      const now = clock.now();
-      return (await ofAccount(filter)).slice(0, PAGE).map(({ value }) => toArtifact(value, now));
+    sessionsOf: (accountId) => list(SESSION, "account", accountId),
+    async removeByAccount({ accountId, clientIds, models = [GRANT, SESSION] }) {
+      const found = await Promise.all(models.map((model) => list(model, "account", accountId)));
+      const isMeant = ({ clientId }: Artifact): boolean =>
+        clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId));
+      return removeAll(found.flat().filter(isMeant));
     },
-    removeByAccount: async (filter) => removeAll(await ofAccount(filter)),
-    async removeByClient(clientId) {
-      const found = await Promise.all([GRANT, "Session"].map((model) => listed(model, "client", clientId)));
-      return removeAll(found.flat());
-    },
-    purgeExpired: (limit) => store.sweep(limit),
+    removeByClient: async (clientId) => removeAll(await list(GRANT, "client", clientId)),
   };
 }

@@ -1,16 +1,10 @@
 /** Codes, tokens, grants, sessions and interactions as records: what is kept of each, and where it is found. */
-import type { Artifact } from "../../adapters/artifacts.ts";
-import type { RecordData } from "../../adapters/record-store.ts";
+import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type KindDeclaration, type Place } from "../kinds.ts";
+import type { Artifact, StoredArtifact } from "./artifact.ts";
 
-/** An artifact as it is kept; its end is that of the record. */
-export interface KeptArtifact extends Omit<Artifact, "expiresAt"> {
-  /** By the store's own clock: when the request was answered that consumed it, see `sinceAnswer`. */
-  readonly answeredAt?: number;
-}
-
-/** An artifact with its end: milliseconds since the epoch. */
-export type State = KeptArtifact & { readonly expiresAt: number };
+/** The value of the record of an artifact: what its name, its end and its version don't say. */
+export type KeptArtifact = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
 
 type ArtifactIndex = "uid" | "account" | "client";
 export type ArtifactKind = Kind<KeptArtifact, ArtifactIndex>;
@@ -23,15 +17,14 @@ const at = (name: string | undefined): Place[] => (name === undefined ? [] : [{ 
 const nowhere = (): Place[] => [];
 
 /** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
-function artifact(
+function defineArtifact(
   model: string,
   parts: Pick<Declaration, "holds" | "personal"> & Partial<Declaration>,
 ): ArtifactKind {
   return defineKind({
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
-    keyOf: ({ key }) => key,
-    index: { uid: ({ uid }) => at(uid), account: nowhere, client: nowhere },
+    index: { uid: nowhere, account: nowhere, client: nowhere },
     expires: "at its end, see `lifetimes` of the configuration",
     store: "artifacts",
     exported: true,
@@ -46,7 +39,7 @@ const FOUND: Declaration["index"] = {
   client: ({ clientId }) => at(clientId),
 };
 
-const grants = artifact(GRANT, {
+const grants = defineArtifact(GRANT, {
   holds: "what a client may do for an account: the root of a family of codes and tokens",
   personal: "the `sub`",
   index: FOUND,
@@ -60,26 +53,26 @@ const family: Pick<Declaration, "parent" | "personal"> = {
 
 const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   [GRANT]: grants,
-  Session: artifact("Session", {
+  Session: defineArtifact("Session", {
     holds: "a browser in which somebody is signed in",
     personal: "the `sub`, the time of the sign-in",
     index: FOUND,
   }),
-  Interaction: artifact("Interaction", {
+  Interaction: defineArtifact("Interaction", {
     holds: "a running sign-in",
     personal: "the `sub`, the parameters of the request",
   }),
-  AuthorizationCode: artifact("AuthorizationCode", { holds: "an authorization code", ...family }),
-  AccessToken: artifact("AccessToken", { holds: "an access token", ...family }),
-  RefreshToken: artifact("RefreshToken", {
+  AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
+  AccessToken: defineArtifact("AccessToken", { holds: "an access token", ...family }),
+  RefreshToken: defineArtifact("RefreshToken", {
     holds: "a refresh token; for a short time after its use with the sealed answer to that",
     ...family,
   }),
-  PushedAuthorizationRequest: artifact("PushedAuthorizationRequest", {
+  PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
     holds: "the parameters of a request that was pushed",
     personal: "a `login_hint`, where the client sends one",
   }),
-  ReplayDetection: artifact("ReplayDetection", {
+  ReplayDetection: defineArtifact("ReplayDetection", {
     holds: "that an assertion or a proof was used",
     personal: undefined,
   }),
@@ -97,6 +90,10 @@ export function artifactKind(model: string): ArtifactKind {
   return kind;
 }
 
-export function artifactRecord({ expiresAt, ...kept }: State): RecordData {
-  return artifactKind(kept.model).record(kept, { expiresAt });
+export const artifactRef = (model: string, key: string): Ref => artifactKind(model).ref(key);
+
+/** The record of an artifact. */
+export function artifactRecord(artifact: Artifact & Partial<StoredArtifact>): RecordData {
+  const { model, key, expiresAt, version: _version, ...kept } = artifact;
+  return artifactKind(model).record(kept, { key, expiresAt });
 }

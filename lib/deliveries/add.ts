@@ -1,6 +1,6 @@
 /** Adding deliveries: part of the commit of the change that causes them. */
-import type { NewDelivery } from "../../adapters/deliveries.ts";
-import { untouchedReceiver } from "../../adapters/deliveries.ts";
+import type { NewDelivery } from "./delivery.ts";
+import { untouchedReceiver } from "./delivery.ts";
 import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import {
   deliveryRecord,

@@ -1,12 +1,5 @@
 /** Claiming the heads of lanes, and recording what became of them. */
-import type {
-  AttemptRecord,
-  Claim,
-  DeliveryStore,
-  Finished,
-  LeaseTerms,
-  Outcome,
-} from "../../adapters/deliveries.ts";
+import type { AttemptRecord, Claim, DeliveryStore, Finished, LeaseTerms, Outcome } from "./delivery.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import {

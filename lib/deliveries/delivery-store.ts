@@ -5,7 +5,7 @@ import type {
   DeliveryState,
   DeliveryStore,
   ReceiverCounts,
-} from "../../adapters/deliveries.ts";
+} from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
 import { type LaneAccess } from "./lane-access.ts";

@@ -1,5 +1,5 @@
 /** Reading lanes and receivers. */
-import type { DeliveryState, LaneKey } from "../../adapters/deliveries.ts";
+import type { DeliveryState, LaneKey } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { type Changes, type Read, Records } from "../records.ts";
 import {

@@ -1,5 +1,5 @@
 /** Changing a lane out of turn: what operators redrive and discard, what is parked, and what is put right. */
-import type { LaneKey } from "../../adapters/deliveries.ts";
+import type { LaneKey } from "./delivery.ts";
 import { asHead } from "./claims.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import { type Flight, type KeptDelivery, type Lane, laneRecord } from "./records.ts";

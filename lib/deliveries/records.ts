@@ -1,5 +1,5 @@
 /** Deliveries, lanes and receivers as records: what is kept of each, and where it is found. */
-import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "../../adapters/deliveries.ts";
+import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type Place } from "../kinds.ts";
 

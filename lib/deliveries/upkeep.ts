@@ -5,7 +5,7 @@ import {
   type ReceiverState,
   type RedriveResult,
   untouchedReceiver,
-} from "../../adapters/deliveries.ts";
+} from "./delivery.ts";
 import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import { LaneEdit } from "./lane-edit.ts";
 import {

@@ -1,5 +1,5 @@
 /** Accounts with their sign-in names and numbers. */
-import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "../../adapters/directory.ts";
+import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "./directory.ts";
 import type { Ref } from "../../adapters/record-store.ts";
 import { planAdding, type Positions } from "../deliveries/add.ts";
 import type { LaneAccess } from "../deliveries/lane-access.ts";

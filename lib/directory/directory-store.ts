@@ -1,5 +1,5 @@
 /** The directory of a service over the record store: accounts, clients, entries, settings and the audit. */
-import type { AuditRecord, DirectoryStore } from "../../adapters/directory.ts";
+import type { AuditRecord, DirectoryStore } from "./directory.ts";
 import { createPositions } from "../deliveries/add.ts";
 import type { LaneAccess } from "../deliveries/lane-access.ts";
 import { Changes, type Records } from "../records.ts";

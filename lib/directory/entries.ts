@@ -1,5 +1,5 @@
 /** Clients, services, groups and portals: what refers to what, and what can be removed. */
-import type { ClientRecord, DirectoryStore, EntryKind } from "../../adapters/directory.ts";
+import type { ClientRecord, DirectoryStore, EntryKind } from "./directory.ts";
 import type { Clock } from "../clock.ts";
 import {
   AlreadyExists,

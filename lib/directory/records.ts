@@ -1,12 +1,6 @@
 /** Accounts, clients and the rest of the directory as records: what is kept of each, and where it is found. */
 import { randomUUID } from "node:crypto";
-import type {
-  AccountRecord,
-  AuditRecord,
-  ClientRecord,
-  EntryKind,
-  EntryRecord,
-} from "../../adapters/directory.ts";
+import type { AccountRecord, AuditRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type Place } from "../kinds.ts";
 
@@ -153,6 +147,9 @@ export const AUDIT: Kind<KeptAudit, "day"> = defineKind({
   exported: true,
   personal: "identifiers: `sub`, `client_id`",
 });
+
+/** Kinds that every change of an account may rely on, and few change. */
+export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
 
 /** Where what refers to an entry is found. */
 export const REFERRING: Readonly<

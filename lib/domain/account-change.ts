@@ -3,15 +3,15 @@
  * the record as it is, planned, and committed in one atomic write with its notifications.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { ArtifactStore } from "../../adapters/artifacts.ts";
-import type { NewDelivery } from "../../adapters/deliveries.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { NewDelivery } from "../deliveries/delivery.ts";
 import type {
   AccountChange,
   AccountRecord,
   AuditRecord,
   Consent,
   DirectoryStore,
-} from "../../adapters/directory.ts";
+} from "../directory/directory.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { SignInError, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";

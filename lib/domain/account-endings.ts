@@ -1,6 +1,7 @@
 /** What an account change ends: read off its generations, and cleared away after the change. */
-import type { ArtifactFilter, ArtifactStore } from "../../adapters/artifacts.ts";
-import type { AccountRecord, DirectoryStore } from "../../adapters/directory.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { ArtifactFilter } from "../artifacts/artifact.ts";
+import type { AccountRecord, DirectoryStore } from "../directory/directory.ts";
 import { generationAt } from "./generations.ts";
 
 /** Why the sign-in sessions of an account ended. */
@@ -16,8 +17,8 @@ export interface SessionsEnded {
 
 /** Models of oidc-provider that hold a sign-in session. */
 const SESSION_MODELS = ["Session"] as const;
-/** Models of oidc-provider that hold what clients got. */
-const TOKEN_MODELS = ["AuthorizationCode", "AccessToken", "RefreshToken", "Grant"] as const;
+/** Models of oidc-provider that hold what clients got: with a grant go its codes and tokens. */
+const TOKEN_MODELS = ["Grant"] as const;
 
 /** What ended with a change. */
 export interface Endings {

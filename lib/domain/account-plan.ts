@@ -1,7 +1,7 @@
 /** The notifications of an account change, sealed and ready to be stored with it. */
 import { randomBytes } from "node:crypto";
-import type { NewDelivery } from "../../adapters/deliveries.ts";
-import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../../adapters/directory.ts";
+import type { NewDelivery } from "../deliveries/delivery.ts";
+import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "../../notifier/plan.ts";
 import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";

@@ -1,5 +1,5 @@
 /** An account as the public calls give and take it. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 
 /** An account as every call returns it; its members come in this order. A field without a value is `null`. */
 export interface Account {

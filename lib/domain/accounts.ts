@@ -1,5 +1,5 @@
 /** Accounts: the public calls, and what the HTTP layer asks for beside them. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import type { Account, AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { toAccount } from "./account.ts";
 import type { AccountDeps } from "./account-change.ts";

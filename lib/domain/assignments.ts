@@ -1,5 +1,5 @@
 /** Which services an account belongs to: `accounts.assign`, `accounts.unassign`, and the first sign-in. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Account, toAccount } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";

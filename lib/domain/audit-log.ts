@@ -1,5 +1,5 @@
 /** Reading the audit: what was changed and asked for, by identifiers. */
-import type { AuditRecord, DirectoryStore } from "../../adapters/directory.ts";
+import type { AuditRecord, DirectoryStore } from "../directory/directory.ts";
 import { checked, exactly, integer } from "./arguments.ts";
 
 /** How much of the audit. */

@@ -1,5 +1,5 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";

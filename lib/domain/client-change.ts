@@ -1,7 +1,7 @@
 /** The one way to change a client. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { ArtifactStore } from "../../adapters/artifacts.ts";
-import type { ClientRecord, DirectoryStore } from "../../adapters/directory.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { ClientRecord, DirectoryStore } from "../directory/directory.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { AlreadyExists, IdentifierTaken, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";

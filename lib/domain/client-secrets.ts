@@ -1,6 +1,6 @@
 /** Client secrets: made here or chosen, kept as a keyed digest only. */
 import { randomBytes, timingSafeEqual } from "node:crypto";
-import type { ClientRecord, ClientSecret } from "../../adapters/directory.ts";
+import type { ClientRecord, ClientSecret } from "../directory/directory.ts";
 import { type SecretKey, hmac } from "../sealing.ts";
 
 /** Secrets that are accepted side by side at most: the newest ones. */

@@ -1,5 +1,5 @@
 /** A client as the public calls give and take it. */
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import { isObjectName } from "../object-names.ts";
 

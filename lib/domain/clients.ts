@@ -1,5 +1,5 @@
 /** Clients: the public calls, and what the HTTP layer asks for beside them. */
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
 import {

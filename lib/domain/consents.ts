@@ -1,5 +1,5 @@
 /** What a person allowed a third-party client: remembered on the account. */
-import type { AccountRecord, Consent } from "../../adapters/directory.ts";
+import type { AccountRecord, Consent } from "../directory/directory.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type AccountDeps, bounded, changeAccount } from "./account-change.ts";
 import { ownValue, withEntry, withoutEntries } from "./own-entries.ts";

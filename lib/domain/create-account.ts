@@ -1,6 +1,6 @@
 /** `accounts.create` and `accounts.import`. */
 import { randomInt, randomUUID } from "node:crypto";
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { seconds } from "../clock.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
 import { type Account, type ImportedAccount, type NewAccount, toAccount } from "./account.ts";

@@ -1,5 +1,5 @@
 /** A service, group or portal as the public calls give and take it. */
-import type { EntryRecord } from "../../adapters/directory.ts";
+import type { EntryRecord } from "../directory/directory.ts";
 import type { ReceiverSettings, ShownReceiver } from "./receivers.ts";
 
 /** What a group or portal is made of. */

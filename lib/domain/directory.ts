@@ -1,6 +1,6 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications. */
 import type { z } from "zod";
-import type { DirectoryStore, EntryKind, EntryRecord } from "../../adapters/directory.ts";
+import type { DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
 import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString } from "./account-schema.ts";

@@ -1,5 +1,5 @@
 /** `accounts.endSessions` and `accounts.revokeTokens`. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { anyString, clientId as clientIdSchema } from "./account-schema.ts";
 import { checked } from "./arguments.ts";

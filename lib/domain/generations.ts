@@ -2,7 +2,7 @@
  * Generations: counters on the account that decide at once which sessions, codes and tokens still count.
  * A session or grant carries the values that were read at authentication; any other value is refused.
  */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { ownValue, withEntry } from "./own-entries.ts";
 
 /** The values of one account at one client of one service. */

@@ -1,5 +1,5 @@
 /** The client through which the account pages sign in: first-party, not listed, of no service. */
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import { seconds } from "../clock.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 

@@ -1,5 +1,5 @@
 /** Sign-in names: e-mail addresses and usernames in one name space, compared in one normal form. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 
 /** UTF-16 units of the longest sign-in name: an e-mail address (RFC 5321 section 4.5.3.1.3, without brackets). */
 export const LONGEST_NAME = 254;

@@ -1,5 +1,5 @@
 /** Receivers of notifications: how their credentials are kept, and opened again to send. */
-import type { DirectoryStore, EntryKind, ReceiverRecord } from "../../adapters/directory.ts";
+import type { DirectoryStore, EntryKind, ReceiverRecord } from "../directory/directory.ts";
 import type { NotificationType } from "../../notifier/plan.ts";
 import { SignInError } from "../errors.ts";
 import { isObjectName } from "../object-names.ts";

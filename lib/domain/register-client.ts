@@ -1,6 +1,6 @@
 /** `clients.register`, `clients.update` and `clients.remove`. */
 import { randomUUID } from "node:crypto";
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import { seconds } from "../clock.ts";
 import { AlreadyExists, NotFound } from "../errors.ts";
 import {

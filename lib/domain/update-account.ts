@@ -1,5 +1,5 @@
 /** `accounts.update`, `accounts.setPassword` and `accounts.delete`. */
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import { NotFound } from "../errors.ts";
 import { type Account, type AccountChanges, toAccount } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";

@@ -1,6 +1,6 @@
 /** How an account looks to oidc-provider, and when what it was given has ended. */
 import type { Account } from "oidc-provider";
-import type { AccountRecord, ClientRecord } from "../../adapters/directory.ts";
+import type { AccountRecord, ClientRecord } from "../directory/directory.ts";
 import { generationsOf } from "../domain/generations.ts";
 import { claimsAbout } from "./claims.ts";
 import type { Generations } from "./patches.ts";

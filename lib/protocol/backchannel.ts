@@ -3,7 +3,7 @@
  * token is not a notification: nobody keeps one that could not be delivered.
  */
 import type { Provider } from "oidc-provider";
-import type { ArtifactStore } from "../../adapters/artifacts.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { SessionsEnded } from "../domain/account-endings.ts";
 import type { BackchannelFailure, ServiceEmitter } from "../events.ts";
 import { AddressRefused } from "../guarded-agents.ts";
@@ -99,7 +99,7 @@ export function createBackchannel(
   return {
     deliver: (clientId, send) => attempt(clientId, send, 1),
     async sessionsEnded(provider, { sub, keepSession }) {
-      const sessions = await artifacts.listByAccount({ accountId: sub, models: ["Session"] });
+      const sessions = await artifacts.sessionsOf(sub);
       for (const { uid, payload } of sessions) {
         if (uid !== undefined && uid === keepSession) continue;
         const authorizations = (payload["authorizations"] ?? {}) as Authorizations;

@@ -1,6 +1,6 @@
 /** Standard claims: what they are made of, which scope opens them, and what a request may ask for. */
 import type { AccountClaims } from "oidc-provider";
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 
 type Source = (account: AccountRecord) => unknown;
 

@@ -1,6 +1,6 @@
 /** How a registered client looks to oidc-provider. */
 import type { AdapterPayload, Client } from "oidc-provider";
-import type { ClientRecord } from "../../adapters/directory.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import type { Configuration } from "../../config/configuration.ts";
 
 /** The record from which the library's client was built; as fresh as the request, for it is read on each. */

@@ -1,6 +1,7 @@
 /** Which exchanges of an authorization code are in flight together: those are ties, and a later one is a replay. */
 import type { ServerResponse } from "node:http";
-import type { Artifact, ArtifactStore } from "../../adapters/artifacts.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { Artifact } from "../artifacts/artifact.ts";
 import type { Clock } from "../clock.ts";
 
 export interface CodeExchanges {

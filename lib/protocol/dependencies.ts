@@ -1,6 +1,6 @@
 /** What the protocol side is built from; the composition root fills it in. */
 import type { ParameterizedContext } from "koa";
-import type { ArtifactStore } from "../../adapters/artifacts.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { AccountInternals, Accounts } from "../domain/accounts.ts";

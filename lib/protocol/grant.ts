@@ -1,7 +1,7 @@
 /** Each authorization creates its own grant: the head of the family of everything that descends from it. */
 import { randomBytes } from "node:crypto";
 import type { Grant, KoaContextWithOIDC, Provider } from "oidc-provider";
-import type { ClientRecord, Consent } from "../../adapters/directory.ts";
+import type { ClientRecord, Consent } from "../directory/directory.ts";
 import { consentOf } from "../domain/consents.ts";
 import { currentGenerations, type OidcAccount } from "./account.ts";
 import { KNOWN_CLAIMS } from "./claims.ts";

@@ -115,11 +115,10 @@ function providerConfiguration(
 }
 
 function createAdapter(
-  { artifacts, units, configuration, clients }: ProtocolDependencies,
+  { units, configuration, clients }: ProtocolDependencies,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
   return createOidcAdapter({
-    artifacts,
     units,
     clock: configuration.clock,
     sessionMax: configuration.lifetimes.sessionMax,

@@ -1,7 +1,7 @@
 /** Who is signed in: read from oidc-provider's session, by the rules that the authorization endpoint goes by. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../directory/directory.ts";
 import type { AccountInternals } from "../domain/accounts.ts";
 import { withoutDoubleCookie } from "./cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";

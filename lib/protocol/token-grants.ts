@@ -1,6 +1,6 @@
 /** What goes before and after the library's own handling of a code and of a refresh token. */
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
-import type { Artifact } from "../../adapters/artifacts.ts";
+import type { Artifact } from "../artifacts/artifact.ts";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Unit } from "../../adapters/oidc/unit-of-work.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { pino } from "pino";
 import { openStorage } from "../storage.ts";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../storage.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ImportedAccount } from "../domain/account.ts";

@@ -1,5 +1,5 @@
 /** What the receivers of a test service are told, as the bodies that they get. */
-import type { DeliveryState, DeliveryStore } from "../../adapters/deliveries.ts";
+import type { DeliveryState, DeliveryStore } from "../deliveries/delivery.ts";
 import type { NotificationBody } from "../../notifier/plan.ts";
 import { deliveryContext } from "../domain/account-plan.ts";
 import type { Sealer } from "../sealing.ts";

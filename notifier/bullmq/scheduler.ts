@@ -4,11 +4,11 @@
  * every few seconds while something is due, and every minute, so that a Redis that forgot everything only delays.
  */
 import type { Queue, Worker } from "bullmq";
-import type { Claim, DeliveryStore, DueReceiver } from "../../adapters/deliveries.ts";
+import type { Claim, DeliveryStore, DueReceiver } from "../../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
-import { Gathering } from "../../lib/gathering.ts";
+import { Gathering } from "../../adapters/gathering.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import { type Scheduler, TURN } from "../scheduler.ts";
@@ -206,7 +206,7 @@ class BullScheduler implements Scheduler {
         if (this.#stopped) return "pass on";
         const claim = await this.#claims.ask(receiver, null);
         if (claim === undefined) return "done";
-        await runner.run(claim, end);
+        await runner.run(claim);
         if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);
       }
       // Nobody looks here any more for what is due of it now: a worker that goes on is to.

@@ -1,8 +1,8 @@
 import type { Adapter } from "oidc-provider";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
-import type { Storage } from "../../adapters/storage.ts";
-import type { ManualClock } from "../../lib/testing/contract/stage.ts";
+import type { Storage } from "../../lib/storage.ts";
+import { type ManualClock, put } from "../lib/rules/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./oidc/stage.ts";
 
 let clock: ManualClock;
@@ -69,21 +69,13 @@ describe("the adapter outside a request", () => {
 
   it("looks up nothing that nobody can present, and asks for clients elsewhere", async () => {
     for (const id of ["", "a b", "a\0b", "ä", "x".repeat(256)]) {
-      await storage.artifacts.commit({
-        id: `planted ${id.length}`,
-        deadline: clock.now() + 1_000,
-        writes: [
-          {
-            kind: "put",
-            artifact: {
-              model: "AccessToken",
-              key: artifactKey(id),
-              payload: {},
-              expiresAt: clock.now() + 1_000,
-            },
-          },
-        ],
-      });
+      const planted = {
+        model: "AccessToken",
+        key: artifactKey(id),
+        payload: {},
+        expiresAt: clock.now() + 1_000,
+      };
+      await put({ storage, clock }, planted);
       await expect(adapter("AccessToken").find(id)).resolves.toBeUndefined();
     }
     await expect(adapter("Client").find("known")).resolves.toEqual({ client_id: "known" });

@@ -2,12 +2,12 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import * as adapters from "../../adapters/index.ts";
-import { ManualClock } from "../../lib/testing/contract/stage.ts";
+import { openStorage } from "../../lib/storage.ts";
+import { ManualClock } from "../lib/rules/stage.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 
 const clock = new ManualClock();
-const open = (storage: string, artifacts = storage) => adapters.openStorage({ storage, artifacts, clock });
+const open = (storage: string, artifacts = storage) => openStorage({ storage, artifacts, clock });
 
 it("opens SQLite at a path and in memory", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sign-in-open-"));

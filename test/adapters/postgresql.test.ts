@@ -2,9 +2,9 @@ import * as runner from "@jest/globals";
 import { openPostgres } from "../../adapters/postgresql/store.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { describeRateLimits } from "../../lib/testing/contract/rate-limits.ts";
-import { ManualClock, type Stage as RateStage } from "../../lib/testing/contract/stage.ts";
-import { describeRecordStore } from "../../lib/testing/records/suite.ts";
+import { describeRateLimits } from "../lib/rules/rate-limits.ts";
+import { ManualClock, type Stage as RateStage } from "../lib/rules/stage.ts";
+import { describeStorage } from "../../lib/testing/storage/suite.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
 const { afterAll, afterEach, beforeAll, beforeEach, describe } = runner;
@@ -19,7 +19,7 @@ afterAll(() => server.close());
 const open = async (clock: Clock): Promise<RecordStore> =>
   (await openPostgres({ url, clock, announced: ["thing"] })).store;
 
-describeRecordStore(
+describeStorage(
   "PostgreSQL",
   {
     async open(clock) {

@@ -1,7 +1,7 @@
 /** One code in two processes that share a storage: each with what it remembers, and with a clock of its own. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { ANSWERED_WITHIN } from "../../adapters/artifacts.ts";
+import { ANSWERED_WITHIN } from "../../lib/artifacts/artifact.ts";
 import { exchange, refresh, send, signedIn, type Tokens, tokensOf, withToken } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
 

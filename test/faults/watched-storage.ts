@@ -1,6 +1,6 @@
 /** The real storage, with every call of it seen before it begins: to make it fail, or to hold it. */
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../../lib/storage.ts";
 
 /** One call, such as `artifacts.commit`. */
 export interface Call {
@@ -52,7 +52,7 @@ export class WatchedStorage {
       directory: this.#watch("directory", real.directory),
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
-      arrived: () => real.arrived(),
+      sweep: (limit) => real.sweep(limit),
       rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
       parts: real.parts,
       close: () => real.close(),

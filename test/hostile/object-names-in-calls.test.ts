@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../../lib/storage.ts";
 import { readConfiguration } from "../../config/read.ts";
 import type { Account } from "../../lib/domain/account.ts";
 import { applySeed, type Seed } from "../../lib/seed.ts";

@@ -2,7 +2,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
-import type { AccountRecord } from "../../adapters/directory.ts";
+import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account-gate.ts";
 import { createAccountPages } from "../../interactions/account-pages.ts";

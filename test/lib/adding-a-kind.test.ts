@@ -4,18 +4,16 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { openMongoRecords } from "../../adapters/mongodb/record-store.ts";
+import { openMongo } from "../../adapters/mongodb/index.ts";
 import { openPostgres } from "../../adapters/postgresql/index.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
-import { Connection, createClient } from "../../adapters/redis/connection.ts";
-import { createRedisRecords } from "../../adapters/redis/record-store.ts";
-import { openSqliteRecords } from "../../adapters/sqlite/record-store.ts";
-import { readRedisAddress, type RedisAddress } from "../../config/redis-address.ts";
+import { openRedis } from "../../adapters/redis/index.ts";
+import { openSqlite } from "../../adapters/sqlite/index.ts";
 import { KINDS } from "../../lib/all-kinds.ts";
 import { ACCOUNT } from "../../lib/directory/records.ts";
 import { type AnyKind, collectKinds } from "../../lib/kinds.ts";
 import { Changes, Records } from "../../lib/records.ts";
-import { account, ManualClock } from "../../lib/testing/contract/stage.ts";
+import { account, ManualClock } from "./rules/stage.ts";
 import { blocks, ROOT } from "../examples/documents.ts";
 import { describeMongo, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
@@ -57,7 +55,7 @@ interface Opened {
 }
 
 async function onSqlite(clock: ManualClock): Promise<Opened> {
-  return { store: await openSqliteRecords({ path: ":memory:", clock }), close: () => Promise.resolve() };
+  return { store: await openSqlite({ path: ":memory:", clock }), close: () => Promise.resolve() };
 }
 
 async function onPostgres(clock: ManualClock): Promise<Opened> {
@@ -68,16 +66,14 @@ async function onPostgres(clock: ManualClock): Promise<Opened> {
 
 async function onMongo(clock: ManualClock): Promise<Opened> {
   const server = await openMongoServer();
-  const store = await openMongoRecords({ url: server.nextUrl(), clock });
+  const { store } = await openMongo({ url: server.nextUrl(), clock });
   return { store, close: () => server.close() };
 }
 
 async function onRedis(clock: ManualClock): Promise<Opened> {
   const server = await openOwnRedis();
-  const client = await createClient(readRedisAddress(server.url) as RedisAddress);
-  if (client.status !== "ready") await new Promise((resolve) => client.once("ready", resolve));
-  const prefix = `${randomBytes(6).toString("hex")}:`;
-  const store = createRedisRecords({ connection: new Connection(client), prefix, clock });
+  const url = `${server.url}?prefix=${randomBytes(6).toString("hex")}:`;
+  const { store } = await openRedis({ url, clock });
   return { store, close: () => server.close() };
 }
 

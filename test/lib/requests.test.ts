@@ -4,11 +4,11 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
-import type { Artifact } from "../../adapters/artifacts.ts";
+import type { Artifact } from "../../lib/artifacts/artifact.ts";
 import { watchConnections } from "../../lib/connections.ts";
 import { createCodeExchanges } from "../../lib/protocol/code-exchanges.ts";
 import { createRequestGate } from "../../lib/request-gate.ts";
-import { ManualClock } from "../../lib/testing/contract/stage.ts";
+import { ManualClock } from "./rules/stage.ts";
 
 const nothing = (): Promise<void> => Promise.resolve();
 const context = {} as Context;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../../lib/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../lib/clock.ts";
@@ -23,13 +23,13 @@ function expired(count: number) {
   return {
     passes,
     left: () => left,
-    async purgeExpired(limit: number) {
+    async sweep(limit: number) {
       const purged = Math.min(limit, left);
       left -= purged;
       passes.push(purged);
       return purged;
     },
-  } as unknown as Storage["artifacts"] & { readonly passes: number[]; left(): number };
+  } as unknown as Storage & { readonly passes: number[]; left(): number };
 }
 
 const SILENT = { failed: () => undefined, worked: () => undefined };
@@ -60,9 +60,9 @@ describe("the sweeper", () => {
     const told: unknown[] = [];
     const store = expired(1);
     let away = true;
-    const purgeExpired = (limit: number): Promise<number> =>
-      away ? Promise.reject(new Error("away")) : store.purgeExpired(limit);
-    const failing = { ...store, purgeExpired };
+    const sweep = (limit: number): Promise<number> =>
+      away ? Promise.reject(new Error("away")) : store.sweep(limit);
+    const failing = { ...store, sweep };
     const sweeper = startSweeper(failing, {
       failed: (error) => void told.push((error as Error).message),
       worked: () => void told.push("works"),
@@ -79,12 +79,12 @@ describe("the sweeper", () => {
     const step = Promise.withResolvers<number>();
     let steps = 0;
     const slow = {
-      purgeExpired() {
+      sweep() {
         steps += 1;
         return step.promise;
       },
     };
-    const sweeper = startSweeper(slow as unknown as Storage["artifacts"], SILENT);
+    const sweeper = startSweeper(slow, SILENT);
     await jest.advanceTimersByTimeAsync(INTERVAL);
     let stopped = false;
     const stopping = sweeper.stop().finally(() => {

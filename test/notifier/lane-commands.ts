@@ -1,8 +1,8 @@
 /** What may happen to lanes: each command does it to the real store and to the model, and compares. */
 import { expect } from "@jest/globals";
 import * as fc from "fast-check";
-import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../adapters/deliveries.ts";
-import { delivery, type Stage, store } from "../../lib/testing/contract/stage.ts";
+import type { AttemptRecord, Claim, LeaseTerms, Outcome } from "../../lib/deliveries/delivery.ts";
+import { delivery, type Stage, store } from "../lib/rules/stage.ts";
 import type { LaneModel } from "./lane-model.ts";
 
 export const SPAN = 30_000;
@@ -26,8 +26,6 @@ export interface Model {
 export interface Real extends Stage {
   /** Claims that their workers have not finished: those of killed ones stay here and are used late. */
   readonly claims: { readonly lane: string; readonly claim: Claim }[];
-  /** Whether the store takes the hint to go on at the receiver; one that does not goes on in the lane only. */
-  readonly takesHint: boolean;
 }
 
 type Command = fc.AsyncCommand<Model, Real>;
@@ -101,7 +99,7 @@ class ClaimLane implements Command {
 }
 
 /** Whether a worker goes on: with the next of its lane, or else with one of another lane of the receiver. */
-type GoingOn = "stops" | "in its lane" | "at its receiver";
+type GoingOn = "stops" | "in its lane";
 
 /** A worker says what became of its claim, in time or late, and may go on. */
 class Finish implements Command {
@@ -128,11 +126,11 @@ class Finish implements Command {
           : { kind: this.kind };
     const result = await real.storage.deliveries.finish(held.claim, outcome, {
       attempt,
-      ...(this.goOn !== "stops" && { lease: lease("one"), onward: this.goOn === "at its receiver" }),
+      ...(this.goOn !== "stops" && { lease: lease("one") }),
     });
     expect(result.recorded).toBe(holds);
     if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
-    const allowed = holds ? this.next(model, real, held.lane) : [];
+    const allowed = holds ? this.next(model, held.lane) : [];
     const { next } = result;
     const gone = next && `${next.delivery.receiver}/${next.delivery.sub}`;
     expect(gone === undefined ? allowed : allowed.filter((name) => name === gone)).toEqual(
@@ -143,13 +141,11 @@ class Finish implements Command {
     real.claims.push({ lane: gone, claim: next });
   }
   /** The lanes of which the next claim may be. */
-  next(model: Model, { takesHint }: Real, own: string): readonly string[] {
+  next(model: Model, own: string): readonly string[] {
     const { receiver } = keyOf(own);
     const isDue = (name: string): boolean => model.lanes[name]?.claimable(model.now) !== undefined;
     if (this.goOn === "stops" || model.paused.has(receiver)) return [];
-    if (isDue(own)) return [own];
-    if (this.goOn === "in its lane" || !takesHint) return [];
-    return LANES.filter((name) => keyOf(name).receiver === receiver && isDue(name));
+    return isDue(own) ? [own] : [];
   }
   toString = () => `finish ${this.which} as ${this.kind}, ${this.goOn}`;
 }
@@ -215,7 +211,7 @@ class ByHand implements Command {
 }
 
 const kinds = fc.constantFrom<Outcome["kind"]>("delivered", "retry", "parked", "kept");
-const goingOn = fc.constantFrom<GoingOn>("stops", "in its lane", "at its receiver");
+const goingOn = fc.constantFrom<GoingOn>("stops", "in its lane");
 export const laneCommands: fc.Arbitrary<Iterable<Command>> = fc.commands(
   [
     fc.constantFrom(...LANES).map((lane) => new Add(lane)),

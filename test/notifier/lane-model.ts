@@ -1,6 +1,6 @@
 /** What lanes are supposed to do, said a second time and as simply as can be: the oracle of the model test. */
 
-import type { Claim } from "../../adapters/deliveries.ts";
+import type { Claim } from "../../lib/deliveries/delivery.ts";
 
 interface Entry {
   readonly id: string;

@@ -1,7 +1,7 @@
 /** The property of lanes: whatever happens in whatever order, the store does what the model says. */
 import { expect } from "@jest/globals";
 import * as fc from "fast-check";
-import type { Stage } from "../../lib/testing/contract/stage.ts";
+import type { Stage } from "../lib/rules/stage.ts";
 import { keyOf, laneCommands, LANES, lease, type Model, type Real, SPAN } from "./lane-commands.ts";
 import { LaneModel } from "./lane-model.ts";
 
@@ -30,12 +30,12 @@ async function drain(model: Model, { storage, clock }: Real): Promise<void> {
 /** @param open a stage with nothing in its store, for each run. */
 export async function lanesDoWhatTheModelSays(
   open: () => Promise<Stage>,
-  { numRuns, takesHint }: { readonly numRuns: number } & Pick<Real, "takesHint">,
+  { numRuns }: { readonly numRuns: number },
 ): Promise<void> {
   await fc.assert(
     fc.asyncProperty(laneCommands, async (run) => {
       const stage = await open();
-      const real: Real = { ...stage, claims: [], takesHint };
+      const real: Real = { ...stage, claims: [] };
       const lanes = Object.fromEntries(LANES.map((lane) => [lane, new LaneModel()]));
       const model: Model = { lanes, paused: new Set(), now: stage.clock.now(), stored: 0 };
       try {

@@ -1,39 +1,20 @@
 import { describe, expect, it } from "@jest/globals";
-import type { Claim, Outcome } from "../../adapters/deliveries.ts";
-import { memoryRateLimits } from "../../adapters/rate-limits-memory.ts";
-import { openSqliteRecords } from "../../adapters/sqlite/record-store.ts";
+import type { Claim, Outcome } from "../../lib/deliveries/delivery.ts";
 import { openStorage } from "../../lib/storage.ts";
-import { storageOver } from "../../lib/storage-over.ts";
-import type { Storage } from "../../adapters/storage.ts";
-import { delivery, ManualClock, type Stage, store } from "../../lib/testing/contract/stage.ts";
+import type { Storage } from "../../lib/storage.ts";
+import { delivery, ManualClock, type Stage, store } from "../lib/rules/stage.ts";
 import { attempt, lease, SPAN } from "./lane-commands.ts";
 import { lanesDoWhatTheModelSays } from "./lane-property.ts";
 
 const MEMORY = { storage: "sqlite::memory:", artifacts: "sqlite::memory:" };
-
-type Open = () => Promise<Stage>;
 
 async function openStage(): Promise<Stage> {
   const clock = new ManualClock();
   return { clock, storage: await openStorage({ ...MEMORY, clock }) };
 }
 
-/** The rules over the record store: every backend of the record store shares them. */
-async function openOverRecords(): Promise<Stage> {
-  const clock = new ManualClock();
-  const records = await openSqliteRecords({ path: ":memory:", clock });
-  return { clock, storage: storageOver(records, memoryRateLimits(clock), clock) };
-}
-
-const STAGES: readonly (readonly [name: string, open: Open, takesHint: boolean])[] = [
-  ["of SQLite", openStage, true],
-  ["over records", openOverRecords, false],
-];
-
-describe.each(STAGES)("lanes %s", (_name, open, takesHint) => {
-  it("do what the model says, whatever workers, operators and crashes do in whatever order [D-NOTIFY-16, D-NOTIFY-17]", async () => {
-    await lanesDoWhatTheModelSays(open, { numRuns: 150, takesHint });
-  });
+it("lanes do what the model says, whatever workers, operators and crashes do in whatever order [D-NOTIFY-16, D-NOTIFY-17]", async () => {
+  await lanesDoWhatTheModelSays(openStage, { numRuns: 300 });
 });
 
 /** A worker as a list of steps; it is killed after so many of them. */
@@ -97,14 +78,10 @@ describe("every order of two workers, one of which is killed at each step, and o
     ["is parked", { kind: "parked", reason: "attempts_used_up" }],
   ];
 
-  const all = STAGES.flatMap(([where, open]) =>
-    cases.map(([result, outcome]) => [where, result, open, outcome] as const),
-  );
-
-  it.each(all)(
-    "%s strands nothing and keeps the order when the first attempt %s",
-    async (_where, _result, open, outcome) => {
-      const { clock, storage } = await open();
+  it.each(cases)(
+    "strands nothing and keeps the order when the first attempt %s",
+    async (_result, outcome) => {
+      const { clock, storage } = await openStage();
       let run = 0;
       for (const lives of [1, 2, 3]) {
         for (const order of orders([lives, 4, 2])) {

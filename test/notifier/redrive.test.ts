@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { DeliveryStore } from "../../adapters/deliveries.ts";
+import type { DeliveryStore } from "../../lib/deliveries/delivery.ts";
 import { createEvents } from "../../lib/events.ts";
 import { createNotifications } from "../../notifier/notifications.ts";
 import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";

@@ -1,8 +1,8 @@
 /** The worker over a real storage in memory, with a clock that is moved by hand and attempts that the test answers. */
-import type { NewDelivery } from "../../adapters/deliveries.ts";
-import type { ReceiverRecord } from "../../adapters/directory.ts";
+import type { NewDelivery } from "../../lib/deliveries/delivery.ts";
+import type { ReceiverRecord } from "../../lib/directory/directory.ts";
 import { openStorage } from "../../lib/storage.ts";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../../lib/storage.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { defaults } from "../../config/defaults.ts";
 import { createDirectory, type Directory } from "../../lib/domain/directory.ts";
@@ -15,7 +15,7 @@ import { createNotifications, type Notifications } from "../../notifier/notifica
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { createPoller, type Poller } from "../../notifier/poller.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
-import { ManualClock, store } from "../../lib/testing/contract/stage.ts";
+import { ManualClock, store } from "../lib/rules/stage.ts";
 
 export const SECOND = 1000;
 export const MINUTE: number = 60 * SECOND;

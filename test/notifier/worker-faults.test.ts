@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { Storage } from "../../adapters/storage.ts";
+import type { Storage } from "../../lib/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { type Answer, HOUR, MINUTE, openWorld, SECOND, type Worker, type World } from "./stage.ts";
 

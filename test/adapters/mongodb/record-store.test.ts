@@ -1,6 +1,8 @@
 import * as runner from "@jest/globals";
-import { openMongoRecords } from "../../../adapters/mongodb/record-store.ts";
-import { describeRecordStore } from "../../../lib/testing/records/suite.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
+import { openMongo } from "../../../adapters/mongodb/record-store.ts";
+import type { Clock } from "../../../lib/clock.ts";
+import { describeStorage } from "../../../lib/testing/storage/suite.ts";
 import { type MongoServer, openMongoServer } from "../../servers/mongodb.ts";
 
 const { afterAll, beforeAll } = runner;
@@ -12,14 +14,16 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-describeRecordStore(
+const open = async (clock: Clock): Promise<RecordStore> => (await openMongo({ url, clock })).store;
+
+describeStorage(
   "MongoDB",
   {
     open(clock) {
       url = server.nextUrl();
-      return openMongoRecords({ url, clock });
+      return open(clock);
     },
-    reopen: (clock) => openMongoRecords({ url, clock }),
+    reopen: open,
   },
   runner,
 );

@@ -2,10 +2,9 @@
 import type { Adapter } from "oidc-provider";
 import { artifactKey, createOidcAdapter } from "../../../adapters/oidc/adapter.ts";
 import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
-import type { Artifact } from "../../../adapters/artifacts.ts";
-import { openSqlite } from "../../../adapters/sqlite/index.ts";
-import type { Storage } from "../../../adapters/storage.ts";
-import { ManualClock } from "../../../lib/testing/contract/stage.ts";
+import type { Artifact } from "../../../lib/artifacts/artifact.ts";
+import { openStorage, type Storage } from "../../../lib/storage.ts";
+import { ManualClock } from "../../lib/rules/stage.ts";
 
 /** Seconds. */
 export const HOUR = 3_600;
@@ -23,7 +22,7 @@ export interface OidcStage {
 
 export async function openOidcStage(): Promise<OidcStage> {
   const clock = new ManualClock();
-  const storage = await openSqlite({ path: ":memory:", clock });
+  const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, clock);
   return {
@@ -32,7 +31,6 @@ export async function openOidcStage(): Promise<OidcStage> {
     units,
     adapter: createOidcAdapter({
       sessionMax: 7_776_000,
-      artifacts,
       units,
       clock,
       clientMetadata: async (id) => (id === "known" ? { client_id: id } : undefined),
@@ -45,6 +43,6 @@ export async function openOidcStage(): Promise<OidcStage> {
         return result;
       });
     },
-    stored: (model, id) => artifacts.find(model, artifactKey(id)),
+    stored: async (model, id) => (await artifacts.find(model, artifactKey(id)))?.artifact,
   };
 }

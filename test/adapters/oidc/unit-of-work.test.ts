@@ -2,8 +2,10 @@ import type { Adapter, AdapterPayload } from "oidc-provider";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../../adapters/oidc/adapter.ts";
 import type { Unit, UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
-import type { Storage } from "../../../adapters/storage.ts";
-import type { ManualClock } from "../../../lib/testing/contract/stage.ts";
+import { artifactRef } from "../../../lib/artifacts/records.ts";
+import { Changes } from "../../../lib/records.ts";
+import type { Storage } from "../../../lib/storage.ts";
+import type { ManualClock } from "../../lib/rules/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";
 
 let clock: ManualClock;
@@ -118,11 +120,9 @@ describe("one request", () => {
       const late = request(async () => {
         await adapter(model).find("id");
         await adapter(model).upsert("id", { uid: "u", accountId: "a" }, HOUR);
-        await storage.artifacts.commit({
-          id: "elsewhere",
-          deadline: clock.now() + 1_000,
-          writes: [{ kind: "remove", model, key: artifactKey("id"), mustExist: true }],
-        });
+        const changes = new Changes();
+        changes.drop(artifactRef(model, artifactKey("id")));
+        await storage.artifacts.commit(changes, clock.now() + 1_000);
       });
       await expect(late).rejects.toMatchObject({ code: "condition_failed" });
       await expect(stored(model, "id")).resolves.toBeUndefined();

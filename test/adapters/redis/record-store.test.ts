@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
 import * as runner from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import { Connection, createClient } from "../../../adapters/redis/connection.ts";
-import { createRedisRecords } from "../../../adapters/redis/record-store.ts";
-import { readRedisAddress, type RedisAddress } from "../../../config/redis-address.ts";
+import { openRedis } from "../../../adapters/redis/index.ts";
 import type { Clock } from "../../../lib/clock.ts";
-import { describeRecordStore } from "../../../lib/testing/records/suite.ts";
+import { describeStorage } from "../../../lib/testing/storage/suite.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
 const { afterAll, beforeAll } = runner;
@@ -18,12 +16,11 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 async function open(clock: Clock): Promise<RecordStore> {
-  const client = await createClient(readRedisAddress(server.url) as RedisAddress);
-  if (client.status !== "ready") await new Promise((resolve) => client.once("ready", resolve));
-  return createRedisRecords({ connection: new Connection(client), prefix, clock });
+  const { store } = await openRedis({ url: `${server.url}?prefix=${prefix}`, clock });
+  return store;
 }
 
-describeRecordStore(
+describeStorage(
   "Redis",
   {
     open(clock) {

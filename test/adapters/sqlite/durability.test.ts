@@ -3,7 +3,8 @@ import { symlink } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
 import { createDurability, logDurability } from "../../../adapters/sqlite/durability.ts";
-import { ManualClock } from "../../../lib/testing/contract/stage.ts";
+import { createRecordTables } from "../../../adapters/sqlite/record-rows.ts";
+import { ManualClock } from "../../lib/rules/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const files = new DatabaseFiles();
@@ -77,9 +78,9 @@ describe("waiting for the disk", () => {
   it("finds the log of a database behind a link", async () => {
     const link = `${files.path}-link`;
     await symlink(files.path, link);
-    await (await connect(files.path, new ManualClock())).close();
-    const connection = await connect(link, new ManualClock());
-    const insert = connection.change("INSERT INTO kept (name, value) VALUES ('a', '')");
+    await (await connect(files.path, new ManualClock(), { prepare: createRecordTables })).close();
+    const connection = await connect(link, new ManualClock(), { prepare: createRecordTables });
+    const insert = connection.change("INSERT INTO counters (name, value) VALUES ('a', 1)");
     await expect(connection.write(() => insert())).resolves.toBe(1);
     await connection.close();
   });
@@ -103,8 +104,8 @@ describe("a database on that disk", () => {
 
   beforeEach(async () => {
     const durability = { ...createDurability(disk.flush), close: () => Promise.resolve() };
-    connection = await connect(files.path, new ManualClock(), { durability });
-    const insert = connection.change("INSERT INTO kept (name, value) VALUES (?, '')");
+    connection = await connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
+    const insert = connection.change("INSERT INTO counters (name, value) VALUES (?, 1)");
     put = (number) => connection.write(() => void insert(String(number)));
   });
   afterEach(() => connection.close());
@@ -114,7 +115,7 @@ describe("a database on that disk", () => {
     expect(await state(first)).toBe("waiting");
     const second = put(2);
     expect(await state(second)).toBe("waiting");
-    const count = connection.first("SELECT count(*) FROM kept");
+    const count = connection.first("SELECT count(*) FROM counters");
     expect(await connection.read(() => count()?.[0])).toBe(2);
     disk.answer();
     expect(await state(first)).toBe("written");

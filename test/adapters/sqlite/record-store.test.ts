@@ -1,6 +1,6 @@
 import * as runner from "@jest/globals";
-import { openSqliteRecords } from "../../../adapters/sqlite/record-store.ts";
-import { describeRecordStore } from "../../../lib/testing/records/suite.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
+import { describeStorage } from "../../../lib/testing/storage/suite.ts";
 import { DatabaseFiles } from "./database-files.ts";
 
 const { afterAll, beforeAll } = runner;
@@ -9,16 +9,12 @@ const files = new DatabaseFiles();
 beforeAll(() => files.create());
 afterAll(() => files.remove());
 
-describeRecordStore(
+describeStorage(
   "an SQLite file",
   {
-    open: (clock) => openSqliteRecords({ path: files.next(), clock }),
-    reopen: (clock) => openSqliteRecords({ path: files.path, clock }),
+    open: (clock) => openSqlite({ path: files.next(), clock }),
+    reopen: (clock) => openSqlite({ path: files.path, clock }),
   },
   runner,
 );
-describeRecordStore(
-  "SQLite in memory",
-  { open: (clock) => openSqliteRecords({ path: ":memory:", clock }) },
-  runner,
-);
+describeStorage("SQLite in memory", { open: (clock) => openSqlite({ path: ":memory:", clock }) }, runner);

@@ -3,7 +3,7 @@
  * the order of the commits. So it is known of a change whose process was killed, too, whether it happened.
  */
 import { DatabaseSync } from "node:sqlite";
-import type { AccountRecord } from "../../../adapters/directory.ts";
+import type { AccountRecord } from "../../../lib/directory/directory.ts";
 
 /** What the campaign reads of an account. */
 export type AccountState = Pick<

@@ -140,7 +140,8 @@ describe("import", () => {
     expect(account).toMatchObject({ sub, user_id: 500, services: { "1": 7, "2": null } });
     expect((await world.accounts.create({ email: "a@b" })).user_id).toBe(501);
     expect((await world.accounts.import({ email: "c@d", user_id: 20 })).user_id).toBe(20);
-    expect((await world.accounts.create({ email: "e@f" })).user_id).toBe(502);
+    // Numbers may be left out, but never come twice.
+    expect((await world.accounts.create({ email: "e@f" })).user_id).toBeGreaterThan(501);
     expect(await world.bodies()).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import type { Consent } from "../../../adapters/directory.ts";
+import type { Consent } from "../../../lib/directory/directory.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
 import { CLIENTS, consent, GRANTABLE, openWorld, prepared, withCommit, type World } from "./world.ts";
 

@@ -1,7 +1,14 @@
-import type { NewDelivery } from "../../../adapters/deliveries.ts";
-import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../../../adapters/directory.ts";
+import type { NewDelivery } from "../../../lib/deliveries/delivery.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  Consent,
+  DirectoryStore,
+} from "../../../lib/directory/directory.ts";
+import { artifactRecord } from "../../../lib/artifacts/records.ts";
+import { Changes } from "../../../lib/records.ts";
 import { openStorage } from "../../../lib/storage.ts";
-import type { Storage } from "../../../adapters/storage.ts";
+import type { Storage } from "../../../lib/storage.ts";
 import type { PasswordRules } from "../../../config/configuration.ts";
 import type { SessionsEnded } from "../../../lib/domain/account-endings.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "../../../lib/domain/accounts.ts";
@@ -180,21 +187,21 @@ export async function addArtifacts(
 ): Promise<void> {
   const expiresAt = (world.clock.seconds + 3600) * 1000;
   const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId };
-  const tokens = clientIds.flatMap((clientId) =>
-    ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) => ({
+  const tokens = clientIds.flatMap((clientId) => {
+    const key = `${clientId}-${accountId}`;
+    return ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) => ({
       model,
-      key: `${clientId}-${accountId}`,
+      key,
       payload: {},
       expiresAt,
       accountId,
       clientId,
-    })),
-  );
-  await world.storage.artifacts.commit({
-    id: `batch-${accountId}-${clientIds.join("-")}`,
-    deadline: world.clock.now() + 60_000,
-    writes: [session, ...tokens].map((artifact) => ({ kind: "put", artifact }) as const),
+      grantKey: key,
+    }));
   });
+  const changes = new Changes();
+  for (const artifact of [session, ...tokens]) changes.add(artifactRecord(artifact));
+  await world.storage.artifacts.commit(changes, world.clock.now() + 60_000);
 }
 
 /** What the person allows in a session of this moment. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, it } from "@jest/globals";
-import type { ArtifactStore } from "../../../adapters/artifacts.ts";
+import type { ArtifactStore } from "../../../lib/artifacts/artifact-store.ts";
 import { createEvents } from "../../../lib/events.ts";
 import { type Backchannel, createBackchannel } from "../../../lib/protocol/backchannel.ts";
 

@@ -26,7 +26,6 @@ function describedFor(differences: Readonly<Record<string, string>>): Described[
   };
   const backend: StorageBackend = {
     open: (clock) => openSqlite({ path: ":memory:", clock }),
-    restart: { impossible: "it is in memory" },
     differences,
   };
   describeStorage("a store", backend, runner);
@@ -44,22 +43,21 @@ describe("the contract suite", () => {
   it("leaves out the one case that a backend can't do, and says why", () => {
     const ofAll = describedFor({});
     const cases = describedFor({
-      "artifacts > Session > is found as it was put, until the millisecond in which it expires":
-        "it has seconds",
-      "from opening to closing > answers a ping": "nobody is there",
+      "records > are gone from the millisecond on in which they expire, swept or not": "it has seconds",
+      "from opening to closing > finishes what was begun before it is closed": "nobody is there",
     });
     expect(skippedOf(cases)).toEqual([
-      "is found as it was put, until the millisecond in which it expires (left out: it has seconds)",
-      "answers a ping (left out: nobody is there)",
+      "are gone from the millisecond on in which they expire, swept or not (left out: it has seconds)",
+      "finishes what was begun before it is closed (left out: nobody is there)",
     ]);
     expect(cases).toHaveLength(ofAll.length);
     expect(cases.at(-1)?.body).not.toThrow();
   });
 
   it("fails when there is no such case", () => {
-    const cases = describedFor({ "artifacts > keeps nothing at all": "it was renamed" });
+    const cases = describedFor({ "records > keep nothing at all": "it was renamed" });
     expect(skippedOf(cases)).toEqual([]);
-    expect(cases.at(-1)?.body).toThrow("artifacts > keeps nothing at all");
+    expect(cases.at(-1)?.body).toThrow("records > keep nothing at all");
   });
 
   it("runs with a runner that is not Jest", async () => {

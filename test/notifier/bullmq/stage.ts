@@ -1,7 +1,7 @@
 /** Workers over one storage and a real Redis; attempts are answered by the test. */
-import type { NewDelivery } from "../../../adapters/deliveries.ts";
+import type { NewDelivery } from "../../../lib/deliveries/delivery.ts";
 import { openStorage } from "../../../lib/storage.ts";
-import type { Storage } from "../../../adapters/storage.ts";
+import type { Storage } from "../../../lib/storage.ts";
 import type { NotificationSettings } from "../../../config/configuration.ts";
 import { defaults } from "../../../config/defaults.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
@@ -13,7 +13,7 @@ import type { Attempt } from "../../../notifier/attempt.ts";
 import { openBullScheduler } from "../../../notifier/bullmq/open.ts";
 import { createLaneRunner } from "../../../notifier/lane-run.ts";
 import type { Scheduler } from "../../../notifier/scheduler.ts";
-import { store } from "../../../lib/testing/contract/stage.ts";
+import { store } from "../../lib/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
 
 export interface Posted {

@@ -1,0 +1,286 @@
+/** The contract of what operators do, of purging, counting and putting right. */
+import type { Claim, DeliveryPage } from "../../../lib/deliveries/delivery.ts";
+import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
+import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
+import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
+
+const PASSABLE = { passable: ["PROFILE_CHANGED"] };
+const FORCED = { passable: [] };
+
+/** @param stage the store of the running case. */
+export function describeUpkeep(stage: Stage, runner: TestRunner): void {
+  describeByHand(stage, runner);
+  describeFinding(stage, runner);
+  describePurging(stage, runner);
+}
+
+function describeByHand(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  const redrive = async (ids: readonly string[], options: { passable: readonly string[] }) =>
+    Object.fromEntries(await stage.storage.deliveries.redrive(ids, options));
+
+  it("puts a redriven delivery at the head of its lane, with all attempts before it", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, ...["d1", "d2", "d3"].map((id) => delivery(id, "a")));
+    await deliveries.finish(
+      await claimOne(stage),
+      { kind: "parked", reason: "attempts_used_up" },
+      { attempt },
+    );
+    await expect(redrive(["d1"], PASSABLE)).resolves.toEqual({ d1: "redriven" });
+    await expect(found(stage, "d1")).resolves.toEqual({ ...stored(delivery("d1", "a"), 1), attempts: 1 });
+    await expect(claimable(stage)).resolves.toEqual(["d1"]);
+  });
+
+  it("redrives several of a lane in their order, also in front of one that is being sent", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, ...["d1", "d2", "d3"].map((id) => delivery(id, "a")));
+    await park(stage);
+    await park(stage);
+    const third = await claimOne(stage);
+    await expect(redrive(["d2", "d1"], FORCED)).resolves.toEqual({ d1: "redriven", d2: "redriven" });
+    await expect(claimable(stage)).resolves.toEqual([]);
+    const { next } = await deliveries.finish(
+      third,
+      { kind: "retry", after: 9000 },
+      { attempt, lease: TERMS },
+    );
+    expect(next?.delivery.id).toBe("d1");
+    const { next: second } = await deliveries.finish(next as Claim, { kind: "delivered" }, { lease: TERMS });
+    expect(second?.delivery.id).toBe("d2");
+    await expect(
+      deliveries.finish(second as Claim, { kind: "delivered" }, { lease: TERMS }),
+    ).resolves.toEqual({
+      recorded: true,
+    });
+    await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: START + 9000 }]);
+  });
+
+  it("lets what failed before go after what is redriven, and keeps the time of what comes before that", async () => {
+    const { deliveries } = stage.storage;
+    const retry = { kind: "retry", after: 90_000 } as const;
+    const later = START + 90_000;
+    await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
+    for (const id of ["d1", "d2"]) await expect(park(stage)).resolves.toBe(id);
+    await deliveries.finish(await claimOne(stage), retry, { attempt });
+    await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: later }]);
+    await deliveries.discard("d4", "by_hand");
+    await redrive(["d4"], FORCED);
+    await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: later }]);
+    await redrive(["d2", "d1"], FORCED);
+    for (const id of ["d1", "d2", "d3", "d4"]) await expect(deliver(stage)).resolves.toBe(id);
+    await expect(found(stage, "d3")).resolves.toMatchObject({ failures: 1 });
+  });
+
+  it("refuses what its lane has passed, of the types that can be, and unless it is forced", async () => {
+    await store(stage, delivery("p1", "a"), delivery("x2", "a", "service:1", { type: "DELETE_ACCOUNT" }));
+    await store(stage, delivery("p3", "a"), delivery("p4", "a"), delivery("p5", "a", "service:2"));
+    for (const id of ["p1", "x2"]) await expect(park(stage)).resolves.toBe(id);
+    await expect(deliver(stage)).resolves.toBe("p3");
+    await expect(park(stage)).resolves.toBe("p4");
+    await expect(redrive(["p1", "x2", "p3", "p4", "p5", "none"], PASSABLE)).resolves.toEqual({
+      p1: "superseded",
+      x2: "redriven",
+      p3: "redriven",
+      p4: "redriven",
+      p5: "waiting",
+      none: "unknown",
+    });
+    await expect(redrive(["p1"], FORCED)).resolves.toEqual({ p1: "redriven" });
+    for (const id of ["p1", "x2", "p3", "p4"]) await expect(deliver(stage)).resolves.toBe(id);
+  });
+
+  it("refuses such a type also while something later is being sent, for it might arrive before", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("p1", "a"), delivery("x2", "a", "service:1", { type: "DELETE_ACCOUNT" }));
+    await store(stage, delivery("p3", "a"));
+    for (const id of ["p1", "x2"]) await expect(park(stage)).resolves.toBe(id);
+    const third = await claimOne(stage);
+    await expect(redrive(["p1", "x2"], PASSABLE)).resolves.toEqual({ p1: "superseded", x2: "redriven" });
+    await deliveries.finish(third, { kind: "parked", reason: "attempts_used_up" });
+    await expect(redrive(["p1"], PASSABLE)).resolves.toEqual({ p1: "redriven" });
+    // Who has died over it has not been heard of since: it goes again, and then it is the newest.
+    await store(stage, delivery("p4", "b"), delivery("p5", "b"));
+    await deliveries.discard("x2", "by_hand");
+    await deliveries.discard("p1", "by_hand");
+    await expect(park(stage)).resolves.toBe("p4");
+    const fifth = await claimOne(stage);
+    await expect(redrive(["p4"], PASSABLE)).resolves.toEqual({ p4: "superseded" });
+    stage.clock.advance(fifth.leaseEnd - stage.clock.now());
+    await expect(redrive(["p4"], PASSABLE)).resolves.toEqual({ p4: "redriven" });
+  });
+
+  it("discards what waits or is parked, and goes on with the next", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
+    await park(stage);
+    const second = await claimOne(stage);
+    for (const id of ["d1", "d2", "d3"]) {
+      await expect(deliveries.discard(id, "by_hand")).resolves.toBe(true);
+      await expect(deliveries.discard(id, "by_hand")).resolves.toBe(false);
+    }
+    await expect(deliveries.discard("none", "by_hand")).resolves.toBe(false);
+    await expect(claimable(stage)).resolves.toEqual([]);
+    const { next } = await deliveries.finish(second, { kind: "retry", after: 1 }, { attempt, lease: TERMS });
+    expect(next?.delivery.id).toBe("d4");
+    await expect(found(stage, "d2")).resolves.toMatchObject({
+      state: "discarded",
+      reason: "by_hand",
+      finishedAt: START,
+      nextAttemptAt: null,
+      attempts: 1,
+      failures: 0,
+    });
+    await expect(redrive(["d3"], FORCED)).resolves.toEqual({ d3: "redriven" });
+  });
+
+  it("sends nothing of a lane whose head is discarded in flight before that flight has ended", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("d1", "a"));
+    const claim = await claimOne(stage);
+    await deliveries.discard("d1", "by_hand");
+    await store(stage, delivery("d2", "a"));
+    await expect(claimable(stage)).resolves.toEqual([]);
+    await deliveries.finish(claim, { kind: "delivered" }, { attempt });
+    await expect(found(stage, "d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
+    await expect(claimable(stage)).resolves.toEqual(["d2"]);
+  });
+
+  it("has nothing to repair of a lane whose head was discarded in a flight that never ended", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("d1", "a"));
+    const { leaseEnd } = await claimOne(stage);
+    await deliveries.discard("d1", "by_hand");
+    stage.clock.advance(leaseEnd - stage.clock.now() + 1);
+    await store(stage, delivery("d2", "a"));
+    await expect(deliveries.reconcile({ limit: 9 })).resolves.toEqual({ repaired: 0 });
+    await expect(claimable(stage)).resolves.toEqual(["d2"]);
+  });
+}
+
+function describeFinding(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  it("finds deliveries by any filter, from either end, page after page", async () => {
+    const { deliveries } = stage.storage;
+    const x = { type: "DELETE_ACCOUNT" };
+    await store(stage, delivery("a1", "a"), delivery("a2", "a", "service:1", x), delivery("b1", "b"));
+    await store(stage, delivery("c1", "a", "service:2"), delivery("c2", "a", "service:2", x));
+    await park(stage, "service:2");
+    await deliver(stage);
+    const ids = async (page: Omit<DeliveryPage, "limit">, limit = 9) =>
+      (await deliveries.list({ ...page, limit })).map(({ id }) => id).join(" ");
+    await expect(ids({})).resolves.toBe("a1 a2 b1 c1 c2");
+    await expect(ids({ first: "newest" }, 2)).resolves.toBe("c2 c1");
+    await expect(ids({ first: "newest", after: "c1" }, 2)).resolves.toBe("b1 a2");
+    await expect(ids({ first: "newest", after: "none" })).resolves.toBe("");
+    await expect(ids({ receiver: "service:1" })).resolves.toBe("a1 a2 b1");
+    await expect(ids({ receiver: "service:1", sub: "a", after: "a1" })).resolves.toBe("a2");
+    await expect(ids({ type: "DELETE_ACCOUNT", first: "newest" })).resolves.toBe("c2 a2");
+    await expect(ids({ state: "waiting" })).resolves.toBe("a2 b1 c2");
+    await expect(ids({ state: "waiting", receiver: "service:2" })).resolves.toBe("c2");
+    await expect(ids({ state: "parked" })).resolves.toBe("c1");
+    await expect(ids({ state: "delivered", receiver: "service:1", sub: "a" })).resolves.toBe("a1");
+    await expect(ids({ state: "discarded" })).resolves.toBe("");
+  });
+
+  it("counts what waits and what is parked, for each receiver", async () => {
+    const { deliveries } = stage.storage;
+    await expect(deliveries.counts()).resolves.toEqual([]);
+    await store(stage, delivery("d", "a", "service:3"), delivery("p", "a"), delivery("x", "a", "group:1"));
+    stage.clock.advance(5);
+    await store(stage, delivery("q", "b"), delivery("r", "b"));
+    await deliver(stage, "service:3");
+    await park(stage, "group:1");
+    await park(stage);
+    await expect(deliveries.counts()).resolves.toEqual([
+      { receiver: "group:1", waiting: 0, parked: 1, oldest: null },
+      { receiver: "service:1", waiting: 2, parked: 1, oldest: START + 5 },
+    ]);
+  });
+
+  it("finds nothing to put right in lanes of any kind, page after page", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, ...hostileKeys.flatMap((key) => ["1", "2"].map((n) => delivery(key + n, key, key))));
+    await park(stage, "a");
+    await deliveries.finish(await claimOne(stage, "A"), { kind: "retry", after: 5 }, { attempt });
+    await claimOne(stage, "😀");
+    await deliver(stage, "00");
+    await deliver(stage, "00");
+    let pages = 0;
+    let after: { receiver: string; sub: string } | undefined;
+    do {
+      const page = await deliveries.reconcile({ limit: 5, ...(after && { after }) });
+      expect(page.repaired).toBe(0);
+      ({ after } = { after: undefined, ...page });
+      pages += 1;
+    } while (after !== undefined);
+    expect(pages).toBe(Math.ceil((hostileKeys.length - 1) / 5));
+  });
+}
+
+function describePurging(stage: Stage, runner: TestRunner): void {
+  const { expect, it } = runner;
+  const DAY = 24 * 3600 * 1000;
+
+  it("purges payloads and answers of what succeeded, and later the records, parked ones too", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
+    await deliveries.finish(await claimOne(stage), { kind: "delivered" }, { attempt });
+    await park(stage);
+    await deliveries.discard("d3", "by_hand");
+    const purge = (limit: number) =>
+      deliveries.purge({
+        payloads: stage.clock.now() - 7 * DAY,
+        records: stage.clock.now() - 90 * DAY,
+        limit,
+      });
+    stage.clock.advance(7 * DAY - 1);
+    await expect(purge(9)).resolves.toBe(0);
+    stage.clock.advance(1);
+    await expect(purge(1)).resolves.toBe(1);
+    await expect(purge(9)).resolves.toBe(1);
+    await expect(purge(9)).resolves.toBe(0);
+    await expect(found(stage, "d1")).resolves.toMatchObject({ state: "delivered", payload: null });
+    await expect(deliveries.attempts("d1")).resolves.toEqual([{ ...attempt, number: 1, answer: null }]);
+    await expect(found(stage, "d2")).resolves.toMatchObject({ state: "parked", payload: "sealed-d2" });
+    await expect(found(stage, "d3")).resolves.toMatchObject({ state: "discarded", payload: null });
+    await expect(deliveries.redrive(["d1", "d2"], PASSABLE)).resolves.toEqual(
+      new Map([
+        ["d1", "purged"],
+        ["d2", "redriven"],
+      ]),
+    );
+    await park(stage);
+    stage.clock.advance(90 * DAY - 1);
+    await expect(purge(9)).resolves.toBe(2);
+    await expect(deliveries.find("d1")).resolves.toBeUndefined();
+    await expect(deliveries.attempts("d1")).resolves.toEqual([]);
+    await expect(found(stage, "d2")).resolves.toMatchObject({ payload: "sealed-d2" });
+    stage.clock.advance(1);
+    await expect(purge(9)).resolves.toBe(1);
+    await expect(deliveries.list({ limit: 9 })).resolves.toEqual([stored(delivery("d4", "a"), 4)]);
+  });
+
+  it("still knows what a lane has passed when its records are purged, and never counts twice", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("d1", "a"), delivery("d2", "a"), delivery("d3", "a"));
+    await park(stage);
+    await deliver(stage);
+    const all = { payloads: stage.clock.now(), records: stage.clock.now(), limit: 9 };
+    stage.clock.advance(1);
+    await deliver(stage);
+    await deliveries.redrive(["d1"], FORCED);
+    await park(stage);
+    await expect(deliveries.purge(all)).resolves.toBe(1);
+    await expect(deliveries.redrive(["d1"], PASSABLE)).resolves.toEqual(new Map([["d1", "superseded"]]));
+    await store(stage, delivery("d4", "a"));
+    await expect(found(stage, "d4")).resolves.toMatchObject({ sequence: 4 });
+    // A lane of which nothing is left begins anew.
+    await deliver(stage);
+    stage.clock.advance(1);
+    await deliveries.purge({ payloads: 0, records: stage.clock.now(), limit: 9 });
+    await expect(deliveries.list({ limit: 9 })).resolves.toEqual([]);
+    await store(stage, delivery("d5", "a"));
+    await expect(claimable(stage)).resolves.toEqual(["d5"]);
+  });
+}

@@ -1,0 +1,173 @@
+/** The rules of what a service keeps, as tests that run over any record store. */
+import * as jestRunner from "@jest/globals";
+import type { Clock } from "../../../lib/clock.ts";
+import type { Storage } from "../../../lib/storage.ts";
+import { describeAccounts } from "./accounts.ts";
+import { describeArtifacts } from "./artifacts.ts";
+import { describeLanes } from "./deliveries-lanes.ts";
+import { describeReceivers } from "./deliveries-receivers.ts";
+import { describeUpkeep } from "./deliveries-upkeep.ts";
+import { everyLaneCall } from "./deliveries.ts";
+import { describeDirectory } from "./directory.ts";
+import { describeRateLimits } from "./rate-limits.ts";
+import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
+import {
+  account,
+  artifact,
+  client,
+  creation,
+  delivery,
+  entry,
+  ManualClock,
+  put,
+  type Stage,
+} from "./stage.ts";
+
+/** Something of everything that a storage keeps, read back. */
+async function readEverything({ directory, artifacts, deliveries }: Storage): Promise<unknown[]> {
+  return Promise.all([
+    artifacts.find("Session", "s"),
+    artifacts.findByUid("Session", "u"),
+    directory.findAccount("sub-1"),
+    directory.findAccountByName(account(1).email),
+    directory.listClients(),
+    directory.listEntries("service"),
+    directory.kept("name"),
+    directory.listAudit({ limit: 9 }),
+    deliveries.list({ limit: 9 }),
+  ]);
+}
+
+async function writeEverything(stage: Stage): Promise<void> {
+  const { directory } = stage.storage;
+  await put(stage, artifact(stage.clock, "Session", "s", { uid: "u", accountId: "a" }));
+  await directory.putEntry("service", entry("1"));
+  const ada = account(1, { services: { "1": 5 } });
+  await directory.commitAccount(
+    creation(ada, {
+      requireServices: ["1"],
+      deliveries: [delivery("d", ada.sub)],
+      audit: { at: 1, action: "account.created", subject: ada.sub },
+    }),
+  );
+  const record = client("news", { service: "1" });
+  await directory.commitClient({ client_id: "news", expectedVersion: undefined, record });
+  await directory.keep("name", "value");
+}
+
+function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
+  const { directory, artifacts, deliveries } = storage;
+  const record = client("c");
+  return [
+    ...storage.parts.map((part) => () => part.ping()),
+    () => artifacts.find("Session", "s"),
+    () => artifacts.findByUid("Session", "u"),
+    () => artifacts.removeByAccount({ accountId: "a" }),
+    () => artifacts.removeByClient("c"),
+    () => artifacts.sessionsOf("a"),
+    () => artifacts.markAnswered("Session", "s"),
+    () => artifacts.sinceAnswer("Session", "s"),
+    () => artifacts.time(),
+    () => storage.sweep(1),
+    () => put(stage, artifact(stage.clock, "Session", "k")),
+    () => directory.findAccount("a"),
+    () => directory.findAccountByName("a"),
+    () => directory.listAccounts({ limit: 1 }),
+    () => directory.nextUserId(),
+    () => directory.passUserId(1),
+    () => directory.commitAccount(creation(account(9))),
+    () => directory.findClient("c"),
+    () => directory.listClients(),
+    () => directory.commitClient({ client_id: "c", expectedVersion: undefined, record }),
+    () => directory.findEntry("service", "1"),
+    () => directory.listEntries("service"),
+    () => directory.putEntry("service", entry("1")),
+    () => directory.removeEntry("service", "1"),
+    () => directory.keep("n", "v"),
+    () => directory.kept("n"),
+    () => directory.appendAudit({ at: 1, action: "a", subject: "s" }),
+    () => directory.listAudit({ limit: 1 }),
+    () => deliveries.find("d"),
+    () => deliveries.list({ limit: 1 }),
+    ...everyLaneCall(storage),
+  ];
+}
+
+function describeLife(stage: Stage, runner: TestRunner, backend: Backend): void {
+  const { expect, it } = runner;
+  it("answers a ping", async () => {
+    const { parts } = stage.storage;
+    expect(parts.map(({ name }) => name)).toContain("storage");
+    await Promise.all(parts.map((part) => expect(part.ping()).resolves.toBeUndefined()));
+  });
+
+  it("refuses every call after it is closed, and can be closed twice", async () => {
+    const calls = everyCall(stage.storage, stage);
+    await stage.storage.close();
+    await stage.storage.close();
+    for (const call of calls) {
+      await expect(call()).rejects.toMatchObject({ code: "storage_unavailable" });
+    }
+  });
+
+  it("finishes what was begun before it is closed", async () => {
+    const written = put(stage, artifact(stage.clock, "Session", "s"));
+    const closed = stage.storage.close();
+    await expect(written).resolves.toBeUndefined();
+    await closed;
+  });
+
+  it("keeps everything through a restart", async () => {
+    await writeEverything(stage);
+    const before = await readEverything(stage.storage);
+    expect(before.every((one) => one !== undefined)).toBe(true);
+    const userId = await stage.storage.directory.nextUserId();
+    await stage.storage.close();
+    stage.storage = await backend.reopen(stage.clock);
+    await expect(readEverything(stage.storage)).resolves.toEqual(before);
+    await expect(stage.storage.directory.nextUserId()).resolves.toBeGreaterThan(userId);
+    await expect(stage.storage.directory.removeEntry("service", "1")).rejects.toMatchObject({
+      references: ["client:news", "account:sub-1"],
+    });
+  });
+}
+
+type Cases = (stage: Stage, runner: TestRunner, backend: Backend) => void;
+
+const PARTS: Readonly<Record<string, Cases>> = {
+  artifacts: describeArtifacts,
+  accounts: describeAccounts,
+  "the directory and deliveries": describeDirectory,
+  "lanes of deliveries": describeLanes,
+  "receivers of deliveries": describeReceivers,
+  "upkeep of deliveries": describeUpkeep,
+  "rate limits": describeRateLimits,
+  "from opening to closing": describeLife,
+};
+
+/** What the rules are tested over. */
+export interface Backend {
+  /** Opens a storage with nothing in it. Everything that depends on time follows this clock. */
+  open(clock: Clock): Promise<Storage>;
+  /** Opens again what was opened last and has been closed. */
+  reopen(clock: Clock): Promise<Storage>;
+}
+
+/** What the storage of a service promises, over the record stores of one backend. */
+export function describeRules(name: string, backend: Backend): void {
+  const { afterEach, beforeEach, describe } = jestRunner;
+  describe(`the rules of the storage over ${name}`, () => {
+    // Filled in before each case; the cases read it when they run.
+    const stage = {} as Stage;
+
+    beforeEach(async () => {
+      stage.clock = new ManualClock();
+      stage.storage = await backend.open(stage.clock);
+    });
+    afterEach(() => stage.storage.close());
+
+    for (const [title, cases] of Object.entries(PARTS)) {
+      describe(title, () => cases(stage, jestRunner, backend));
+    }
+  });
+}
