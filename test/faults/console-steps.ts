@@ -86,7 +86,7 @@ export const consoleSteps: readonly Step[] = [
   look("the console, receivers", receivers),
   act("redrive", delivery),
   act("discard", delivery),
-  act("redriveAll", list, undefined, ["audit", "deliveries", "lanes"]),
+  act("redriveAll", list, undefined, ["audit", "delivery", "lane"]),
   act("pause", receivers, ({ service }) => service.notifications.resume(RECEIVER)),
-  act("resume", receivers, ({ service }) => service.notifications.pause(RECEIVER), ["audit", "receivers"]),
+  act("resume", receivers, ({ service }) => service.notifications.pause(RECEIVER), ["audit", "receiver"]),
 ];

@@ -35,14 +35,14 @@ describe("the client is read together with", () => {
   it("the code that is exchanged", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
-    await tokensOf(await together(wire, "directory.findClient", "artifacts.findWithGrant"));
+    await tokensOf(await together(wire, "directory.findClient", "artifacts.find"));
   });
 
   it("the refresh token", async () => {
     const { username } = await stage.person();
     const first = await tokensOf(await send(passwordGrant(stage.oauth2, stage.clients.news, username)));
     const wire = refresh(stage.oauth2, stage.clients.news, first.refresh_token);
-    await tokensOf(await together(wire, "directory.findClient", "artifacts.findWithGrant"));
+    await tokensOf(await together(wire, "directory.findClient", "artifacts.find"));
   });
 
   it("the session of the browser", async () => {

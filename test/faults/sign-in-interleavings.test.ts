@@ -189,12 +189,12 @@ describe("an authorization with a session", () => {
     for (const [index, answer] of answers.entries()) {
       await tokensOf(await send(exchange(stage.oauth2, stage.clients[names[index]!], codeOf(answer))));
     }
-    const { artifacts = [] } = stage.dump();
-    const [session, ...more] = artifacts
-      .map((row) => JSON.parse(row) as { model: string; account_id: string; payload: string })
-      .filter(({ model, account_id }) => model === "Session" && account_id === sub);
+    const { session: sessions = [] } = stage.dump();
+    const [session, ...more] = sessions
+      .map((row) => JSON.parse(row) as { value: { accountId: string; payload: { authorizations: object } } })
+      .filter(({ value }) => value.accountId === sub);
     expect(more).toEqual([]);
-    const { authorizations } = JSON.parse(session!.payload) as { authorizations: object };
+    const { authorizations } = session!.value.payload;
     const ids = ["news", ...names].map((name) => stage.clients[name as "news"].client_id);
     expect(Object.keys(authorizations).toSorted()).toEqual(ids.toSorted());
   });

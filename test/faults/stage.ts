@@ -65,15 +65,16 @@ function plenty(): NonNullable<SignInServiceConfig["rateLimits"]> {
   };
 }
 
+/** Records by their kind, each as a line of JSON. */
 function dumpOf(database: DatabaseSync): Dump {
-  const tables = database
-    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")
-    .all();
+  const rows = database.prepare("SELECT kind, key, value, version FROM records ORDER BY kind, key").all();
+  const lines = rows.map(({ kind, key, value, version }) => {
+    const line = JSON.stringify({ key, version, value: JSON.parse(String(value)) as unknown });
+    return [String(kind), line] as const;
+  });
+  const kinds = [...new Set(lines.map(([kind]) => kind))];
   return Object.fromEntries(
-    tables.map(({ name }) => {
-      const rows = database.prepare(`SELECT * FROM "${String(name)}"`).all();
-      return [String(name), rows.map((row) => JSON.stringify(row))];
-    }),
+    kinds.map((kind) => [kind, lines.filter(([other]) => other === kind).map(([, line]) => line)]),
   );
 }
 

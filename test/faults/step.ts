@@ -27,4 +27,4 @@ export interface Step {
 }
 
 /** What an assignment or a consent writes. */
-export const ACCOUNT_TABLES = ["accounts", "assignments", "audit"] as const;
+export const ACCOUNT_TABLES = ["account", "audit"] as const;

@@ -179,7 +179,7 @@ describe("one code", () => {
     let first: Response | undefined;
     const late = await one(
       wire,
-      "artifacts.findWithGrant",
+      "artifacts.find",
       async () => {
         first = await send(wire);
       },

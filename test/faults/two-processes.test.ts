@@ -55,7 +55,7 @@ describe.each([0, 1500, 5000, -5000])(
     it("is refused to one alone that came before the answer and is looked at after it, and ends nothing [D-TOKEN-13]", async () => {
       ahead = milliseconds;
       const { code } = await signedIn(here);
-      const read = elsewhere.storage.hold("artifacts.findWithGrant");
+      const read = elsewhere.storage.hold("artifacts.find");
       const asked = use(code, elsewhere);
       await read.reached;
       const tokens = await tokensOf(await use(code, here));
