@@ -12,8 +12,8 @@ import { userinfoLoad } from "./measurements/userinfo.ts";
 import { KINDS, onStage } from "./notifying-sides.ts";
 import { type OauthLoad, withOther } from "./oauth-side.ts";
 import { startRedis } from "./redis.ts";
-import { type Measurement, perSecond, type Row } from "./result.ts";
-import { type Effort, type Ratio, ratioInTurns, WARM } from "./rounds.ts";
+import { type Measurement, type Row } from "./result.ts";
+import { type Effort, type Ratio, type Sample, ratioInTurns, WARM } from "./rounds.ts";
 import { LOAD_CORE } from "./side.ts";
 
 /** What a change of the design may cost. */
@@ -36,15 +36,21 @@ interface Ground {
   readonly redis?: { readonly url: string };
 }
 
-function row(work: string, ground: string, { ratio, interval, here, other }: Ratio, target: number): Row {
-  const between = interval.map((each) => each.toFixed(2)).join(" to ");
+function row(work: string, ground: string, { ratio, interval, perSecond, cpu }: Ratio, target: number): Row {
+  const [rates, between, costs] = [
+    perSecond.map((each) => `${Math.round(each)}/s`),
+    interval.map((each) => each.toFixed(2)),
+    cpu.map((each) => Math.round(each)),
+  ].map((pair) => pair.join(" to "));
+  const less = (cpu[1] / cpu[0]).toFixed(2);
   return {
     work,
     against: `the other checkout, ${ground}`,
     value: ratio,
     unit: "×",
     target,
-    raw: `${perSecond(here)} to ${perSecond(other)}, 95 %: ${between}`,
+    interval,
+    raw: `${rates}; 95 %: ${between}; CPU of one: ${costs} µs (${less} ×)`,
   };
 }
 
@@ -121,7 +127,7 @@ function delivered(checkout: string): Measurement {
         const receivers = { 1: "/take/1" };
         const rows: Row[] = [];
         for (const kind of KINDS) {
-          const backlog = async (side: string, of?: string): Promise<() => Promise<number>> => {
+          const backlog = async (side: string, of?: string): Promise<() => Promise<Sample>> => {
             const place = join(folder, side);
             mkdirSync(place, { recursive: true });
             const file = join(place, `${kind}.db`);

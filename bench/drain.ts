@@ -1,6 +1,7 @@
 /** How fast a queue that has been filled is emptied. */
 import { ask, type Notifying } from "./notifying-sides.ts";
 import type { Row } from "./result.ts";
+import type { Sample } from "./rounds.ts";
 import { machineTime } from "./servers/commands.ts";
 import type { Side } from "./side.ts";
 
@@ -8,27 +9,34 @@ import type { Side } from "./side.ts";
 export interface Backlog {
   readonly fill: () => Promise<unknown>;
   readonly release: () => Promise<unknown>;
+  /** CPU of the process that delivers. */
+  readonly cpuTime: () => number;
 }
 
 /**
  * Fills, lets go, and waits until all has come.
- * @returns arrivals in a second, from the first to the last one since then.
+ * @returns arrivals in a second are from the first to the last one since then.
  */
-export async function drain(receiver: Side, { fill, release }: Backlog, count: number): Promise<number> {
+export async function drain(
+  receiver: Side,
+  { fill, release, cpuTime }: Backlog,
+  count: number,
+): Promise<Sample> {
   await ask(receiver, "reset");
   await fill();
   const from = machineTime();
+  const before = cpuTime();
   await release();
   const { perSecond, different } = (await ask(receiver, "arrived", { count, from })) as {
     readonly perSecond: number;
     readonly different: number;
   };
   if (different !== count) throw new Error(`${different} of ${count} notifications came`);
-  return perSecond;
+  return { perSecond, answered: count, cpu: cpuTime() - before };
 }
 
 /** As many users as there are to be notifications, each of them changed once in every round. */
-export async function changedUsers({ app }: Notifying, count: number): Promise<Backlog> {
+export async function changedUsers({ app, worker = app }: Notifying, count: number): Promise<Backlog> {
   const receiver = "service:1";
   await ask(app, "users", { group: "users", services: 1, count });
   return {
@@ -37,6 +45,7 @@ export async function changedUsers({ app }: Notifying, count: number): Promise<B
       await ask(app, "change", { group: "users", times: 1 });
     },
     release: () => ask(app, "resume", { receiver }),
+    cpuTime: () => worker.cpuTime(),
   };
 }
 

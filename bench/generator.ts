@@ -1,7 +1,7 @@
 /** Our own load generator, a process of its own: a job as JSON on standard input, the result on standard output. */
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
-import type { LoadRequest } from "./load.ts";
+import type { LoadRequest, LoadResult } from "./load.ts";
 import { bytesOf, onAnswers } from "./wire.ts";
 
 interface Job {
@@ -13,7 +13,7 @@ interface Job {
   readonly find?: string;
 }
 
-async function perform(job: Job): Promise<{ perSecond: number; found: string[] }> {
+async function perform(job: Job): Promise<LoadResult> {
   const requests = job.requests.map((request) => bytesOf(job.port, request));
   const find = job.find === undefined ? undefined : new RegExp(job.find);
   const found: string[] = [];
@@ -48,7 +48,7 @@ async function perform(job: Job): Promise<{ perSecond: number; found: string[] }
       });
     });
   await Promise.all(Array.from({ length: job.connections }, work));
-  return { perSecond: answered / ((performance.now() - began) / 1000), found };
+  return { perSecond: answered / ((performance.now() - began) / 1000), answered, found };
 }
 
 console.log(JSON.stringify(await perform(JSON.parse(await text(process.stdin)) as Job)));

@@ -31,9 +31,10 @@ async function run(command: readonly string[], input = "", core: Core = LOAD_COR
   return output;
 }
 
-/** What came of a list of requests. */
-export interface ListResult {
+/** What came of a load. */
+export interface LoadResult {
   readonly perSecond: number;
+  readonly answered: number;
   /** What the pattern found in each answer, in no order. */
   readonly found: readonly string[];
 }
@@ -48,21 +49,20 @@ interface Job {
   readonly find?: string;
 }
 
-async function generate(job: Job, core?: Core): Promise<ListResult> {
+async function generate(job: Job, core?: Core): Promise<LoadResult> {
   const script = join(import.meta.dirname, "generator.ts");
-  return JSON.parse(await run([process.execPath, script], JSON.stringify(job), core)) as ListResult;
+  return JSON.parse(await run([process.execPath, script], JSON.stringify(job), core)) as LoadResult;
 }
 
-/** Sends one request again and again; answers a second. Throws when an answer has another status. */
+/** Sends one request again and again. Throws when an answer has another status. */
 export async function again(
   base: string,
   request: LoadRequest,
   { seconds, status = 200 }: { readonly seconds: number; readonly status?: number },
-): Promise<number> {
+): Promise<LoadResult> {
   const port = Number(new URL(base).port);
   if (!hasWrk() || request.method !== "GET" || status !== 200) {
-    return (await generate({ port, connections: CONNECTIONS, requests: [request], seconds, status }))
-      .perSecond;
+    return generate({ port, connections: CONNECTIONS, requests: [request], seconds, status });
   }
   const headers = Object.entries(request.headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
   const url = `http://127.0.0.1:${port}${request.target}`;
@@ -70,10 +70,10 @@ export async function again(
   const said = await run(["wrk", ...threads, ...headers, url]);
   const rate = /^Requests\/sec:\s+([\d.]+)/m.exec(said)?.[1];
   if (rate === undefined || /Non-2xx|Socket errors/.test(said)) throw new Error(`wrk: ${said}`);
-  return Number(rate);
+  return { perSecond: Number(rate), answered: Number(rate) * seconds, found: [] };
 }
 
-/** Sends each request once; answers a second, and what `find` captured in them. */
+/** Sends each request once; with what `find` captured in them. */
 export function once(
   base: string,
   requests: readonly LoadRequest[],
@@ -88,7 +88,7 @@ export function once(
     readonly core?: Core;
     readonly connections?: number;
   } = {},
-): Promise<ListResult> {
+): Promise<LoadResult> {
   const port = Number(new URL(base).port);
   const job = { port, connections, requests, status };
   return generate({ ...job, ...(find === undefined ? {} : { find: find.source }) }, core);

@@ -18,7 +18,7 @@ import { roundTrips } from "./measurements/round-trips.ts";
 import { signIns } from "./measurements/sign-in.ts";
 import { start } from "./measurements/start.ts";
 import { userinfo } from "./measurements/userinfo.ts";
-import { hasToReach, isReached, type Measurement, type Row } from "./result.ts";
+import { hasToReach, type Measurement, type Row, verdict } from "./result.ts";
 import { FULL, QUICK } from "./rounds.ts";
 import { canPin } from "./side.ts";
 
@@ -48,7 +48,8 @@ Figures of different machines or runs say nothing about each other; the ratios d
 NAME     one of ${NAMES.join(", ")};
          without a name all of them
 against  compares with another checkout of this project, which has its packages installed:
-         ${COMPARED_NAMES.join(", ")}
+         ${COMPARED_NAMES.join(", ")};
+         "unclear" when the target lies within the 95 % interval: the machine was too busy with something else
 --quick  a fraction of the rounds: enough to see that it works
 --json   the table as JSON
 --help   this text`;
@@ -58,7 +59,7 @@ function shown({ value, unit }: Pick<Row, "value" | "unit">): string {
 }
 
 function line(cells: readonly string[]): string {
-  const widths = [29, 42, 10, 12, 6];
+  const widths = [29, 42, 10, 12, 7];
   return cells
     .map((cell, index) => cell.padEnd(widths[index] ?? 0))
     .join("  ")
@@ -69,7 +70,7 @@ function table(rows: readonly Row[]): string {
   const head = line(["work", "against", "is", "to reach", "", "medians"]);
   const body = rows.map((row) => {
     const target = `${hasToReach(row) ? "≥" : "≤"} ${shown({ ...row, value: row.target })}`;
-    return line([row.work, row.against, shown(row), target, isReached(row) ? "ok" : "short", row.raw]);
+    return line([row.work, row.against, shown(row), target, verdict(row), row.raw]);
   });
   return [head, ...body].join("\n");
 }

@@ -1,11 +1,11 @@
 /** The two servers that are compared at OAuth's endpoints: where these are, and the requests. */
 import { join } from "node:path";
 import { startDistance } from "./distance.ts";
-import { CONNECTIONS, type LoadRequest, once } from "./load.ts";
+import { CONNECTIONS, type LoadRequest, type LoadResult, once } from "./load.ts";
 import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
 import { signIn } from "./session.ts";
 import { type BenchRedis, startRedis } from "./redis.ts";
-import type { Effort } from "./rounds.ts";
+import type { Effort, Sample } from "./rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "./side.ts";
 
 /** One of the two, with a person who is signed in. */
@@ -22,6 +22,7 @@ export interface OauthSide {
   codes(count: number): Promise<readonly string[]>;
   /** An access token that opens userinfo. */
   accessToken(): Promise<string>;
+  cpuTime(): number;
   stop(): Promise<void>;
 }
 
@@ -85,6 +86,7 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
       const response = await fetch(base + target, { method: "POST", headers, body });
       return ((await response.json()) as { access_token: string }).access_token;
     },
+    cpuTime: () => side.cpuTime(),
     stop: () => side.stop(),
   };
 }
@@ -141,16 +143,22 @@ export function withOther<T>(stores: Stores, checkout: string, work: Work<T>): P
   return beside(stores, () => start("service", stores, checkout), work);
 }
 
-/**
- * Prepares one kind of request on a side.
- * @param connections requests at once.
- * @returns what sends them once; answers a second.
- */
+/** Prepares one kind of request on a side, so many `connections` at once; what it gives sends all of them. */
 export type OauthLoad = (
   side: OauthSide,
   effort: Effort,
   connections: number,
-) => Promise<() => Promise<number>>;
+) => Promise<() => Promise<Sample>>;
+
+/** The speed of a server, and the CPU that it used for it. */
+export async function metered(
+  { cpuTime }: Pick<OauthSide, "cpuTime">,
+  send: () => Promise<Pick<LoadResult, "perSecond" | "answered">>,
+): Promise<Sample> {
+  const before = cpuTime();
+  const { perSecond, answered } = await send();
+  return { perSecond, cpu: cpuTime() - before, answered };
+}
 
 /** A kind of storage on which both are compared. */
 export interface Ground {

@@ -12,6 +12,8 @@ export interface Row {
   readonly target: number;
   /** The ratio is to stay below the target, not to reach it. */
   readonly atMost?: boolean;
+  /** Where the true value may lie as well; left out: it was not worked out. */
+  readonly interval?: readonly [low: number, high: number];
   /** What was measured on both sides, with units. */
   readonly raw: string;
 }
@@ -28,8 +30,11 @@ export function hasToReach({ unit, atMost = unit !== "×" }: Pick<Row, "unit" | 
   return !atMost;
 }
 
-export function isReached(row: Row): boolean {
-  return hasToReach(row) ? row.value >= row.target : row.value <= row.target;
+/** Whether the target is reached; `unclear` where the target lies within the interval. */
+export function verdict(row: Row): "ok" | "short" | "unclear" {
+  const [low, high] = row.interval ?? [row.value, row.value];
+  if (low < row.target && row.target < high) return "unclear";
+  return (hasToReach(row) ? row.value >= row.target : row.value <= row.target) ? "ok" : "short";
 }
 
 export const perSecond = (value: number): string => `${Math.round(value)}/s`;

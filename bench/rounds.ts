@@ -52,15 +52,29 @@ export async function inTurns<Name extends string>(
   >;
 }
 
+/** One round of one side. */
+export interface Sample {
+  readonly perSecond: number;
+  readonly answered: number;
+  /** Milliseconds of CPU that the server used meanwhile. */
+  readonly cpu: number;
+}
+
+/** What {@link inTurns} compares. */
+export function rate(sample: () => Promise<Sample>): () => Promise<number> {
+  return async () => (await sample()).perSecond;
+}
+
 /** Two sides in turns. */
 export interface Ratio {
   /** The median of the ratios of all rounds: what slows both down for a while is not in it. */
   readonly ratio: number;
   /** The true median lies between these in 95 of 100 runs: where they are far apart, the ratio says little. */
   readonly interval: readonly [low: number, high: number];
-  /** The median of each side. */
-  readonly here: number;
-  readonly other: number;
+  /** The medians of each side: answers in a second. */
+  readonly perSecond: readonly [here: number, other: number];
+  /** Microseconds of CPU for an answer, over all rounds. Other work on the machine disturbs it less than a rate. */
+  readonly cpu: readonly [here: number, other: number];
 }
 
 /** The 95 % confidence interval of the median, by the order of the values; all of them when they are few. */
@@ -71,13 +85,19 @@ function intervalOf(values: readonly number[]): readonly [number, number] {
   return [sorted[low] ?? Number.NaN, sorted[length - 1 - low] ?? Number.NaN];
 }
 
+function cpuOf(samples: readonly Sample[]): number {
+  const sum = (figure: "cpu" | "answered"): number =>
+    samples.reduce((total, sample) => total + sample[figure], 0);
+  return (sum("cpu") * 1000) / sum("answered");
+}
+
 /**
  * Measures two sides in each round, one right after the other and each first in every other round.
  * @param warmUp seconds that each side is at work before.
  */
 export async function ratioInTurns(
   { rounds }: Pick<Effort, "rounds">,
-  sides: Readonly<Record<"here" | "other", () => Promise<number>>>,
+  sides: Readonly<Record<"here" | "other", () => Promise<Sample>>>,
   warmUp = 0,
 ): Promise<Ratio> {
   for (const measure of [sides.here, sides.other]) {
@@ -85,19 +105,19 @@ export async function ratioInTurns(
     do await measure();
     while (performance.now() < end);
   }
-  const seen: (readonly [here: number, other: number])[] = [];
+  const here: Sample[] = [];
+  const other: Sample[] = [];
   for (let round = 0; round < rounds; round += 1) {
-    if (round % 2 === 0) seen.push([await sides.here(), await sides.other()]);
-    else {
-      const other = await sides.other();
-      seen.push([await sides.here(), other]);
-    }
+    if (round % 2 === 0) here.push(await sides.here());
+    other.push(await sides.other());
+    if (round % 2 === 1) here.push(await sides.here());
   }
-  const ratios = seen.map(([here, other]) => here / other);
+  const ratios = here.map(({ perSecond }, round) => perSecond / (other[round]?.perSecond ?? Number.NaN));
+  const middle = (samples: readonly Sample[]): number => median(samples.map(({ perSecond }) => perSecond));
   return {
     ratio: median(ratios),
     interval: intervalOf(ratios),
-    here: median(seen.map(([here]) => here)),
-    other: median(seen.map(([, other]) => other)),
+    perSecond: [middle(here), middle(other)],
+    cpu: [cpuOf(here), cpuOf(other)],
   };
 }

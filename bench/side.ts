@@ -33,6 +33,8 @@ export interface Side {
   memory(): number;
   /** The most that was resident since the start, in MB. */
   peakMemory(): number;
+  /** Milliseconds of CPU that the process has used since its start, with all its threads. */
+  cpuTime(): number;
   /** Ends the process and waits for its end. */
   stop(): Promise<void>;
 }
@@ -51,6 +53,17 @@ export interface SideOptions {
 function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(new RegExp(`^${figure}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024;
+}
+
+/** Linux counts in ticks of a hundredth of a second, on every machine that Node runs on. */
+const TICK = 10;
+
+function cpuTimeOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The name of the program comes second, in brackets, and may hold blanks.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [user, system] = [fields[11], fields[12]];
+  return (Number(user) + Number(system)) * TICK;
 }
 
 /** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
@@ -73,6 +86,7 @@ export async function startSide(
     ready: JSON.parse(line) as Record<string, string>,
     startTime: performance.now() - began,
     memory: () => memoryOf(pid, "VmRSS"),
+    cpuTime: () => cpuTimeOf(pid),
     peakMemory: () => memoryOf(pid, "VmHWM"),
     async stop() {
       child.kill("SIGTERM");

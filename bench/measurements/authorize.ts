@@ -1,12 +1,12 @@
 /** The authorization endpoint for somebody who is signed in: a code for each request. */
 import { once } from "../load.ts";
-import { type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
+import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns, WARM } from "../rounds.ts";
+import { inTurns, rate, WARM } from "../rounds.ts";
 
 export const authorizeLoad: OauthLoad = async (side, { requests }, connections) => {
   const all = Array.from({ length: requests }, () => side.authorize);
-  return async () => (await once(side.base, all, { status: side.redirectStatus, connections })).perSecond;
+  return () => metered(side, () => once(side.base, all, { status: side.redirectStatus, connections }));
 };
 
 export const authorize: Measurement = {
@@ -15,8 +15,8 @@ export const authorize: Measurement = {
     onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const sides = {
-          service: await authorizeLoad(service, effort, connections),
-          oidc: await authorizeLoad(oidc, effort, connections),
+          service: rate(await authorizeLoad(service, effort, connections)),
+          oidc: rate(await authorizeLoad(oidc, effort, connections)),
         };
         const rates = await inTurns(effort, sides, WARM);
         return [

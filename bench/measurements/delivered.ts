@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type Backlog, changedUsers, drain, memoryRow } from "../drain.ts";
 import { ask, type Kind, KINDS, type Notifying, onStage } from "../notifying-sides.ts";
 import { type Measurement, perSecond, type Row } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, rate as rateOf } from "../rounds.ts";
 
 const AGAINST = "bare BullMQ worker, http.request";
 
@@ -18,7 +18,11 @@ export const delivered: Measurement = {
       const receivers = { 1: "/take/1" };
       const theirs = await bare();
       const queues: Record<string, Backlog> = {
-        bare: { fill: () => ask(theirs, "fill", { count }), release: () => ask(theirs, "release") },
+        bare: {
+          fill: () => ask(theirs, "fill", { count }),
+          release: () => ask(theirs, "release"),
+          cpuTime: () => theirs.cpuTime(),
+        },
       };
       const sides: Notifying[] = [];
       for (const kind of KINDS) {
@@ -28,7 +32,7 @@ export const delivered: Measurement = {
       }
       const rounds = Object.entries(queues).map(([name, queue]) => [
         name,
-        () => drain(receiver, queue, count),
+        rateOf(() => drain(receiver, queue, count)),
       ]);
       const { bare: theirRate = Number.NaN, ...rates } = await inTurns(effort, Object.fromEntries(rounds));
       const rows = KINDS.map((kind): Row => {

@@ -1,14 +1,14 @@
 /** The exchange of codes, each once. */
 import { once } from "../load.ts";
-import { type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
+import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns, WARM } from "../rounds.ts";
+import { inTurns, rate, WARM } from "../rounds.ts";
 
 export const exchangeLoad: OauthLoad =
   async (side, { requests }, connections) =>
   async () => {
     const exchanges = (await side.codes(requests)).map((code) => side.exchange(code));
-    return (await once(side.base, exchanges, { connections })).perSecond;
+    return metered(side, () => once(side.base, exchanges, { connections }));
   };
 
 export const exchange: Measurement = {
@@ -17,8 +17,8 @@ export const exchange: Measurement = {
     onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const sides = {
-          service: await exchangeLoad(service, effort, connections),
-          oidc: await exchangeLoad(oidc, effort, connections),
+          service: rate(await exchangeLoad(service, effort, connections)),
+          oidc: rate(await exchangeLoad(oidc, effort, connections)),
         };
         const rates = await inTurns(effort, sides, WARM);
         return [

@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { changedUsers, drain, memoryRow } from "../drain.ts";
 import { ask, KINDS, type Notifying, onStage, type Stage } from "../notifying-sides.ts";
 import { type Measurement, perSecond, type Row } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, rate } from "../rounds.ts";
 
 const USERS = 10_000;
 const CHANGES = 10;
@@ -54,8 +54,8 @@ export const parked: Measurement = {
         const empty = await notifying({ kind, file: join(folder, `empty-${kind}.db`), receivers: BOTH });
         const [beside, without] = [await changedUsers(full, count), await changedUsers(empty, count)];
         const rates = await inTurns(effort, {
-          beside: () => drain(receiver, beside, count),
-          without: () => drain(receiver, without, count),
+          beside: rate(() => drain(receiver, beside, count)),
+          without: rate(() => drain(receiver, without, count)),
         });
         sides.push(full);
         rows.push({

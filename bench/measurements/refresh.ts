@@ -1,8 +1,8 @@
 /** Refreshes with tokens that stay the same, many of them in turn. */
 import { once } from "../load.ts";
-import { type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
+import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns, WARM } from "../rounds.ts";
+import { inTurns, rate, WARM } from "../rounds.ts";
 
 /** Refresh tokens of each side. */
 const TOKENS = 200;
@@ -15,7 +15,7 @@ export const refreshLoad: OauthLoad = async (side, { requests }, connections) =>
   const refreshes = Array.from({ length: requests }, (_each, index) =>
     side.refresh(found[index % found.length] ?? ""),
   );
-  return async () => (await once(side.base, refreshes, { connections })).perSecond;
+  return () => metered(side, () => once(side.base, refreshes, { connections }));
 };
 
 export const refresh: Measurement = {
@@ -24,8 +24,8 @@ export const refresh: Measurement = {
     onEachGround(folder, ({ against, stores, connections }) =>
       withBoth(stores, async (service, oidc) => {
         const sides = {
-          service: await refreshLoad(service, effort, connections),
-          oidc: await refreshLoad(oidc, effort, connections),
+          service: rate(await refreshLoad(service, effort, connections)),
+          oidc: rate(await refreshLoad(oidc, effort, connections)),
         };
         const rates = await inTurns(effort, sides, WARM);
         return [

@@ -1,8 +1,9 @@
 /** Whole sign-ins, from the authorization endpoint to the code, against what the password hash alone allows. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { metered } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, rate, type Sample } from "../rounds.ts";
 import { CALLBACK, CLIENT } from "../servers/people.ts";
 import { signInMany } from "../session.ts";
 import { startSide } from "../side.ts";
@@ -25,7 +26,7 @@ const WARM_UP = 400;
 export async function startSignIns(
   place: Readonly<Record<string, string>>,
   checkout?: string,
-): Promise<{ readonly signIn: (count: number) => Promise<number>; readonly stop: () => Promise<void> }> {
+): Promise<{ readonly signIn: (count: number) => Promise<Sample>; readonly stop: () => Promise<void> }> {
   const service = await startSide("service", {
     options: { ...place, parallel: PARALLEL },
     core: "any",
@@ -34,8 +35,11 @@ export async function startSignIns(
   const query = { client_id: CLIENT.client_id, response_type: "code", redirect_uri: CALLBACK };
   const base = service.ready["base"] ?? "";
   const url = `${base}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
-  const signIn = (count: number): Promise<number> =>
-    signInMany({ url, bases: [base], browsers: BROWSERS, count });
+  const signIn = (count: number): Promise<Sample> =>
+    metered(service, async () => {
+      const speed = await signInMany({ url, bases: [base], browsers: BROWSERS, count });
+      return { perSecond: speed, answered: count };
+    });
   await signIn(WARM_UP);
   return { signIn, stop: () => service.stop() };
 }
@@ -52,7 +56,7 @@ export const signIns: Measurement = {
       const rates = await inTurns(
         { rounds: effort.rounds * ROUNDS_EACH + 1 },
         {
-          service: () => service.signIn(effort.signIns),
+          service: rate(() => service.signIn(effort.signIns)),
           hash: hashAll,
         },
       );

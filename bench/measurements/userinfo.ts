@@ -1,14 +1,14 @@
 /** userinfo against oidc-provider's own, and against a Koa that answers a constant. */
-import { again } from "../load.ts";
-import { type OauthLoad, withBoth } from "../oauth-side.ts";
+import { again, CONNECTIONS } from "../load.ts";
+import { metered, type OauthLoad, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
-import { inTurns } from "../rounds.ts";
+import { inTurns, rate } from "../rounds.ts";
 import { startSide } from "../side.ts";
 
 /** As many connections as `again` has. */
 export const userinfoLoad: OauthLoad = async (side, effort) => {
   const request = side.userinfo(await side.accessToken());
-  return () => again(side.base, request, effort);
+  return () => metered(side, () => again(side.base, request, effort));
 };
 
 export const userinfo: Measurement = {
@@ -18,11 +18,10 @@ export const userinfo: Measurement = {
       const koa = await startSide("bare-koa");
       try {
         const ours = service.userinfo(await service.accessToken());
-        const theirs = oidc.userinfo(await oidc.accessToken());
         const rates = await inTurns(effort, {
-          service: () => again(service.base, ours, effort),
-          oidc: () => again(oidc.base, theirs, effort),
-          koa: () => again(koa.ready["base"] ?? "", ours, effort),
+          service: rate(await userinfoLoad(service, effort, CONNECTIONS)),
+          oidc: rate(await userinfoLoad(oidc, effort, CONNECTIONS)),
+          koa: async () => (await again(koa.ready["base"] ?? "", ours, effort)).perSecond,
         });
         const raw = (other: number): string => `${perSecond(rates.service)} to ${perSecond(other)}`;
         return [
