@@ -13,7 +13,16 @@ import { KINDS, onStage } from "./notifying-sides.ts";
 import { type OauthLoad, withOther } from "./oauth-side.ts";
 import { startRedis } from "./redis.ts";
 import { type Measurement, type Row } from "./result.ts";
-import { type Effort, type Ratio, type Sample, ratioInTurns, WARM } from "./rounds.ts";
+import {
+  type Effort,
+  inPairs,
+  mediansOf,
+  type Pair,
+  ratioOf,
+  type Sample,
+  shownInterval,
+  WARM,
+} from "./rounds.ts";
 import { LOAD_CORE } from "./side.ts";
 
 /** What a change of the design may cost. */
@@ -36,13 +45,19 @@ interface Ground {
   readonly redis?: { readonly url: string };
 }
 
-function row(work: string, ground: string, { ratio, interval, perSecond, cpu }: Ratio, target: number): Row {
-  const [rates, between, costs] = [
-    perSecond.map((each) => `${Math.round(each)}/s`),
-    interval.map((each) => each.toFixed(2)),
-    cpu.map((each) => Math.round(each)),
-  ].map((pair) => pair.join(" to "));
-  const less = (cpu[1] / cpu[0]).toFixed(2);
+/** Microseconds of CPU for one answer, on one side. */
+function cpuOf(samples: readonly Sample[]): number {
+  const sum = (figure: "cpu" | "answered"): number =>
+    samples.reduce((total, sample) => total + sample[figure], 0);
+  return (sum("cpu") * 1000) / sum("answered");
+}
+
+function row(work: string, ground: string, pairs: readonly Pair<Sample>[], target: number): Row {
+  const { ratio, interval } = ratioOf(pairs, ({ perSecond }) => perSecond);
+  const rates = mediansOf(pairs, ({ perSecond }) => perSecond).map((each) => `${Math.round(each)}/s`);
+  // Over all rounds: the clock of a process ticks only every hundredth of a second.
+  const [here, other] = [cpuOf(pairs.map(([each]) => each)), cpuOf(pairs.map(([, each]) => each))];
+  const cpu = `${Math.round(here)} to ${Math.round(other)} µs (${(other / here).toFixed(2)} ×)`;
   return {
     work,
     against: `the other checkout, ${ground}`,
@@ -50,7 +65,7 @@ function row(work: string, ground: string, { ratio, interval, perSecond, cpu }: 
     unit: "×",
     target,
     interval,
-    raw: `${rates}; 95 %: ${between}; CPU of one: ${costs} µs (${less} ×)`,
+    raw: `${rates.join(" to ")}; ${shownInterval(interval)}; CPU of one: ${cpu}`,
   };
 }
 
@@ -75,13 +90,17 @@ function requestsTo(name: string, load: OauthLoad): (other: string) => Measureme
             here: await load(here, short, CONNECTIONS),
             other: await load(other, short, CONNECTIONS),
           };
-          return row(name, ground.name, await ratioInTurns(short, sides, WARM), MARKS.request);
+          return row(name, ground.name, await inPairs(short, sides, WARM), MARKS.request);
         }),
       ),
   });
 }
 
-async function signInRatio({ folder, redis }: Ground, checkout: string, effort: Effort): Promise<Ratio> {
+async function signInPairs(
+  { folder, redis }: Ground,
+  checkout: string,
+  effort: Effort,
+): Promise<Pair<Sample>[]> {
   const place = (side: string, database: number): Record<string, string> => ({
     file: join(folder, `${side}${redis === undefined ? "" : "-redis"}.db`),
     ...(redis === undefined ? {} : { redis: `${redis.url}/${database}` }),
@@ -91,7 +110,7 @@ async function signInRatio({ folder, redis }: Ground, checkout: string, effort: 
     const other = await startSignIns(place("other", 1), checkout);
     try {
       const { rounds, signIns: count } = shortened(effort);
-      return await ratioInTurns(
+      return await inPairs(
         { rounds },
         {
           here: () => here.signIn(count),
@@ -111,7 +130,7 @@ function signInsTo(checkout: string): Measurement {
     name: "sign-in",
     run: (effort, folder) =>
       onBothGrounds(folder, async (ground) =>
-        row("sign-in", ground.name, await signInRatio(ground, checkout, effort), MARKS.request),
+        row("sign-in", ground.name, await signInPairs(ground, checkout, effort), MARKS.request),
       ),
   };
 }
@@ -136,9 +155,7 @@ function delivered(checkout: string): Measurement {
           };
           const sides = { here: await backlog("here"), other: await backlog("other", checkout) };
           const ground = kind === "bullmq" ? "SQLite + Redis" : "SQLite";
-          rows.push(
-            row(`delivered, ${kind}`, ground, await ratioInTurns({ rounds }, sides), MARKS.delivered),
-          );
+          rows.push(row(`delivered, ${kind}`, ground, await inPairs({ rounds }, sides), MARKS.delivered));
         }
         return rows;
       }),

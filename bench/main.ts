@@ -17,6 +17,7 @@ import { refresh } from "./measurements/refresh.ts";
 import { roundTrips } from "./measurements/round-trips.ts";
 import { signIns } from "./measurements/sign-in.ts";
 import { start } from "./measurements/start.ts";
+import { steady } from "./measurements/steady.ts";
 import { userinfo } from "./measurements/userinfo.ts";
 import { hasToReach, type Measurement, type Row, verdict } from "./result.ts";
 import { FULL, QUICK } from "./rounds.ts";
@@ -32,6 +33,7 @@ const MEASUREMENTS: readonly Measurement[] = [
   processes,
   deliver,
   delivered,
+  steady,
   parked,
   hanging,
   start,

@@ -53,6 +53,8 @@ export interface Stage {
   readonly receiver: Side;
   readonly notifying: (options: NotifyingOptions) => Promise<Notifying>;
   readonly bare: () => Promise<Side>;
+  /** A bare worker whose jobs are added by a process of its own. */
+  readonly bareApart: () => Promise<Notifying & { readonly worker: Side }>;
 }
 
 function configOf(
@@ -86,6 +88,7 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
   try {
     const receiver = await start("receiver", SERVER_CORE);
     const url = (path: string): string => `${receiver.ready["base"] ?? ""}${path}`;
+    const bare = { redis: redis.url, url: url("/take/bare"), concurrency: CONCURRENCY };
     return await measure({
       receiver,
       async notifying(options) {
@@ -109,12 +112,11 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
         const how = { node: WORKERS_NODE, checkout };
         return { app, worker: await start("notification-worker", LOAD_CORE, { config }, how) };
       },
-      bare: () =>
-        start("bare-bullmq", LOAD_CORE, {
-          redis: redis.url,
-          url: url("/take/bare"),
-          concurrency: CONCURRENCY,
-        }),
+      bare: () => start("bare-bullmq", LOAD_CORE, bare),
+      bareApart: async () => ({
+        app: await start("bare-bullmq", SERVER_CORE, { ...bare, role: "queue" }),
+        worker: await start("bare-bullmq", LOAD_CORE, bare, { node: WORKERS_NODE }),
+      }),
     });
   } finally {
     await Promise.all(sides.map((side) => side.stop()));

@@ -60,21 +60,47 @@ export interface Sample {
   readonly cpu: number;
 }
 
-/** What {@link inTurns} compares. */
+/** The figure that {@link inTurns} compares. */
 export function rate(sample: () => Promise<Sample>): () => Promise<number> {
   return async () => (await sample()).perSecond;
 }
 
-/** Two sides in turns. */
+/** A ratio of what was measured in pairs. */
 export interface Ratio {
   /** The median of the ratios of all rounds: what slows both down for a while is not in it. */
   readonly ratio: number;
   /** The true median lies between these in 95 of 100 runs: where they are far apart, the ratio says little. */
   readonly interval: readonly [low: number, high: number];
-  /** The medians of each side: answers in a second. */
-  readonly perSecond: readonly [here: number, other: number];
-  /** Microseconds of CPU for an answer, over all rounds. Other work on the machine disturbs it less than a rate. */
-  readonly cpu: readonly [here: number, other: number];
+}
+
+/** What was measured of two sides in one round. */
+export type Pair<T> = readonly [here: T, other: T];
+
+/**
+ * Measures two sides in each round, one right after the other and each first in every other round.
+ * @param warmUp seconds that each side is at work before; it is measured once at least.
+ */
+export async function inPairs<T>(
+  { rounds }: Pick<Effort, "rounds">,
+  sides: Readonly<Record<"here" | "other", () => Promise<T>>>,
+  warmUp = 0,
+): Promise<Pair<T>[]> {
+  for (const measure of [sides.here, sides.other]) {
+    const end = performance.now() + warmUp * 1000;
+    do await measure();
+    while (performance.now() < end);
+  }
+  const pairs: Pair<T>[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % 2 === 0) {
+      const here = await sides.here();
+      pairs.push([here, await sides.other()]);
+    } else {
+      const other = await sides.other();
+      pairs.push([await sides.here(), other]);
+    }
+  }
+  return pairs;
 }
 
 /** The 95 % confidence interval of the median, by the order of the values; all of them when they are few. */
@@ -85,39 +111,18 @@ function intervalOf(values: readonly number[]): readonly [number, number] {
   return [sorted[low] ?? Number.NaN, sorted[length - 1 - low] ?? Number.NaN];
 }
 
-function cpuOf(samples: readonly Sample[]): number {
-  const sum = (figure: "cpu" | "answered"): number =>
-    samples.reduce((total, sample) => total + sample[figure], 0);
-  return (sum("cpu") * 1000) / sum("answered");
+/** How one figure of the two sides compares. */
+export function ratioOf<T>(pairs: readonly Pair<T>[], figure: (measured: T) => number): Ratio {
+  const ratios = pairs.map(([here, other]) => figure(here) / figure(other));
+  return { ratio: median(ratios), interval: intervalOf(ratios) };
 }
 
-/**
- * Measures two sides in each round, one right after the other and each first in every other round.
- * @param warmUp seconds that each side is at work before.
- */
-export async function ratioInTurns(
-  { rounds }: Pick<Effort, "rounds">,
-  sides: Readonly<Record<"here" | "other", () => Promise<Sample>>>,
-  warmUp = 0,
-): Promise<Ratio> {
-  for (const measure of [sides.here, sides.other]) {
-    const end = performance.now() + warmUp * 1000;
-    do await measure();
-    while (performance.now() < end);
-  }
-  const here: Sample[] = [];
-  const other: Sample[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    if (round % 2 === 0) here.push(await sides.here());
-    other.push(await sides.other());
-    if (round % 2 === 1) here.push(await sides.here());
-  }
-  const ratios = here.map(({ perSecond }, round) => perSecond / (other[round]?.perSecond ?? Number.NaN));
-  const middle = (samples: readonly Sample[]): number => median(samples.map(({ perSecond }) => perSecond));
-  return {
-    ratio: median(ratios),
-    interval: intervalOf(ratios),
-    perSecond: [middle(here), middle(other)],
-    cpu: [cpuOf(here), cpuOf(other)],
-  };
+/** The median of a figure on each side. */
+export function mediansOf<T>(pairs: readonly Pair<T>[], figure: (measured: T) => number): Pair<number> {
+  return [median(pairs.map(([here]) => figure(here))), median(pairs.map(([, other]) => figure(other)))];
+}
+
+/** For the table. */
+export function shownInterval([low, high]: Ratio["interval"]): string {
+  return `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}`;
 }

@@ -4,12 +4,15 @@ import { Agent, request as httpRequest } from "node:http";
 import { Queue, Worker } from "bullmq";
 import { obey } from "./commands.ts";
 import { CREDENTIALS, documentedBody, SIGNING_SECRET } from "./notices.ts";
+import { paced } from "./paced.ts";
 import { serve } from "./ready.ts";
 
 interface Options {
   readonly redis: string;
   readonly url: string;
   readonly concurrency: number;
+  /** `queue`: it adds jobs and leaves them to another process. Default: it works as well. */
+  readonly role?: "queue";
 }
 
 interface Message {
@@ -21,7 +24,7 @@ const QUEUE = "bare";
 /** Jobs that are added in one step. */
 const STEP = 500;
 
-const { redis, url, concurrency } = JSON.parse(process.argv[2] ?? "{}") as Options;
+const { redis, url, concurrency, role } = JSON.parse(process.argv[2] ?? "{}") as Options;
 const agent = new Agent({ keepAlive: true, maxSockets: concurrency, maxFreeSockets: concurrency });
 const key = Buffer.from(SIGNING_SECRET.slice("whsec_".length), "base64");
 const basic = Buffer.from(`${CREDENTIALS.client_id}:${CREDENTIALS.client_secret}`).toString("base64");
@@ -49,14 +52,17 @@ function post({ id, body }: Message): Promise<number> {
 const { hostname, port } = new URL(redis);
 const connection = { host: hostname, port: Number(port), maxRetriesPerRequest: null };
 const queue = new Queue<Message>(QUEUE, { connection });
-const worker = new Worker<Message>(
-  QUEUE,
-  async ({ data }) => {
-    if ((await post(data)) !== 200) throw new Error("a notification was not taken");
-  },
-  { connection, concurrency },
-);
-worker.on("error", (error) => console.error(error.message));
+const worker =
+  role === "queue"
+    ? undefined
+    : new Worker<Message>(
+        QUEUE,
+        async ({ data }) => {
+          if ((await post(data)) !== 200) throw new Error("a notification was not taken");
+        },
+        { connection, concurrency },
+      );
+worker?.on("error", (error) => console.error(error.message));
 
 /** As it has to be for a message that is not to be lost at the first failure. */
 const opts = {
@@ -65,25 +71,31 @@ const opts = {
   removeOnComplete: true,
 } as const;
 
-function message(): Message {
-  return { id: `msg_${randomUUID()}`, body: JSON.stringify(documentedBody(randomUUID())) };
+function message(user: string = randomUUID()): Message {
+  return { id: `msg_${randomUUID()}`, body: JSON.stringify(documentedBody(user)) };
 }
 
 await serve(async () => ({
   handle: obey({
     async fill(options) {
-      await worker.pause();
+      await worker?.pause();
       for (let left = Number(options.get("count")); left > 0; left -= STEP) {
         const length = Math.min(left, STEP);
         await queue.addBulk(Array.from({ length }, () => ({ name: "send", data: message(), opts })));
       }
     },
     async release() {
-      await worker.resume();
+      await worker?.resume();
+    },
+    /** Adds `perSecond` jobs for so many `seconds`. */
+    pace(options) {
+      const perSecond = Number(options.get("perSecond"));
+      const users = Array.from({ length: perSecond * Number(options.get("seconds")) }, () => randomUUID());
+      return paced(users, perSecond, (user) => queue.add("send", message(user), opts));
     },
   }),
   async close() {
-    await worker.close();
+    await worker?.close();
     await queue.close();
   },
 }));

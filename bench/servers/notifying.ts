@@ -1,9 +1,9 @@
 /** This service with users whose changes are told to receivers. It delivers itself, or leaves that to a worker. */
 import { randomUUID } from "node:crypto";
-import { setTimeout as pause } from "node:timers/promises";
 import { createSignInService, type SignInServiceConfig } from "../../lib/index.ts";
-import { machineTime, obey } from "./commands.ts";
+import { obey } from "./commands.ts";
 import { CREDENTIALS, SIGNING_SECRET } from "./notices.ts";
+import { paced } from "./paced.ts";
 import { serve } from "./ready.ts";
 
 interface Options {
@@ -15,8 +15,6 @@ interface Options {
 const { config, receivers } = JSON.parse(process.argv[2] ?? "{}") as Options;
 /** Changes that are under way at once. */
 const PARALLEL = 100;
-/** Milliseconds between two looks at what is to be changed by now. */
-const TICK = 5;
 
 const service = await createSignInService(config);
 const { accounts, notifications } = service;
@@ -46,27 +44,6 @@ function usersOf(options: URLSearchParams): readonly string[] {
   return groups.get(options.get("group") ?? "") ?? [];
 }
 
-/** Changes `perSecond` users for so many seconds, in turn; who was changed, and when that was committed. */
-async function paced(
-  users: readonly string[],
-  perSecond: number,
-  seconds: number,
-): Promise<(readonly [string, number])[]> {
-  const committed: (readonly [string, number])[] = [];
-  const under: Promise<void>[] = [];
-  const began = machineTime();
-  const total = Math.min(perSecond * seconds, users.length);
-  while (under.length < total) {
-    const now = Math.min(total, Math.floor(((machineTime() - began) * perSecond) / 1000));
-    for (const sub of users.slice(under.length, now)) {
-      under.push(change(sub).then(() => void committed.push([sub, machineTime()])));
-    }
-    await pause(TICK);
-  }
-  await Promise.all(under);
-  return committed;
-}
-
 await serve(async () => ({
   handle: obey({
     /** `count` users in a `group`, assigned to `services`. */
@@ -83,8 +60,11 @@ await serve(async () => ({
       const users = usersOf(options);
       for (let time = 0; time < Number(options.get("times")); time += 1) await inParallel(users, change);
     },
-    pace: (options) =>
-      paced(usersOf(options), Number(options.get("perSecond")), Number(options.get("seconds"))),
+    /** Changes `perSecond` users of a `group` for so many `seconds`. */
+    pace(options) {
+      const perSecond = Number(options.get("perSecond"));
+      return paced(usersOf(options).slice(0, perSecond * Number(options.get("seconds"))), perSecond, change);
+    },
     pause: (options) => notifications.pause(options.get("receiver") ?? ""),
     resume: (options) => notifications.resume(options.get("receiver") ?? ""),
     /** Takes the receiver of a `service` away. */
