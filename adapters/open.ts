@@ -25,6 +25,8 @@ export interface OpenedStores {
 export interface StoresConfiguration extends Pick<Configuration, "storage" | "artifacts" | "clock"> {
   /** Kinds with records that many commits rely on and few change: for stores that can't share a lock. */
   readonly sharedKinds: readonly string[];
+  /** Kinds that somebody watches: for stores that announce what was committed. */
+  readonly watchedKinds: readonly string[];
 }
 
 /** What is before the colon. An address may hold a password, so no message repeats one. */
@@ -59,7 +61,8 @@ export function isRedis(address: Configuration["artifacts"]): address is string 
   return typeof address === "string" && ["redis", "rediss"].includes(schemeOf(address));
 }
 
-async function openMain({ storage, clock, sharedKinds }: StoresConfiguration): Promise<OpenedStore> {
+async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
+  const { storage, clock, sharedKinds, watchedKinds } = configuration;
   if (typeof storage !== "string") return { store: storage, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
@@ -71,7 +74,7 @@ async function openMain({ storage, clock, sharedKinds }: StoresConfiguration): P
     case "postgres":
     case "postgresql": {
       const { openPostgres } = await import("./postgresql/index.ts");
-      return openPostgres({ url: storage, clock });
+      return openPostgres({ url: storage, clock, announced: watchedKinds });
     }
     default: {
       const { openMongo } = await import("./mongodb/index.ts");

@@ -161,6 +161,10 @@ export interface Configuration {
     readonly cookies?: readonly string[];
     readonly signing?: readonly JWK[];
     readonly secrets?: readonly string[];
+    readonly rotation?: {
+      /** Seconds after which the service makes another signing key. */
+      readonly signing?: number;
+    };
   };
   readonly lifetimes: Lifetimes;
   readonly refreshTokens: RefreshTokenRules;

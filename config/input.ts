@@ -36,6 +36,14 @@ export interface KeysInput {
   readonly signing?: readonly JWK[];
   /** 32 bytes in Base64 each: the first encrypts, all decrypt. Default with SQLite: made in `PATH.keys`; else required. */
   readonly secrets?: readonly string[];
+  /** Replaces signing keys that the service made. Default: only `service.keys.rotate()` does. */
+  readonly rotation?: KeyRotationInput;
+}
+
+/** How often the service replaces keys that it made, in seconds. */
+export interface KeyRotationInput {
+  /** The key that signs ID tokens, at least 86400. Default: never. */
+  readonly signing?: number;
 }
 
 /** How long things live, in seconds. */

@@ -2,6 +2,7 @@
 import { ARTIFACTS } from "./artifacts/records.ts";
 import { DELIVERY, LANE, RECEIVER } from "./deliveries/records.ts";
 import { ACCOUNT, AUDIT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "./directory/records.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET } from "./keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 
 export const KINDS: Kinds = collectKinds([
@@ -13,6 +14,8 @@ export const KINDS: Kinds = collectKinds([
   SIGN_IN_NAME,
   USER_ID,
   SETTING,
+  SIGNING_KEY,
+  SIGNING_KEY_SET,
   AUDIT,
   DELIVERY,
   LANE,

@@ -10,6 +10,7 @@ export type { Accounts } from "./domain/accounts.ts";
 export type { Client, ClientChanges, ClientCredentials, NewClient } from "./domain/client.ts";
 export type { Clients } from "./domain/clients.ts";
 export type { Directory } from "./domain/directory.ts";
+export type { Keys, SigningKey } from "./domain/signing-keys.ts";
 export { createNotificationWorker } from "../notifier/start-worker.ts";
 export type { NotificationWorker } from "../notifier/main.ts";
 export type { Notifications } from "../notifier/notifications.ts";

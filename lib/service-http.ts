@@ -74,7 +74,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const protocol = { ...shared, keys, pages: createAnswers(pages), backchannel };
   const currentProvider = createCurrentProvider(
     (signing) => createProvider(protocol, signing),
-    () => keys.signing,
+    () => keys.signing.inForce(),
   );
   // What the library refuses is an error of the start.
   currentProvider();

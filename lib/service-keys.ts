@@ -1,22 +1,20 @@
 /** The keys of one service: from the configuration, or made at the first start and kept in the storage. */
-import { createSecretKey, generateKeyPair, type KeyObject, randomBytes } from "node:crypto";
-import { promisify } from "node:util";
+import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
 import type { DirectoryStore } from "./directory/directory.ts";
-import { UNFINISHED_COPY } from "./storage.ts";
+import { type Storage, UNFINISHED_COPY } from "./storage.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { readOrMakeKeyFile } from "../config/key-file.ts";
+import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./domain/signing-keys.ts";
 import { ConfigurationError, SignInError } from "./errors.ts";
 import { createSealer, deriveKey, type Sealer } from "./sealing.ts";
-
-const generate = promisify(generateKeyPair);
 
 export interface ServiceKeys {
   readonly sealer: Sealer;
   /** Signs cookies; the first signs, all verify. */
   readonly cookies: readonly string[];
-  /** The first signs ID tokens, all are published. */
-  readonly signing: readonly JWK[];
+  /** Sign ID tokens and logout tokens. */
+  readonly signing: SigningKeys;
   /** Client secrets are kept as HMACs under this key. */
   readonly clientSecrets: KeyObject;
   /** Sign forms and device cookies, and seal where a sign-in leads; one for each of `cookies`: the first makes, all count. */
@@ -42,16 +40,10 @@ async function keepSealed(
   directory: DirectoryStore,
   sealer: Sealer,
   name: string,
-  make: () => Promise<string> | string,
+  make: () => string,
 ): Promise<string> {
-  const kept = (await directory.kept(name)) ?? (await directory.keep(name, sealer.seal(name, await make())));
+  const kept = (await directory.kept(name)) ?? (await directory.keep(name, sealer.seal(name, make())));
   return sealer.open(name, kept);
-}
-
-async function makeSigningKeys(): Promise<string> {
-  const { privateKey } = await generate("rsa", { modulusLength: 2048 });
-  const kid = randomBytes(12).toString("base64url");
-  return JSON.stringify([{ ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" }]);
 }
 
 const curveAlgorithms: Readonly<Record<string, string>> = {
@@ -61,26 +53,26 @@ const curveAlgorithms: Readonly<Record<string, string>> = {
   Ed25519: "EdDSA",
 };
 
-/** A signing key says with which algorithm it signs. */
-function withAlgorithm(key: JWK): JWK {
-  if (key.alg !== undefined) return key;
-  return {
-    ...key,
-    use: "sig",
-    alg: key.kty === "RSA" ? "RS256" : (curveAlgorithms[key.crv ?? ""] ?? "ES256"),
-  };
+/** A signing key says what it is called and with which algorithm it signs. */
+function complete(key: JWK): JWK & { readonly kid: string; readonly alg: string } {
+  const byType = key.kty === "RSA" ? "RS256" : (curveAlgorithms[key.crv ?? ""] ?? "ES256");
+  const { kid = thumbprint(key), alg = byType } = key;
+  return { ...key, use: "sig", kid, alg };
+}
+
+/** RFC 7638: what oidc-provider calls a key without a name, too. */
+function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
+  return hash("sha256", JSON.stringify({ crv, e, kty, n, x, y }), "base64url");
 }
 
 const random = (): string => randomBytes(32).toString("base64");
 
 /**
+ * What seals under `keys.secrets`. The first opening of a storage decides which secrets belong to it.
  * @throws ConfigurationError while a copy into this storage is not finished.
  * @throws SignInError `keys` with one sentence when the secrets are not those with which this storage was begun.
  */
-export async function loadServiceKeys(
-  configuration: Configuration,
-  directory: DirectoryStore,
-): Promise<ServiceKeys> {
+export async function openSealer(configuration: Configuration, directory: DirectoryStore): Promise<Sealer> {
   const [check, copy] = await Promise.all([directory.kept("check"), directory.kept(UNFINISHED_COPY)]);
   if (copy !== undefined) {
     throw new ConfigurationError([
@@ -98,19 +90,37 @@ export async function loadServiceKeys(
       { cause },
     );
   }
-  const keep = (name: string, make: () => Promise<string> | string): Promise<string> =>
-    keepSealed(directory, sealer, name, make);
-  const { keys } = configuration;
+  return sealer;
+}
+
+/** @throws as {@link openSealer}, and when a key that the storage keeps can't be opened. */
+export async function loadServiceKeys(
+  configuration: Configuration,
+  { directory, keys: store }: Pick<Storage, "directory" | "keys">,
+): Promise<ServiceKeys> {
+  const { keys, lifetimes, clock } = configuration;
+  const sealer = await openSealer(configuration, directory);
   const [cookies, signing, clientSecrets] = await Promise.all([
     keys.cookies ??
-      keep("cookie-keys", () => JSON.stringify([random()])).then((text) => JSON.parse(text) as string[]),
-    keys.signing ?? keep("signing-keys", makeSigningKeys).then((text) => JSON.parse(text) as JWK[]),
-    keep("client-secret-key", random),
+      keepSealed(directory, sealer, "cookie-keys", () => JSON.stringify([random()])).then(
+        (text) => JSON.parse(text) as string[],
+      ),
+    keys.signing
+      ? fixedSigningKeys(keys.signing.map(complete))
+      : openSigningKeys({
+          store,
+          sealer,
+          clock,
+          // An ID token is a hint for signing out for as long as its session may live.
+          usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
+          every: keys.rotation?.signing,
+        }),
+    keepSealed(directory, sealer, "client-secret-key", random),
   ]);
   return {
     sealer,
     cookies,
-    signing: signing.map(withAlgorithm),
+    signing,
     clientSecrets: createSecretKey(clientSecrets, "base64"),
     forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
     // Derived from a key that the storage keeps and nobody rotates, so all processes always count under the same names.

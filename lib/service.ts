@@ -16,6 +16,7 @@ import { type AccountInternals, type Accounts, createAccounts } from "./domain/a
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
+import type { Keys } from "./domain/signing-keys.ts";
 import { createPasswords, type Passwords } from "./domain/passwords.ts";
 import { GRANTABLE } from "./protocol/grant.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
@@ -47,6 +48,8 @@ export interface SignInService {
   health(): Promise<Health>;
   /** Prometheus text. */
   metrics(): Promise<string>;
+  /** The keys that sign ID tokens. */
+  readonly keys: Keys;
   /**
    * The oidc-provider instance that new requests run on, for what is not wrapped. Read it at each use: when the signing
    * keys change it is another one, which has the listeners and the middleware that were added to the one before.
@@ -75,7 +78,7 @@ export async function createSignInServiceOver(
   const onWarning = (text: string): void => logger.warn(text);
   const storage = await open(configuration, onWarning);
   try {
-    const keys = await loadServiceKeys(configuration, storage.directory);
+    const keys = await loadServiceKeys(configuration, storage);
     if (configuration.profile === "strict") {
       logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
     }
@@ -183,18 +186,19 @@ async function keepAccountClient(
 }
 
 function serviceObject(
-  { configuration, storage, outages }: Parts,
+  { configuration, storage, keys, outages }: Parts,
   { accounts, clients, directory, passwords }: DomainCalls,
   { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
 ): SignInService {
   const sweeper = startSweeper(storage, outages("removing what has expired"));
+  keys.signing.start(outages("looking at the signing keys"));
   const metrics = createMetrics(events, () => storage.deliveries.counts());
   const gate = createRequestGate(http.routes);
   let closing: Promise<void> | undefined;
   async function close(): Promise<void> {
     await Promise.all([gate.close(), notifier.stop(GRACE)]);
     await http.close();
-    await sweeper.stop();
+    await Promise.all([sweeper.stop(), keys.signing.stop()]);
     await accounts.settled();
     await passwords.close();
     await storage.close();
@@ -208,6 +212,11 @@ function serviceObject(
     audit: createAuditLog(storage.directory),
     events,
     interactions: http.interactions,
+    keys: {
+      list: () => keys.signing.list(),
+      rotate: () => keys.signing.rotate(),
+      retire: (kid) => keys.signing.retire(kid),
+    },
     get provider() {
       return http.currentProvider().provider;
     },

@@ -5,12 +5,14 @@ import { KINDS } from "./all-kinds.ts";
 import { createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { ArtifactStore } from "./artifacts/artifact-store.ts";
 import type { Clock } from "./clock.ts";
+import { createPositions } from "./deliveries/add.ts";
 import { createDeliveryStore } from "./deliveries/delivery-store.ts";
 import { LaneAccess } from "./deliveries/lane-access.ts";
 import type { DeliveryStore } from "./deliveries/delivery.ts";
 import { createDirectoryStore } from "./directory/directory-store.ts";
 import { SHARED_KINDS } from "./directory/records.ts";
 import type { DirectoryStore } from "./directory/directory.ts";
+import { createSigningKeyStore, type SigningKeyStore, WATCHED_KINDS } from "./keys/signing-key-store.ts";
 
 /** The setting that an unfinished copy into a storage leaves there: a service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
@@ -26,6 +28,8 @@ export interface StoragePart {
 /** Everything that the service keeps. */
 export interface Storage {
   readonly directory: DirectoryStore;
+  /** The keys that sign ID tokens. */
+  readonly keys: SigningKeyStore;
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
   /** Makes limiters whose points all processes that have this storage share, if several can have it at once. */
@@ -39,7 +43,7 @@ export interface Storage {
 }
 
 /** What opening needs to know. */
-export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds">;
+export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds" | "watchedKinds">;
 
 function part(name: string, { store }: OpenedStore): StoragePart {
   return {
@@ -57,6 +61,7 @@ export function storageOver(main: OpenedStore, clock: Clock, artifacts?: OpenedS
   const opened = artifacts === undefined ? [main] : [main, artifacts];
   return {
     directory: createDirectoryStore(lanes),
+    keys: createSigningKeyStore(lanes, createPositions(lanes)),
     artifacts: createArtifactStore(away.store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
     rateLimits: away.rateLimits,
@@ -81,6 +86,9 @@ export async function openStorage(
   configuration: StorageConfiguration,
   onWarning?: (text: string) => void,
 ): Promise<Storage> {
-  const { main, artifacts } = await openStores({ ...configuration, sharedKinds: SHARED_KINDS }, onWarning);
+  const { main, artifacts } = await openStores(
+    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS },
+    onWarning,
+  );
   return storageOver(main, configuration.clock, artifacts);
 }

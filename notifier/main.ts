@@ -8,7 +8,7 @@ import { type Health, storageHealth } from "../lib/health.ts";
 import { createLogger, describeDefect } from "../lib/logger.ts";
 import { createMetrics } from "../lib/metrics.ts";
 import { createOutages } from "../lib/outages.ts";
-import { loadServiceKeys } from "../lib/service-keys.ts";
+import { openSealer } from "../lib/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
 import { createNotifier } from "./notifier.ts";
 
@@ -43,7 +43,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
   // It has nothing to do with codes, tokens and sessions.
   const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, onWarning);
   try {
-    const { sealer } = await loadServiceKeys(configuration, storage.directory);
+    const sealer = await openSealer(configuration, storage.directory);
     const events = createEvents(onDefect);
     const settings = { ...configuration.notifications, worker: true };
     const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };

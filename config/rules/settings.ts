@@ -53,6 +53,19 @@ const signingKeysHaveNames: Rule = {
   },
 };
 
+const ownKeysRotate: Rule = {
+  reads: ["keys.signing", "keys.rotation.signing"],
+  find: ({ config: { keys } }) =>
+    keys.signing !== undefined && keys.rotation?.signing !== undefined
+      ? [
+          {
+            path: ["keys", "rotation", "signing"],
+            text: "must not be set together with config.keys.signing: the service rotates only keys that it made",
+          },
+        ]
+      : [],
+};
+
 const slidingEndsLater: Rule = {
   reads: ["refreshTokens.sliding", "refreshTokens.maxAge", "lifetimes.refreshToken"],
   find: ({ config: { refreshTokens, lifetimes } }) =>
@@ -110,6 +123,7 @@ export const settingRules: readonly Rule[] = [
   redisAddressesAreRead,
   secretsOutsideSqlite,
   signingKeysHaveNames,
+  ownKeysRotate,
   slidingEndsLater,
   hashingCostsEnough,
   copyIsShown,

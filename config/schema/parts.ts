@@ -12,7 +12,7 @@ export interface KeyTexts {
 }
 
 /** Ten years: a longer time is a mistake in the unit. */
-const MAX_SECONDS = 3650 * 24 * 60 * 60;
+export const MAX_SECONDS: number = 3650 * 24 * 60 * 60;
 
 /** A key with its texts. */
 export function described<S extends z.ZodType>(schema: S, texts: KeyTexts): S {

@@ -5,11 +5,24 @@ import type { Configuration, Lifetimes, RefreshTokenRules } from "../configurati
 import { defaults } from "../defaults.ts";
 import type { KeysInput, LifetimesInput, RefreshTokensInput } from "../input.ts";
 import { isSecret, isSigningKey } from "../keys.ts";
-import { duration, flag, list, optional, text, whole, writtenAs, type Written } from "./parts.ts";
+import {
+  duration,
+  flag,
+  list,
+  MAX_SECONDS,
+  optional,
+  text,
+  whole,
+  writtenAs,
+  type Written,
+} from "./parts.ts";
 
 const MIN_COOKIE_KEY = 32;
 const cookieKeyForm = `a string of at least ${MIN_COOKIE_KEY} characters`;
 const signingKeyForm = "a private JWK: RSA of at least 2048 bits, P-256, P-384, P-521 or Ed25519";
+
+/** A day. A new key signs after an hour, and every key stays published for months. */
+const LEAST_ROTATION = 24 * 60 * 60;
 
 /** `keys`. */
 export const keysSchema: z.ZodType<Configuration["keys"], Written<KeysInput>> = writtenAs<KeysInput>()(
@@ -35,6 +48,19 @@ export const keysSchema: z.ZodType<Configuration["keys"], Written<KeysInput>> = 
       description: "Encrypt what must be readable again: the first encrypts, all decrypt",
       otherwise: "SQLite: made at the first start in `PATH.keys`; other storages: required",
     }),
+    rotation: optional(
+      z.strictObject({
+        signing: optional(z.int().min(LEAST_ROTATION).max(MAX_SECONDS), {
+          form: `a whole number from ${LEAST_ROTATION} to ${MAX_SECONDS}`,
+          description: "Seconds after which the service makes another key to sign ID tokens with",
+          otherwise: "never",
+        }),
+      }),
+      {
+        form: "an object",
+        description: "Replaces keys that the service made; those of the configuration it never does",
+      },
+    ),
   }),
 );
 

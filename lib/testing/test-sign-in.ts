@@ -10,7 +10,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ImportedAccount } from "../domain/account.ts";
 import type { NewClient } from "../domain/client.ts";
-import { loadServiceKeys } from "../service-keys.ts";
+import { openSealer } from "../service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../service.ts";
 import { Browser } from "./browser/browser.ts";
 import { TestClient } from "./test-client.ts";
@@ -149,7 +149,7 @@ function testSignIn({ service, clock, storage, deployments, listener }: TestSign
       return new TestClient({ ...credentials, redirect_uri: redirect_uris[0] ?? CALLBACK, urls });
     },
     async notifications() {
-      const { sealer } = await loadServiceKeys(service.configuration, storage.directory);
+      const sealer = await openSealer(service.configuration, storage.directory);
       return readTold(storage.deliveries, sealer);
     },
     async close() {

@@ -281,6 +281,15 @@ describe("rules between keys", () => {
     for (const input of fits) expect(problemsIn(input)).toEqual([]);
   });
 
+  it("refuse to rotate signing keys that the configuration gives [D-KEYS-4]", () => {
+    const rotation = { signing: 7_776_000 };
+    expect(problemsWith({ keys: { rotation } })).toEqual([]);
+    expect(problemsWith({ keys: { signing: [{ ...rsa(2048), kid: "a" }], rotation: {} } })).toEqual([]);
+    expect(problemsWith({ keys: { signing: [{ ...rsa(2048), kid: "a" }], rotation } })).toEqual([
+      "config.keys.rotation.signing: must not be set together with config.keys.signing: the service rotates only keys that it made",
+    ]);
+  });
+
   it("refuse two signing keys with one name, and keys that can't sign safely", () => {
     const key = { ...rsa(2048), kid: "a" };
     const line = "config.keys.signing[0]: must be a private JWK";

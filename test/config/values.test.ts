@@ -64,6 +64,14 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
     [{}, { port: 9090 }, { port: 0, host: "::" }, { token: "0123456789abcdef" }],
     [true, 9090, "9090", null, [], { path: "/metrics" }, { port: 9090, Token: "0123456789abcdef" }],
   ],
+  "keys.rotation": [
+    [{}, { signing: 86_400 }],
+    [true, 86_400, "90d", null, [], { cookies: 86_400 }],
+  ],
+  "keys.rotation.signing": [
+    [86_400, 7_776_000],
+    [0, -1, 86_399, 86_400.5, "86400", null, 3650 * 86_400 + 1],
+  ],
   "metrics.port": [
     [0, 65_535],
     [-1, 65_536, 1.5, "9090", null, true, Number.NaN],

@@ -50,6 +50,8 @@ export class WatchedStorage {
   constructor(real: Storage) {
     this.storage = {
       directory: this.#watch("directory", real.directory),
+      // A hint that never comes is no fault.
+      keys: { ...this.#watch("keys", real.keys), watch: () => () => undefined },
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
       sweep: (limit) => real.sweep(limit),

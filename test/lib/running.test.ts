@@ -107,7 +107,7 @@ const configurations = (folder: string, keys: SignInServiceConfig["keys"] = {}) 
 
 const shown = ({ cookies, signing, clientSecrets, forms }: ServiceKeys): unknown => ({
   cookies,
-  signing,
+  signing: signing.inForce(),
   clientSecrets: clientSecrets.export().toString("hex"),
   forms: forms.map((key) => key.export().toString("hex")),
 });
@@ -124,7 +124,7 @@ describe("with a real storage", () => {
     const configuration = configurations(folder, keys);
     const storage = await openStorage(configuration);
     try {
-      return await loadServiceKeys(configuration, storage.directory);
+      return await loadServiceKeys(configuration, storage);
     } finally {
       await storage.close();
     }
@@ -156,7 +156,9 @@ describe("with a real storage", () => {
   it("keys are made at the first start, kept, and the same at every later one", async () => {
     const first = await start();
     expect(shown(await start())).toEqual(shown(first));
-    expect(first.signing).toEqual([expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig" })]);
+    expect(first.signing.inForce()).toEqual([
+      expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig" }),
+    ]);
     expect((await stat(join(folder, "sign-in.db.keys"))).mode & 0o777).toBe(0o600);
   });
 
@@ -182,6 +184,6 @@ describe("with a real storage", () => {
       signing: [curve],
     });
     expect(cookies).toEqual(["a cookie key of at least 32 characters"]);
-    expect(signing).toEqual([expect.objectContaining({ kid: "k", alg: "ES256", use: "sig" })]);
+    expect(signing.inForce()).toEqual([expect.objectContaining({ kid: "k", alg: "ES256", use: "sig" })]);
   });
 });

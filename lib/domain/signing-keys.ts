@@ -1,0 +1,331 @@
+/** The signing keys of a service: the calls of `service.keys`, and the keys that this process signs and verifies with. */
+import { generateKeyPair, randomBytes } from "node:crypto";
+import { promisify } from "node:util";
+import type { JWK } from "oidc-provider";
+import type { AuditRecord } from "../directory/directory.ts";
+import { type Clock, seconds } from "../clock.ts";
+import { NotFound, SignInError } from "../errors.ts";
+import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys/signing-key-store.ts";
+import type { Outage } from "../outages.ts";
+import type { Sealer } from "../sealing.ts";
+import { anyString } from "./account-schema.ts";
+import { checked } from "./arguments.ts";
+import {
+  firstKey,
+  isRotationDue,
+  keysInForce,
+  type NewSigningKey,
+  nextKey,
+  publishedUntil,
+  type SigningKeyState,
+  stateOf,
+  stillPublished,
+  withNext,
+  without,
+} from "./signing-key-times.ts";
+
+const generate = promisify(generateKeyPair);
+
+/** A key that signs ID tokens and logout tokens, or did, or will. Times are seconds since the epoch. */
+export interface SigningKey {
+  readonly kid: string;
+  /** As in RFC 7518: `RS256`. */
+  readonly alg: string;
+  /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: signs no more, what it has signed still counts. */
+  readonly state: SigningKeyState;
+  /** Since when it is in the JWKS; `null` for a key of the configuration, like the others. */
+  readonly published_at: number | null;
+  /** When it begins to sign. */
+  readonly signs_from: number | null;
+  /** When another key takes over; `null` while none is to follow. */
+  readonly retires_at: number | null;
+  /** When it leaves the JWKS; `null` while no other key is to follow. */
+  readonly published_until: number | null;
+}
+
+/**
+ * The keys that sign ID tokens and logout tokens. Every process of the storage goes by a change at the latest after a
+ * minute. Faults of the storage are `StorageUnavailable`.
+ */
+export interface Keys {
+  /** Every key in the JWKS, in the sequence in which they were made. */
+  list(): Promise<SigningKey[]>;
+  /**
+   * Makes another key: it is published at once and signs in an hour. The key before it stays published until nothing
+   * that it signed can be presented any more. While a new key waits for its hour, no other one is made.
+   * @returns the key that signs next.
+   * @throws SignInError `keys` when the keys are those of the configuration: they are changed there.
+   */
+  rotate(): Promise<SigningKey>;
+  /**
+   * Takes a key away at once, for one that others may know: what it has signed is refused from then on. If it is the
+   * key that signs, the next one takes its place immediately.
+   * @throws NotFound when there is no such key.
+   * @throws SignInError `keys` when the keys are those of the configuration.
+   */
+  retire(kid: string): Promise<void>;
+}
+
+/** The signing keys as a running service has them. */
+export interface SigningKeys extends Keys {
+  /** What the JWKS has now, with the private parts: the first signs. The same array for as long as nothing changes. */
+  inForce(): readonly JWK[];
+  /** Takes what other processes have changed, removes what has left the JWKS, and rotates when it is time. */
+  look(): Promise<void>;
+  /** Looks at the storage once a minute, and soon after another process changed something. */
+  start(outage: Outage): void;
+  /** Waits for what is under way. */
+  stop(): Promise<void>;
+}
+
+/** Milliseconds between two looks at the storage. */
+const LOOK = 60_000;
+/** Milliseconds from a hint of the storage to the look: a hint may come for every commit. */
+const HINT_PAUSE = 1_000;
+
+const refuse = (): Promise<never> =>
+  Promise.reject(new SignInError("keys", "config.keys.signing gives the signing keys: change them there"));
+
+/** Keys of the configuration: they never change while the service runs. */
+export function fixedSigningKeys(
+  keys: readonly (JWK & { readonly kid: string; readonly alg: string })[],
+): SigningKeys {
+  const unknown = { published_at: null, signs_from: null, retires_at: null, published_until: null };
+  return {
+    inForce: () => keys,
+    list: async () =>
+      keys.map(({ kid, alg }, index) => ({
+        kid,
+        alg,
+        state: index === 0 ? "signing" : "published",
+        ...unknown,
+      })),
+    rotate: refuse,
+    retire: refuse,
+    look: async () => undefined,
+    start: () => undefined,
+    stop: async () => undefined,
+  };
+}
+
+export interface SigningKeysOptions {
+  readonly store: SigningKeyStore;
+  readonly sealer: Sealer;
+  readonly clock: Clock;
+  /** Seconds for which something that was signed may be presented. */
+  readonly usable: number;
+  /** Seconds after which a new key is made by itself; `undefined`: never. */
+  readonly every: number | undefined;
+}
+
+/**
+ * Keys of the storage; the first opening makes one, or takes over that of version 0.1.
+ * @throws SignInError `keys` when no key of `keys.secrets` opens them.
+ */
+export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {
+  const { store, sealer, clock } = options;
+  let kept = await store.read();
+  if (kept.version === undefined) {
+    await store.change(async ({ version, earlier }) => {
+      if (version !== undefined) return undefined;
+      const key = earlier === undefined ? await makeKey(sealer) : earlierKey(sealer, earlier);
+      return { keys: [firstKey(key, seconds(clock))], audit: [] };
+    });
+    kept = await store.read();
+  }
+  const keys = new KeptKeys(options);
+  keys.take(kept);
+  await keys.look();
+  return keys;
+}
+
+async function makeKey(sealer: Sealer): Promise<NewSigningKey> {
+  const { privateKey } = await generate("rsa", { modulusLength: 2048 });
+  const kid = randomBytes(12).toString("base64url");
+  return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" });
+}
+
+/** Version 0.1 has kept one key, in a list. */
+function earlierKey(sealer: Sealer, earlier: string): NewSigningKey {
+  const [jwk] = JSON.parse(sealer.open("signing-keys", earlier)) as readonly JWK[];
+  if (jwk === undefined) throw new SignInError("keys", "the signing keys of the storage are an empty list");
+  return sealed(sealer, jwk);
+}
+
+function sealed(sealer: Sealer, jwk: JWK): NewSigningKey {
+  const { kid = "", alg = "RS256" } = jwk;
+  return { kid, alg, sealed: sealer.seal(`signing-key ${kid}`, JSON.stringify(jwk)) };
+}
+
+/** What is in force until the time that is known to come next. */
+interface InForce {
+  readonly jwks: readonly JWK[];
+  readonly from: number;
+  readonly until: number;
+}
+
+class KeptKeys implements SigningKeys {
+  readonly #options: SigningKeysOptions;
+  #kept: KeptSigningKeys = { keys: [], version: undefined };
+  /** The private parts, by `kid`. */
+  #opened: ReadonlyMap<string, JWK> = new Map();
+  #inForce: InForce = { jwks: [], from: Infinity, until: -Infinity };
+  /** One call after the other, so that nothing old is taken after something new. */
+  #last: Promise<unknown> = Promise.resolve();
+  #end: () => void = () => undefined;
+
+  constructor(options: SigningKeysOptions) {
+    this.#options = options;
+  }
+
+  inForce(): readonly JWK[] {
+    const { from, until } = this.#inForce;
+    const now = this.#now();
+    if (now < from || now >= until) this.#decide(now);
+    return this.#inForce.jwks;
+  }
+
+  list(): Promise<SigningKey[]> {
+    return this.#inTurn(async () => {
+      await this.#refresh();
+      return stillPublished(this.#kept.keys, this.#now(), this.#options.usable).map((key) =>
+        this.#shown(key),
+      );
+    });
+  }
+
+  rotate(): Promise<SigningKey> {
+    return this.#inTurn(async () => {
+      await this.#change((keys, now) => this.#rotated(keys, now, "call"));
+      const { keys } = this.#kept;
+      return this.#shown(nextKey(keys, this.#now()) ?? keys.at(-1)!);
+    });
+  }
+
+  async retire(kid: string): Promise<void> {
+    checked("kid", anyString, kid);
+    await this.#inTurn(() =>
+      this.#change(async (keys, now) => {
+        const key = keys.find((each) => each.kid === kid);
+        if (key === undefined) throw new NotFound("the signing key");
+        const was = stateOf(key, keys, now);
+        return {
+          keys: await without(keys, kid, now, () => makeKey(this.#options.sealer)),
+          audit: [{ at: now, action: "signing_key.retired", subject: kid, detail: { state: was } }],
+        };
+      }),
+    );
+  }
+
+  look(): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#refresh();
+      const { keys } = this.#kept;
+      if (!this.#isWaiting(keys, this.#now())) return;
+      await this.#change(async (current, now) => {
+        if (!this.#isWaiting(current, now)) return undefined;
+        const left = stillPublished(current, now, this.#options.usable);
+        const gone = current.filter((key) => !left.includes(key));
+        const audit = gone.map(({ kid }) => ({ at: now, action: "signing_key.removed", subject: kid }));
+        const rotated = isRotationDue(left, now, this.#options.every)
+          ? await this.#rotated(left, now, "schedule")
+          : undefined;
+        return { keys: rotated?.keys ?? left, audit: [...audit, ...(rotated?.audit ?? [])] };
+      });
+    });
+  }
+
+  start(outage: Outage): void {
+    const look = (): void => void this.look().then(outage.worked, outage.failed);
+    const timer = setInterval(look, LOOK).unref();
+    let hint: NodeJS.Timeout | undefined;
+    const endWatch = this.#options.store.watch(() => {
+      hint ??= setTimeout(() => {
+        hint = undefined;
+        look();
+      }, HINT_PAUSE).unref();
+    });
+    this.#end = () => {
+      clearInterval(timer);
+      clearTimeout(hint);
+      endWatch();
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#end();
+    await this.#last.catch(() => undefined);
+  }
+
+  /** @throws SignInError when no secret opens a key; what was in force stays. */
+  take(kept: KeptSigningKeys): void {
+    const { sealer } = this.#options;
+    this.#opened = new Map(
+      kept.keys.map(({ kid, sealed: text }) => [
+        kid,
+        this.#opened.get(kid) ?? (JSON.parse(sealer.open(`signing-key ${kid}`, text)) as JWK),
+      ]),
+    );
+    this.#kept = kept;
+    this.#decide(this.#now());
+  }
+
+  #now(): number {
+    return seconds(this.#options.clock);
+  }
+
+  /** Whether there is something for `look` to do. */
+  #isWaiting(keys: readonly SigningKeyRecord[], now: number): boolean {
+    const { usable, every } = this.#options;
+    return stillPublished(keys, now, usable).length < keys.length || isRotationDue(keys, now, every);
+  }
+
+  #decide(now: number): void {
+    const { keys, until } = keysInForce(this.#kept.keys, now, this.#options.usable);
+    const jwks = keys.flatMap(({ kid }) => this.#opened.get(kid) ?? []);
+    const before = this.#inForce.jwks;
+    const isSame = jwks.length === before.length && jwks.every((jwk, index) => jwk === before[index]);
+    this.#inForce = { jwks: isSame ? before : jwks, from: now, until };
+  }
+
+  async #refresh(): Promise<void> {
+    const { store } = this.#options;
+    if ((await store.version()) !== this.#kept.version) this.take(await store.read());
+  }
+
+  async #rotated(
+    keys: readonly SigningKeyRecord[],
+    now: number,
+    by: "call" | "schedule",
+  ): Promise<{ keys: readonly SigningKeyRecord[]; audit: readonly AuditRecord[] } | undefined> {
+    if (nextKey(keys, now) !== undefined) return undefined;
+    const fresh = await makeKey(this.#options.sealer);
+    const after = withNext(keys, fresh, now);
+    const detail = { by, signs_from: after.at(-1)?.signs_from ?? null };
+    return { keys: after, audit: [{ at: now, action: "signing_key.rotated", subject: fresh.kid, detail }] };
+  }
+
+  async #change(
+    decide: (
+      keys: readonly SigningKeyRecord[],
+      now: number,
+    ) => ReturnType<Parameters<SigningKeyStore["change"]>[0]>,
+  ): Promise<void> {
+    const { store } = this.#options;
+    await store.change(({ keys }) => decide(keys, this.#now()));
+    this.take(await store.read());
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work, work);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+
+  #shown(key: SigningKeyRecord): SigningKey {
+    const { kid, alg, published_at, signs_from, retires_at } = key;
+    const state = stateOf(key, this.#kept.keys, this.#now());
+    const published_until = publishedUntil(key, this.#options.usable);
+    return { kid, alg, state, published_at, signs_from, retires_at, published_until };
+  }
+}

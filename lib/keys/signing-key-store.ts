@@ -1,0 +1,129 @@
+/** Signing keys as records: one for each key, and one that names them all. */
+import type { AuditRecord } from "../directory/directory.ts";
+import { auditRecord, type Setting, settingRef } from "../directory/records.ts";
+import type { Positions } from "../deliveries/add.ts";
+import { ConditionFailed } from "../errors.ts";
+import { type Kind, defineKind } from "../kinds.ts";
+import { Changes, type Read, type Records } from "../records.ts";
+
+/** A signing key as it is kept. Its state follows from its times, in seconds since the epoch. */
+export interface SigningKeyRecord {
+  readonly kid: string;
+  /** As in RFC 7518: `RS256`. */
+  readonly alg: string;
+  /** The private JWK, sealed for `signing-key KID`. */
+  readonly sealed: string;
+  /** From then on it is in the JWKS. */
+  readonly published_at: number;
+  /** From then on it signs. */
+  readonly signs_from: number;
+  /** From then on it signs no more; `null` while no other key is to follow. */
+  readonly retires_at: number | null;
+}
+
+/** All signing keys of a storage at one moment, in the sequence in which they were made. */
+export interface KeptSigningKeys {
+  readonly keys: readonly SigningKeyRecord[];
+  /** Another one whenever a key was made, changed or removed; `undefined` before the first. */
+  readonly version: string | undefined;
+  /** Before the first: the keys that version 0.1 has kept, a JSON text sealed for `signing-keys`. */
+  readonly earlier?: string;
+}
+
+/** What becomes of the keys. */
+export interface SigningKeyChange {
+  /** All keys from now on. */
+  readonly keys: readonly SigningKeyRecord[];
+  readonly audit: readonly AuditRecord[];
+}
+
+export interface SigningKeyStore {
+  read(): Promise<KeptSigningKeys>;
+  /** The `version` alone: cheaper than all keys. */
+  version(): Promise<string | undefined>;
+  /**
+   * Changes the keys in one commit. Of two changes at once one succeeds, and the other is decided again.
+   * @param decide gets the keys as they are; without a result nothing is changed.
+   */
+  change(
+    decide: (kept: KeptSigningKeys) => SigningKeyChange | undefined | Promise<SigningKeyChange | undefined>,
+  ): Promise<void>;
+  /** Calls back soon after another process may have changed the keys; a hint that may never come. @returns what ends it. */
+  watch(onChange: () => void): () => void;
+}
+
+export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>({
+  name: "signing-key",
+  holds:
+    "a key that signs ID tokens, sealed with `keys.secrets`, and when it is published, signs and retires",
+  key: "its `kid`",
+  keyOf: ({ kid }) => kid,
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+/** Every change of a key writes it, so that two changes never pass each other. */
+interface KeySet {
+  readonly kids: readonly string[];
+}
+
+export const SIGNING_KEY_SET: Kind<KeySet> = defineKind<KeySet>({
+  name: "signing-key-set",
+  holds: "which signing keys there are, in the sequence in which they were made",
+  key: "always the same",
+  keyOf: () => "all",
+  references: ({ kids }) => kids.map((kid) => SIGNING_KEY.ref(kid)),
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+const SET = SIGNING_KEY_SET.ref("all");
+/** Where version 0.1 keeps its keys. */
+const EARLIER = settingRef("signing-keys");
+
+/** The kinds of which `watch` needs to hear. */
+export const WATCHED_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
+
+interface ReadSigningKeys extends KeptSigningKeys {
+  readonly set: Read<KeySet> | undefined;
+  readonly setting: Read<Setting> | undefined;
+}
+
+export function createSigningKeyStore(records: Records, positions: Positions): SigningKeyStore {
+  async function readOnce(): Promise<ReadSigningKeys> {
+    const [set, setting] = await records.get<[KeySet, Setting]>([SET, EARLIER]);
+    if (set === undefined) {
+      const earlier = setting && { earlier: setting.value.value };
+      return { keys: [], version: undefined, set, setting, ...earlier };
+    }
+    const found = await records.get<SigningKeyRecord[]>(set.value.kids.map((kid) => SIGNING_KEY.ref(kid)));
+    const keys = found.flatMap((key) => (key === undefined ? [] : [key.value]));
+    // One that is missing was removed after the set was read.
+    if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
+    return { keys, version: set.version, set, setting };
+  }
+
+  async function changeOnce(decide: Parameters<SigningKeyStore["change"]>[0]): Promise<void> {
+    const kept = await readOnce();
+    const change = await decide(kept);
+    if (change === undefined) return;
+    const { keys, audit } = change;
+    const kids = new Set(keys.map(({ kid }) => kid));
+    const changes = new Changes();
+    changes.write(SIGNING_KEY_SET.record({ kids: [...kids] }), kept.set);
+    for (const key of keys) if (!kept.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
+    for (const { kid } of kept.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
+    if (kept.setting !== undefined) changes.delete(EARLIER, kept.setting);
+    for (const each of audit) changes.add(auditRecord(each, positions()));
+    await records.commit(changes);
+  }
+
+  return {
+    read: () => records.retry(readOnce),
+    version: async () => (await records.find(SET))?.version,
+    change: (decide) => records.retry(() => changeOnce(decide)),
+    watch: (onChange) => records.store.watch?.(WATCHED_KINDS, onChange) ?? (() => undefined),
+  };
+}

@@ -1,0 +1,246 @@
+/** Signing keys that rotate under clients: two services share a storage and an address, and the test says which answers. */
+import { generateKeyPairSync } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { calculateJwkThumbprint, createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
+import type { Context } from "koa";
+import { pino } from "pino";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { TestClock } from "../../lib/testing/test-clock.ts";
+import { BACKENDS, newStorage } from "../servers/storage.ts";
+import { readTokens, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
+import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+
+const HOUR = 3_600;
+const DAY = 24 * HOUR;
+const SESSION_MAX = 10 * DAY;
+const GOODBYE = "http://127.0.0.1:4000/goodbye";
+
+let folder: string;
+let clock: TestClock;
+let running: RunningService;
+let second: SignInService;
+/** Starts one more on the same storage. */
+let another: () => Promise<SignInService>;
+/** Whether the second service answers. */
+let isSecond: boolean;
+let news: RelyingParty;
+
+async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<void> {
+  clock = new TestClock();
+  isSecond = false;
+  const storage = BACKENDS.includes("sqlite")
+    ? { ...(await newStorage()), storage: `sqlite:${join(folder, "sign-in.db")}` }
+    : await newStorage();
+  const common = {
+    ...storage,
+    ...config,
+    keys: { ...storage.keys, ...config.keys },
+    clock,
+    lifetimes: { sessionMax: SESSION_MAX, session: SESSION_MAX },
+    notifications: { worker: false },
+  };
+  running = await startService({
+    config: common,
+    host: (application) =>
+      void application.use((ctx: Context, next) => (isSecond ? second.routes()(ctx, next) : next())),
+  });
+  const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
+  another = () =>
+    createSignInService({ ...common, deployments, proxy: false, logger: pino({ level: "silent" }) });
+  second = await another();
+  news = relyingParty(running, "openid", NEWS);
+}
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "sign-in-signing-"));
+});
+afterEach(async () => {
+  await second.close();
+  await running.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Does the same at both services. */
+async function atBoth<T>(work: () => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  for (const which of [false, true]) {
+    isSecond = which;
+    results.push(await work());
+  }
+  isSecond = false;
+  return results;
+}
+
+async function jwks(): Promise<unknown[]> {
+  const { body } = await send(`${running.openid}/oauth2/jwks`);
+  const keys = body["keys"] as Readonly<Record<string, unknown>>[];
+  for (const key of keys) expect(Object.keys(key).toSorted()).toEqual(["alg", "e", "kid", "kty", "n", "use"]);
+  return keys.map(({ kid }) => kid);
+}
+
+/** A client that reads the JWKS anew. */
+async function verified(token = ""): Promise<unknown> {
+  const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
+  const { protectedHeader } = await jwtVerify(token, keys, {
+    issuer: running.openid,
+    audience: "news",
+    currentDate: new Date(clock.now()),
+  });
+  return protectedHeader.kid;
+}
+
+const signIn = (): Promise<Tokens> => news.tokens({ scope: "openid" });
+const kidOf = ({ id_token = "" }: Tokens): unknown => decodeProtectedHeader(id_token).kid;
+
+/** What signing out with this ID token as a hint is answered with. */
+async function signOutWith({ id_token = "" }: Tokens): Promise<number> {
+  const parameters = new URLSearchParams({ id_token_hint: id_token, post_logout_redirect_uri: GOODBYE });
+  return (await send(`${running.openid}/oauth2/logout?${parameters}`)).status;
+}
+
+const bothLook = async (): Promise<void> => {
+  await running.service.keys.list();
+  await second.keys.list();
+};
+
+describe("a rotation of the signing keys", () => {
+  it("is published at once, signs after an hour, and hints for signing out hold until no session is left [D-KEYS-1]", async () => {
+    await start();
+    await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
+    const before = await signIn();
+    const [old] = await jwks();
+    expect(kidOf(before)).toBe(old);
+    const { kid } = await running.service.keys.rotate();
+    await second.keys.list();
+
+    expect(await atBoth(jwks)).toEqual([
+      [old, kid],
+      [old, kid],
+    ]);
+    clock.advance(HOUR - 1);
+    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([old, old]);
+    const last = await signIn();
+    clock.advance(1);
+    expect(await atBoth(jwks)).toEqual([
+      [kid, old],
+      [kid, old],
+    ]);
+    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([kid, kid]);
+    expect(await atBoth(() => verified(last.id_token))).toEqual([old, old]);
+    // Whoever signed in before the rotation refreshes, and gets an ID token of the new key.
+    const refreshed = readTokens(await news.refresh(before.refresh_token));
+    expect(kidOf(refreshed)).toBe(kid);
+    expect(kidOf(readTokens(await news.password(ADA, { scope: "openid" })))).toBe(kid);
+
+    clock.advance(SESSION_MAX - 1);
+    expect(await atBoth(() => signOutWith(last))).toEqual([200, 200]);
+    clock.advance(1);
+    expect(await atBoth(jwks)).toEqual([[kid], [kid]]);
+    expect(await atBoth(() => signOutWith(last))).toEqual([400, 400]);
+    await bothLook();
+    expect(await atBoth(jwks)).toEqual([[kid], [kid]]);
+  });
+
+  it("by schedule is made by a start, and by one of several [D-KEYS-2]", async () => {
+    const every = 30 * DAY;
+    await start({ keys: { rotation: { signing: every } } });
+    const [old] = await jwks();
+    clock.advance(every);
+    const third = await another();
+    await third.close();
+    await bothLook();
+    const [first, ...rest] = await jwks();
+    expect([first, rest.length]).toEqual([old, 1]);
+    clock.advance(HOUR);
+    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([rest[0], rest[0]]);
+  });
+
+  it("leaves a request that is under way on the provider that it began with [D-KEYS-5]", async () => {
+    await start();
+    const code = await news.code({ scope: "openid" });
+    const arrived = Promise.withResolvers<void>();
+    const rotated = Promise.withResolvers<void>();
+    const before = running.service.provider;
+    const seen: unknown[] = [];
+    before.use(async (ctx, next) => {
+      arrived.resolve();
+      await rotated.promise;
+      await next();
+      seen.push(ctx.oidc.provider);
+    });
+    const answer = news.exchange(code);
+    await arrived.promise;
+    const old = (await running.service.keys.list())[0]?.kid;
+    await running.service.keys.retire(old ?? "");
+    expect(running.service.provider).not.toBe(before);
+    rotated.resolve();
+    expect(kidOf(readTokens(await answer))).toBe(old);
+    expect(seen).toEqual([before]);
+    await news.password();
+    expect(seen.at(-1)).toBe(running.service.provider);
+  });
+
+  it("keeps what the host listens to, and a sign-in that is under way", async () => {
+    await start();
+    const heard: unknown[] = [];
+    running.service.provider.on("grant.success", (ctx) => heard.push(ctx.oidc.params?.["grant_type"]));
+    const browser = await news.browser().get(news.authorizeUrl({ scope: "openid" }));
+    const { kid } = await running.service.keys.rotate();
+    clock.advance(HOUR - 1);
+    expect(running.service.provider).not.toBe(undefined);
+    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    clock.advance(1);
+    const code = browser.location?.searchParams.get("code") ?? "";
+    expect(kidOf(readTokens(await news.exchange(code)))).toBe(kid);
+    expect(heard).toEqual(["authorization_code"]);
+  });
+});
+
+describe("a key that others may know", () => {
+  it("is gone at once, and so is what it has signed; people stay signed in [D-KEYS-3]", async () => {
+    await start();
+    await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
+    const browser = news.browser();
+    const before = await news.tokens({ scope: "openid" }, ADA, browser);
+    const [leaked] = await jwks();
+    await running.service.keys.retire(String(leaked));
+    await second.keys.list();
+    const [[kid] = []] = await atBoth(jwks);
+    expect(kid).not.toBe(leaked);
+    expect(await atBoth(jwks)).toEqual([[kid], [kid]]);
+    await expect(verified(before.id_token)).rejects.toThrow();
+    expect(await atBoth(() => signOutWith(before))).toEqual([400, 400]);
+    expect((await news.userinfo(before.access_token)).status).toBe(200);
+    await browser.get(news.authorizeUrl({ scope: "openid", prompt: "none" }));
+    const code = browser.location?.searchParams.get("code") ?? "";
+    const after = readTokens(await news.exchange(code));
+    expect(await atBoth(() => verified(after.id_token))).toEqual([kid, kid]);
+    expect(await running.service.audit()).toContainEqual(
+      expect.objectContaining({ action: "signing_key.retired", subject: leaked }),
+    );
+  });
+});
+
+describe("keys of the configuration", () => {
+  it("sign in their sequence, have names, and are changed only there [D-KEYS-4]", async () => {
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
+    const other = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
+    await start({ keys: { signing: [rsa, { ...other, kid: "other" }] } });
+    const thumbprint = await calculateJwkThumbprint(rsa);
+    expect(await atBoth(jwks)).toEqual([
+      [thumbprint, "other"],
+      [thumbprint, "other"],
+    ]);
+    expect(kidOf(await signIn())).toBe(thumbprint);
+    await expect(second.keys.list()).resolves.toMatchObject([
+      { kid: thumbprint, state: "signing" },
+      { kid: "other", state: "published" },
+    ]);
+    await expect(second.keys.rotate()).rejects.toMatchObject({ code: "keys" });
+    await expect(second.keys.retire("other")).rejects.toMatchObject({ code: "keys" });
+  });
+});

@@ -1,0 +1,470 @@
+/** The signing keys of processes that share a storage: an SQLite file, opened once for each of them. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import type { RecordStore } from "../../../adapters/record-store.ts";
+import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { KINDS } from "../../../lib/all-kinds.ts";
+import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
+import { createDirectoryStore } from "../../../lib/directory/directory-store.ts";
+import { createPositions } from "../../../lib/deliveries/add.ts";
+import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "../../../lib/domain/signing-keys.ts";
+import { StorageUnavailable } from "../../../lib/errors.ts";
+import { createSigningKeyStore } from "../../../lib/keys/signing-key-store.ts";
+import { createSealer } from "../../../lib/sealing.ts";
+import { TestClock } from "../../../lib/testing/test-clock.ts";
+
+const HOUR = 3_600;
+const DAY = 24 * HOUR;
+const USABLE = 90 * DAY;
+const [SECRET = "", NEWER = "", OTHER = ""] = [1, 2, 3].map((byte) =>
+  Buffer.alloc(32, byte).toString("base64"),
+);
+
+/** One process: its store, its keys, and what it can read beside them. */
+interface Process {
+  readonly store: RecordStore;
+  readonly directory: ReturnType<typeof createDirectoryStore>;
+  readonly open: (options?: {
+    readonly secrets?: readonly string[];
+    readonly every?: number;
+  }) => Promise<SigningKeys>;
+}
+
+let folder: string;
+let clock: TestClock;
+let start: number;
+let processes: Process[];
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sign-in-signing-keys-"));
+  clock = new TestClock(1_800_000_000_000);
+  start = 1_800_000_000;
+  processes = [];
+});
+afterEach(async () => {
+  await Promise.all(processes.map(({ store }) => store.close()));
+  await rm(folder, { recursive: true });
+});
+
+/** @param around wraps the store, for faults. */
+async function newProcess(around: (store: RecordStore) => RecordStore = (store) => store): Promise<Process> {
+  const opened = await openSqlite({ path: join(folder, "sign-in.db"), clock });
+  const store = around(opened);
+  const records = new LaneAccess(store, clock, KINDS);
+  const found: Process = {
+    store,
+    directory: createDirectoryStore(records),
+    open: ({ secrets = [SECRET], every } = {}) =>
+      openSigningKeys({
+        store: createSigningKeyStore(records, createPositions(records)),
+        sealer: createSealer(secrets),
+        clock,
+        usable: USABLE,
+        every,
+      }),
+  };
+  processes.push(found);
+  return found;
+}
+
+const opened = async (options?: Parameters<Process["open"]>[0]): Promise<SigningKeys> =>
+  (await newProcess()).open(options);
+
+/** The names of what is published, the one that signs first. */
+const published = (keys: SigningKeys): unknown[] => keys.inForce().map(({ kid }) => kid);
+
+/** Waits for so many keys. @returns how many there are. */
+async function untilPublished(keys: SigningKeys, count: number): Promise<number> {
+  const end = performance.now() + 10_000;
+  while (published(keys).length !== count && performance.now() < end) await pause(20);
+  return published(keys).length;
+}
+
+const states = async (keys: SigningKeys): Promise<string[]> => (await keys.list()).map(({ state }) => state);
+
+async function audit(actions = /^signing_key\./): Promise<object[]> {
+  const [first] = processes;
+  const all = (await first?.directory.listAudit({ limit: 100 })) ?? [];
+  return all.filter(({ action }) => actions.test(action)).toReversed();
+}
+
+/** Everything that is kept, as text. */
+async function kept(store: RecordStore): Promise<string> {
+  const pages = await Promise.all(
+    ["signing-key", "signing-key-set", "setting", "audit"].map((kind) => store.scan(kind, undefined, 1_000)),
+  );
+  return JSON.stringify(pages);
+}
+
+describe("the first opening", () => {
+  it("makes one key, which signs at once, however many processes start together", async () => {
+    const stores = await Promise.all(Array.from({ length: 4 }, () => newProcess()));
+    const all = await Promise.all(stores.map((each) => each.open()));
+    const [first] = all;
+    expect(first?.inForce()).toEqual([
+      expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig", d: expect.any(String) }),
+    ]);
+    for (const keys of all) expect(published(keys)).toEqual(published(first!));
+    const again = await opened();
+    expect(again.inForce()).toEqual(first?.inForce());
+    await expect(again.list()).resolves.toEqual([
+      {
+        kid: published(again)[0],
+        alg: "RS256",
+        state: "signing",
+        published_at: start,
+        signs_from: start,
+        retires_at: null,
+        published_until: null,
+      },
+    ]);
+  });
+
+  it("takes over the key that version 0.1 has kept, once", async () => {
+    const sealer = createSealer([SECRET]);
+    const [jwk] = (await (await newProcess()).open()).inForce();
+    const stores = await Promise.all(Array.from({ length: 3 }, () => newProcess()));
+    // As 0.1 leaves it: a setting, and no records of keys.
+    const [{ store, directory }] = stores as [Process];
+    for (const kind of ["signing-key", "signing-key-set"]) {
+      const { records } = await store.scan(kind, undefined, 10);
+      await store.commit({
+        id: randomBytes(8).toString("hex"),
+        deadline: clock.now() + 4_000,
+        remove: records,
+      });
+    }
+    const text = JSON.stringify([{ ...jwk, kid: "-of-version-0.1_" }]);
+    await directory.keep("signing-keys", sealer.seal("signing-keys", text));
+    const all = await Promise.all(stores.map((each) => each.open()));
+    for (const keys of all) expect(published(keys)).toEqual(["-of-version-0.1_"]);
+    expect(all[0]?.inForce()).toEqual([{ ...jwk, kid: "-of-version-0.1_" }]);
+    await expect(directory.kept("signing-keys")).resolves.toBeUndefined();
+    await all[0]?.rotate();
+    await expect(states(await opened())).resolves.toEqual(["signing", "published"]);
+  });
+
+  it("leaves nothing readable in the storage", async () => {
+    const { store, open } = await newProcess();
+    const keys = await open();
+    await keys.rotate();
+    const text = await kept(store);
+    const files = await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name))));
+    const bytes = Buffer.concat(files).toString("latin1");
+    for (const { kid = "", d = "", p = "", q = "", n = "" } of keys.inForce()) {
+      expect(text).toContain(kid);
+      for (const secret of [d, p, q, n]) {
+        expect(text).not.toContain(secret);
+        expect(bytes.includes(secret)).toBe(false);
+      }
+    }
+    expect(keys.inForce()).toHaveLength(2);
+  });
+
+  it("is refused with other secrets, and makes no key then", async () => {
+    const keys = await opened();
+    await expect(opened({ secrets: [OTHER] })).rejects.toMatchObject({ code: "keys" });
+    await expect(states(keys)).resolves.toEqual(["signing"]);
+  });
+});
+
+describe("a rotation", () => {
+  it("publishes at once, signs after an hour, and keeps the old key for as long as its tokens count [D-KEYS-1]", async () => {
+    const [one, two] = [await opened(), await opened()];
+    const [old] = published(one);
+    const next = await one.rotate();
+    expect(next).toEqual({
+      kid: expect.stringMatching(/^[\w-]{16}$/),
+      alg: "RS256",
+      state: "published",
+      published_at: start,
+      signs_from: start + HOUR,
+      retires_at: null,
+      published_until: null,
+    });
+    const times: [seconds: number, jwks: unknown[], states: string[]][] = [
+      [0, [old, next.kid], ["signing", "published"]],
+      [HOUR - 1, [old, next.kid], ["signing", "published"]],
+      [HOUR, [next.kid, old], ["retired", "signing"]],
+      [HOUR + USABLE - 1, [next.kid, old], ["retired", "signing"]],
+      [HOUR + USABLE, [next.kid], ["signing"]],
+    ];
+    await two.look();
+    for (const [seconds, jwks, shown] of times) {
+      clock.advance(start + seconds - clock.now() / 1_000);
+      for (const keys of [one, two]) {
+        expect(published(keys)).toEqual(jwks);
+        await expect(states(keys)).resolves.toEqual(shown);
+      }
+    }
+    await one.look();
+    expect(await kept(processes[0]!.store)).not.toContain(`"key":"${String(old)}"`);
+    await expect(audit()).resolves.toEqual([
+      {
+        at: start,
+        action: "signing_key.rotated",
+        subject: next.kid,
+        detail: { by: "call", signs_from: start + HOUR },
+      },
+      { at: start + HOUR + USABLE, action: "signing_key.removed", subject: old },
+    ]);
+  });
+
+  it("gives the same array for as long as the keys are the same", async () => {
+    const keys = await opened();
+    const before = keys.inForce();
+    clock.advance(10 * DAY);
+    await keys.look();
+    expect(keys.inForce()).toBe(before);
+    await keys.rotate();
+    const both = keys.inForce();
+    clock.advance(HOUR - 1);
+    await keys.look();
+    expect(keys.inForce()).toBe(both);
+  });
+
+  it("by several at once makes exactly one key, and all of them name it [D-KEYS-1]", async () => {
+    const all = await Promise.all(Array.from({ length: 4 }, () => opened()));
+    const made = await Promise.all([...all, ...all].map((keys) => keys.rotate()));
+    expect(new Set(made.map(({ kid }) => kid)).size).toBe(1);
+    await expect(states(all[0]!)).resolves.toEqual(["signing", "published"]);
+    clock.advance(HOUR);
+    const { kid } = await all[1]!.rotate();
+    expect(kid).not.toBe(made[0]?.kid);
+    await expect(states(all[2]!)).resolves.toEqual(["retired", "signing", "published"]);
+    await expect(audit()).resolves.toHaveLength(2);
+  });
+
+  it("by schedule happens when the newest key is that old, in one of the processes [D-KEYS-2]", async () => {
+    const every = 30 * DAY;
+    const all = await Promise.all(Array.from({ length: 3 }, () => opened({ every })));
+    const without = await opened();
+    clock.advance(every - 1);
+    await Promise.all(all.map((keys) => keys.look()));
+    await expect(states(without)).resolves.toEqual(["signing"]);
+    clock.advance(1);
+    await without.look();
+    await expect(states(without)).resolves.toEqual(["signing"]);
+    await Promise.all([...all, ...all].map((keys) => keys.look()));
+    await expect(states(without)).resolves.toEqual(["signing", "published"]);
+    clock.advance(every);
+    await Promise.all(all.map((keys) => keys.look()));
+    await expect(states(without)).resolves.toEqual(["retired", "signing", "published"]);
+    expect(await audit()).toEqual([
+      expect.objectContaining({ detail: expect.objectContaining({ by: "schedule" }) }),
+      expect.objectContaining({ detail: expect.objectContaining({ by: "schedule" }) }),
+    ]);
+  });
+
+  it("that was missed for long happens at the start, and what has left is removed in the same step", async () => {
+    const every = 30 * DAY;
+    const keys = await opened({ every });
+    const [first] = published(keys);
+    await keys.rotate();
+    clock.advance(HOUR + USABLE);
+    const later = await opened({ every });
+    expect(published(later)).toHaveLength(2);
+    expect(published(later)).not.toContain(first);
+    await expect(states(later)).resolves.toEqual(["signing", "published"]);
+  });
+
+  it("is whole or not there when the storage fails before or after it", async () => {
+    let fail: "before" | "after" | undefined;
+    const { open } = await newProcess((store) => ({
+      ...store,
+      async commit(change) {
+        if (fail === "before") throw new StorageUnavailable("planned");
+        await store.commit(change);
+        if (fail === "after") throw new StorageUnavailable("planned");
+      },
+    }));
+    const keys = await open();
+    const other = await opened();
+    fail = "before";
+    await expect(keys.rotate()).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(states(other)).resolves.toEqual(["signing"]);
+    expect(published(keys)).toHaveLength(1);
+    fail = "after";
+    await expect(keys.rotate()).rejects.toMatchObject({ code: "storage_unavailable" });
+    await expect(states(other)).resolves.toEqual(["signing", "published"]);
+    await keys.look();
+    expect(published(keys)).toEqual(published(other));
+    // Repeating it makes no third key.
+    fail = undefined;
+    await keys.rotate();
+    await expect(states(other)).resolves.toEqual(["signing", "published"]);
+  });
+
+  it("is not taken by a process that lacks the new secret, which goes on with what it has", async () => {
+    const late = await opened();
+    const before = late.inForce();
+    const early = await opened({ secrets: [NEWER, SECRET] });
+    await early.rotate();
+    await expect(late.look()).rejects.toMatchObject({ code: "keys" });
+    expect(late.inForce()).toEqual(before);
+    clock.advance(HOUR);
+    expect(late.inForce()[0]).toEqual(before[0]);
+  });
+
+  it("holds when a clock is set back, or is behind that of the process that did it", async () => {
+    const keys = await opened();
+    const { kid } = await keys.rotate();
+    clock.advance(HOUR);
+    expect(published(keys)[0]).toBe(kid);
+    const behind = new TestClock((start - 10) * 1_000);
+    clock = behind;
+    const other = await opened();
+    expect(published(other)).toHaveLength(2);
+    expect(published(other)[0]).toBe(published(keys)[1]);
+    const alone = await (await newProcess()).open();
+    await alone.retire(String(published(alone)[0]));
+    expect(published(alone)).toEqual([kid]);
+  });
+});
+
+describe("retiring a key", () => {
+  it("that signs lets the next one sign at once [D-KEYS-3]", async () => {
+    const [one, two] = [await opened(), await opened()];
+    const [leaked] = published(one);
+    const { kid } = await one.rotate();
+    await two.retire(String(leaked));
+    await one.look();
+    for (const keys of [one, two]) expect(published(keys)).toEqual([kid]);
+    expect(await kept(processes[0]!.store)).not.toContain(`"key":"${String(leaked)}"`);
+    await expect(one.list()).resolves.toEqual([
+      expect.objectContaining({ kid, state: "signing", signs_from: start, retires_at: null }),
+    ]);
+    expect((await audit()).at(-1)).toEqual({
+      at: start,
+      action: "signing_key.retired",
+      subject: leaked,
+      detail: { state: "signing" },
+    });
+  });
+
+  it("that signs, while none waits, makes another one that signs at once [D-KEYS-3]", async () => {
+    const keys = await opened();
+    const [leaked] = published(keys);
+    await keys.retire(String(leaked));
+    expect(published(keys)).toHaveLength(1);
+    expect(published(keys)).not.toContain(leaked);
+    await expect(states(keys)).resolves.toEqual(["signing"]);
+  });
+
+  it("that waits lets the old one go on, and the next rotation makes another", async () => {
+    const keys = await opened();
+    const [old] = published(keys);
+    const { kid } = await keys.rotate();
+    await keys.retire(kid);
+    clock.advance(2 * HOUR);
+    expect(published(keys)).toEqual([old]);
+    await expect(keys.list()).resolves.toEqual([
+      expect.objectContaining({ kid: old, state: "signing", retires_at: null }),
+    ]);
+    expect((await keys.rotate()).kid).not.toBe(kid);
+  });
+
+  it("that is retired takes it out of the JWKS", async () => {
+    const keys = await opened();
+    const [old] = published(keys);
+    const { kid } = await keys.rotate();
+    clock.advance(HOUR);
+    await keys.retire(String(old));
+    expect(published(keys)).toEqual([kid]);
+  });
+
+  it("by two at once succeeds for one, and leaves one that signs", async () => {
+    const [one, two] = [await opened(), await opened()];
+    const kid = String(published(one)[0]);
+    const results = await Promise.allSettled([one.retire(kid), two.retire(kid)]);
+    expect(results.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    await expect(states(one)).resolves.toEqual(["signing"]);
+  });
+
+  it.each([
+    ["empty", ""],
+    ["unknown", "no-such-key"],
+    ["a name of every object", "__proto__"],
+    ["no visible ASCII", "a\0b \ud800"],
+    ["long", "x".repeat(10_000)],
+    ["the key of the record of all", "all"],
+  ])("that is not there is an error without the name: %s", async (_what, kid) => {
+    const keys = await opened();
+    const before = published(keys);
+    const error = await keys.retire(kid).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "not_found", message: "the signing key does not exist" });
+    expect(published(keys)).toEqual(before);
+  });
+
+  it.each([undefined, null, 1, {}, ["a"], Symbol("a")])("takes a string only: %p", async (kid) => {
+    await expect((await opened()).retire(kid as string)).rejects.toThrow(TypeError);
+  });
+});
+
+describe("keys of the configuration", () => {
+  it("are listed, and changed only there [D-KEYS-4]", async () => {
+    const keys = fixedSigningKeys([
+      { kty: "RSA", kid: "a", alg: "RS256" },
+      { kty: "EC", crv: "P-256", kid: "b", alg: "ES256" },
+    ]);
+    const unknown = { published_at: null, signs_from: null, retires_at: null, published_until: null };
+    await expect(keys.list()).resolves.toEqual([
+      { kid: "a", alg: "RS256", state: "signing", ...unknown },
+      { kid: "b", alg: "ES256", state: "published", ...unknown },
+    ]);
+    const refusal = { code: "keys", message: expect.stringContaining("config.keys.signing") };
+    await expect(keys.rotate()).rejects.toMatchObject(refusal);
+    await expect(keys.retire("a")).rejects.toMatchObject(refusal);
+  });
+});
+
+describe("a process", () => {
+  afterEach(() => void jest.useRealTimers());
+
+  it("looks at the keys once a minute, and tells when it can't [D-KEYS-5]", async () => {
+    let isBroken = false;
+    const looking = await newProcess((store) => ({
+      ...store,
+      async get(refs, options) {
+        if (isBroken) throw new StorageUnavailable("planned");
+        return store.get(refs, options);
+      },
+      watch: () => () => undefined,
+    }));
+    const [one, two] = [await opened(), await looking.open()];
+    const told: string[] = [];
+    jest.useFakeTimers({
+      doNotFake: ["setTimeout", "clearTimeout", "setImmediate", "nextTick", "performance", "queueMicrotask"],
+    });
+    two.start({ worked: () => void told.push("worked"), failed: () => void told.push("failed") });
+    await one.rotate();
+    jest.advanceTimersByTime(59_999);
+    await pause(100);
+    expect(published(two)).toHaveLength(1);
+    isBroken = true;
+    jest.advanceTimersByTime(1);
+    while (told.length === 0) await pause(20);
+    expect([told, published(two).length]).toEqual([["failed"], 1]);
+    isBroken = false;
+    jest.advanceTimersByTime(60_000);
+    await expect(untilPublished(two, 2)).resolves.toBe(2);
+    await two.stop();
+    await one.retire(String(published(one)[1]));
+    jest.advanceTimersByTime(600_000);
+    await pause(100);
+    expect([told, published(two).length]).toEqual([["failed", "worked"], 2]);
+  });
+
+  it("hears from the storage that another one has changed them [D-KEYS-5]", async () => {
+    const [one, two] = [await opened(), await opened()];
+    two.start({ worked: () => undefined, failed: () => undefined });
+    // Its first look at the file is what it compares with.
+    await pause(200);
+    await one.rotate();
+    await expect(untilPublished(two, 2)).resolves.toBe(2);
+    await two.stop();
+  });
+});
