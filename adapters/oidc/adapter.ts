@@ -40,6 +40,15 @@ export function artifactKey(identifier: string): string {
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
+/**
+ * What a session keeps of the clients that it has been to. The library adds the grant of the last authorization, which it
+ * needs in that request only: tokens don't end with a session. Without it a session stays as it is while it is used.
+ */
+function withoutGrants(authorizations: object): object {
+  const entries = Object.entries(authorizations as Readonly<Record<string, { readonly grantId?: string }>>);
+  return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...kept }]) => [clientId, kept]));
+}
+
 function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
   const { jti: _id, consumed: _consumed, ...kept } = payload as Payload;
   const session = kept["session"] as Payload | undefined;
@@ -48,6 +57,8 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
     const { cookie: _cookie, ...rest } = session;
     kept["session"] = rest;
   }
+  if (model === "Session" && kept["authorizations"])
+    kept["authorizations"] = withoutGrants(kept["authorizations"]);
   if (typeof kept["returnTo"] === "string") kept["returnTo"] = kept["returnTo"].replace(id, IDENTIFIER);
   const artifact: Mutable<Artifact> = { model, key: artifactKey(id), payload: kept, expiresAt };
   const { grantId, uid, accountId, clientId } = payload;

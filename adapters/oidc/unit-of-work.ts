@@ -4,6 +4,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import type { ArtifactStore, Family } from "../../lib/artifacts/artifact-store.ts";
 import { artifactRecord, artifactRef } from "../../lib/artifacts/records.ts";
 import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../../lib/artifacts/artifact.ts";
@@ -69,6 +70,25 @@ const LONGEST_PAUSE = 10;
 
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
+/**
+ * Milliseconds: a session of which nothing but the end would change is written when that moves by more. So a session that
+ * is used all the time is written once a minute, and those that use it at once don't meet.
+ */
+const PROLONGED = 60_000;
+
+/** Whether what is there is as good as what is to be there. */
+function isAsGood(before: Artifact, after: Artifact): boolean {
+  if (after.model !== "Session" || Math.abs(after.expiresAt - before.expiresAt) > PROLONGED) return false;
+  const [had, has] = [before, after].map(
+    ({ payload: { iat: _iat, exp: _exp, ...rest }, accountId, uid }) => ({
+      ...rest,
+      accountId,
+      uid,
+    }),
+  );
+  return isDeepStrictEqual(had, has);
+}
+
 /** What is to become of one artifact. */
 interface Pending {
   readonly model: string;
@@ -76,6 +96,8 @@ interface Pending {
   /** `undefined` for what is removed. */
   readonly after: Artifact | undefined;
   readonly isConsumed: boolean;
+  /** It only has to be there. */
+  readonly isUnchanged: boolean;
 }
 
 /** A mark of consumption is part of what is there: it stays through a replacement. */
@@ -161,22 +183,29 @@ class PendingUnit implements Unit {
     const name = nameOf(model, key);
     const isConsumed = this.#pending.get(name)?.isConsumed ?? false;
     const before = this.#read.get(name);
+    const isUnchanged = !this.#pending.has(name) && before !== undefined && isAsGood(before, artifact);
     const after = before === undefined ? artifact : withMarks(artifact, before);
-    this.#pending.set(name, { model, key, after, isConsumed });
+    this.#pending.set(name, { model, key, after, isConsumed, isUnchanged });
   }
 
   async consume(model: string, key: string): Promise<void> {
     const there = await this.find(model, key);
     if (there === undefined) throw new ConditionFailed(`there is no ${model} to be consumed`);
     const after = { ...there, consumedAt: this.#clock.now() };
-    this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true });
+    this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true, isUnchanged: false });
     this.#storeTime = this.#store.time();
     // Whoever commits meets the fault.
     this.#storeTime.catch(() => undefined);
   }
 
   remove(model: string, key: string): void {
-    this.#pending.set(nameOf(model, key), { model, key, after: undefined, isConsumed: false });
+    this.#pending.set(nameOf(model, key), {
+      model,
+      key,
+      after: undefined,
+      isConsumed: false,
+      isUnchanged: false,
+    });
   }
 
   revoke(grantKey: string): void {
@@ -220,9 +249,10 @@ class PendingUnit implements Unit {
   async #changes(pending: ReadonlyMap<string, Pending>): Promise<Changes> {
     const changes = new Changes();
     const storeTime = await this.#storeTime;
-    for (const [name, { model, key, after, isConsumed }] of pending) {
+    for (const [name, { model, key, after, isConsumed, isUnchanged }] of pending) {
       const before = this.#read.get(name);
-      if (after === undefined) {
+      if (isUnchanged) changes.expect(artifactRef(model, key), { version: "present" });
+      else if (after === undefined) {
         const ref = artifactRef(model, key);
         // The grant of a family that ends may be gone already: nobody ends it again in vain.
         if (before === undefined || model === GRANT) changes.drop(ref);
@@ -256,7 +286,7 @@ class PendingUnit implements Unit {
       const { artifact: there } = (await this.#store.find(one.model, one.key)) ?? {};
       if (there === undefined && one.model === GRANT && one.after === undefined) continue;
       if (there === undefined || (one.isConsumed && there.consumedAt !== undefined)) return false;
-      if (there.version === before.version) continue;
+      if (one.isUnchanged || there.version === before.version) continue;
       hasChanged = true;
       this.#read.set(name, there);
       if (one.after !== undefined) pending.set(name, { ...one, after: rebased(one.after, there) });
