@@ -19,10 +19,10 @@ export type GrantHandler = (ctx: Context) => void | Promise<void>;
 /** The answer that consumed a refresh token, as it is sealed beside it. */
 interface SealedAnswer {
   readonly body: Readonly<Record<string, unknown>>;
-  /** What was asked for: see `askedScope`. */
-  readonly scope: string;
+  /** What was asked for: see `askedScope`. Version 0.1 did not seal it, nor the end. */
+  readonly scope?: string;
   /** Milliseconds since the epoch: when the access token ends. */
-  readonly expiresAt: number;
+  readonly expiresAt?: number;
 }
 
 /** Milliseconds that a request inside the window may take until it reads the answer. */
@@ -137,10 +137,11 @@ async function repeatedAnswer(
   if (!text || !grant || !account) throw refused;
   if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
   const { body, scope, expiresAt } = JSON.parse(text) as SealedAnswer;
-  if (askedScope(ctx, consumed) !== scope) {
+  if (scope !== undefined && askedScope(ctx, consumed) !== scope) {
     throw new errors.InvalidScope("the refresh token was used for another scope", scope);
   }
-  const left = expiresAt / 1000 - seconds(configuration.clock);
+  const left =
+    expiresAt === undefined ? Number(body["expires_in"]) : expiresAt / 1000 - seconds(configuration.clock);
   // An access token that has come to its end was not revoked: what counts then is the new refresh token.
   if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
   return { ...body, expires_in: Math.max(0, left) };
