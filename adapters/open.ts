@@ -4,6 +4,7 @@ import { ConfigurationError } from "./errors.ts";
 import { memoryRateLimits } from "./rate-limits-memory.ts";
 import type { RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
+import type { V01Options } from "./v01.ts";
 
 const SQLITE = "sqlite:";
 
@@ -11,6 +12,8 @@ const SQLITE = "sqlite:";
 export interface OpenedStore {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
+  /** Whether version 0.1 has written there and nothing has been carried over. Left out: it can't have. */
+  readonly isV01?: () => Promise<boolean>;
 }
 
 /** The stores of a service. */
@@ -27,6 +30,8 @@ export interface StoresConfiguration extends Pick<Configuration, "storage" | "ar
   readonly sharedKinds: readonly string[];
   /** Kinds that somebody watches: for stores that announce what was committed. */
   readonly watchedKinds: readonly string[];
+  /** How a database file of version 0.1 is carried over while it is opened. Left out: it is refused. */
+  readonly v01?: V01Options | undefined;
 }
 
 /** What is before the colon. An address may hold a password, so no message repeats one. */
@@ -62,12 +67,12 @@ export function isRedis(address: Configuration["artifacts"]): address is string 
 }
 
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
-  const { storage, clock, sharedKinds, watchedKinds } = configuration;
+  const { storage, clock, sharedKinds, watchedKinds, v01 } = configuration;
   if (typeof storage !== "string") return { store: storage, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/index.ts");
-      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock });
+      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, v01 });
       // Several processes would each allow the whole limit; one process is what SQLite is for.
       return { store, rateLimits: memoryRateLimits(clock) };
     }

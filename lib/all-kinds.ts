@@ -4,6 +4,7 @@ import { DELIVERY, LANE, RECEIVER } from "./deliveries/records.ts";
 import { ACCOUNT, AUDIT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "./directory/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
+import { MIGRATION, STORAGE_FORMAT } from "./migration/format.ts";
 
 export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
@@ -21,4 +22,6 @@ export const KINDS: Kinds = collectKinds([
   LANE,
   RECEIVER,
   ...ARTIFACTS,
+  STORAGE_FORMAT,
+  MIGRATION,
 ]);

@@ -13,8 +13,11 @@ export interface Place {
   readonly order?: number;
 }
 
-/** The store of a kind: the one that keeps everything, or the one for codes, tokens and sessions where that is another. */
-export type KindStore = "storage" | "artifacts";
+/**
+ * The store of a kind: the one that keeps everything, or the one for codes, tokens and sessions where that is another;
+ * `each`: both, for what says something about the store itself.
+ */
+export type KindStore = "storage" | "artifacts" | "each";
 
 /** What the owner of a kind says about it. The texts are what `docs/kinds.md` prints. */
 export interface KindDeclaration<Value extends object, Index extends string> {
@@ -137,6 +140,7 @@ export function collectKinds(declared: readonly AnyKind[]): Kinds {
     get,
     checkTogether(names) {
       const stores = Map.groupBy(names, (name) => get(name).declaration.store);
+      stores.delete("each");
       if (stores.size < 2) return;
       throw new TypeError(
         `one commit is about kinds of two stores: ${[...stores.values()].flat().join(", ")}`,

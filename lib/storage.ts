@@ -1,6 +1,7 @@
 /** The storage of a service: the stores that the configuration names, and the rules of what is kept in them. */
 import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
+import type { V01Options } from "../adapters/v01.ts";
 import { KINDS } from "./all-kinds.ts";
 import { createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { ArtifactStore } from "./artifacts/artifact-store.ts";
@@ -13,6 +14,9 @@ import { createDirectoryStore } from "./directory/directory-store.ts";
 import { SHARED_KINDS } from "./directory/records.ts";
 import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KINDS } from "./keys/signing-key-store.ts";
+import { convertV01 } from "./migration/convert.ts";
+import { checkFormat } from "./migration/format.ts";
+import { Records } from "./records.ts";
 
 /** The setting that an unfinished copy into a storage leaves there: a service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
@@ -43,7 +47,7 @@ export interface Storage {
 }
 
 /** What opening needs to know. */
-export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds" | "watchedKinds">;
+export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds" | "watchedKinds" | "v01">;
 
 function part(name: string, { store }: OpenedStore): StoragePart {
   return {
@@ -76,19 +80,51 @@ export function storageOver(main: OpenedStore, clock: Clock, artifacts?: OpenedS
   };
 }
 
+/** Milliseconds between two lines about a migration. */
+const NEWS = 5_000;
+
+/** Carries over a database file of version 0.1 and tells so: at its beginning, and now and then when it takes long. */
+function migratesAtStart(tell: (text: string) => void = () => undefined): V01Options {
+  let last: number | undefined;
+  return {
+    convert: convertV01,
+    onProgress(what, done, total) {
+      const now = performance.now();
+      if (last === undefined)
+        tell("version 0.1 has written this storage: it is carried over now, see docs/migrating.md");
+      else if (now - last < NEWS) return;
+      else tell(`carrying over ${what}: ${done} of ${total}`);
+      last = now;
+    },
+  };
+}
+
 /**
  * Opens the storage that the configuration names; a backend's code is loaded when it is chosen.
  * @param onWarning told what an operator should put right. Default: nobody.
- * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
+ * @throws ConfigurationError when there is no such backend, the server there is of the wrong kind, or another version
+ *   has written there.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
 export async function openStorage(
   configuration: StorageConfiguration,
   onWarning?: (text: string) => void,
 ): Promise<Storage> {
-  const { main, artifacts } = await openStores(
-    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS },
+  const { clock, storage } = configuration;
+  // A file is carried over by whoever opens it first, unless there is more to do than to open it.
+  const v01 = configuration.artifacts === storage ? migratesAtStart(onWarning) : undefined;
+  const opened = await openStores(
+    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS, v01 },
     onWarning,
   );
-  return storageOver(main, configuration.clock, artifacts);
+  const { main, artifacts } = opened;
+  try {
+    await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS));
+    if (artifacts !== undefined)
+      await checkFormat({ ...artifacts, key: "artifacts" }, new Records(artifacts.store, clock, KINDS));
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+  return storageOver(main, clock, artifacts);
 }

@@ -8,6 +8,7 @@ import { asFault, isDuplicate } from "./faults.ts";
 import { openClient } from "./open-client.ts";
 import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
+import { claimDatabase } from "./v01.ts";
 import { idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
 export interface MongoOptions {
@@ -28,11 +29,12 @@ export interface MongoOptions {
  */
 const EARLIER = 100;
 
-/** Makes what is missing. An index on many documents takes its time, which no request would wait for. */
-async function prepare(url: string): Promise<void> {
+/** Makes what is missing, and says whether version 0.1 has written there. An index on many documents takes its time, which no request would wait for. */
+async function prepare(url: string): Promise<boolean> {
   const { client, db } = await openClient(url, { isPatient: true });
   try {
     await prepareCollections(db);
+    return await claimDatabase(db);
   } catch (error) {
     throw asFault(error);
   } finally {
@@ -40,18 +42,27 @@ async function prepare(url: string): Promise<void> {
   }
 }
 
+/** The store, the limiters that all its processes share, and whether version 0.1 has written in the database. */
+export interface OpenedMongo {
+  readonly store: RecordStore;
+  readonly rateLimits: RateLimiterFactory;
+  readonly isV01: () => Promise<boolean>;
+}
+
 /**
  * Opens the store and makes its collections and indexes. Any number of processes may do so at once.
  * @throws StorageUnavailable when the server does not answer within 15 seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
-export async function openMongo(
-  options: MongoOptions,
-): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
+export async function openMongo(options: MongoOptions): Promise<OpenedMongo> {
   const { url, clock, shared = [] } = options;
-  await prepare(url);
+  const wasV01 = await prepare(url);
   const connection = await connect(url, clock);
-  return { store: createStore(connection, clock, shared), rateLimits: mongoRateLimits(connection) };
+  return {
+    store: createStore(connection, clock, shared),
+    rateLimits: mongoRateLimits(connection),
+    isV01: () => Promise.resolve(wasV01),
+  };
 }
 
 function createStore(connection: Connection, clock: Clock, shared: readonly string[]): RecordStore {

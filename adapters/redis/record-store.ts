@@ -21,6 +21,7 @@ import { Unanswered } from "./faults.ts";
 import { firstConnection, isPrimary, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, SWEEP } from "./record-scripts.ts";
+import { hasV01 } from "./v01.ts";
 
 export interface RedisOptions {
   /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
@@ -263,6 +264,13 @@ async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock:
   await limiter.giveBack(key);
 }
 
+/** The store, the limiters that all its processes share, and whether version 0.1 has artifacts there. */
+export interface OpenedRedis {
+  readonly store: RecordStore;
+  readonly rateLimits: RateLimiterFactory;
+  readonly isV01: () => Promise<boolean>;
+}
+
 /**
  * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
  * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
@@ -273,7 +281,7 @@ export async function openRedis({
   clock,
   onWarning = () => undefined,
   patience = PATIENCE,
-}: RedisOptions): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
+}: RedisOptions): Promise<OpenedRedis> {
   const address = readRedisAddress(url);
   if (typeof address === "string") throw new ConfigurationError([`config.artifacts: ${address}`]);
   const { prefix = PREFIX } = address;
@@ -287,7 +295,7 @@ export async function openRedis({
     await tryOut(store, rateLimits, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });
-    return { store, rateLimits };
+    return { store, rateLimits, isV01: () => connection.during(() => hasV01(connection, prefix)) };
   } catch (error) {
     client.disconnect();
     throw error;

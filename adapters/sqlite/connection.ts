@@ -86,7 +86,11 @@ function useLog(database: DatabaseSync): void {
   }
 }
 
-async function openDatabase(path: string, prepare: (database: DatabaseSync) => void): Promise<DatabaseSync> {
+async function openDatabase(
+  path: string,
+  prepare: (database: DatabaseSync) => void,
+  patience: (database: DatabaseSync) => number,
+): Promise<DatabaseSync> {
   const inMemory = path === IN_MEMORY;
   const file = inMemory ? path : resolve(path);
   if (!inMemory) await createFile(file);
@@ -96,8 +100,9 @@ async function openDatabase(path: string, prepare: (database: DatabaseSync) => v
     await whileLocked(() => {
       if (!inMemory) useLog(database);
       database.exec(PRAGMAS);
-      prepare(database);
     });
+    const wait = await whileLocked(() => patience(database));
+    await whileLocked(() => prepare(database), wait);
   } catch (error) {
     database.close();
     throw error;
@@ -150,6 +155,8 @@ export interface ConnectOptions {
   readonly durability?: Durability;
   /** Creates the schema or brings it up to date; called again while it meets a lock. */
   readonly prepare: (database: DatabaseSync) => void;
+  /** Milliseconds for which `prepare` may meet locks. Default 5000. */
+  readonly patience?: (database: DatabaseSync) => number;
 }
 
 /**
@@ -163,9 +170,10 @@ export async function connect(
   {
     durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
     prepare,
+    patience = () => DEFAULT_WAIT,
   }: ConnectOptions,
 ): Promise<Connection> {
-  const database = await openDatabase(path, prepare);
+  const database = await openDatabase(path, prepare, patience);
   const snapshot = createSnapshot(database);
   const group = new GroupCommit(
     createTransaction(database, { durability, beforeBegin: () => snapshot.leave() }),

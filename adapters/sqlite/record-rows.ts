@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS entries (
   record INTEGER,
   PRIMARY KEY (kind, name, at, place, record)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS record_counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `;
 
 /** Creates the tables. */

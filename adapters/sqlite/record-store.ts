@@ -2,10 +2,12 @@
 import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
+import type { V01Options } from "../v01.ts";
 import { connect, type Connection } from "./connection.ts";
 import { whileLocked } from "./faults.ts";
+import { patienceFor, prepareFile } from "./prepare.ts";
 import { createRecordReads } from "./record-reads.ts";
-import { createRecordTables, RememberedRecords } from "./record-rows.ts";
+import { RememberedRecords } from "./record-rows.ts";
 import { createRecordWrites } from "./record-writes.ts";
 import { numberAt } from "./rows.ts";
 
@@ -14,6 +16,8 @@ export interface SqliteOptions {
   readonly path: string;
   /** Decides what has expired. */
   readonly clock: Clock;
+  /** How a file of version 0.1 is carried over. Default: it is refused. */
+  readonly v01?: V01Options | undefined;
 }
 
 /** Milliseconds between two looks at whether another process has written. */
@@ -36,16 +40,22 @@ function watch(connection: Connection, onChange: () => void): () => void {
 /**
  * Opens the store. Any number of processes on one machine may have the same file open.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
+ * @throws ConfigurationError when the file belongs to another program or a later version.
  */
-export async function openSqlite({ path, clock }: SqliteOptions): Promise<RecordStore> {
-  const connection = await connect(path, clock, { prepare: createRecordTables });
+export async function openSqlite({ path, clock, v01 }: SqliteOptions): Promise<RecordStore> {
+  const connection = await connect(path, clock, {
+    prepare: (database) => prepareFile(database, v01, clock.now()),
+    patience: patienceFor,
+  });
   // Preparing a statement reads the schema, which may meet a lock like any other read.
   return whileLocked(() => {
     const remembered = new RememberedRecords(connection);
     const reads = createRecordReads(connection, clock, remembered);
     const writes = createRecordWrites(connection, clock, remembered);
     // By the clock of the machine, whatever that of the service says. It counts in whole milliseconds.
-    const time = connection.first("SELECT unixepoch('subsec') * 1000 FROM (SELECT count(*) FROM counters)");
+    const time = connection.first(
+      "SELECT unixepoch('subsec') * 1000 FROM (SELECT count(*) FROM record_counters)",
+    );
     const watches = new Set<() => void>();
     return {
       get: (refs, { withParents = false } = {}) => connection.read(() => reads.get(refs, withParents)),

@@ -99,7 +99,7 @@ export function createRecordWrites(
   );
   const children = connection.all("SELECT id, kind, entries FROM records WHERE parent = ? LIMIT ?");
   const count = connection.first(
-    `INSERT INTO counters (name, value) VALUES (?1, ?2)
+    `INSERT INTO record_counters (name, value) VALUES (?1, ?2)
      ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?2) RETURNING value`,
   );
 

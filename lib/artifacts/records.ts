@@ -83,6 +83,9 @@ export const ARTIFACTS: readonly ArtifactKind[] = Object.values(BY_MODEL);
 
 const KINDS: ReadonlyMap<string, ArtifactKind> = new Map(Object.entries(BY_MODEL));
 
+/** Whether artifacts of this model are kept. */
+export const isArtifactModel = (model: string): boolean => KINDS.has(model);
+
 /** @throws TypeError for a model that is not kept. */
 export function artifactKind(model: string): ArtifactKind {
   const kind = KINDS.get(model);

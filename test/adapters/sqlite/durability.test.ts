@@ -80,7 +80,7 @@ describe("waiting for the disk", () => {
     await symlink(files.path, link);
     await (await connect(files.path, new ManualClock(), { prepare: createRecordTables })).close();
     const connection = await connect(link, new ManualClock(), { prepare: createRecordTables });
-    const insert = connection.change("INSERT INTO counters (name, value) VALUES ('a', 1)");
+    const insert = connection.change("INSERT INTO record_counters (name, value) VALUES ('a', 1)");
     await expect(connection.write(() => insert())).resolves.toBe(1);
     await connection.close();
   });
@@ -105,7 +105,7 @@ describe("a database on that disk", () => {
   beforeEach(async () => {
     const durability = { ...createDurability(disk.flush), close: () => Promise.resolve() };
     connection = await connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
-    const insert = connection.change("INSERT INTO counters (name, value) VALUES (?, 1)");
+    const insert = connection.change("INSERT INTO record_counters (name, value) VALUES (?, 1)");
     put = (number) => connection.write(() => void insert(String(number)));
   });
   afterEach(() => connection.close());
@@ -115,7 +115,7 @@ describe("a database on that disk", () => {
     expect(await state(first)).toBe("waiting");
     const second = put(2);
     expect(await state(second)).toBe("waiting");
-    const count = connection.first("SELECT count(*) FROM counters");
+    const count = connection.first("SELECT count(*) FROM record_counters");
     expect(await connection.read(() => count()?.[0])).toBe(2);
     disk.answer();
     expect(await state(first)).toBe("written");

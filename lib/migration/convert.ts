@@ -1,0 +1,114 @@
+/** What version 0.1 kept, as records. */
+import type { RecordData } from "../../adapters/record-store.ts";
+import type { Converted, ConvertV01, V01Delivery, V01Items, V01Lane, V01Part } from "../../adapters/v01.ts";
+import { artifactRecord, isArtifactModel } from "../artifacts/records.ts";
+import {
+  deliveryRecord,
+  type Flight,
+  type KeptDelivery,
+  laneRecord,
+  receiverRecord,
+} from "../deliveries/records.ts";
+import { untouchedReceiver } from "../deliveries/delivery.ts";
+import type { AccountRecord, AuditRecord, ClientRecord, EntryRecord } from "../directory/directory.ts";
+import {
+  accountRecord,
+  auditRecord,
+  clientRecord,
+  entryRecord,
+  identifierRecord,
+  nameRecord,
+  numberRecord,
+  settingRef,
+} from "../directory/records.ts";
+
+/** What is on its way in a lane, unless that is its head: the head says it itself. */
+function flightBeside({ lease, head }: V01Lane): Flight | null {
+  if (lease === null || lease.sequence === head) return null;
+  return { id: lease.claimed, sequence: lease.sequence, end: lease.end };
+}
+
+function toKept({ history, lane, ...delivery }: V01Delivery, position: number): KeptDelivery {
+  const isHead = delivery.state === "waiting" && lane?.head === delivery.sequence;
+  const claim = lane?.lease?.claimed === delivery.id ? lane.lease : null;
+  return {
+    ...delivery,
+    position,
+    attemptRecords: history,
+    isHead,
+    // Version 0.1 counted the claims of the lane.
+    fence: claim === null ? 0 : (lane?.fence ?? 0),
+    lease: claim && { owner: claim.owner, end: claim.end },
+    flight: isHead && lane !== undefined ? flightBeside(lane) : null,
+  };
+}
+
+function toLane(lane: V01Lane): RecordData {
+  const { receiver, sub, lastSequence, lastDelivered, head } = lane;
+  const flight = head === null ? flightBeside(lane) : null;
+  return laneRecord({ receiver, sub, lastSequence, lastDelivered, flight });
+}
+
+/** A place after the last one, and not before this moment: microseconds since the epoch. */
+const placeAfter = (last: number, milliseconds: number): number =>
+  Math.max(last + 1, Math.floor(milliseconds * 1_000));
+
+/** Makes the records of one item, given the last place; gives back the place that it has. */
+type Convert<Item> = (item: Item, last: number) => readonly [records: readonly RecordData[], last: number];
+
+/** For parts without an order of their own. */
+function unordered<Item>(toRecords: (item: Item) => readonly RecordData[]): Convert<Item> {
+  return (item, last) => [toRecords(item), last];
+}
+
+const CONVERT: { readonly [Part in V01Part]: Convert<V01Items[Part]> } = {
+  entries: unordered(({ kind, record }) => [entryRecord(kind, record as unknown as EntryRecord)]),
+  clients: unordered((json) => {
+    const client = json as unknown as ClientRecord;
+    return [clientRecord(client), identifierRecord(client.client_id)];
+  }),
+  accounts: unordered(({ record, names }) => {
+    const account = record as unknown as AccountRecord;
+    const { sub, user_id } = account;
+    return [
+      accountRecord(account),
+      numberRecord(user_id, sub),
+      ...names.map((name) => nameRecord(name, sub)),
+    ];
+  }),
+  audit: (json, last) => {
+    const record = json as unknown as AuditRecord;
+    const place = placeAfter(last, record.at * 1_000);
+    return [[auditRecord(record, place)], place];
+  },
+  deliveries: (delivery, last) => {
+    const place = placeAfter(last, delivery.storedAt);
+    return [[deliveryRecord(toKept(delivery, place))], place];
+  },
+  // Each receiver to which something was ever to be sent has a record; those that were used have one of their own.
+  lanes: unordered((lane) => [
+    toLane(lane),
+    receiverRecord({ receiver: lane.receiver, ...untouchedReceiver }),
+  ]),
+  receivers: unordered((receiver) => [receiverRecord(receiver)]),
+  grants: unordered((grant) => [artifactRecord(grant)]),
+  // What this version does not keep was of no use to version 0.1 either.
+  artifacts: unordered((artifact) => (isArtifactModel(artifact.model) ? [artifactRecord(artifact)] : [])),
+  kept: unordered(({ name, value }) => [{ ...settingRef(name), value: { value } }]),
+};
+
+/** Of several records with one name the last one counts. */
+export const convertV01: ConvertV01 = <Part extends V01Part>(
+  part: Part,
+  items: readonly V01Items[Part][],
+  last: number,
+): Converted => {
+  const records = new Map<string, RecordData>();
+  let place = last;
+  for (const item of items) {
+    const [made, next] = CONVERT[part](item, place);
+    for (const record of made) records.set(`${record.kind} ${record.key}`, record);
+    place = next;
+  }
+  return { records: [...records.values()], last: place };
+};
