@@ -50,6 +50,8 @@ CREATE OR REPLACE FUNCTION sign_in_commit(change json, now double precision, dea
 DECLARE
   item record;
   was sign_in_records;
+  -- Once: each look at a member reads the whole text.
+  commit_id text := change->>'id';
   parent_id bigint;
   is_live boolean;
   failed json[] := '{}';
@@ -120,21 +122,21 @@ BEGIN
       IF NOT is_live THEN PERFORM sign_in_erase(was.id, was.kind, was.entries); END IF;
     END IF;
     IF is_live THEN
-      UPDATE sign_in_records AS r SET value = item.value, version = change->>'id', expires_at = item.expires_at,
+      UPDATE sign_in_records AS r SET value = item.value, version = commit_id, expires_at = item.expires_at,
         parent = parent_id, entries = item.entries WHERE r.id = was.id;
       CONTINUE WHEN was.entries IS NOT DISTINCT FROM item.entries;
       DELETE FROM sign_in_entries AS e USING json_to_recordset(coalesce(was.entries, '[]')::json) AS i (name text, at text, "order" bigint)
         WHERE e.kind = item.kind AND e.name = i.name AND e.at = i.at AND e.place = i."order" AND e.record = was.id;
     ELSE
       INSERT INTO sign_in_records (kind, key, value, version, expires_at, parent, entries)
-        VALUES (item.kind, item.key, item.value, change->>'id', item.expires_at, parent_id, item.entries)
+        VALUES (item.kind, item.key, item.value, commit_id, item.expires_at, parent_id, item.entries)
         RETURNING * INTO was;
     END IF;
     INSERT INTO sign_in_entries (kind, name, at, place, record)
       SELECT item.kind, i.name, i.at, i."order", was.id
       FROM json_to_recordset(coalesce(item.entries, '[]')::json) AS i (name text, at text, "order" bigint);
   END LOOP;
-  INSERT INTO sign_in_commits (id) VALUES (change->>'id');
+  INSERT INTO sign_in_commits (id) VALUES (commit_id);
   IF change->>'announce' IS NOT NULL THEN PERFORM pg_notify('sign_in_changes', change->>'announce'); END IF;
   RETURN NULL;
 END $$;
