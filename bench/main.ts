@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { against, COMPARED_NAMES, notACheckout } from "./against.ts";
 import { build } from "./build.ts";
+import { SIZES } from "./growth/sizes.ts";
 import { hasWrk } from "./load.ts";
 import { authorize } from "./measurements/authorize.ts";
 import { deliver } from "./measurements/deliver.ts";
@@ -43,6 +44,7 @@ const NAMES: readonly string[] = MEASUREMENTS.map(({ name }) => name);
 
 const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 npm run bench -- [--quick] [--json] against PATH [NAME …]
+npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …]
 
 Measures the service and what it is compared with in turns, in one run, and prints ratios of medians.
 Figures of different machines or runs say nothing about each other; the ratios do.
@@ -52,6 +54,9 @@ NAME     one of ${NAMES.join(", ")};
 against  compares with another checkout of this project, which has its packages installed:
          ${COMPARED_NAMES.join(", ")};
          "unclear" when the target lies within the 95 % interval: the machine was too busy with something else
+growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes of what they hold;
+         it fills them first, which takes long
+--sizes  accounts of each storage, the smallest first; default: ${SIZES.join(",")}
 --quick  a fraction of the rounds: enough to see that it works
 --json   the table as JSON
 --help   this text`;
@@ -71,7 +76,8 @@ function line(cells: readonly string[]): string {
 function table(rows: readonly Row[]): string {
   const head = line(["work", "against", "is", "to reach", "", "medians"]);
   const body = rows.map((row) => {
-    const target = `${hasToReach(row) ? "≥" : "≤"} ${shown({ ...row, value: row.target })}`;
+    const { target: value } = row;
+    const target = value === undefined ? "" : `${hasToReach(row) ? "≥" : "≤"} ${shown({ ...row, value })}`;
     return line([row.work, row.against, shown(row), target, verdict(row), row.raw]);
   });
   return [head, ...body].join("\n");
@@ -93,31 +99,72 @@ async function measure(measurements: readonly Measurement[], quick: boolean): Pr
 
 /** What the command line asks for. */
 interface Asked {
-  /** The other checkout. */
-  readonly other: string | undefined;
-  /** Names of measurements; none means all. */
-  readonly names: readonly string[];
+  /** Compiles what is measured. */
+  readonly prepare: () => Promise<readonly Measurement[]>;
   readonly quick: boolean;
   readonly json: boolean;
+}
+
+function chosen(all: readonly Measurement[], names: readonly string[]): readonly Measurement[] {
+  return names.length === 0 ? all : all.filter(({ name }) => names.includes(name));
+}
+
+/** @throws Error for a name that is none of `known`. */
+function checkNames(names: readonly string[], known: readonly string[]): void {
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no measurement ${unknown}`);
+}
+
+function readSizes(text: string | undefined): readonly number[] {
+  if (text === undefined) return SIZES;
+  const sizes = text.split(",").map((each) => (/^\d{4,8}$/.test(each) ? Number(each) : 0));
+  const areSizes = sizes.length > 1 && sizes.every((each, index) => each > (sizes[index - 1] ?? 999));
+  if (!areSizes) throw new Error("--sizes are several numbers from 1000 to 99999999, the smallest first");
+  return sizes;
 }
 
 /** @throws Error that says what is wrong with the command line; `undefined` when it asks for help. */
 function readArguments(): Asked | undefined {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
-    options: { quick: { type: "boolean" }, json: { type: "boolean" }, help: { type: "boolean" } },
+    options: {
+      quick: { type: "boolean" },
+      json: { type: "boolean" },
+      help: { type: "boolean" },
+      sizes: { type: "string" },
+    },
   });
   if (values.help === true) return undefined;
-  const compares = positionals[0] === "against";
-  const other = compares ? positionals[1] : undefined;
-  const names = positionals.slice(compares ? 2 : 0);
-  if (compares && !other) throw new Error("against needs the path of another checkout");
-  const known = compares ? COMPARED_NAMES : NAMES;
-  const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new Error(`there is no measurement ${unknown}`);
-  const reason = other === undefined ? undefined : notACheckout(other);
-  if (reason !== undefined) throw new Error(reason);
-  return { other, names, quick: values.quick === true, json: values.json === true };
+  const how = { quick: values.quick === true, json: values.json === true };
+  const [first, ...rest] = positionals;
+  if (first === "growth") {
+    checkNames(rest, []);
+    const sizes = readSizes(values.sizes);
+    return { ...how, prepare: async () => [(await import("./growth/growth.ts")).growth(sizes)] };
+  }
+  if (values.sizes !== undefined) throw new Error("--sizes is for growth");
+  if (first === "against") {
+    const [other, ...names] = rest;
+    if (!other) throw new Error("against needs the path of another checkout");
+    checkNames(names, COMPARED_NAMES);
+    const reason = notACheckout(other);
+    if (reason !== undefined) throw new Error(reason);
+    return {
+      ...how,
+      async prepare() {
+        build();
+        return chosen(against(other), names);
+      },
+    };
+  }
+  checkNames(positionals, NAMES);
+  return {
+    ...how,
+    async prepare() {
+      build();
+      return chosen(MEASUREMENTS, positionals);
+    },
+  };
 }
 
 async function main(): Promise<void> {
@@ -133,16 +180,10 @@ async function main(): Promise<void> {
     console.log(USAGE);
     return;
   }
-  const { other, names, quick, json } = asked;
   const pinning = canPin() ? "server and load on a core each" : "server and load not pinned";
   console.error(`${availableParallelism()} cores, ${pinning}, ${hasWrk() ? "wrk" : "own generator"}`);
-  build();
-  const all = other === undefined ? MEASUREMENTS : against(other);
-  const rows = await measure(
-    all.filter(({ name }) => names.length === 0 || names.includes(name)),
-    quick,
-  );
-  console.log(json ? JSON.stringify(rows, undefined, 2) : table(rows));
+  const rows = await measure(await asked.prepare(), asked.quick);
+  console.log(asked.json ? JSON.stringify(rows, undefined, 2) : table(rows));
 }
 
 await main();

@@ -8,8 +8,9 @@ export interface Row {
   /** The ratio, or the value in `unit`. */
   readonly value: number;
   /** `×` for ratios. */
-  readonly unit: "×" | "ms" | "MB" | "trips";
-  readonly target: number;
+  readonly unit: "×" | "ms" | "MB" | "trips" | "bytes";
+  /** Left out: it is only to be known. */
+  readonly target?: number;
   /** The ratio is to stay below the target, not to reach it. */
   readonly atMost?: boolean;
   /** Where the true value may lie as well; left out: it was not worked out. */
@@ -30,11 +31,12 @@ export function hasToReach({ unit, atMost = unit !== "×" }: Pick<Row, "unit" | 
   return !atMost;
 }
 
-/** Whether the target is reached; `unclear` where the target lies within the interval. */
-export function verdict(row: Row): "ok" | "short" | "unclear" {
-  const [low, high] = row.interval ?? [row.value, row.value];
-  if (low < row.target && row.target < high) return "unclear";
-  return (hasToReach(row) ? row.value >= row.target : row.value <= row.target) ? "ok" : "short";
+/** Whether the target is reached; `unclear` where the target lies within the interval, nothing without a target. */
+export function verdict(row: Row): "ok" | "short" | "unclear" | "" {
+  const { value, target, interval: [low, high] = [value, value] } = row;
+  if (target === undefined) return "";
+  if (low < target && target < high) return "unclear";
+  return (hasToReach(row) ? value >= target : value <= target) ? "ok" : "short";
 }
 
 export const perSecond = (value: number): string => `${Math.round(value)}/s`;

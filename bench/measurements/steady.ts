@@ -33,7 +33,7 @@ async function stream(receiver: Side, { app, worker = app }: Notifying, seconds:
   return { median: median(delays), p99: sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN, cpu };
 }
 
-const BULLMQ_ROWS: readonly (Pick<Row, "work" | "target"> & {
+const BULLMQ_ROWS: readonly (Required<Pick<Row, "work" | "target">> & {
   readonly figure: keyof Stream;
   readonly in: string;
 })[] = [

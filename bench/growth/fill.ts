@@ -1,0 +1,193 @@
+/**
+ * Fills a storage with the records of many accounts, in large commits. Each is made by the function that makes it in the
+ * service, from one that the service has written itself.
+ */
+import { hash, randomUUID } from "node:crypto";
+import { artifactKey } from "../../adapters/oidc/adapter.ts";
+import type { RecordData } from "../../adapters/record-store.ts";
+import { artifactKind, artifactRecord, type KeptArtifact } from "../../lib/artifacts/records.ts";
+import { deliveryRecord, type KeptDelivery, type Lane, laneRecord } from "../../lib/deliveries/records.ts";
+import { accountRecord, nameRecord, numberRecord } from "../../lib/directory/records.ts";
+import { PERSON } from "../servers/people.ts";
+import { type Place, SERVICES } from "./place.ts";
+
+const DAY = 86_400_000;
+/** Milliseconds that a commit may take: far more than a request may wait. */
+const PATIENCE = 120_000;
+/** Records of one commit, however long the storage has for it. */
+const TOGETHER = 250;
+/** Commits at once. */
+const COMMITS = 4;
+/** The least between two lines of progress, in milliseconds. */
+const SAY = 10_000;
+
+/** The UUID of an account by its number, and so found again without asking. */
+export function subOf(index: number): string {
+  const hex = hash("sha256", `account ${index}`);
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `4${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ].join("-");
+}
+
+/** The key of an artifact of an account. `round` tells those apart of which it has several. */
+export function keyOf(model: string, index: number, round: number = 0): string {
+  return artifactKey(`${model} ${index} ${round}`);
+}
+
+/** What the service has written of a kind by itself. */
+async function written<Value>({ store }: Place, kind: string): Promise<Value> {
+  const { records } = await store.scan(kind, undefined, 1_000);
+  const value = records.at(-1)?.value;
+  if (value === undefined) throw new Error(`the service has written no ${kind}`);
+  return value as unknown as Value;
+}
+
+/** Writes records of the storage's own making. */
+export async function put({ store }: Pick<Place, "store">, records: readonly RecordData[]): Promise<void> {
+  const starts = Array.from({ length: Math.ceil(records.length / TOGETHER) }, (_each, at) => at * TOGETHER);
+  const deadline = Date.now() + PATIENCE;
+  await Promise.all(
+    starts.map((at) =>
+      store.commit({ id: randomUUID(), deadline, put: records.slice(at, at + TOGETHER), relaxed: true }),
+    ),
+  );
+}
+
+/** Makes an artifact of an account like one that the service has written. */
+export type MakeArtifact = (
+  index: number,
+  parts?: { readonly round?: number; readonly expiresAt?: number },
+) => RecordData;
+
+export async function artifactMaker(place: Place, model: string): Promise<MakeArtifact> {
+  const like = await written<KeptArtifact>(place, artifactKind(model).name);
+  const {
+    consumedAt: _consumed,
+    answeredAt: _answered,
+    replay: _replay,
+    replayUntil: _until,
+    ...fresh
+  } = like;
+  return (index, { round = 0, expiresAt = Date.now() + 30 * DAY } = {}) => {
+    const key = keyOf(model, index, round);
+    return artifactRecord({
+      ...fresh,
+      model,
+      key,
+      expiresAt,
+      accountId: subOf(index),
+      ...(like.uid === undefined ? {} : { uid: key }),
+      ...(like.grantKey === undefined ? {} : { grantKey: keyOf("Grant", index) }),
+    });
+  };
+}
+
+const receiverOf = (index: number): string => `service:${SERVICES[index % SERVICES.length] ?? ""}`;
+
+type Make = (index: number) => readonly RecordData[];
+
+/** What is filled in, one after the other, so that the bytes of each are known. */
+async function makers(place: Place): Promise<Readonly<Record<string, Make>>> {
+  const account = await place.storage.directory.findAccountByName(PERSON.email);
+  if (account === undefined) throw new Error("the service has written no account");
+  const delivery = await written<KeptDelivery>(place, "delivery");
+  const artifact = async (model: string): Promise<Make> => {
+    const make = await artifactMaker(place, model);
+    return (index) => [make(index)];
+  };
+  // Behind the ones that are there; the counter is moved past them.
+  const first = account.user_id + 1;
+  const now = Date.now();
+  return {
+    account(index) {
+      const sub = subOf(index);
+      const [email, username] = [`${sub}@example.com`, `person-${index}`];
+      const record = { ...account, sub, email, username, user_id: first + index };
+      return [
+        accountRecord(record),
+        nameRecord(email, sub),
+        nameRecord(username, sub),
+        numberRecord(record.user_id, sub),
+      ];
+    },
+    session: await artifact("Session"),
+    grant: await artifact("Grant"),
+    "access token": await artifact("AccessToken"),
+    "refresh token": await artifact("RefreshToken"),
+    code: await artifact("AuthorizationCode"),
+    lane(index) {
+      const lane: Lane = {
+        receiver: receiverOf(index),
+        sub: subOf(index),
+        lastSequence: 1,
+        lastDelivered: 0,
+        flight: null,
+      };
+      return [laneRecord(lane)];
+    },
+    "finished delivery"(index) {
+      // Over the days for which payloads are kept, so that none of it is to be purged.
+      const finishedAt = now - (index % 1_000) * 300_000;
+      return [
+        deliveryRecord({
+          ...delivery,
+          id: `msg_${randomUUID()}`,
+          receiver: receiverOf(index),
+          sub: subOf(index),
+          sequence: 1,
+          finishedAt,
+          storedAt: finishedAt - 20,
+          position: finishedAt * 1_000 + (index % 1_000),
+        }),
+      ];
+    },
+  };
+}
+
+/** Bytes of one of each kind, in the storage of one size. */
+export type Bytes = Readonly<Record<string, number>>;
+
+/** @param size accounts. */
+export async function fill(place: Place, size: number): Promise<Bytes> {
+  await finishWaiting(place);
+  const bytes: Record<string, number> = {};
+  let before = await place.bytes();
+  let said = performance.now();
+  for (const [name, make] of Object.entries(await makers(place))) {
+    for (let index = 0; index < size;) {
+      const batch: RecordData[] = [];
+      for (; batch.length < COMMITS * TOGETHER && index < size; index += 1) batch.push(...make(index));
+      await put(place, batch);
+      if (performance.now() - said < SAY) continue;
+      said = performance.now();
+      console.error(`${place.backend}, ${size} accounts: ${index} of ${name}`);
+    }
+    const after = await place.bytes();
+    bytes[name] = (after - before) / size;
+    before = after;
+  }
+  await place.storage.directory.passUserId(size + 1_000);
+  return bytes;
+}
+
+/** Delivers what waits, as a worker does. @returns how many. */
+export async function finishWaiting({ storage }: Pick<Place, "storage">, most: number = 10): Promise<number> {
+  const { deliveries } = storage;
+  const terms = { owner: "bench", span: 30_000, holdAgain: 30_000 };
+  let finished = 0;
+  for (;;) {
+    const claims = await Promise.all(
+      SERVICES.map((key) => deliveries.claimDue(`service:${key}`, most, terms)),
+    );
+    const attempt = { startedAt: Date.now(), duration: 12, status: 200, error: null, answer: null };
+    await Promise.all(
+      claims.flat().map((claim) => deliveries.finish(claim, { kind: "delivered" }, { attempt })),
+    );
+    finished += claims.flat().length;
+    if (claims.every((some) => some.length === 0)) return finished;
+  }
+}

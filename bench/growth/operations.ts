@@ -1,0 +1,131 @@
+/** What is measured on a storage of each size: the calls of the service and of its storage, without HTTP. */
+import { createUnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
+import type { Artifact } from "../../lib/artifacts/artifact.ts";
+import { CLIENT } from "../servers/people.ts";
+import { artifactMaker, finishWaiting, keyOf, type MakeArtifact, put, subOf } from "./fill.ts";
+import { type Place, SERVICES } from "./place.ts";
+
+/** Calls at once: as many as share a commit where requests come beside each other. */
+const PARALLEL = 16;
+/** Records that the sweeper of the service deletes in one go. */
+const SWEPT = 500;
+/** What the console asks for: one more than it shows. */
+const PAGE = 51;
+
+/** Milliseconds of each operation, by its name. */
+export type Costs = Readonly<Record<string, number>>;
+
+/** Milliseconds that one of so many calls took, a few at once. */
+async function costOf(count: number, call: (index: number) => Promise<unknown>): Promise<number> {
+  const left = Array.from({ length: count }, (_each, index) => index).values();
+  const one = async (): Promise<void> => {
+    for (const index of left) await call(index);
+  };
+  const began = performance.now();
+  await Promise.all(Array.from({ length: PARALLEL }, one));
+  return (performance.now() - began) / count;
+}
+
+/** Milliseconds of each of so many that are done together. */
+async function costOfAll(call: () => Promise<number>): Promise<number> {
+  const began = performance.now();
+  const count = await call();
+  return (performance.now() - began) / count;
+}
+
+/** What an exchange does in the storage: it reads what hangs on the code, and writes code and tokens in one commit. */
+function exchanging({ storage }: Place, round: number): (index: number) => Promise<void> {
+  const { artifacts, directory } = storage;
+  const clock = { now: Date.now };
+  const units = createUnitsOfWork(artifacts, clock);
+  return (index) =>
+    units.run({ underWaySince: performance.now(), deadline: clock.now() + 4_500 }, async (unit) => {
+      const code = await unit.find("AuthorizationCode", keyOf("AuthorizationCode", index, round));
+      if (code === undefined) throw new Error("the code is gone");
+      await Promise.all([directory.findClient(CLIENT.client_id), directory.findAccount(subOf(index))]);
+      await unit.consume("AuthorizationCode", code.key);
+      for (const model of ["AccessToken", "RefreshToken"]) {
+        const token: Artifact = {
+          ...code,
+          model,
+          key: keyOf(model, index, round),
+          expiresAt: clock.now() + 3_600_000,
+        };
+        unit.save(token);
+      }
+      await unit.commit();
+    });
+}
+
+async function userinfo({ storage }: Place, index: number): Promise<void> {
+  const { artifacts, directory } = storage;
+  const found = await artifacts.find("AccessToken", keyOf("AccessToken", index));
+  const [, account] = await Promise.all([
+    directory.findClient(CLIENT.client_id),
+    directory.findAccount(found?.artifact.accountId ?? ""),
+  ]);
+  if (found?.grant === undefined || account === undefined) throw new Error("the token opens nothing");
+}
+
+/** Milliseconds that a sweep takes for each record: expired access tokens, which the grants have as children. */
+async function sweeping(
+  place: Place,
+  token: MakeArtifact,
+  indexes: readonly number[],
+  round: number,
+): Promise<number> {
+  const expiresAt = Date.now() - 1;
+  const expired = Array.from({ length: SWEPT }, (_each, index) =>
+    token(indexes[index % indexes.length] ?? 0, { round: -(round * SWEPT + index) - 1, expiresAt }),
+  );
+  await put(place, expired);
+  return costOfAll(async () => {
+    let swept = 0;
+    for (let more = SWEPT; more === SWEPT; swept += more) more = await place.store.sweep(SWEPT);
+    return swept;
+  });
+}
+
+/** Measures a storage of one size. `round` is another number from 1 on each time. */
+export type Measured = (round: number) => Promise<Costs>;
+
+/** @param size accounts. @param count calls of each operation in one round. */
+export async function preparedOperations(place: Place, size: number, count: number): Promise<Measured> {
+  const { service, storage } = place;
+  const { accounts, notifications } = service;
+  const code = await artifactMaker(place, "AuthorizationCode");
+  const token = await artifactMaker(place, "AccessToken");
+  const page = (filter: object): Promise<unknown> =>
+    Promise.all([notifications.list({ ...filter, limit: PAGE }), notifications.receivers()]);
+  return async (round) => {
+    // Spread over all of them, each once, and others in every round.
+    const step = size / count;
+    const indexes = Array.from(
+      { length: count },
+      (_each, at) => Math.floor(at * step) + Math.floor(Math.random() * Math.floor(step)),
+    );
+    const at = (each: number): number => indexes[each] ?? 0;
+    await put(
+      place,
+      indexes.map((index) => code(index, { round })),
+    );
+    const exchange = exchanging(place, round);
+    const costs: Record<string, number> = {
+      exchange: await costOf(count, (each) => exchange(at(each))),
+      userinfo: await costOf(count, (each) => userinfo(place, at(each))),
+      "account change, two receivers": await costOf(count, (each) =>
+        accounts.update(subOf(at(each)), { name: `Ada ${round}` }),
+      ),
+      "due receivers": await costOf(count, async () => {
+        if ((await storage.deliveries.dueReceivers()).length < SERVICES.length)
+          throw new Error("nothing is due");
+      }),
+      "claim and finish": await costOfAll(() => finishWaiting(place)),
+    };
+    const console = { receiver: `service:${SERVICES[0]}`, state: "delivered", first: "newest" };
+    costs["a page of the console"] = await costOf(PARALLEL, () => page(console));
+    costs["a page, no match"] = await costOf(1, () => page({ ...console, type: "ACCOUNT_REMOVED" }));
+    costs["sweep, one record"] = await sweeping(place, token, indexes, round);
+    return costs;
+  };
+}

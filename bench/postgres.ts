@@ -1,0 +1,94 @@
+/** A PostgreSQL of the benchmarks' own, on a free port of this machine. */
+import { execFileSync, spawn } from "node:child_process";
+import { chownSync, mkdirSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { Client } from "pg";
+import { freePort } from "./redis.ts";
+
+export interface BenchPostgres {
+  /** An empty database. */
+  newDatabase(): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Where Debian has the programs of each version, in a folder of its own. */
+const PROGRAMS = "/usr/lib/postgresql";
+
+/** Milliseconds until it has to answer. */
+const PATIENCE = 30_000;
+
+/** Room for some gigabytes; everything else is as it is installed, so a commit is on the disk when it is acknowledged. */
+const SETTINGS = [
+  "listen_addresses=127.0.0.1",
+  "unix_socket_directories=",
+  "shared_buffers=1GB",
+  "max_wal_size=4GB",
+];
+
+const id = (what: string): number => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
+
+/** It refuses to run as root: then it is the user that its package has made. */
+function user(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  return { uid: id("-u"), gid: id("-g") };
+}
+
+async function untilReady(url: string): Promise<void> {
+  for (const end = performance.now() + PATIENCE; performance.now() < end; await pause(50)) {
+    const client = new Client({ connectionString: url });
+    try {
+      await client.connect();
+      return;
+    } catch {
+      // Not yet.
+    } finally {
+      await client.end().catch(() => undefined);
+    }
+  }
+  throw new Error("PostgreSQL does not start");
+}
+
+/** @param folder where it keeps everything; whoever runs PostgreSQL has to be able to reach it. */
+export async function startPostgres(folder: string): Promise<BenchPostgres> {
+  const [version = ""] = readdirSync(PROGRAMS).toSorted((one, other) => Number(other) - Number(one));
+  const program = (name: string): string => join(PROGRAMS, version, "bin", name);
+  const as = user();
+  const place = join(folder, "postgresql");
+  mkdirSync(place);
+  if (as.uid !== undefined && as.gid !== undefined) {
+    chownSync(folder, as.uid, as.gid);
+    chownSync(place, as.uid, as.gid);
+  }
+  const data = join(place, "data");
+  const how = { ...as, cwd: place, stdio: "ignore" } as const;
+  execFileSync(program("initdb"), ["-D", data, "-U", "postgres", "-A", "trust"], how);
+  const port = await freePort();
+  const url = (database: string): string => `postgresql://postgres@127.0.0.1:${port}/${database}`;
+  const settings = SETTINGS.flatMap((each) => ["-c", each]);
+  const child = spawn(program("postgres"), ["-D", data, "-p", String(port), ...settings], how);
+  const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
+  let databases = 0;
+  const stop = async (): Promise<void> => {
+    // Fast: whoever is connected still is let go.
+    child.kill("SIGINT");
+    await ended;
+  };
+  try {
+    await untilReady(url("postgres"));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    async newDatabase() {
+      databases += 1;
+      const client = new Client({ connectionString: url("postgres") });
+      await client.connect();
+      await client.query(`CREATE DATABASE bench_${databases}`);
+      await client.end();
+      return url(`bench_${databases}`);
+    },
+    stop,
+  };
+}
