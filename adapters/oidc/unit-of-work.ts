@@ -79,14 +79,9 @@ const PROLONGED = 60_000;
 /** Whether what is there is as good as what is to be there. */
 function isAsGood(before: Artifact, after: Artifact): boolean {
   if (after.model !== "Session" || Math.abs(after.expiresAt - before.expiresAt) > PROLONGED) return false;
-  const [had, has] = [before, after].map(
-    ({ payload: { iat: _iat, exp: _exp, ...rest }, accountId, uid }) => ({
-      ...rest,
-      accountId,
-      uid,
-    }),
-  );
-  return isDeepStrictEqual(had, has);
+  const { iat: _began, exp: _end, ...had } = before.payload;
+  const { iat: _begins, exp: _ends, ...has } = after.payload;
+  return before.accountId === after.accountId && isDeepStrictEqual(had, has);
 }
 
 /** What is to become of one artifact. */

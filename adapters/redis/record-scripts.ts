@@ -36,15 +36,15 @@ local function answer(one)
 end
 `;
 
-/** The rest of ARGV: whether parents are wanted, and the records. The answer: each record and its parent. */
+/** The rest of ARGV: the records. The answer: each record and its parent. */
 export const GET: Script = script(
   CORE,
   `
 local found = {}
-for i = 4, #ARGV do
+for i = 3, #ARGV do
   local one, parent = live(ARGV[i])
   found[#found + 1] = answer(one)
-  found[#found + 1] = answer(ARGV[3] == "1" and parent or nil)
+  found[#found + 1] = answer(parent)
 end
 return found`,
 );

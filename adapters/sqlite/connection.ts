@@ -8,7 +8,6 @@ import { type Durability, inMemoryDurability, logDurability } from "./durability
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { numberAt, type Row } from "./rows.ts";
-import { createSnapshot, type Snapshot } from "./snapshot.ts";
 import { createTransaction } from "./transaction.ts";
 
 /** The path that means a database in memory, gone when it is closed. */
@@ -52,9 +51,7 @@ export interface Connection {
   change(sql: string): (...parameters: Parameter[]) => number;
   /** A number that changes when another connection has written to the file. To be used within `read`. */
   foreignVersion(): number;
-  /** Resolves when the input of this turn of the event loop is handled; the reads that follow at once share one look. */
-  arrived(): Promise<void>;
-  /** Runs `work` now, and again later while it meets a lock. All of it sees one state. It must not write. */
+  /** Runs `work` now, and again later while it meets a lock. Each of its statements sees one state. It must not write. */
   read<T>(work: () => T): Promise<T>;
   /**
    * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
@@ -134,17 +131,16 @@ function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | 
  * Asks at most once in one turn of the event loop and its microtasks: whatever is answered in this turn was
  * asked for before it, so an answer as of its first look is not out of date.
  */
-function createVersionCheck({ first }: Pick<Connection, "first">, snapshot: Snapshot): () => number {
+function createVersionCheck({ first }: Pick<Connection, "first">): () => number {
   const select = first("PRAGMA data_version");
   let version: number | undefined;
   const forget = (): void => {
     version = undefined;
   };
-  snapshot.onEnd(forget);
   return () => {
     if (version === undefined) {
       version = numberAt(select() ?? {}, 0);
-      if (!snapshot.isOpen()) process.nextTick(forget);
+      process.nextTick(forget);
     }
     return version;
   };
@@ -174,31 +170,32 @@ export async function connect(
   }: ConnectOptions,
 ): Promise<Connection> {
   const database = await openDatabase(path, prepare, patience);
-  const snapshot = createSnapshot(database);
-  const group = new GroupCommit(
-    createTransaction(database, { durability, beforeBegin: () => snapshot.leave() }),
-  );
+  const group = new GroupCommit(createTransaction(database, durability));
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
+
+  function look<T>(work: () => T): T {
+    // A write that could be neither committed nor undone is still open: nobody is to see what is in it.
+    if (database.isTransaction) throw new StorageUnavailable("the database could not undo a write");
+    return work();
+  }
 
   async function finish(): Promise<void> {
     await group.idle();
     await durability.close();
-    snapshot.leave();
     database.close();
   }
 
   return {
     clock,
     ...prepared,
-    foreignVersion: createVersionCheck(prepared, snapshot),
-    arrived: () => snapshot.arrived(),
+    foreignVersion: createVersionCheck(prepared),
     read(work) {
       if (closing !== undefined) return Promise.reject(closedFault());
       try {
-        return Promise.resolve(snapshot.read(work));
+        return Promise.resolve(look(work));
       } catch (error) {
-        return isLocked(error) ? whileLocked(() => snapshot.read(work)) : Promise.reject(asFault(error));
+        return isLocked(error) ? whileLocked(() => look(work)) : Promise.reject(asFault(error));
       }
     },
     write(work, { wait = DEFAULT_WAIT, lasts } = {}) {

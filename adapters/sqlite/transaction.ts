@@ -24,14 +24,6 @@ export interface Transaction {
   finish(writes: readonly Write[]): Promise<void>;
 }
 
-/** What the transactions of a connection need beside its database. */
-export interface Surroundings {
-  /** Says when a commit survives the loss of power. */
-  readonly durability: Pick<Durability, "reached" | "check">;
-  /** Ends what reads have open. */
-  readonly beforeBegin: () => void;
-}
-
 function createEnd(database: DatabaseSync): () => void {
   const rollback = database.prepare("ROLLBACK");
   return () => {
@@ -42,7 +34,7 @@ function createEnd(database: DatabaseSync): () => void {
 /** The transactions of one connection, one after the other; the next may begin before the last is on the disk. */
 export function createTransaction(
   database: DatabaseSync,
-  { durability, beforeBegin }: Surroundings,
+  durability: Pick<Durability, "reached" | "check">,
 ): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
@@ -88,7 +80,6 @@ export function createTransaction(
   return {
     begin() {
       durability.check();
-      beforeBegin();
       endWhatIsOpen();
       begin.run();
     },
