@@ -1,6 +1,7 @@
 /** `npm run docs` writes the generated pages; with `--check` it only says which ones are out of date. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { auditPage } from "./audit.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
 import { traceabilityPage } from "./traceability.ts";
@@ -9,7 +10,7 @@ import type { Page } from "./page.ts";
 const ROOT = join(import.meta.dirname, "..");
 
 /** Every generated page: a new one is one line here. */
-export const pages: readonly Page[] = [configurationPage, kindsPage, seedPage, traceabilityPage];
+export const pages: readonly Page[] = [auditPage, configurationPage, kindsPage, seedPage, traceabilityPage];
 
 /** The pages that do not say what the code says now; with `write`, they are brought up to date. */
 export async function drifted(write: boolean): Promise<string[]> {

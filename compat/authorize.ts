@@ -1,10 +1,13 @@
 /** The documented authorization endpoint, in front of the library's. */
 import type { ClientRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
+import { ANONYMOUS } from "../lib/audit/audit-event.ts";
+import { noteLimited } from "../lib/protocol/limits.ts";
 import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/protocol/claims.ts";
 import { effectiveScope } from "../lib/protocol/scopes.ts";
 import { SENT_STATE } from "../lib/protocol/provider.ts";
 import { appendToQuery, responseMembers } from "../lib/protocol/responses.ts";
+import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
@@ -196,7 +199,10 @@ export const plainScope: Step = async (exchange, next) => {
 };
 
 /** Runs the library; a new interaction takes a point of the caller's address, and is not written without one. */
-export function authorizeProtocol({ limits, events, pages }: CompatDependencies, protocol: Protocol): Step {
+export function authorizeProtocol(
+  { limits, events, audit, pages }: CompatDependencies,
+  protocol: Protocol,
+): Step {
   return async (exchange) => {
     const { ctx, query } = exchange;
     // The library adds the hash of its auto-submitting script to the policy that it finds.
@@ -207,6 +213,7 @@ export function authorizeProtocol({ limits, events, pages }: CompatDependencies,
     if (oidc?.entities.Interaction && answer.status === 303) {
       const attempt = await limits.interaction(exchange.address);
       if (!attempt.allowed) {
+        noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
         throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
           retryAfter: attempt.retryAfter,
         });
@@ -216,7 +223,11 @@ export function authorizeProtocol({ limits, events, pages }: CompatDependencies,
     if (code) {
       const { accountId: sub, clientId: client_id } = code;
       if (sub !== undefined && client_id !== undefined) {
-        exchange.outcome.push(() => events.emit("code.issued", { sub, client_id }));
+        const caller = auditCaller(exchange, { kind: "account", id: sub });
+        exchange.outcome.push(() => {
+          events.emit("code.issued", { sub, client_id });
+          audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });
+        });
       }
     }
   };

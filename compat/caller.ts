@@ -2,6 +2,9 @@
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
+import type { Actor, Caller } from "../lib/audit/audit-event.ts";
+import { placeOf } from "../lib/audit/place.ts";
+import type { Exchange } from "./exchange.ts";
 
 function isTrusted(address: string, ranges: readonly string[]): boolean {
   if (!ipaddr.isValid(address)) return false;
@@ -83,4 +86,13 @@ export function isHostOf({ host, secure }: Pick<Deployment, "host" | "secure">, 
   if (!HOST.test(written)) return false;
   const plain = written.replace(/\.(?=:\d*$|$)/, "");
   return URL.parse(`${secure ? "https" : "http"}://${plain}`)?.host === host;
+}
+
+/** Who asks, and from where, as far as the audit keeps it. */
+export function auditCaller({ client, address, ctx }: Exchange, actor: Actor): Caller {
+  return {
+    actor,
+    ...(client === undefined ? {} : { client: client.client_id }),
+    ...placeOf(address, ctx.req.headers["user-agent"]),
+  };
 }

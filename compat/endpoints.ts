@@ -14,7 +14,10 @@ import {
   readableRefusal,
   resumeProtocol,
 } from "./authorize.ts";
+import { ANONYMOUS } from "../lib/audit/audit-event.ts";
+import { noteLimited } from "../lib/protocol/limits.ts";
 import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
+import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";
 import {
@@ -109,13 +112,15 @@ export function endpointTable(dependencies: CompatDependencies): EndpointTable {
 }
 
 /** The library keeps a session for everybody who asks to be signed out: who is not signed in takes a point for it. */
-function signOut({ limits }: CompatDependencies, protocol: Protocol): Step {
+function signOut({ limits, audit }: CompatDependencies, protocol: Protocol): Step {
   return async (exchange) => {
     const { oidc } = await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
     if (oidc?.session?.accountId !== undefined) return;
-    const { allowed, retryAfter } = await limits.interaction(exchange.address);
-    if (!allowed)
-      throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
+    const attempt = await limits.interaction(exchange.address);
+    if (attempt.allowed) return;
+    noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
+    const { retryAfter } = attempt;
+    throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
   };
 }
 

@@ -8,6 +8,7 @@ import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import type { Artifact } from "../lib/artifacts/artifact.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { CurrentProvider } from "../lib/protocol/current-provider.ts";
 import type { AttemptLimits } from "../lib/protocol/limits.ts";
@@ -64,6 +65,7 @@ export interface CompatDependencies {
   readonly clients: ClientInternals;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly pages: AnswerPages;
   readonly interactions: InteractionSteps;
   /** Those that there are: other paths under `{base}/account` go on to the host application. */

@@ -170,6 +170,10 @@ export interface Configuration {
   readonly refreshTokens: RefreshTokenRules;
   readonly passwords: PasswordRules;
   readonly rateLimits: RateLimits;
+  readonly audit: {
+    /** Seconds for which audit records are kept. */
+    readonly retention: number;
+  };
   readonly interactions: InteractionSettings;
   readonly mail?: SmtpSettings | Mailer;
   readonly cookies: {

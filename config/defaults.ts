@@ -9,6 +9,7 @@ type Defaulted =
   | "refreshTokens"
   | "passwords"
   | "rateLimits"
+  | "audit"
   | "operators"
   | "features"
   | "notifications"
@@ -56,6 +57,7 @@ export const defaults: Defaults = deepFreeze({
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
   },
+  audit: { retention: 400 * DAY },
   interactions: { registration: false, locales: ["en", "pl"], views: [], copy: {}, theme: {} },
   cookies: { prefix: "" },
   operators: [],

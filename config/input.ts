@@ -118,6 +118,12 @@ export interface RateLimitsInput {
   readonly interactions?: RateLimitInput;
 }
 
+/** The record of who did what. */
+export interface AuditInput {
+  /** Seconds for which audit records are kept. Default 34560000 (400 days). */
+  readonly retention?: number;
+}
+
 /** The pages. */
 export interface InteractionsInput {
   /** Registration by the user is not in this version: `true` is refused. Default `false`. */
@@ -219,6 +225,8 @@ export interface SignInServiceConfig {
   readonly passwords?: PasswordsInput;
   /** Limits on failures. */
   readonly rateLimits?: RateLimitsInput;
+  /** The record of who did what. */
+  readonly audit?: AuditInput;
   /** The pages. */
   readonly interactions?: InteractionsInput;
   /** An SMTP URL, the same with a sender, or what sends. Default none. */

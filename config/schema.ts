@@ -13,7 +13,7 @@ import { mailSchema, notificationsSchema } from "./schema/delivery.ts";
 import { metricsSchema } from "./schema/metrics.ts";
 import { cookiesSchema, interactionsSchema } from "./schema/pages.ts";
 import { described, flag, list, optional, section, text, withMethods, writtenAs } from "./schema/parts.ts";
-import { passwordsSchema, rateLimitsSchema } from "./schema/protection.ts";
+import { auditSchema, passwordsSchema, rateLimitsSchema } from "./schema/protection.ts";
 import { keysSchema, lifetimesSchema, refreshTokensSchema } from "./schema/tokens.ts";
 import { isPathPrefix, isRedisAddress, isStorageAddress, isUuid } from "./value-forms.ts";
 
@@ -26,6 +26,7 @@ type Final =
   | "refreshTokens"
   | "passwords"
   | "rateLimits"
+  | "audit"
   | "interactions"
   | "cookies"
   | "operators"
@@ -107,6 +108,7 @@ const shape = {
   refreshTokens: section(refreshTokensSchema.prefault({}), "Refresh tokens of clients that don't say"),
   passwords: section(passwordsSchema.prefault({}), "Password hashing and rules"),
   rateLimits: section(rateLimitsSchema.prefault({}), "How many failures are let through"),
+  audit: section(auditSchema.prefault({}), "The record of who did what"),
   interactions: section(interactionsSchema.prefault({}), "The pages"),
   mail: optional(mailSchema, {
     form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",

@@ -57,7 +57,7 @@ function submit(parts: ConsoleActionParts, read: Read): OperatorAnswer {
     if (!isFromHere(ctx)) return answers.error(ctx, stale);
     const form = await readable(() => parts.readForm(ctx));
     if (form === undefined) return unusable(ctx);
-    const asked = read(form, id, { by: person.account.sub });
+    const asked = read(form, id, { actor: { kind: "operator", id: person.account.sub } });
     if (asked === undefined) return unusable(ctx);
     if (!seals.isToken(person, asked.proof, form.get("csrf") ?? "")) return answers.error(ctx, stale);
     return seeOther(ctx, address(ctx, asked, seals, person, await asked.act()));
@@ -98,19 +98,19 @@ function redrivenAll(counts: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>)
 function onDelivery(
   console: DeliveryConsole,
   form: Form,
-  { id, by }: ConsoleAsked & { readonly id: string },
+  { id, actor }: ConsoleAsked & { readonly id: string },
 ): Asked | undefined {
   const action = form.get("action") ?? "";
   const page = `${CONSOLE_PATH}/${id}`;
   const proof = [action, id];
   if (action === "discard") {
     const act = async (): Promise<ConsoleResult> =>
-      say((await console.discard(id, { by })) ? "discarded" : "notDiscarded");
+      say((await console.discard(id, { actor })) ? "discarded" : "notDiscarded");
     return { proof, page, act };
   }
   if (action !== "redrive" && action !== "force") return undefined;
   const force = action === "force";
-  return { proof, page, act: async () => say(await console.redrive(id, { by, force })) };
+  return { proof, page, act: async () => say(await console.redrive(id, { actor, force })) };
 }
 
 function onReceiver(console: DeliveryConsole, form: Form, operator: ConsoleAsked): Asked | undefined {

@@ -74,8 +74,8 @@ export type UnderWay = "under way";
 
 /** Who asks, for the audit. */
 export interface ConsoleAsked {
-  /** The operator's `sub`. */
-  readonly by: string;
+  /** The operator. */
+  readonly actor: { readonly kind: "operator"; readonly id: string };
 }
 
 /** Faults of the storage reject with `StorageUnavailable`. */

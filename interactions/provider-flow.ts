@@ -5,10 +5,14 @@ import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { Actor, Caller } from "../lib/audit/audit-event.ts";
+import { ANONYMOUS } from "../lib/audit/audit-event.ts";
+import type { AuditCollector } from "../lib/audit/collector.ts";
+import { placeOf } from "../lib/audit/place.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import { requestedClaims } from "../lib/protocol/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../lib/protocol/current-provider.ts";
-import type { AttemptLimits } from "../lib/protocol/limits.ts";
+import { type AttemptLimits, noteLimited } from "../lib/protocol/limits.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/protocol/sign-in-method.ts";
 import type { Signer } from "../lib/sealing.ts";
@@ -24,6 +28,7 @@ export interface ProviderFlowDependencies {
   readonly clients: ClientInternals;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly devices: DeviceCookies;
   /** Makes the hidden field of the forms. */
   readonly forms: Signer;
@@ -49,6 +54,15 @@ const text = (value: unknown): string | undefined =>
 
 function wishes({ params }: Interaction): { scopes: string[]; claims: string[] } {
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
+}
+
+/** Who asks, and from where, as far as the audit keeps it. */
+function callerOf(
+  { addressOf }: Pick<ProviderFlowDependencies, "addressOf">,
+  ctx: InteractionContext,
+  actor: Actor,
+): Caller {
+  return { actor, ...placeOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
 }
 
 /** What the hidden field of an interaction's forms signs. */
@@ -113,7 +127,9 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
       if (!account) throw new ConditionFailed("the sign-in has ended in the meantime");
       const { sub, sessions_generation: sessionsGeneration } = account;
       const clientId = text(found.params["client_id"]) ?? "";
-      await accounts.rememberConsent(sub, clientId, { ...wishes(found), sessionsGeneration });
+      const consent = { ...wishes(found), sessionsGeneration };
+      const caller = callerOf(dependencies, ctx, { kind: "account", id: sub });
+      await accounts.rememberConsent(sub, clientId, consent, caller);
       // What was allowed is the account's; the result says only that the person was asked.
       return finish(ctx, { consent: {} }, true);
     },
@@ -125,19 +141,11 @@ async function signIn(
   ctx: InteractionContext,
   running: RunningInteraction,
   { username, password }: { readonly username: string; readonly password: string },
-  {
-    units,
-    accounts,
-    limits,
-    events,
-    devices,
-    addressOf,
-    configuration,
-    finish,
-  }: ProviderFlowDependencies & {
+  dependencies: ProviderFlowDependencies & {
     finish: (ctx: InteractionContext, result: InteractionResults, merge: boolean) => Promise<string>;
   },
 ): Promise<SignInOutcome> {
+  const { units, accounts, limits, events, audit, devices, addressOf, configuration, finish } = dependencies;
   const { client_id } = running.client;
   const known = await accounts.recordByLogin(username);
   const device = known && devices.read(ctx, known);
@@ -146,16 +154,23 @@ async function signIn(
     address: addressOf(ctx),
     ...(device === undefined ? {} : { device }),
   });
+  const action = "sign_in";
+  const failed = { ...callerOf(dependencies, ctx, ANONYMOUS), action, client: client_id } as const;
   if (!attempt.allowed) {
     events.emit("sign_in.failure", { reason: "limited", client_id });
+    noteLimited(audit, { ...failed, ...(known && { subject: known.sub }) }, attempt);
     return { kind: "limited", retryAfter: attempt.retryAfter };
   }
-  const { ok, record } = await accounts.authenticate(username, password).catch(async (fault: unknown) => {
-    await attempt.withdraw();
-    throw fault;
-  });
-  if (!ok || record === undefined) {
-    events.emit("sign_in.failure", { reason: "credentials", client_id });
+  const { refusal, record } = await accounts
+    .authenticate(username, password)
+    .catch(async (fault: unknown) => {
+      await attempt.withdraw();
+      throw fault;
+    });
+  if (refusal !== undefined || record === undefined) {
+    const reason = refusal ?? "credentials";
+    events.emit("sign_in.failure", { reason, client_id });
+    audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "wrong" };
   }
   await attempt.succeed();
@@ -169,6 +184,10 @@ async function signIn(
   const location = await finish(ctx, { login }, false);
   devices.write(ctx, record);
   const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
-  units.current()?.whenCommitted(() => events.emit("sign_in.success", success));
+  const caller = callerOf(dependencies, ctx, { kind: "account", id: record.sub });
+  units.current()?.whenCommitted(() => {
+    events.emit("sign_in.success", success);
+    audit.note({ ...caller, action, client: client_id, subject: record.sub });
+  });
   return { kind: "done", location };
 }

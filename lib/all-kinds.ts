@@ -1,7 +1,8 @@
 /** Everything that a service keeps: the kinds that their owners have declared. A new kind is one line here. */
 import { ARTIFACTS } from "./artifacts/records.ts";
 import { DELIVERY, LANE, RECEIVER } from "./deliveries/records.ts";
-import { ACCOUNT, AUDIT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "./directory/records.ts";
+import { AUDIT } from "./audit/records.ts";
+import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "./directory/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "./keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { MIGRATION, STORAGE_FORMAT } from "./migration/format.ts";

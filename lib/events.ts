@@ -26,6 +26,19 @@ export const BACKCHANNEL_FAILURES = [
 
 export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
 
+/**
+ * Why sessions ended. `signed_out`: the person did; `password`, `deleted`: with that change of the account;
+ * `ended`: by `accounts.endSessions`.
+ */
+export type SessionEnd = "signed_out" | "ended" | "password" | "deleted";
+
+/**
+ * Why a family ended. `code_replayed`, `refresh_token_reused`: something was used a second time; `revoked`: by its client;
+ * `signed_out`: with the session; `password`, `deleted`, `unassigned`: with that change of the account;
+ * `ended`: by `accounts.revokeTokens`.
+ */
+export type FamilyEnd = SessionEnd | "unassigned" | "code_replayed" | "refresh_token_reused" | "revoked";
+
 /** Every event and its argument. */
 export interface ServiceEvents {
   "sign_in.success": { readonly sub: string; readonly client_id: string; readonly deployment: string };
@@ -35,8 +48,13 @@ export interface ServiceEvents {
   "tokens.refused": { readonly error: string; readonly grant_type?: string; readonly client_id?: string };
   "authorization.refused": { readonly error: string };
   "token.revoked": { readonly sub: string; readonly client_id: string };
-  "family.revoked": { readonly client_id?: string };
-  "session.ended": { readonly sub: string };
+  /**
+   * Everything that descends from one authorization or password grant has ended; without `client_id` what several clients
+   * had of the account, or all.
+   */
+  "family.revoked": { readonly sub?: string; readonly client_id?: string; readonly reason: FamilyEnd };
+  /** The person signed out, or all sign-in sessions of the account but one ended. */
+  "session.ended": { readonly sub: string; readonly reason: SessionEnd };
   /** A client was told that a session ended. */
   "backchannel.delivered": { readonly client_id: string; readonly attempts: number };
   /** A client was not told that a session ended, and no further attempt is made. */

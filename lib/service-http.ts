@@ -24,6 +24,7 @@ import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-endings.ts";
 import type { AccountInternals, Accounts } from "./domain/accounts.ts";
 import type { ClientInternals, Clients } from "./domain/clients.ts";
+import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannel } from "./protocol/backchannel.ts";
 import { cookieName, deviceCookieName, sessionCookieName } from "./protocol/cookies.ts";
@@ -44,6 +45,8 @@ export interface ServiceHttpParts {
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly events: ServiceEmitter;
+  /** What happens at the endpoints and pages. */
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   /** What the delivery console shows. */
   readonly notifications: Notifications;
   /** Told what an operator should know. */
@@ -64,12 +67,12 @@ export interface ServiceHttp {
 
 /** Nothing is listening yet: the routes are for the host application's server. */
 export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
-  const { configuration, storage, keys, accounts, clients, events, onWarning, onDefect } = parts;
+  const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = parts;
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const pages = createPages(configuration.interactions);
-  const shared = { configuration, artifacts, units, accounts, clients, limits, events };
+  const shared = { configuration, artifacts, units, accounts, clients, limits, events, audit };
   const backchannel = createBackchannel(artifacts, events, onWarning);
   const protocol = { ...shared, keys, pages: createAnswers(pages), backchannel };
   const currentProvider = createCurrentProvider(

@@ -10,6 +10,7 @@ import { CALLBACK_PATH } from "../interactions/account-gate.ts";
 import type { Interactions } from "../interactions/index.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier, type Notifier } from "../notifier/notifier.ts";
+import { type AuditCollector, createAuditCollector } from "./audit/collector.ts";
 import type { AccountDeps } from "./domain/account-change.ts";
 import { type AuditLog, createAuditLog } from "./domain/audit-log.ts";
 import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
@@ -38,7 +39,7 @@ export interface SignInService {
   readonly directory: Directory;
   /** What was sent, what waits, and what to do about it. */
   readonly notifications: Notifications;
-  /** What was changed, and what operators asked for, newest first: identifiers, no personal data. */
+  /** Who did what: sign-ins, changes, and what operators asked for. Identifiers, no names. */
   readonly audit: AuditLog;
   /** The running sign-ins, for pages of your own. */
   readonly interactions: Interactions;
@@ -136,7 +137,7 @@ function createDomain(
     artifacts,
     clock,
     events,
-    forgetConsents: (clientId) => accounts.forgetConsents(clientId),
+    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
     secretKey: keys.clientSecrets,
     minSecretLength: configuration.production ? 32 : 16,
   });
@@ -166,10 +167,15 @@ async function assemble(parts: Parts, events: ServiceEmitter, notifier: Notifier
   });
   await keepAccountClient(parts.configuration, domain.clients);
   const { notifications } = notifier;
-  const http = createServiceHttp({ ...parts, events, notifications, ...domain });
+  const audit = createAuditCollector(
+    parts.storage.audit,
+    parts.outages("recording what happens"),
+    parts.onWarning,
+  );
+  const http = createServiceHttp({ ...parts, events, audit, notifications, ...domain });
   late.http = http;
   notifier.start();
-  return serviceObject(parts, domain, { events, http, notifier });
+  return serviceObject(parts, domain, { events, audit, http, notifier });
 }
 
 /** The account pages sign in through a client of their own, one for both deployments. */
@@ -185,10 +191,17 @@ async function keepAccountClient(
   });
 }
 
+interface RunningParts {
+  readonly events: ServiceEmitter;
+  readonly audit: AuditCollector;
+  readonly http: ServiceHttp;
+  readonly notifier: Notifier;
+}
+
 function serviceObject(
   { configuration, storage, keys, outages }: Parts,
   { accounts, clients, directory, passwords }: DomainCalls,
-  { events, http, notifier }: { events: ServiceEmitter; http: ServiceHttp; notifier: Notifier },
+  { events, audit, http, notifier }: RunningParts,
 ): SignInService {
   const sweeper = startSweeper(storage, outages("removing what has expired"));
   keys.signing.start(outages("looking at the signing keys"));
@@ -201,6 +214,7 @@ function serviceObject(
     await Promise.all([sweeper.stop(), keys.signing.stop()]);
     await accounts.settled();
     await passwords.close();
+    await audit.close();
     await storage.close();
   }
   return {
@@ -209,13 +223,13 @@ function serviceObject(
     clients,
     directory,
     notifications: notifier.notifications,
-    audit: createAuditLog(storage.directory),
+    audit: createAuditLog(storage.audit, () => audit.flush()),
     events,
     interactions: http.interactions,
     keys: {
       list: () => keys.signing.list(),
-      rotate: () => keys.signing.rotate(),
-      retire: (kid) => keys.signing.retire(kid),
+      rotate: (options) => keys.signing.rotate(options),
+      retire: (kid, options) => keys.signing.retire(kid, options),
     },
     get provider() {
       return http.currentProvider().provider;

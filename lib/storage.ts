@@ -2,10 +2,12 @@
 import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
 import type { V01Options } from "../adapters/v01.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { defaults } from "../config/defaults.ts";
 import { KINDS } from "./all-kinds.ts";
-import { createArtifactStore } from "./artifacts/artifact-store.ts";
-import type { ArtifactStore } from "./artifacts/artifact-store.ts";
-import type { Clock } from "./clock.ts";
+import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-store.ts";
+import type { AuditStore } from "./audit/audit-event.ts";
+import { createAuditStore } from "./audit/audit-store.ts";
 import { createPositions } from "./deliveries/add.ts";
 import { createDeliveryStore } from "./deliveries/delivery-store.ts";
 import { LaneAccess } from "./deliveries/lane-access.ts";
@@ -36,6 +38,7 @@ export interface Storage {
   readonly keys: SigningKeyStore;
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
+  readonly audit: AuditStore;
   /** Makes limiters whose points all processes that have this storage share, if several can have it at once. */
   readonly rateLimits: RateLimiterFactory;
   /** What it is made of, for health: at least `storage`. */
@@ -47,7 +50,13 @@ export interface Storage {
 }
 
 /** What opening needs to know. */
-export type StorageConfiguration = Omit<StoresConfiguration, "sharedKinds" | "watchedKinds" | "v01">;
+export interface StorageConfiguration extends Omit<
+  StoresConfiguration,
+  "sharedKinds" | "watchedKinds" | "v01"
+> {
+  /** How long audit records are kept. Default: that of the configuration. */
+  readonly audit?: Configuration["audit"];
+}
 
 function part(name: string, { store }: OpenedStore): StoragePart {
   return {
@@ -59,15 +68,21 @@ function part(name: string, { store }: OpenedStore): StoragePart {
 }
 
 /** Everything that a service keeps, over its stores. @param artifacts default: `main`. */
-export function storageOver(main: OpenedStore, clock: Clock, artifacts?: OpenedStore): Storage {
+export function storageOver(
+  main: OpenedStore,
+  { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
+  artifacts?: OpenedStore,
+): Storage {
   const lanes = new LaneAccess(main.store, clock, KINDS);
+  const audit = createAuditStore(lanes, createPositions(lanes), retention);
   const away = artifacts ?? main;
   const opened = artifacts === undefined ? [main] : [main, artifacts];
   return {
-    directory: createDirectoryStore(lanes),
-    keys: createSigningKeyStore(lanes, createPositions(lanes)),
+    directory: createDirectoryStore(lanes, audit),
+    keys: createSigningKeyStore(lanes, audit),
     artifacts: createArtifactStore(away.store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
+    audit,
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
     async sweep(limit) {
@@ -126,5 +141,5 @@ export async function openStorage(
     await opened.close();
     throw error;
   }
-  return storageOver(main, clock, artifacts);
+  return storageOver(main, configuration, artifacts);
 }

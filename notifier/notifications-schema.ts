@@ -2,9 +2,9 @@
 import { z } from "zod";
 import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
 import { exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
+import { actor, type CallOptions } from "../lib/domain/call-options.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";
 import { subProblem } from "../lib/domain/text-rules.ts";
-import type { AskedBy } from "./audit.ts";
 import type { ExplainedAction } from "./explain.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 
@@ -55,24 +55,19 @@ export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
   first: z.enum(FIRST, { error: `must be one of ${FIRST.join(", ")}` }).exactOptional(),
 });
 
-const asked = {
-  by: z
-    .string({ error: "must be a string" })
-    .regex(/^[\w.:-]{1,128}$/, { error: "must be 1 to 128 characters of A-Z a-z 0-9 . _ : -" })
-    .exactOptional(),
-};
+const asked = { actor };
 
 /** Second argument of `discard`, `resume` and `test`. */
-export const askedOptions: z.ZodType<AskedBy> = exactly(asked);
+export const askedOptions: z.ZodType<CallOptions> = exactly(asked);
 
 /** Second argument of `redrive` and `redriveAll`. */
-export const redriveOptions: z.ZodType<AskedBy & { readonly force?: boolean }> = exactly({
+export const redriveOptions: z.ZodType<CallOptions & { readonly force?: boolean }> = exactly({
   ...asked,
   force: flag().exactOptional(),
 });
 
 /** Second argument of `pause`. */
-export const pauseOptions: z.ZodType<AskedBy & { readonly reason?: string }> = exactly({
+export const pauseOptions: z.ZodType<CallOptions & { readonly reason?: string }> = exactly({
   ...asked,
   reason: z
     .string({ error: "must be a string" })

@@ -9,10 +9,11 @@ import type {
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
 import { checked } from "../lib/domain/arguments.ts";
+import type { CallOptions } from "../lib/domain/call-options.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./attempt.ts";
-import { type AskedBy, createAudit } from "./audit.ts";
+import { type AuditDeps, createAudit } from "./audit.ts";
 import { afterResume } from "./breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
 import { answerContext } from "./lane-run.ts";
@@ -50,7 +51,7 @@ export interface Acknowledgement {
 /**
  * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`, a wrong
  * argument a `TypeError` that names it.
- * Whatever changes or sends something leaves an audit record first; `by` says there who asked for it.
+ * Whatever changes or sends something leaves an audit record first; `actor` says there who asked for it.
  */
 export interface Notifications {
   /** Everything, or what fits the filter, by pages of at most 500 (default 100), oldest first unless asked. */
@@ -61,23 +62,23 @@ export interface Notifications {
    * Sends again, with all attempts before it: at once, as the head of its lane. `superseded` is a
    * `PROFILE_CHANGED` from before what its lane has delivered since: only `force` sends it.
    */
-  redrive(id: string, options?: AskedBy & { readonly force?: boolean }): Promise<RedriveResult>;
+  redrive(id: string, options?: CallOptions & { readonly force?: boolean }): Promise<RedriveResult>;
   /** The same for everything that is parked and fits the filter, in order. @returns how many came to what. */
   redriveAll(
     filter?: Omit<DeliveryFilter, "state">,
-    options?: AskedBy & { readonly force?: boolean },
+    options?: CallOptions & { readonly force?: boolean },
   ): Promise<Readonly<Record<RedriveResult, number>>>;
   /** Gives up a delivery that waits or is parked; `false` when there is none such. */
-  discard(id: string, options?: AskedBy): Promise<boolean>;
+  discard(id: string, options?: CallOptions): Promise<boolean>;
   /** Begins nothing more for this receiver; `false` when it was paused already. */
-  pause(receiver: string, options?: AskedBy & { readonly reason?: string }): Promise<boolean>;
+  pause(receiver: string, options?: CallOptions & { readonly reason?: string }): Promise<boolean>;
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
-  resume(receiver: string, options?: AskedBy): Promise<boolean>;
+  resume(receiver: string, options?: CallOptions): Promise<boolean>;
   /**
    * Sends one notification about nobody, now and without a retry: a documented body with the nil UUID and the
    * `user_id` 0. `undefined` when no such receiver is configured.
    */
-  test(receiver: string, options?: AskedBy): Promise<TestResult | undefined>;
+  test(receiver: string, options?: CallOptions): Promise<TestResult | undefined>;
   /** Which receivers such an action would tell what, and why not: nothing is sent. `undefined` without the account. */
   explain(action: ExplainedAction): Promise<Explanation[] | undefined>;
   /** Who was told about an account, oldest first: as long as the records are kept. */
@@ -86,9 +87,9 @@ export interface Notifications {
   receivers(): Promise<ReceiverReport[]>;
 }
 
-export interface NotificationsDeps extends ReceiverWatchDeps {
+export interface NotificationsDeps extends ReceiverWatchDeps, AuditDeps {
   readonly deliveries: DeliveryStore;
-  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount" | "appendAudit">;
+  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
   readonly clock: Clock;
@@ -124,7 +125,7 @@ export function createNotifications(deps: NotificationsDeps): Notifications {
     receivers: () => reportReceivers(deps),
     async test(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
-      await createAudit(deps)("receiver.test", name, { ...checked("options", askedOptions, options) });
+      await createAudit(deps)("receiver.test", name, checked("options", askedOptions, options));
       return sendTest(deps, name);
     },
     ...redriving(deps),
@@ -144,7 +145,7 @@ function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "re
       const { force, ...asked } = checked("options", redriveOptions, options);
       const key = checked("id", anyText, id);
       if ((await deliveries.find(key)) === undefined) return "unknown";
-      await audit("delivery.redrive", key, { ...asked, force: force === true });
+      await audit("delivery.redrive", key, { ...asked, detail: { force: force === true } });
       const results = await deliveries.redrive([key], { passable: passable(force) });
       const result = results.get(key) ?? "unknown";
       if (result === "redriven") events.emit("delivery.redriven", { id: key });
@@ -155,13 +156,13 @@ function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "re
       const { force, ...asked } = checked("options", redriveOptions, options);
       const wanted = checked("filter", deliveryFilter, filter);
       const { receiver = "*", ...rest } = wanted;
-      await audit("delivery.redrive_all", receiver, { ...asked, ...rest, force: force === true });
+      await audit("delivery.redrive_all", receiver, { ...asked, detail: { ...rest, force: force === true } });
       return redriveMatching(deps, wanted, passable(force));
     },
     async discard(id, options = {}) {
       const asked = checked("options", askedOptions, options);
       if ((await deliveries.find(checked("id", anyText, id))) === undefined) return false;
-      await audit("delivery.discard", id, { ...asked });
+      await audit("delivery.discard", id, asked);
       const discarded = await deliveries.discard(id, BY_HAND);
       if (discarded) events.emit("delivery.discarded", { id });
       wake();
@@ -184,7 +185,7 @@ function holding(deps: NotificationsDeps): Pick<Notifications, "pause" | "resume
     },
     async resume(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
-      await audit("receiver.resume", name, { ...checked("options", askedOptions, options) });
+      await audit("receiver.resume", name, checked("options", askedOptions, options));
       const { before } = await deliveries.changeReceiver(name, () => afterResume(clock.now()));
       await releaseAll(deliveries, name);
       wake();

@@ -16,7 +16,7 @@ import { createUpkeep } from "./upkeep.ts";
 
 export interface NotifierParts {
   readonly configuration: Pick<Configuration, "notifications" | "clock" | "queue">;
-  readonly storage: Pick<Storage, "directory" | "deliveries">;
+  readonly storage: Pick<Storage, "directory" | "deliveries" | "audit">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
   /** Whether the worker keeps the process alive, as the only thing that it does; default not. */
@@ -77,7 +77,7 @@ export async function createNotifier({
 }: NotifierParts): Promise<Notifier> {
   const { sealer, events } = parts;
   const { notifications: settings, clock, queue } = parts.configuration;
-  const { directory, deliveries } = parts.storage;
+  const { directory, deliveries, audit } = parts.storage;
   const deliverer = createDeliverer({ settings, clock });
   const owner = `${hostname()} ${process.pid} ${randomBytes(4).toString("hex")}`;
   const common = { directory, deliveries, sealer, events, clock, settings, attempt: deliverer.attempt };
@@ -86,7 +86,7 @@ export async function createNotifier({
   const scheduler = await openScheduler(queue, { deliveries, runner, clock, settings, keepAlive, ...told });
   const wake = (): void => scheduler.wake();
   const upkeep = createUpkeep({ ...common, wake, outage: outages("upkeep of deliveries") });
-  const notifications = createNotifications({ ...common, wake });
+  const notifications = createNotifications({ ...common, audit, wake });
   return {
     notifications,
     wake,

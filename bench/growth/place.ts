@@ -73,7 +73,7 @@ async function open(backend: Backend, address: string, bytes: Place["bytes"]): P
     sharedKinds: SHARED_KINDS,
     watchedKinds: WATCHED_KINDS,
   });
-  const storage = storageOver(main, clock);
+  const storage = storageOver(main, { clock });
   const server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,11 +1,11 @@
-/** `passwords` and `rateLimits`. */
+/** `passwords`, `rateLimits` and `audit`. */
 import { z } from "zod";
-import type { PasswordRules, RateLimit, RateLimits } from "../configuration.ts";
+import type { Configuration, PasswordRules, RateLimit, RateLimits } from "../configuration.ts";
 import { defaults } from "../defaults.ts";
-import type { PasswordsInput, RateLimitsInput } from "../input.ts";
+import type { AuditInput, PasswordsInput, RateLimitsInput } from "../input.ts";
 import { duration, section, whole, writtenAs, type Written } from "./parts.ts";
 
-const { passwords, rateLimits } = defaults;
+const { audit, passwords, rateLimits } = defaults;
 
 /** `passwords`. */
 export const passwordsSchema: z.ZodType<PasswordRules, Written<PasswordsInput>> = writtenAs<PasswordsInput>()(
@@ -69,5 +69,12 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
     ),
     clientSecret: limit(rateLimits.clientSecret, "Wrong secrets for one client from one address"),
     interactions: limit(rateLimits.interactions, "Sign-ins begun from one address"),
+  }),
+);
+
+/** `audit`. */
+export const auditSchema: z.ZodType<Configuration["audit"], Written<AuditInput>> = writtenAs<AuditInput>()(
+  z.strictObject({
+    retention: duration(audit.retention, "Seconds for which audit records are kept"),
   }),
 );

@@ -1,6 +1,7 @@
 /** Accounts with their sign-in names and numbers. */
 import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "./directory.ts";
 import type { Ref } from "../../adapters/record-store.ts";
+import type { AuditStore } from "../audit/audit-event.ts";
 import { planAdding, type Positions } from "../deliveries/add.ts";
 import type { LaneAccess } from "../deliveries/lane-access.ts";
 import { deliveryRef } from "../deliveries/records.ts";
@@ -19,7 +20,6 @@ import {
   accountIn,
   accountRecord,
   accountRef,
-  auditRecord,
   BY_NUMBER,
   entryRef,
   type KeptEntry,
@@ -38,7 +38,11 @@ type Accounts = Pick<
 /** The counter from which accounts get their numbers. */
 const COUNTER = "user-id";
 
-export function createAccounts(records: LaneAccess, positions: Positions): Accounts {
+export function createAccounts(
+  records: LaneAccess,
+  audit: Pick<AuditStore, "recordOf">,
+  positions: Positions,
+): Accounts {
   async function findAccount(sub: string): Promise<AccountRecord | undefined> {
     return accountIn((await records.find<AccountPlace>(accountRef(sub)))?.value);
   }
@@ -102,7 +106,7 @@ export function createAccounts(records: LaneAccess, positions: Positions): Accou
     await planNames(changes, change);
     await planReferences(changes, change);
     if (change.deliveries.length > 0) changes.merge(await planAdding(records, positions, change.deliveries));
-    if (change.audit !== undefined) changes.add(auditRecord(change.audit, positions()));
+    if (change.audit !== undefined) changes.add(audit.recordOf(change.audit));
     try {
       await records.commit(changes);
     } catch (error) {

@@ -1,5 +1,6 @@
-/** Accounts, sign-in names, clients, services, groups, portals, keys and audit records: what is kept for good. */
+/** Accounts, sign-in names, clients, services, groups, portals and keys: what is kept for good. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import type { AuditEvent } from "../audit/audit-event.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
 
 /** One account as it is kept: all that a change of it has to see is in this one record. */
@@ -64,17 +65,7 @@ export interface AccountChange {
   readonly requirePortal?: string;
   /** Notifications that this change causes: stored with it or not at all. */
   readonly deliveries: readonly NewDelivery[];
-  readonly audit?: AuditRecord;
-}
-
-/** Who did what to what: no personal data beside the identifiers. */
-export interface AuditRecord {
-  /** Seconds since the epoch. */
-  readonly at: number;
-  /** Such as `account.deleted`. */
-  readonly action: string;
-  readonly subject: string;
-  readonly detail?: Readonly<Record<string, string | number | boolean | null>>;
+  readonly audit?: AuditEvent;
 }
 
 /** One accepted client secret. */
@@ -112,7 +103,7 @@ export interface ClientChange {
   readonly expectedVersion: number | undefined;
   /** `undefined` removes the client. */
   readonly record: ClientRecord | undefined;
-  readonly audit?: AuditRecord;
+  readonly audit?: AuditEvent;
 }
 
 /** The three kinds of entries that the directory has beside accounts and clients. */
@@ -169,22 +160,18 @@ export interface DirectoryStore {
   /** Ordered by `key`. */
   listEntries(kind: EntryKind): Promise<EntryRecord[]>;
   /**
-   * Creates or replaces.
+   * Creates or replaces. @param audit the record of it, by whether the entry was there before.
    * @throws UnknownReference when the record's group is missing.
    */
-  putEntry(kind: EntryKind, record: EntryRecord): Promise<void>;
+  putEntry(kind: EntryKind, record: EntryRecord, audit?: (isNew: boolean) => AuditEvent): Promise<void>;
   /**
    * Removes the entry; `false` when it was not there.
    * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `account:SUB`.
    */
-  removeEntry(kind: EntryKind, key: string): Promise<boolean>;
+  removeEntry(kind: EntryKind, key: string, audit?: AuditEvent): Promise<boolean>;
 
   /** Stores `value` under `name` unless something is there; returns what is kept. */
   keep(name: string, value: string): Promise<string>;
   /** What is kept under `name`. */
   kept(name: string): Promise<string | undefined>;
-
-  appendAudit(record: AuditRecord): Promise<void>;
-  /** The newest first. */
-  listAudit(page: { readonly limit: number }): Promise<AuditRecord[]>;
 }

@@ -8,13 +8,12 @@ import {
   UnknownReference,
   VersionConflict,
 } from "../errors.ts";
-import type { Positions } from "../deliveries/add.ts";
+import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import { Changes, type Read, type Records } from "../records.ts";
 import {
   type AccountPlace,
   accountIn,
   accountRef,
-  auditRecord,
   clientRecord,
   clientRef,
   entryRecord,
@@ -39,7 +38,9 @@ export function isOpen(entry: Read<KeptEntry> | undefined, clock: Clock): entry 
 
 const byKey = (one: string, other: string): number => (one < other ? -1 : 1);
 
-export function createClients(records: Records, positions: Positions): Clients {
+type Audit = Pick<AuditStore, "recordOf">;
+
+export function createClients(records: Records, { recordOf }: Audit): Clients {
   async function commitOnce(change: Parameters<DirectoryStore["commitClient"]>[0]): Promise<void> {
     const { client_id, expectedVersion, record, audit } = change;
     const service = record?.service ?? null;
@@ -64,7 +65,7 @@ export function createClients(records: Records, positions: Positions): Clients {
       changes.write(clientRecord(record), client);
       if (client === undefined) changes.write(identifierRecord(client_id), place);
     }
-    if (audit !== undefined) changes.add(auditRecord(audit, positions()));
+    if (audit !== undefined) changes.add(recordOf(audit));
     await records.commit(changes);
   }
 
@@ -82,7 +83,7 @@ export function createClients(records: Records, positions: Positions): Clients {
   };
 }
 
-export function createEntries(records: Records): Entries {
+export function createEntries(records: Records, { recordOf }: Audit): Entries {
   const find = (kind: EntryKind, key: string): Promise<Read<KeptEntry> | undefined> =>
     records.find<KeptEntry>(entryRef(kind, key));
 
@@ -103,7 +104,7 @@ export function createEntries(records: Records): Entries {
    * Closes the entry, so that nothing new can refer to it; then looks at what does; then removes it or opens it again.
    * A process that dies in between leaves it closed for some seconds.
    */
-  async function removeOnce(kind: EntryKind, key: string): Promise<boolean> {
+  async function removeOnce(kind: EntryKind, key: string, audit: AuditEvent | undefined): Promise<boolean> {
     const open = await find(kind, key);
     if (open === undefined) return false;
     const { closingUntil: _closed, ...entry } = open.value;
@@ -116,7 +117,10 @@ export function createEntries(records: Records): Entries {
     const changes = new Changes();
     if (closed !== undefined) {
       if (found.length > 0) changes.write(entryRecord(kind, entry), closed);
-      else changes.delete(entryRef(kind, key), closed);
+      else {
+        changes.delete(entryRef(kind, key), closed);
+        if (audit !== undefined) changes.add(recordOf(audit));
+      }
     }
     await records.commit(changes, { deadline: closingUntil });
     if (found.length > 0) throw new StillReferenced(`${kind} ${key}`, found);
@@ -132,7 +136,7 @@ export function createEntries(records: Records): Entries {
       const all = await records.all<KeptEntry>(kind);
       return all.map(withoutMark).toSorted((one, other) => byKey(one.key, other.key));
     },
-    putEntry(kind, record) {
+    putEntry(kind, record, audit) {
       const copy = structuredClone(record);
       return records.retry(async () => {
         const { key, group } = copy;
@@ -146,10 +150,11 @@ export function createEntries(records: Records): Entries {
           changes.expect(entryRef("group", group), parent);
         }
         changes.write(entryRecord(kind, copy), entry);
+        if (audit !== undefined) changes.add(recordOf(audit(entry === undefined)));
         await records.commit(changes);
       });
     },
-    removeEntry: (kind, key) => records.retry(() => removeOnce(kind, key)),
+    removeEntry: (kind, key, audit) => records.retry(() => removeOnce(kind, key, audit)),
   };
 }
 

@@ -1,6 +1,5 @@
 /** Accounts, clients and the rest of the directory as records: what is kept of each, and where it is found. */
-import { randomUUID } from "node:crypto";
-import type { AccountRecord, AuditRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
+import type { AccountRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type Place } from "../kinds.ts";
 
@@ -130,24 +129,6 @@ export const SETTING: Kind<Setting> = defineKind<Setting>({
   personal: undefined,
 });
 
-/** An audit record with its place among all: microseconds since the epoch, more or less. */
-export type KeptAudit = AuditRecord & { readonly position: number };
-
-const DAY = 86_400;
-
-/** The key of the index in which the audit has a day. */
-export const auditDay = (at: number): string => String(Math.floor(at / DAY));
-
-export const AUDIT: Kind<KeptAudit, "day"> = defineKind({
-  name: "audit",
-  holds: "what was changed, or what an operator asked for",
-  key: "random",
-  index: { day: ({ position }) => [{ at: auditDay(position / 1e6), order: position }] },
-  store: "storage",
-  exported: true,
-  personal: "identifiers: `sub`, `client_id`",
-});
-
 /** Kinds that every change of an account may rely on, and few change. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
 
@@ -179,6 +160,3 @@ export const numberRecord = (userId: number, sub: string): RecordData =>
   USER_ID.record({ sub }, { key: String(userId) });
 export const clientRecord = (client: ClientRecord): RecordData => CLIENT.record(client);
 export const entryRecord = (kind: EntryKind, entry: KeptEntry): RecordData => ENTRIES[kind].record(entry);
-/** @param position among all audit records: microseconds since the epoch, more or less. */
-export const auditRecord = (record: AuditRecord, position: number): RecordData =>
-  AUDIT.record({ ...record, position }, { key: randomUUID() });

@@ -5,13 +5,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
-import type {
-  AccountChange,
-  AccountRecord,
-  AuditRecord,
-  Consent,
-  DirectoryStore,
-} from "../directory/directory.ts";
+import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../directory/directory.ts";
+import type { AuditDetail, Caller } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { SignInError, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
@@ -68,7 +63,9 @@ export interface AccountDecision {
   /** The record afterwards; `undefined` deletes the account. */
   readonly record: AccountRecord | undefined;
   /** For the audit: identifiers and numbers, no personal data. */
-  readonly detail?: NonNullable<AuditRecord["detail"]>;
+  readonly detail?: AuditDetail;
+  /** For the audit: the client that the change is about. */
+  readonly client?: string;
   /** The `uid` of the one session that lives on when sessions end. */
   readonly keepSession?: string | undefined;
 }
@@ -87,15 +84,21 @@ const TRIES = 50;
 const LONGEST_PAUSE = 40;
 
 /**
+ * @param caller who asks for the change: the audit keeps it.
  * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
  * @throws StorageUnavailable when the storage fails or too many change this account at once.
  */
-export async function changeAccount(deps: AccountDeps, sub: string, decide: Decide): Promise<ChangedAccount> {
+export async function changeAccount(
+  deps: AccountDeps,
+  sub: string,
+  caller: Caller,
+  decide: Decide,
+): Promise<ChangedAccount> {
   for (let attempt = 1; attempt <= TRIES; attempt += 1) {
     const before = await deps.directory.findAccount(sub);
     const decision = decide(before);
     if (decision === undefined) return { record: before, changed: false };
-    const change = await toChange(deps, sub, before, decision);
+    const change = await toChange(deps, sub, before, { ...decision, caller });
     if (await committed(deps.directory, change)) {
       await afterwards(deps, before, change, decision);
       return { record: change.record, changed: true };
@@ -134,7 +137,7 @@ async function toChange(
   deps: AccountDeps,
   sub: string,
   before: AccountRecord | undefined,
-  decision: AccountDecision,
+  decision: AccountDecision & { readonly caller: Caller },
 ): Promise<AccountChange> {
   const at = seconds(deps.clock);
   const version = (before?.version ?? 0) + 1;
@@ -158,9 +161,20 @@ async function toChange(
     ),
     ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
     deliveries: before === undefined ? [] : await planChange(deps, before, record, at),
-    audit: { at, action: decision.action, subject: sub, ...(decision.detail && { detail: decision.detail }) },
+    audit: {
+      ...decision.caller,
+      action: decision.action,
+      subject: sub,
+      ...(decision.client !== undefined && { client: decision.client }),
+      ...(decision.detail && { detail: decision.detail }),
+    },
   };
 }
+
+const REASONS: Partial<Record<AccountAction, EndReason>> = {
+  "account.deleted": "deleted",
+  "account.password_changed": "password",
+};
 
 /** The change stands, so nothing here may fail the call: what goes wrong is told as a `fault`. */
 async function afterwards(
@@ -177,8 +191,17 @@ async function afterwards(
   if (before === undefined) return;
   const endings = endingsOf(before, record);
   const { keepSession } = decision;
+  const reason = reasonOf(decision.action);
+  if (endings.tokens || endings.services.length + endings.clients.length > 0) {
+    const [client_id] = endings.tokens ? [] : endings.clients;
+    deps.events.emit("family.revoked", {
+      sub,
+      reason: decision.action === "account.unassigned" ? "unassigned" : reason,
+      ...(client_id === undefined ? {} : { client_id }),
+    });
+  }
   if (endings.sessions) {
-    const reason = reasonOf(decision.action);
+    deps.events.emit("session.ended", { sub, reason });
     await harmless(deps, "sessions ended", () =>
       deps.onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
     );
@@ -187,8 +210,7 @@ async function afterwards(
 }
 
 function reasonOf(action: AccountAction): EndReason {
-  if (action === "account.deleted") return "deleted";
-  return action === "account.password_changed" ? "password" : "ended";
+  return REASONS[action] ?? "ended";
 }
 
 /** Runs what follows a commit; a failure becomes a `fault` event. */

@@ -2,10 +2,11 @@
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { ArtifactFilter } from "../artifacts/artifact.ts";
 import type { AccountRecord, DirectoryStore } from "../directory/directory.ts";
+import type { SessionEnd } from "../events.ts";
 import { generationAt } from "./generations.ts";
 
 /** Why the sign-in sessions of an account ended. */
-export type EndReason = "ended" | "deleted" | "password";
+export type EndReason = Exclude<SessionEnd, "signed_out">;
 
 /** Told when sessions of an account have ended, before their records are removed: for back-channel logout. */
 export interface SessionsEnded {

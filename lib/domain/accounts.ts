@@ -1,5 +1,6 @@
 /** Accounts: the public calls, and what the HTTP layer asks for beside them. */
 import type { AccountRecord } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import type { Account, AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { toAccount } from "./account.ts";
 import type { AccountDeps } from "./account-change.ts";
@@ -13,6 +14,7 @@ import {
   recordByLogin,
   verifyPassword,
 } from "./authenticate.ts";
+import type { CallOptions } from "./call-options.ts";
 import { forgetConsents, type NewConsent, rememberConsent } from "./consents.ts";
 import { createAccount, importAccount } from "./create-account.ts";
 import { endSessions, revokeTokens } from "./end-access.ts";
@@ -28,7 +30,8 @@ export type { AccountDeps } from "./account-change.ts";
 
 /**
  * The accounts. Wrong arguments are a `TypeError` that names the option; a fault of the storage, or too many
- * changes of one account at once, is `StorageUnavailable`.
+ * changes of one account at once, is `StorageUnavailable`. Each call that changes something leaves an audit record with
+ * the change; `actor` says there who asked for it.
  */
 export interface Accounts {
   /**
@@ -37,7 +40,7 @@ export interface Accounts {
    * @throws UnknownReference when the portal is not in the directory.
    * @throws InvalidPassword when the password breaks a rule.
    */
-  create(account: NewAccount): Promise<Account>;
+  create(account: NewAccount, options?: CallOptions): Promise<Account>;
   /** The account; `undefined` when there is none. */
   find(sub: string): Promise<Account | undefined>;
   /** The account with this username or e-mail address, compared as at sign-in; `undefined` when there is none. */
@@ -50,14 +53,14 @@ export interface Accounts {
    * @throws NotFound when there is no such account.
    * @throws NameTaken, UnknownReference as `create` does.
    */
-  update(sub: string, changes: AccountChanges): Promise<Account>;
+  update(sub: string, changes: AccountChanges, options?: CallOptions): Promise<Account>;
   /**
    * Creates an account that comes from elsewhere, with its identifiers, assignments and password hash
    * (Argon2, bcrypt, scrypt or PBKDF2). Moves the counter past its `user_id`. Nobody is notified.
    * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
    * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
    */
-  import(account: ImportedAccount): Promise<Account>;
+  import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
   /**
    * Sets the password and ends all codes, tokens and sessions of the account but `keepSession`, which has to
    * carry the returned generations from now on.
@@ -68,23 +71,28 @@ export interface Accounts {
   /** Whether this is the password; `false` after the same work for an account that has none or is not there. */
   verifyPassword(sub: string, password: string): Promise<boolean>;
   /** Deletes the account and ends everything of it at once; `false` when there is none. */
-  delete(sub: string): Promise<boolean>;
+  delete(sub: string, options?: CallOptions): Promise<boolean>;
   /**
    * Assigns the account to a service. `userIdInService` is the number in `data.services` of notifications;
    * left out, an assignment that is there keeps its number and a new one has `null`.
    * @throws NotFound when there is no such account.
    * @throws UnknownReference when the service is not in the directory.
    */
-  assign(sub: string, serviceKey: string, userIdInService?: number | null): Promise<Account>;
+  assign(
+    sub: string,
+    serviceKey: string,
+    userIdInService?: number | null,
+    options?: CallOptions,
+  ): Promise<Account>;
   /**
    * Takes away assignments and ends codes and tokens of the services' clients, not the session: one
    * `UNASSINGED_FROM_SERVICE` for all keys. `false` when none of them was assigned; then nobody is notified.
    */
-  unassign(sub: string, serviceKeys: string | readonly string[]): Promise<boolean>;
+  unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
   /** Ends all sign-in sessions; `false` when there is no such account. */
-  endSessions(sub: string): Promise<boolean>;
+  endSessions(sub: string, options?: CallOptions): Promise<boolean>;
   /** Ends all codes and tokens, or those of one client, and forgets the consents; `false` without an account. */
-  revokeTokens(sub: string, client_id?: string): Promise<boolean>;
+  revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
 }
 
 /** What only the service itself uses. Names and identifiers are taken as they come: an odd one is just unknown. */
@@ -105,15 +113,25 @@ export interface AccountInternals {
    * @param seen the generations on which the sign-in rests.
    * @throws ConditionFailed when the account or one of these generations has ended.
    */
-  assignAtSignIn(sub: string, serviceKey: string, seen: SeenGenerations): Promise<AccountRecord>;
+  assignAtSignIn(
+    sub: string,
+    serviceKey: string,
+    seen: SeenGenerations,
+    caller: Caller,
+  ): Promise<AccountRecord>;
   /**
    * Adds to what the account has allowed the client, and drops what it allowed clients that are gone. Names that can't
    * be granted are not remembered.
    * @throws ConditionFailed when the account or the session in which it is allowed has ended.
    */
-  rememberConsent(sub: string, client_id: string, consent: NewConsent): Promise<AccountRecord>;
+  rememberConsent(
+    sub: string,
+    client_id: string,
+    consent: NewConsent,
+    caller: Caller,
+  ): Promise<AccountRecord>;
   /** Forgets the consents of all accounts to one client: reads every account, for rare use. */
-  forgetConsents(client_id: string): Promise<void>;
+  forgetConsents(client_id: string, caller: Caller): Promise<void>;
   /** Resolves when the work in the background is done; for closing. */
   settled(): Promise<void>;
 }
@@ -123,8 +141,8 @@ export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
   const background = createBackground(deps);
   const { directory } = deps;
   return {
-    create: (account) => createAccount(deps, account),
-    import: (account) => importAccount(deps, account),
+    create: (account, options) => createAccount(deps, account, options),
+    import: (account, options) => importAccount(deps, account, options),
     async find(sub) {
       return shown(await directory.findAccount(checked("sub", anyString, sub)));
     },
@@ -136,20 +154,21 @@ export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
       const records = await directory.listAccounts({ limit, ...(after === undefined ? {} : { after }) });
       return records.map((record) => toAccount(record));
     },
-    update: (sub, changes) => updateAccount(deps, sub, changes),
+    update: (sub, changes, options) => updateAccount(deps, sub, changes, options),
     setPassword: (sub, password, options = {}) => setPassword(deps, sub, password, options),
     verifyPassword: (sub, password) => verifyPassword(deps, background, sub, password),
-    delete: (sub) => deleteAccount(deps, sub),
-    assign: (sub, serviceKey, userIdInService) => assign(deps, sub, serviceKey, userIdInService),
-    unassign: (sub, serviceKeys) => unassign(deps, sub, serviceKeys),
-    endSessions: (sub) => endSessions(deps, sub),
-    revokeTokens: (sub, clientId) => revokeTokens(deps, sub, clientId),
+    delete: (sub, options) => deleteAccount(deps, sub, options),
+    assign: (sub, serviceKey, userIdInService, options) =>
+      assign(deps, sub, serviceKey, userIdInService, options),
+    unassign: (sub, serviceKeys, options) => unassign(deps, sub, serviceKeys, options),
+    endSessions: (sub, options) => endSessions(deps, sub, options),
+    revokeTokens: (sub, clientId, options) => revokeTokens(deps, sub, clientId, options),
     record: (sub) => directory.findAccount(sub),
     recordByLogin: (login) => recordByLogin(deps, login),
     authenticate: (login, password) => authenticate(deps, background, login, password),
-    assignAtSignIn: (sub, serviceKey, seen) => assignAtSignIn(deps, sub, serviceKey, seen),
-    rememberConsent: (sub, id, consent) => rememberConsent(deps, sub, id, consent),
-    forgetConsents: (id) => forgetConsents(deps, id),
+    assignAtSignIn: (sub, serviceKey, seen, caller) => assignAtSignIn(deps, sub, serviceKey, seen, caller),
+    rememberConsent: (sub, id, consent, caller) => rememberConsent(deps, sub, id, consent, caller),
+    forgetConsents: (id, caller) => forgetConsents(deps, id, caller),
     settled: () => background.settled(),
   };
 }

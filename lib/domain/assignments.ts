@@ -1,11 +1,13 @@
 /** Which services an account belongs to: `accounts.assign`, `accounts.unassign`, and the first sign-in. */
 import type { AccountRecord } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Account, toAccount } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { clientsOf } from "./account-endings.ts";
 import { anyString, serviceKey, serviceKeys, userIdInService } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 import { generationAt, raised } from "./generations.ts";
 import { ownValue, withEntry, withoutEntries } from "./own-entries.ts";
 import { noAccount } from "./update-account.ts";
@@ -16,11 +18,13 @@ export async function assign(
   sub: string,
   service: string,
   number: number | null | undefined,
+  options: CallOptions | undefined,
 ): Promise<Account> {
   checked("sub", anyString, sub);
+  const caller = callerOf(options);
   const key = checked("serviceKey", serviceKey, service);
   const given = checked("userIdInService", userIdInService.optional(), number);
-  const { record } = await changeAccount(deps, sub, (before) => {
+  const { record } = await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined) throw noAccount();
     const value = given === undefined ? (ownValue(before.services, key) ?? null) : given;
     return ownValue(before.services, key) === value ? undefined : assigned(before, key, value);
@@ -47,11 +51,13 @@ export async function unassign(
   deps: AccountDeps,
   sub: string,
   services: string | readonly string[],
+  options: CallOptions | undefined,
 ): Promise<boolean> {
   checked("sub", anyString, sub);
+  const caller = callerOf(options);
   const keys = checked("serviceKeys", serviceKeys, services);
   const clients = new Set(await clientsOf(deps.directory, keys));
-  const { changed } = await changeAccount(deps, sub, (before) => {
+  const { changed } = await changeAccount(deps, sub, caller, (before) => {
     const leaving = keys.filter((key) => before !== undefined && Object.hasOwn(before.services, key));
     if (before === undefined || leaving.length === 0) return undefined;
     const record = {
@@ -77,8 +83,9 @@ export async function assignAtSignIn(
   sub: string,
   service: string,
   seen: SeenGenerations,
+  caller: Caller,
 ): Promise<AccountRecord> {
-  const { record } = await changeAccount(deps, sub, (before) => {
+  const { record } = await changeAccount(deps, sub, caller, (before) => {
     const current =
       before !== undefined &&
       before.tokens_generation === seen.tokensGeneration &&

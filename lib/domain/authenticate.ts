@@ -1,5 +1,6 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
 import type { AccountRecord } from "../directory/directory.ts";
+import { SYSTEM } from "../audit/audit-event.ts";
 import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
@@ -9,6 +10,8 @@ import { typedName } from "./names.ts";
 export interface Authenticated {
   /** Whether the password is the account's. */
   readonly ok: boolean;
+  /** Why not. */
+  readonly refusal?: "credentials";
   /** The account, as it was before the password was compared: also when the password is wrong. */
   readonly record?: AccountRecord;
 }
@@ -33,8 +36,12 @@ export async function authenticate(
   password: string,
 ): Promise<Authenticated> {
   const record = await recordByLogin(deps, login);
-  const ok = await compare(deps, background, record, password);
-  return { ok, ...(record === undefined ? {} : { record }) };
+  const refusal = await compare(deps, background, record, password);
+  return {
+    ok: refusal === undefined,
+    ...(refusal === undefined ? {} : { refusal }),
+    ...(record === undefined ? {} : { record }),
+  };
 }
 
 /** See `Accounts.verifyPassword`. */
@@ -46,27 +53,30 @@ export async function verifyPassword(
 ): Promise<boolean> {
   checked("sub", anyString, sub);
   checked("password", anyString, password);
-  return compare(deps, background, await deps.directory.findAccount(sub), password);
+  const record = await deps.directory.findAccount(sub);
+  return (await compare(deps, background, record, password)) === undefined;
 }
 
+/** The same work whatever comes of it. @returns why somebody who shows this password must not go on. */
 async function compare(
   deps: AccountDeps,
   background: Background,
   record: AccountRecord | undefined,
   password: string,
-): Promise<boolean> {
+): Promise<Authenticated["refusal"]> {
   const hash = record?.password_hash ?? null;
-  const ok = await deps.passwords.verify(hash, password);
-  if (ok && record !== undefined && hash !== null && deps.passwords.needsRehash(hash)) {
+  const matches = await deps.passwords.verify(hash, password);
+  if (!matches || record === undefined || hash === null) return "credentials";
+  if (deps.passwords.needsRehash(hash)) {
     background.run("rehash", () => rehash(deps, record.sub, hash, password));
   }
-  return ok;
+  return undefined;
 }
 
 /** Replaces the hash that was compared; if the password was changed in the meantime, nothing happens. */
 async function rehash(deps: AccountDeps, sub: string, compared: string, password: string): Promise<void> {
   const hash = await deps.passwords.hash(password);
-  await changeAccount(deps, sub, (before) =>
+  await changeAccount(deps, sub, SYSTEM, (before) =>
     before?.password_hash === compared
       ? { action: "account.rehashed", record: { ...before, password_hash: hash } }
       : undefined,

@@ -2,6 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { ClientRecord, DirectoryStore } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { AlreadyExists, IdentifierTaken, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
@@ -18,7 +19,7 @@ export interface ClientDeps {
   /** Characters of a chosen secret at least: 32, or 16 when all deployments are on loopback. */
   readonly minSecretLength: number;
   /** Forgets what people allowed a client that had this id before. */
-  readonly forgetConsents: (client_id: string) => Promise<void>;
+  readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
 }
 
 /** What names a client change in events and in the audit. */
@@ -50,6 +51,7 @@ const TRIES = 50;
 const LONGEST_PAUSE = 40;
 
 /**
+ * @param caller who asks for the change: the audit keeps it.
  * @throws UnknownReference when the service of the client is missing.
  * @throws IdentifierTaken when a new client's id is the `sub` of an account.
  * @throws StorageUnavailable when the storage fails or too many change this client at once.
@@ -57,13 +59,14 @@ const LONGEST_PAUSE = 40;
 export async function changeClient(
   deps: ClientDeps,
   client_id: string,
+  caller: Caller,
   decide: DecideClient,
 ): Promise<ChangedClient> {
   for (let attempt = 1; attempt <= TRIES; attempt += 1) {
     const before = await deps.directory.findClient(client_id);
     const decision = decide(before);
     if (decision === undefined) return { record: before, changed: false };
-    const record = await commit(deps, client_id, before, decision);
+    const record = await commit(deps, client_id, before, { ...decision, caller });
     if (record !== "conflict") {
       deps.events.emit("client.changed", { client_id, action: decision.action });
       return { record, changed: true };
@@ -77,7 +80,7 @@ async function commit(
   deps: ClientDeps,
   client_id: string,
   before: ClientRecord | undefined,
-  { action, record: decided }: ClientDecision,
+  { action, record: decided, caller }: ClientDecision & { readonly caller: Caller },
 ): Promise<ClientRecord | undefined | "conflict"> {
   const at = seconds(deps.clock);
   const record = decided && { ...decided, updated_at: at, version: (before?.version ?? 0) + 1 };
@@ -86,7 +89,7 @@ async function commit(
       client_id,
       expectedVersion: before?.version,
       record,
-      audit: { at, action, subject: client_id },
+      audit: { ...caller, action, subject: client_id },
     });
     return record;
   } catch (error) {

@@ -2,6 +2,7 @@
 import type { ClientRecord } from "../directory/directory.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { actor, type CallOptions, callerOf, named } from "./call-options.ts";
 import {
   type Client,
   type ClientChanges,
@@ -19,14 +20,17 @@ import { noClient, registerClient, removeClient, updateClient } from "./register
 
 export type { ClientDeps } from "./client-change.ts";
 
-/** The clients. Wrong arguments are a `TypeError` that names the option; a fault of the storage is `StorageUnavailable`. */
+/**
+ * The clients. Wrong arguments are a `TypeError` that names the option; a fault of the storage is `StorageUnavailable`.
+ * Each call that changes something leaves an audit record with the change; `actor` says there who asked for it.
+ */
 export interface Clients {
   /**
    * Registers a client. The secret is returned here and never again.
    * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
    * @throws UnknownReference when the service is not in the directory.
    */
-  register(client: NewClient): Promise<ClientCredentials>;
+  register(client: NewClient, options?: CallOptions): Promise<ClientCredentials>;
   /** The client; `undefined` when there is none. */
   find(client_id: string): Promise<Client | undefined>;
   /** All clients, ordered by `client_id`. */
@@ -36,7 +40,7 @@ export interface Clients {
    * @throws NotFound when there is no such client.
    * @throws UnknownReference when the service is not in the directory.
    */
-  update(client_id: string, changes: ClientChanges): Promise<Client>;
+  update(client_id: string, changes: ClientChanges, options?: CallOptions): Promise<Client>;
   /**
    * Makes a new secret. The old ones are accepted for `keepOldFor` more seconds (default 0, at most a year),
    * four secrets in all at most.
@@ -44,17 +48,17 @@ export interface Clients {
    */
   rotateSecret(
     client_id: string,
-    options?: { readonly keepOldFor?: number | undefined },
+    options?: CallOptions & { readonly keepOldFor?: number | undefined },
   ): Promise<{ readonly client_secret: string }>;
   /** From now on the client is refused as if it were unknown; `false` when there is none. */
-  disable(client_id: string): Promise<boolean>;
+  disable(client_id: string, options?: CallOptions): Promise<boolean>;
   /** Takes `disable` back; `false` when there is none. */
-  enable(client_id: string): Promise<boolean>;
+  enable(client_id: string, options?: CallOptions): Promise<boolean>;
   /**
    * Removes the client, ends its tokens and forgets what people allowed it; assignments stay. Reads every account.
    * `false` when there is none.
    */
-  remove(client_id: string): Promise<boolean>;
+  remove(client_id: string, options?: CallOptions): Promise<boolean>;
 }
 
 /** What only the service itself uses. */
@@ -71,7 +75,7 @@ export interface ClientInternals {
 export function createClients(deps: ClientDeps): Clients & ClientInternals {
   const { directory } = deps;
   return {
-    register: (client) => registerClient(deps, client),
+    register: (client, options) => registerClient(deps, client, options),
     async find(client_id) {
       const record = await directory.findClient(text(client_id));
       return record && toClient(record);
@@ -80,11 +84,11 @@ export function createClients(deps: ClientDeps): Clients & ClientInternals {
       const records = await directory.listClients();
       return records.flatMap((record) => toClient(record) ?? []);
     },
-    update: async (client_id, changes) => updateClient(deps, text(client_id), changes),
-    rotateSecret: async (client_id, options = {}) => rotateSecret(deps, text(client_id), options.keepOldFor),
-    disable: async (client_id) => setDisabled(deps, text(client_id), "client.disabled"),
-    enable: async (client_id) => setDisabled(deps, text(client_id), "client.enabled"),
-    remove: async (client_id) => removeClient(deps, text(client_id)),
+    update: async (client_id, changes, options) => updateClient(deps, text(client_id), changes, options),
+    rotateSecret: async (client_id, options = {}) => rotateSecret(deps, text(client_id), options),
+    disable: async (client_id, options) => setDisabled(deps, text(client_id), "client.disabled", options),
+    enable: async (client_id, options) => setDisabled(deps, text(client_id), "client.enabled", options),
+    remove: async (client_id, options) => removeClient(deps, text(client_id), options),
     async record(client_id) {
       const record = await directory.findClient(client_id);
       return record !== undefined && isUsable(record) ? record : undefined;
@@ -102,12 +106,13 @@ function text(client_id: string): string {
 async function rotateSecret(
   deps: ClientDeps,
   client_id: string,
-  overlap: number | undefined,
+  options: NonNullable<Parameters<Clients["rotateSecret"]>[1]>,
 ): Promise<{ readonly client_secret: string }> {
-  const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), overlap) ?? 0;
+  const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), options.keepOldFor) ?? 0;
+  const caller = named(checked("options.actor", actor, options.actor));
   const client_secret = generateSecret();
   const fresh = keptSecret(deps.secretKey, client_secret);
-  await changeClient(deps, client_id, (before) => {
+  await changeClient(deps, client_id, caller, (before) => {
     if (!isPublic(before)) throw noClient();
     const secrets = rotated(before.secrets, fresh, deps.clock.now() / 1000, keepOldFor);
     return { action: "client.secret_rotated", record: { ...before, secrets } };
@@ -119,9 +124,11 @@ async function setDisabled(
   deps: ClientDeps,
   client_id: string,
   action: "client.disabled" | "client.enabled",
+  options: CallOptions | undefined,
 ): Promise<boolean> {
+  const caller = callerOf(options);
   const disabled = action === "client.disabled";
-  const { record } = await changeClient(deps, client_id, (before) =>
+  const { record } = await changeClient(deps, client_id, caller, (before) =>
     !isPublic(before) || before.disabled === disabled
       ? undefined
       : { action, record: { ...before, disabled } },

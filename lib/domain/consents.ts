@@ -1,5 +1,6 @@
 /** What a person allowed a third-party client: remembered on the account. */
 import type { AccountRecord, Consent } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type AccountDeps, bounded, changeAccount } from "./account-change.ts";
 import { ownValue, withEntry, withoutEntries } from "./own-entries.ts";
@@ -26,9 +27,10 @@ export async function rememberConsent(
   sub: string,
   clientId: string,
   { scopes, claims, sessionsGeneration }: NewConsent,
+  caller: Caller,
 ): Promise<AccountRecord> {
   const removed = await removedClients(deps, sub, clientId);
-  const { record } = await changeAccount(deps, sub, (before) => {
+  const { record } = await changeAccount(deps, sub, caller, (before) => {
     if (before?.sessions_generation !== sessionsGeneration) throw ended();
     const earlier = consentOf(before, clientId);
     const consent = { scopes: [...earlier.scopes, ...scopes], claims: [...earlier.claims, ...claims] };
@@ -39,7 +41,7 @@ export async function rememberConsent(
     return {
       action: "account.consented",
       record: { ...before, consents },
-      detail: { client_id: clientId },
+      client: clientId,
     };
   });
   if (record === undefined) throw ended();
@@ -59,7 +61,7 @@ async function removedClients(
 }
 
 /** See `AccountInternals.forgetConsents`. */
-export async function forgetConsents(deps: AccountDeps, clientId: string): Promise<void> {
+export async function forgetConsents(deps: AccountDeps, clientId: string, caller: Caller): Promise<void> {
   let after: string | undefined;
   for (;;) {
     const page = await deps.directory.listAccounts({
@@ -67,21 +69,26 @@ export async function forgetConsents(deps: AccountDeps, clientId: string): Promi
       ...(after === undefined ? {} : { after }),
     });
     for (const { sub, consents } of page) {
-      if (Object.hasOwn(consents, clientId)) await forgetConsent(deps, sub, clientId);
+      if (Object.hasOwn(consents, clientId)) await forgetConsent(deps, sub, clientId, caller);
     }
     if (page.length < PAGE) return;
     after = page.at(-1)?.sub;
   }
 }
 
-async function forgetConsent(deps: AccountDeps, sub: string, clientId: string): Promise<void> {
-  await changeAccount(deps, sub, (before) => {
+async function forgetConsent(
+  deps: AccountDeps,
+  sub: string,
+  clientId: string,
+  caller: Caller,
+): Promise<void> {
+  await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined || !Object.hasOwn(before.consents, clientId)) return undefined;
     const consents = withoutEntries(before.consents, new Set([clientId]));
     return {
       action: "account.consent_forgotten",
       record: { ...before, consents },
-      detail: { client_id: clientId },
+      client: clientId,
     };
   });
 }

@@ -1,28 +1,40 @@
 /** `accounts.create` and `accounts.import`. */
 import { randomInt, randomUUID } from "node:crypto";
 import type { AccountRecord } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
 import { type Account, type ImportedAccount, type NewAccount, toAccount } from "./account.ts";
 import { type AccountAction, type AccountDeps, changeAccount } from "./account-change.ts";
 import { importedAccount, newAccount } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 
 /** Numbers that the counter may hand out although an import took them a moment before. */
 const TRIES = 20;
 
 /** See `Accounts.create`. */
-export async function createAccount(deps: AccountDeps, input: NewAccount): Promise<Account> {
+export async function createAccount(
+  deps: AccountDeps,
+  input: NewAccount,
+  options: CallOptions | undefined,
+): Promise<Account> {
   const account = checked("account", newAccount, input);
-  return store(deps, "account.created", account, await passwordHash(deps, account));
+  const creation = { action: "account.created", caller: callerOf(options) } as const;
+  return store(deps, creation, account, await passwordHash(deps, account));
 }
 
 /** See `Accounts.import`. */
-export async function importAccount(deps: AccountDeps, input: ImportedAccount): Promise<Account> {
+export async function importAccount(
+  deps: AccountDeps,
+  input: ImportedAccount,
+  options: CallOptions | undefined,
+): Promise<Account> {
   const account = checked("account", importedAccount, input);
+  const creation = { action: "account.imported", caller: callerOf(options) } as const;
   const hash = account.password_hash ?? (await passwordHash(deps, account));
   if (account.user_id !== undefined) await deps.directory.passUserId(account.user_id);
-  return store(deps, "account.imported", account, hash);
+  return store(deps, creation, account, hash);
 }
 
 async function passwordHash(deps: AccountDeps, { password }: NewAccount): Promise<string | null> {
@@ -33,7 +45,7 @@ async function passwordHash(deps: AccountDeps, { password }: NewAccount): Promis
 
 async function store(
   deps: AccountDeps,
-  action: AccountAction,
+  { action, caller }: { readonly action: AccountAction; readonly caller: Caller },
   input: ImportedAccount,
   hash: string | null,
 ): Promise<Account> {
@@ -43,7 +55,7 @@ async function store(
     const userId = input.user_id ?? (await deps.directory.nextUserId());
     const record = newRecord(input, sub, userId, hash, seconds(deps.clock));
     try {
-      await changeAccount(deps, sub, (before) => {
+      await changeAccount(deps, sub, caller, (before) => {
         subTaken = before !== undefined;
         if (subTaken) throw new AlreadyExists("an account with this sub");
         return { action, record };

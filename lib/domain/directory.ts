@@ -1,10 +1,12 @@
 /** The directory: services, groups of services, and portals, each with its receiver of notifications. */
 import type { z } from "zod";
 import type { DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 import {
   type Entry,
   type EntrySettings,
@@ -29,7 +31,7 @@ export interface Entries<S extends EntrySettings, E extends Entry> {
    * Creates the entry or replaces all of it: what is left out (group, receiver) it has no more.
    * @throws UnknownReference when the group of a service is not in the directory.
    */
-  put(key: string, settings: S): Promise<E>;
+  put(key: string, settings: S, options?: CallOptions): Promise<E>;
   /** The entry; `undefined` when there is none. */
   find(key: string): Promise<E | undefined>;
   /** All entries, ordered by key. */
@@ -38,10 +40,13 @@ export interface Entries<S extends EntrySettings, E extends Entry> {
    * Removes the entry; `false` when there is none.
    * @throws StillReferenced naming the clients, services or accounts that refer to it.
    */
-  remove(key: string): Promise<boolean>;
+  remove(key: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** Wrong arguments are a `TypeError` that names the option; a fault of the storage is `StorageUnavailable`. */
+/**
+ * Wrong arguments are a `TypeError` that names the option; a fault of the storage is `StorageUnavailable`. Each call that
+ * changes something leaves an audit record with the change; `actor` says there who asked for it.
+ */
 export interface Directory {
   readonly services: Entries<ServiceSettings, ServiceEntry>;
   readonly groups: Entries<EntrySettings, Entry>;
@@ -65,8 +70,9 @@ function entries<S extends ServiceSettings, E extends Entry>(
 ): Entries<S, E> {
   const { directory } = deps;
   return {
-    async put(key, settings) {
-      return show(await put(deps, kind, checked("key", entryKey, key), checked(kind, schema, settings)));
+    async put(key, settings, options) {
+      const entry = { key: checked("key", entryKey, key), ...checked(kind, schema, settings) };
+      return show(await put(deps, kind, entry, callerOf(options)));
     },
     async find(key) {
       const record = await directory.findEntry(kind, checked("key", anyString, key));
@@ -77,8 +83,10 @@ function entries<S extends ServiceSettings, E extends Entry>(
       return records.filter((record) => !isObjectName(record.key)).map((record) => show(record));
     },
     // Takes away whatever is stored: an entry whose key is refused by now has no other way out.
-    async remove(key) {
-      return directory.removeEntry(kind, checked("key", anyString, key));
+    async remove(key, options) {
+      const subject = checked("key", anyString, key);
+      const audit = { ...callerOf(options), action: `${kind}.removed`, subject } as const;
+      return directory.removeEntry(kind, subject, audit);
     },
   };
 }
@@ -87,8 +95,8 @@ function entries<S extends ServiceSettings, E extends Entry>(
 async function put(
   { directory, sealer }: DirectoryDeps,
   kind: EntryKind,
-  key: string,
-  { name, group = null, receiver }: ServiceSettings,
+  { key, name, group = null, receiver }: ServiceSettings & { readonly key: string },
+  caller: Caller,
 ): Promise<EntryRecord> {
   const kept = await directory.findEntry(kind, key);
   const same =
@@ -99,7 +107,11 @@ async function put(
   if (same) return kept;
   const sealed = receiver === undefined ? null : sealReceiver(sealer, kind, key, receiver);
   const record = { key, name, group, receiver: sealed };
-  await directory.putEntry(kind, record);
+  await directory.putEntry(kind, record, (isNew) => ({
+    ...caller,
+    action: `${kind}.${isNew ? "created" : "updated"}`,
+    subject: key,
+  }));
   return record;
 }
 

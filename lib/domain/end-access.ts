@@ -3,13 +3,19 @@ import type { AccountRecord } from "../directory/directory.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { anyString, clientId as clientIdSchema } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 import { raised } from "./generations.ts";
 import { withoutEntries } from "./own-entries.ts";
 
 /** See `Accounts.endSessions`. */
-export async function endSessions(deps: AccountDeps, sub: string): Promise<boolean> {
+export async function endSessions(
+  deps: AccountDeps,
+  sub: string,
+  options: CallOptions | undefined,
+): Promise<boolean> {
   checked("sub", anyString, sub);
-  const { changed } = await changeAccount(deps, sub, (before) => {
+  const caller = callerOf(options);
+  const { changed } = await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined) return undefined;
     const record = { ...before, sessions_generation: before.sessions_generation + 1 };
     return { action: "account.sessions_ended", record };
@@ -22,13 +28,15 @@ export async function revokeTokens(
   deps: AccountDeps,
   sub: string,
   clientId: string | undefined,
+  options: CallOptions | undefined,
 ): Promise<boolean> {
   checked("sub", anyString, sub);
+  const caller = callerOf(options);
   const id = checked("client_id", clientIdSchema.optional(), clientId);
-  const { changed } = await changeAccount(deps, sub, (before) => {
+  const { changed } = await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined) return undefined;
     const record = id === undefined ? withoutTokens(before) : withoutTokensAt(before, id);
-    return { action: "account.tokens_revoked", record, detail: { client_id: id ?? null } };
+    return { action: "account.tokens_revoked", record, ...(id === undefined ? {} : { client: id }) };
   });
   return changed;
 }

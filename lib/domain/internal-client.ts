@@ -1,5 +1,6 @@
 /** The client through which the account pages sign in: first-party, not listed, of no service. */
 import type { ClientRecord } from "../directory/directory.ts";
+import { SYSTEM } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 
@@ -15,7 +16,7 @@ export interface InternalClient {
 
 /** See `ClientInternals.keepInternal`. A client of a service with this id is left as it is, which is an error. */
 export async function keepInternalClient(deps: ClientDeps, client: InternalClient): Promise<ClientRecord> {
-  const { record } = await changeClient(deps, client.client_id, (before) => {
+  const { record } = await changeClient(deps, client.client_id, SYSTEM, (before) => {
     if (before !== undefined && before.service !== null) {
       throw new TypeError("client_id: belongs to a registered client");
     }

@@ -1,6 +1,7 @@
 /** `clients.register`, `clients.update` and `clients.remove`. */
 import { randomUUID } from "node:crypto";
 import type { ClientRecord } from "../directory/directory.ts";
+import type { Caller } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
 import { AlreadyExists, NotFound } from "../errors.ts";
 import {
@@ -16,6 +17,7 @@ import { changeClient, type ClientDeps } from "./client-change.ts";
 import { clientChanges, newClient } from "./client-schema.ts";
 import { generateSecret, keptSecret } from "./client-secrets.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 
 /** Under which name the storage keeps that a client was removed once. */
 function removalMark(client_id: string): string {
@@ -28,8 +30,13 @@ export function noClient(): NotFound {
 }
 
 /** See `Clients.register`. */
-export async function registerClient(deps: ClientDeps, input: NewClient): Promise<ClientCredentials> {
+export async function registerClient(
+  deps: ClientDeps,
+  input: NewClient,
+  options: CallOptions | undefined,
+): Promise<ClientCredentials> {
   const client = checked("client", newClient(deps.minSecretLength), input);
+  const caller = callerOf(options);
   const { client_id = randomUUID(), client_secret = generateSecret() } = client;
   const now = seconds(deps.clock);
   const fresh: ClientRecord = {
@@ -50,8 +57,8 @@ export async function registerClient(deps: ClientDeps, input: NewClient): Promis
     version: 1,
   };
   const record = withSettings(fresh, client);
-  if (client.client_id !== undefined) await forgetEarlier(deps, client_id);
-  await changeClient(deps, client_id, (before) => {
+  if (client.client_id !== undefined) await forgetEarlier(deps, client_id, caller);
+  await changeClient(deps, client_id, caller, (before) => {
     if (before !== undefined) throw new AlreadyExists("a client with this client_id");
     return { action: "client.registered", record };
   });
@@ -59,11 +66,11 @@ export async function registerClient(deps: ClientDeps, input: NewClient): Promis
 }
 
 /** Nothing that a removed client of this id left behind may come back to life with the new one. */
-async function forgetEarlier(deps: ClientDeps, client_id: string): Promise<void> {
+async function forgetEarlier(deps: ClientDeps, client_id: string, caller: Caller): Promise<void> {
   if ((await deps.directory.kept(removalMark(client_id))) === undefined) return;
   if ((await deps.directory.findClient(client_id)) !== undefined) return;
   await deps.artifacts.removeByClient(client_id);
-  await deps.forgetConsents(client_id);
+  await deps.forgetConsents(client_id, caller);
 }
 
 /** See `Clients.update`. */
@@ -71,9 +78,11 @@ export async function updateClient(
   deps: ClientDeps,
   client_id: string,
   input: ClientChanges,
+  options: CallOptions | undefined,
 ): Promise<Client> {
+  const caller = callerOf(options);
   const changes = checked("changes", clientChanges(deps.minSecretLength), input);
-  const { record } = await changeClient(deps, client_id, (before) => {
+  const { record } = await changeClient(deps, client_id, caller, (before) => {
     if (!isPublic(before)) throw noClient();
     const after = withSecret(deps, withSettings(before, changes), changes.client_secret);
     // Both come from JSON and keep the order of their members, so equal text is an equal record.
@@ -126,11 +135,16 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
 }
 
 /** See `Clients.remove`. */
-export async function removeClient(deps: ClientDeps, client_id: string): Promise<boolean> {
+export async function removeClient(
+  deps: ClientDeps,
+  client_id: string,
+  options: CallOptions | undefined,
+): Promise<boolean> {
+  const caller = callerOf(options);
   const known = await deps.directory.findClient(client_id);
   if (known === undefined || known.service === null) return false;
   await deps.directory.keep(removalMark(client_id), "1");
-  const { changed } = await changeClient(deps, client_id, (before) =>
+  const { changed } = await changeClient(deps, client_id, caller, (before) =>
     before === undefined ? undefined : { action: "client.removed", record: undefined },
   );
   if (!changed) return false;
@@ -139,6 +153,6 @@ export async function removeClient(deps: ClientDeps, client_id: string): Promise
   await harmless(deps, "clear artifacts", async () => {
     await deps.artifacts.removeByClient(client_id);
   });
-  await harmless(deps, "forget consents", () => deps.forgetConsents(client_id));
+  await harmless(deps, "forget consents", () => deps.forgetConsents(client_id, caller));
   return true;
 }

@@ -2,7 +2,7 @@
 import { generateKeyPair, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
-import type { AuditRecord } from "../directory/directory.ts";
+import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { NotFound, SignInError } from "../errors.ts";
 import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys/signing-key-store.ts";
@@ -10,6 +10,7 @@ import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { type CallOptions, callerOf } from "./call-options.ts";
 import {
   firstKey,
   isRotationDue,
@@ -56,14 +57,14 @@ export interface Keys {
    * @returns the key that signs next.
    * @throws SignInError `keys` when the keys are those of the configuration: they are changed there.
    */
-  rotate(): Promise<SigningKey>;
+  rotate(options?: CallOptions): Promise<SigningKey>;
   /**
    * Takes a key away at once, for one that others may know: what it has signed is refused from then on. If it is the
    * key that signs, the next one takes its place immediately.
    * @throws NotFound when there is no such key.
    * @throws SignInError `keys` when the keys are those of the configuration.
    */
-  retire(kid: string): Promise<void>;
+  retire(kid: string, options?: CallOptions): Promise<void>;
 }
 
 /** The signing keys as a running service has them. */
@@ -194,16 +195,18 @@ class KeptKeys implements SigningKeys {
     });
   }
 
-  rotate(): Promise<SigningKey> {
+  async rotate(options?: CallOptions): Promise<SigningKey> {
+    const caller = callerOf(options);
     return this.#inTurn(async () => {
-      await this.#change((keys, now) => this.#rotated(keys, now, "call"));
+      await this.#change((keys, now) => this.#rotated(keys, now, { ...caller, by: "call" }));
       const { keys } = this.#kept;
       return this.#shown(nextKey(keys, this.#now()) ?? keys.at(-1)!);
     });
   }
 
-  async retire(kid: string): Promise<void> {
+  async retire(kid: string, options?: CallOptions): Promise<void> {
     checked("kid", anyString, kid);
+    const caller = callerOf(options);
     await this.#inTurn(() =>
       this.#change(async (keys, now) => {
         const key = keys.find((each) => each.kid === kid);
@@ -211,7 +214,7 @@ class KeptKeys implements SigningKeys {
         const was = stateOf(key, keys, now);
         return {
           keys: await without(keys, kid, now, () => makeKey(this.#options.sealer)),
-          audit: [{ at: now, action: "signing_key.retired", subject: kid, detail: { state: was } }],
+          audit: [{ ...caller, action: "signing_key.retired", subject: kid, detail: { state: was } }],
         };
       }),
     );
@@ -226,9 +229,11 @@ class KeptKeys implements SigningKeys {
         if (!this.#isWaiting(current, now)) return undefined;
         const left = stillPublished(current, now, this.#options.usable);
         const gone = current.filter((key) => !left.includes(key));
-        const audit = gone.map(({ kid }) => ({ at: now, action: "signing_key.removed", subject: kid }));
+        const { actor } = SYSTEM;
+        const action = "signing_key.removed";
+        const audit = gone.map(({ kid }): AuditEvent => ({ actor, action, subject: kid }));
         const rotated = isRotationDue(left, now, this.#options.every)
-          ? await this.#rotated(left, now, "schedule")
+          ? await this.#rotated(left, now, { ...SYSTEM, by: "schedule" })
           : undefined;
         return { keys: rotated?.keys ?? left, audit: [...audit, ...(rotated?.audit ?? [])] };
       });
@@ -296,13 +301,13 @@ class KeptKeys implements SigningKeys {
   async #rotated(
     keys: readonly SigningKeyRecord[],
     now: number,
-    by: "call" | "schedule",
-  ): Promise<{ keys: readonly SigningKeyRecord[]; audit: readonly AuditRecord[] } | undefined> {
+    { by, ...caller }: Caller & { readonly by: "call" | "schedule" },
+  ): Promise<{ keys: readonly SigningKeyRecord[]; audit: readonly AuditEvent[] } | undefined> {
     if (nextKey(keys, now) !== undefined) return undefined;
     const fresh = await makeKey(this.#options.sealer);
     const after = withNext(keys, fresh, now);
     const detail = { by, signs_from: after.at(-1)?.signs_from ?? null };
-    return { keys: after, audit: [{ at: now, action: "signing_key.rotated", subject: fresh.kid, detail }] };
+    return { keys: after, audit: [{ ...caller, action: "signing_key.rotated", subject: fresh.kid, detail }] };
   }
 
   async #change(

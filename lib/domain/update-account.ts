@@ -5,6 +5,7 @@ import { type Account, type AccountChanges, toAccount } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { accountChanges, anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
+import { actor, type CallOptions, callerOf, named } from "./call-options.ts";
 
 /** The error for a change of an account that is not there. */
 export function noAccount(): NotFound {
@@ -12,10 +13,16 @@ export function noAccount(): NotFound {
 }
 
 /** See `Accounts.update`. */
-export async function updateAccount(deps: AccountDeps, sub: string, input: AccountChanges): Promise<Account> {
+export async function updateAccount(
+  deps: AccountDeps,
+  sub: string,
+  input: AccountChanges,
+  options: CallOptions | undefined,
+): Promise<Account> {
   checked("sub", anyString, sub);
+  const caller = callerOf(options);
   const changes = checked("changes", accountChanges, input);
-  const { record } = await changeAccount(deps, sub, (before) => {
+  const { record } = await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined) throw noAccount();
     const after = applied(before, changes);
     const fields = Object.keys(after) as (keyof AccountRecord)[];
@@ -35,7 +42,7 @@ function applied(before: AccountRecord, changes: AccountChanges): AccountRecord 
 }
 
 /** How `setPassword` treats the sessions of the account. */
-export interface SetPasswordOptions {
+export interface SetPasswordOptions extends CallOptions {
   /** The `uid` of a session that lives on: the one in which the person changed the password. Default: none. */
   readonly keepSession?: string | undefined;
 }
@@ -55,10 +62,11 @@ export async function setPassword(
 ): Promise<NewGenerations> {
   checked("sub", anyString, sub);
   const keepSession = checked("keepSession", anyString.optional(), options.keepSession);
+  const caller = named(checked("options.actor", actor, options.actor));
   deps.passwords.check(password);
   if ((await deps.directory.findAccount(sub)) === undefined) throw noAccount();
   const hash = await deps.passwords.hash(password);
-  const { record } = await changeAccount(deps, sub, (before) => {
+  const { record } = await changeAccount(deps, sub, caller, (before) => {
     if (before === undefined) throw noAccount();
     const after = {
       ...before,
@@ -75,9 +83,14 @@ export async function setPassword(
 }
 
 /** See `Accounts.delete`. */
-export async function deleteAccount(deps: AccountDeps, sub: string): Promise<boolean> {
+export async function deleteAccount(
+  deps: AccountDeps,
+  sub: string,
+  options: CallOptions | undefined,
+): Promise<boolean> {
   checked("sub", anyString, sub);
-  const { changed } = await changeAccount(deps, sub, (before) =>
+  const caller = callerOf(options);
+  const { changed } = await changeAccount(deps, sub, caller, (before) =>
     before === undefined ? undefined : { action: "account.deleted", record: undefined },
   );
   return changed;

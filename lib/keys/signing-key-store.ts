@@ -1,7 +1,6 @@
 /** Signing keys as records: one for each key, and one that names them all. */
-import type { AuditRecord } from "../directory/directory.ts";
-import { auditRecord, type Setting, settingRef } from "../directory/records.ts";
-import type { Positions } from "../deliveries/add.ts";
+import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
+import { type Setting, settingRef } from "../directory/records.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Kind, defineKind } from "../kinds.ts";
 import { Changes, type Read, type Records } from "../records.ts";
@@ -34,7 +33,7 @@ export interface KeptSigningKeys {
 export interface SigningKeyChange {
   /** All keys from now on. */
   readonly keys: readonly SigningKeyRecord[];
-  readonly audit: readonly AuditRecord[];
+  readonly audit: readonly AuditEvent[];
 }
 
 export interface SigningKeyStore {
@@ -91,7 +90,11 @@ interface ReadSigningKeys extends KeptSigningKeys {
   readonly setting: Read<Setting> | undefined;
 }
 
-export function createSigningKeyStore(records: Records, positions: Positions): SigningKeyStore {
+/** @param recordOf makes the audit records of changes. */
+export function createSigningKeyStore(
+  records: Records,
+  { recordOf }: Pick<AuditStore, "recordOf">,
+): SigningKeyStore {
   async function readOnce(): Promise<ReadSigningKeys> {
     const [set, setting] = await records.get<[KeySet, Setting]>([SET, EARLIER]);
     if (set === undefined) {
@@ -116,7 +119,7 @@ export function createSigningKeyStore(records: Records, positions: Positions): S
     for (const key of keys) if (!kept.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
     for (const { kid } of kept.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
     if (kept.setting !== undefined) changes.delete(EARLIER, kept.setting);
-    for (const each of audit) changes.add(auditRecord(each, positions()));
+    for (const each of audit) changes.add(recordOf(each));
     await records.commit(changes);
   }
 

@@ -2,6 +2,7 @@
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { Converted, ConvertV01, V01Delivery, V01Items, V01Lane, V01Part } from "../../adapters/v01.ts";
 import { artifactRecord, isArtifactModel } from "../artifacts/records.ts";
+import { type FirstAuditRecord, fromFirstVersion } from "../audit/records.ts";
 import {
   deliveryRecord,
   type Flight,
@@ -10,10 +11,9 @@ import {
   receiverRecord,
 } from "../deliveries/records.ts";
 import { untouchedReceiver } from "../deliveries/delivery.ts";
-import type { AccountRecord, AuditRecord, ClientRecord, EntryRecord } from "../directory/directory.ts";
+import type { AccountRecord, ClientRecord, EntryRecord } from "../directory/directory.ts";
 import {
   accountRecord,
-  auditRecord,
   clientRecord,
   entryRecord,
   identifierRecord,
@@ -77,9 +77,9 @@ const CONVERT: { readonly [Part in V01Part]: Convert<V01Items[Part]> } = {
     ];
   }),
   audit: (json, last) => {
-    const record = json as unknown as AuditRecord;
+    const record = json as unknown as FirstAuditRecord;
     const place = placeAfter(last, record.at * 1_000);
-    return [[auditRecord(record, place)], place];
+    return [[fromFirstVersion(record, place)], place];
   },
   deliveries: (delivery, last) => {
     const place = placeAfter(last, delivery.storedAt);

@@ -3,6 +3,7 @@ import type { ParameterizedContext } from "koa";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
+import type { AuditCollector } from "../audit/collector.ts";
 import type { AccountInternals, Accounts } from "../domain/accounts.ts";
 import type { ClientInternals, Clients } from "../domain/clients.ts";
 import type { ServiceEmitter } from "../events.ts";
@@ -28,6 +29,7 @@ export interface ProtocolDependencies {
   readonly clients: Clients & ClientInternals;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly pages: ProtocolPages;
   readonly backchannel: Backchannel;
   /** The cookie keys that are in force. */

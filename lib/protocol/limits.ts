@@ -3,7 +3,9 @@ import { createHmac } from "node:crypto";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
 import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits.ts";
-import type { RateLimits } from "../../config/configuration.ts";
+import type { RateLimit, RateLimits } from "../../config/configuration.ts";
+import type { AuditEvent, Refusal } from "../audit/audit-event.ts";
+import type { AuditCollector } from "../audit/collector.ts";
 import { typedName } from "../domain/names.ts";
 import type { SecretKey } from "../sealing.ts";
 
@@ -12,6 +14,8 @@ export interface Attempt {
   readonly allowed: boolean;
   /** Seconds; 0 when allowed. */
   readonly retryAfter: number;
+  /** The full buckets that refused it; empty when allowed. */
+  readonly refusedBy: readonly Refusal[];
   /** The attempt was a success: gives all its points back. */
   succeed(): Promise<void>;
   /** A fault kept the secret from being checked, so it was no guess: gives all its points back. */
@@ -38,7 +42,7 @@ export interface AttemptLimits {
   clientSecret(
     attempt: { readonly client: string; readonly address: string },
     check: () => boolean,
-  ): Promise<{ readonly allowed: boolean; readonly matches: boolean; readonly retryAfter: number }>;
+  ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
   /** A new interaction; it is not given back. */
   interaction(address: string): Promise<Attempt>;
 }
@@ -46,7 +50,54 @@ export interface AttemptLimits {
 /** Of an HMAC: nobody finds two names with one key, and memory holds 20,000 of them for each limit. */
 const KEY_BYTES = 16;
 
-type Bucket = readonly [limiter: RateLimiter, key: string];
+/** One of the limits, with what makes it. */
+interface Limit {
+  readonly name: LimitName;
+  readonly seconds: number;
+  readonly limiter: RateLimiter;
+}
+
+type Bucket = readonly [limit: Limit, key: string];
+
+/** What the buckets of a limit are about: so much of a refused attempt is in the audit. */
+const ABOUT = {
+  "signIn.accountAndAddress": ["subject", "address"],
+  "signIn.account": ["subject"],
+  "signIn.address": ["address"],
+  "passwordGrant.accountAndClient": ["client"],
+  "passwordGrant.account": [],
+  "passwordGrant.client": ["client"],
+  clientSecret: ["subject", "address"],
+  interactions: ["address"],
+} as const;
+
+type LimitName = keyof typeof ABOUT;
+
+/** Counts an attempt in the audit that a limit has refused: of all that it was, what the full bucket is about. */
+export function noteLimited(
+  audit: Pick<AuditCollector, "noteRefusal">,
+  event: AuditEvent,
+  { refusedBy }: Pick<Attempt, "refusedBy">,
+): void {
+  for (const refusal of refusedBy) {
+    const names: readonly ("subject" | "client" | "address")[] = ABOUT[refusal.limit as LimitName];
+    const known = names.map((name) => [name, event[name]] as const);
+    const { action, actor } = event;
+    audit.noteRefusal(
+      {
+        action,
+        actor,
+        ...Object.fromEntries(known.filter(([, value]) => value !== undefined)),
+        outcome: "failure",
+        reason: "limited",
+        detail: { limit: refusal.limit, seconds: refusal.seconds },
+      },
+      refusal,
+    );
+  }
+}
+
+const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: name, bucket, seconds });
 
 /** The longest text that is read as an address: longer than any IPv6 address with its zone. */
 const LONGEST_ADDRESS = 64;
@@ -74,19 +125,20 @@ function subjectOf(typed: string, caller: string): readonly string[] {
 }
 
 async function take(buckets: readonly Bucket[]): Promise<Attempt> {
-  const taken = await Promise.all(buckets.map(([limiter, key]) => limiter.take(key)));
+  const taken = await Promise.all(buckets.map(([{ limiter }, key]) => limiter.take(key)));
   const refused = taken.filter(({ allowed }) => !allowed);
   // A refused attempt is no guess: whoever hammers on one full bucket must not empty the others.
   if (refused.length > 0) {
     const granted = buckets.filter((_bucket, index) => taken[index]?.allowed);
-    await Promise.all(granted.map(([limiter, key]) => limiter.giveBack(key)));
+    await Promise.all(granted.map(([{ limiter }, key]) => limiter.giveBack(key)));
   }
   async function giveBack(): Promise<void> {
-    await Promise.all(buckets.map(([limiter, key]) => limiter.giveBack(key)));
+    await Promise.all(buckets.map(([{ limiter }, key]) => limiter.giveBack(key)));
   }
   return {
     allowed: refused.length === 0,
     retryAfter: Math.max(0, ...refused.map(({ retryAfter }) => retryAfter)),
+    refusedBy: buckets.filter((_bucket, index) => !taken[index]?.allowed).map(refusalOf),
     succeed: giveBack,
     withdraw: giveBack,
   };
@@ -104,18 +156,23 @@ export function createAttemptLimits(
 ): AttemptLimits {
   const keyOf = (...parts: readonly string[]): string =>
     createHmac("sha256", key).update(JSON.stringify(parts)).digest().toString("base64url", 0, KEY_BYTES);
+  const limit = (name: LimitName, rules: RateLimit): Limit => ({
+    name,
+    seconds: rules.seconds,
+    limiter: create(name, rules),
+  });
   const signIn = {
-    accountAndAddress: create("signIn.accountAndAddress", limits.signIn.accountAndAddress),
-    account: create("signIn.account", limits.signIn.account),
-    address: create("signIn.address", limits.signIn.address),
+    accountAndAddress: limit("signIn.accountAndAddress", limits.signIn.accountAndAddress),
+    account: limit("signIn.account", limits.signIn.account),
+    address: limit("signIn.address", limits.signIn.address),
   };
   const passwordGrant = {
-    accountAndClient: create("passwordGrant.accountAndClient", limits.passwordGrant.accountAndClient),
-    account: create("passwordGrant.account", limits.passwordGrant.account),
-    client: create("passwordGrant.client", limits.passwordGrant.client),
+    accountAndClient: limit("passwordGrant.accountAndClient", limits.passwordGrant.accountAndClient),
+    account: limit("passwordGrant.account", limits.passwordGrant.account),
+    client: limit("passwordGrant.client", limits.passwordGrant.client),
   };
-  const clientSecret = create("clientSecret", limits.clientSecret);
-  const interactions = create("interactions", limits.interactions);
+  const clientSecret = limit("clientSecret", limits.clientSecret);
+  const interactions = limit("interactions", limits.interactions);
   return {
     signIn({ name, address, device }) {
       const network = callerNetwork(address);
@@ -141,8 +198,9 @@ export function createAttemptLimits(
     async clientSecret({ client, address }, check) {
       const bucket = keyOf(client, callerNetwork(address));
       const matches = check();
-      const { allowed, retryAfter } = await (matches ? clientSecret.look(bucket) : clientSecret.take(bucket));
-      return { allowed, matches, retryAfter };
+      const { limiter } = clientSecret;
+      const { allowed, retryAfter } = await (matches ? limiter.look(bucket) : limiter.take(bucket));
+      return { allowed, matches, retryAfter, refusedBy: allowed ? [] : [refusalOf([clientSecret, bucket])] };
     },
     interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
   };

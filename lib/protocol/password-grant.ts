@@ -1,9 +1,11 @@
 /** The documented password grant (RFC 6749 section 4.3), for clients that are registered for it. */
 import { errors, type Provider, type TokenEndpointGrantContext } from "oidc-provider";
 import { currentGenerations, oidcAccount } from "./account.ts";
+import { protocolCaller } from "./caller.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
 import { newGrant } from "./grant.ts";
+import { noteLimited } from "./limits.ts";
 import { effectiveScope } from "./scopes.ts";
 import { ACR_PASSWORD, AMR_PASSWORD } from "./sign-in-method.ts";
 
@@ -12,21 +14,35 @@ type Context = TokenEndpointGrantContext<{ username?: string; password?: string;
 /** One answer for a wrong password, an unknown user and an account without a password. */
 const REFUSED = "the username or the password is wrong";
 
-async function authenticate(ctx: Context, { accounts, limits }: ProtocolDependencies) {
+async function authenticate(ctx: Context, { accounts, limits, audit, units }: ProtocolDependencies) {
   const { username, password } = ctx.oidc.params;
   if (username === undefined) throw new errors.InvalidRequest("username is missing");
   if (password === undefined) throw new errors.InvalidRequest("password is missing");
-  const attempt = await limits.passwordGrant({ name: username, client: ctx.oidc.client.clientId });
+  const { clientId } = ctx.oidc.client;
+  const event = {
+    ...protocolCaller(ctx, { kind: "client", id: clientId }),
+    action: "password_grant",
+  } as const;
+  const attempt = await limits.passwordGrant({ name: username, client: clientId });
   if (!attempt.allowed) {
+    // Whose name it is is not looked up: that would take another time for names that nobody has.
+    noteLimited(audit, event, attempt);
     (ctx.state as ProtocolState & { retryAfter?: number }).retryAfter = attempt.retryAfter;
     throw new errors.InvalidGrant("too many failed attempts");
   }
-  const { ok, record } = await accounts.authenticate(username, password).catch(async (fault: unknown) => {
-    await attempt.withdraw();
-    throw fault;
-  });
-  if (!ok || record === undefined) throw new errors.InvalidGrant(REFUSED);
+  const { refusal, record } = await accounts
+    .authenticate(username, password)
+    .catch(async (fault: unknown) => {
+      await attempt.withdraw();
+      throw fault;
+    });
+  const subject = record && { subject: record.sub };
+  if (refusal !== undefined || record === undefined) {
+    audit.note({ ...event, ...subject, outcome: "failure", reason: refusal ?? "credentials" });
+    throw new errors.InvalidGrant(REFUSED);
+  }
   await attempt.succeed();
+  units.current()?.whenCommitted(() => audit.note({ ...event, ...subject }));
   return record;
 }
 
@@ -36,10 +52,9 @@ async function issue(ctx: Context, provider: Provider, dependencies: ProtocolDep
   const clientEntry = clientRecord(client);
   const generations = currentGenerations(record, clientEntry);
   if (clientEntry.service !== null) {
-    await dependencies.accounts.assignAtSignIn(record.sub, clientEntry.service, {
-      serviceGeneration: generations.service,
-      tokensGeneration: generations.tokens,
-    });
+    const seen = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
+    const caller = protocolCaller(ctx, { kind: "client", id: client.clientId });
+    await dependencies.accounts.assignAtSignIn(record.sub, clientEntry.service, seen, caller);
   }
   const account = oidcAccount(record);
   ctx.oidc.entity("Account", account);

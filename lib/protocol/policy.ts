@@ -1,6 +1,7 @@
 /** When the library must ask the person: its own rules, and four of ours. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
 import type { OidcAccount } from "./account.ts";
+import { protocolCaller } from "./caller.ts";
 import { clientRecord } from "./clients.ts";
 import type { ProtocolDependencies } from "./dependencies.ts";
 import { currentGenerations } from "./account.ts";
@@ -62,7 +63,9 @@ async function assign(ctx: KoaContextWithOIDC, { accounts }: ProtocolDependencie
   if (service !== null && !Object.hasOwn(record.services, service)) {
     const { service: serviceGeneration, tokens: tokensGeneration } = currentGenerations(record, clientEntry);
     if (prompts.has("none") && serviceGeneration > 0) return true;
-    await accounts.assignAtSignIn(record.sub, service, { serviceGeneration, tokensGeneration });
+    const seen = { serviceGeneration, tokensGeneration };
+    const caller = protocolCaller(ctx, { kind: "account", id: record.sub });
+    await accounts.assignAtSignIn(record.sub, service, seen, caller);
   }
   await grant.save();
   return false;

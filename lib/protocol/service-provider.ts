@@ -6,6 +6,7 @@ import {
   type TokenEndpointGrantContext,
 } from "oidc-provider";
 import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
+import { tellEndings } from "./endings.ts";
 import { appendToQuery, described, responseMembers } from "./responses.ts";
 import { codeGrant, refreshGrant, type GrantHandler } from "./token-grants.ts";
 
@@ -71,5 +72,6 @@ export function createServiceProvider(
     const unit = dependencies.units.current();
     if (unit !== undefined) unit.failure ??= error;
   });
+  tellEndings(provider, dependencies);
   return provider;
 }

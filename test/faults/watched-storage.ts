@@ -48,12 +48,15 @@ export class WatchedStorage {
   #stop: (calls: number) => Promise<void> | undefined = () => undefined;
 
   constructor(real: Storage) {
+    const audit = this.#watch("audit", real.audit);
     this.storage = {
       directory: this.#watch("directory", real.directory),
       // A hint that never comes is no fault.
       keys: { ...this.#watch("keys", real.keys), watch: () => () => undefined },
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
+      // What is collected goes in the background, at no time that a test could wait for.
+      audit: { ...real.audit, append: (event) => audit.append(event) },
       sweep: (limit) => real.sweep(limit),
       rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
       parts: real.parts,

@@ -57,7 +57,7 @@ describe("the pages of the account", () => {
   });
 
   it("refuse forms whose seal is missing, wrong, of another form or of another person", async () => {
-    const before = await running.service.audit({ limit: 1000 });
+    const before = await running.service.audit.list({ limit: 1000 });
     for (const sample of forms()) {
       const { csrf = "" } = sample.form ?? {};
       const others = forms().flatMap(({ form = {} }) => (form["csrf"] === csrf ? [] : [form["csrf"] ?? ""]));
@@ -77,7 +77,7 @@ describe("the pages of the account", () => {
       const cookie = { headers: { cookie: undefined } };
       expect(await seen(sample, cookie)).toEqual([sample.title, 303, []]);
     }
-    expect(await running.service.audit({ limit: 1000 })).toEqual(before);
+    expect(await running.service.audit.list({ limit: 1000 })).toEqual(before);
   });
 
   it("refuse actions that no form has, and fields that are no filter", async () => {

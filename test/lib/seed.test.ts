@@ -48,7 +48,7 @@ beforeEach(async () => {
 afterEach(() => world.storage.close());
 
 /** Everything that is stored, sealed texts and hashes included. */
-async function everything({ storage: { directory, deliveries } }: World): Promise<string> {
+async function everything({ storage: { directory, deliveries, audit } }: World): Promise<string> {
   return JSON.stringify([
     await directory.listAccounts({ limit: 1000 }),
     await directory.listClients(),
@@ -56,7 +56,7 @@ async function everything({ storage: { directory, deliveries } }: World): Promis
       (["service", "group", "portal"] as const).map((kind) => directory.listEntries(kind)),
     )),
     await deliveries.list({ limit: 1000 }),
-    await directory.listAudit({ limit: 1000 }),
+    await audit.list({ limit: 1000 }),
   ]);
 }
 

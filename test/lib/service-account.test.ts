@@ -7,7 +7,7 @@ function standIn(calls: Partial<Notifications>): Notifications {
   return calls as Notifications;
 }
 
-const BY = { by: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" };
+const BY = { actor: { kind: "operator", id: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" } } as const;
 
 describe("the delivery console", () => {
   it("does not wait for what takes long, and tells of what it comes to later", async () => {

@@ -1,4 +1,5 @@
 /** What a storage of version 0.1 left, and what was known of it; see `make-fixtures.md`. */
+import type { FirstAuditRecord } from "../../lib/audit/records.ts";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -40,7 +41,7 @@ export interface Manifest {
   /** The attempts of each delivery. */
   readonly histories: readonly (readonly object[])[];
   readonly receivers: readonly { readonly receiver: string }[];
-  readonly audit: readonly object[];
+  readonly audit: readonly FirstAuditRecord[];
 }
 
 export interface RedisKey {

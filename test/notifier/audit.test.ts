@@ -5,6 +5,8 @@ import { createEvents } from "../../lib/events.ts";
 import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
 import { openWorld, type World } from "./stage.ts";
 
+const X = { kind: "operator", id: "x" } as const;
+
 let world: World;
 beforeEach(async () => {
   world = await openWorld();
@@ -12,10 +14,11 @@ beforeEach(async () => {
 });
 afterEach(() => world.storage.close());
 
-/** What was recorded, oldest first. */
+/** What was recorded of deliveries and receivers, oldest first. */
 async function recorded(): Promise<unknown[]> {
-  const records = await world.storage.directory.listAudit({ limit: 100 });
-  return records.toReversed().map(({ action, subject, detail }) => [action, subject, detail]);
+  const { records } = await world.storage.audit.list({ limit: 100 });
+  const asked = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action));
+  return asked.toReversed().map(({ action, subject, actor, detail }) => [action, subject, actor, detail]);
 }
 
 /** The calls over a storage that fails, before or after it has stored an audit record. */
@@ -29,10 +32,10 @@ function failing(when: "before" | "after"): Notifications {
     attempt: () => Promise.reject(new Error("nothing is to be sent")),
     wake: () => undefined,
     deliveries: storage.deliveries,
-    directory: {
-      ...storage.directory,
-      async appendAudit(record) {
-        if (when === "after") await storage.directory.appendAudit(record);
+    directory: storage.directory,
+    audit: {
+      async append(event) {
+        if (when === "after") await storage.audit.append(event);
         throw new StorageUnavailable("the storage is gone");
       },
     },
@@ -43,27 +46,28 @@ describe("the audit of notifications", () => {
   it("has a record of each thing that was asked for, with who asked and when", async () => {
     await world.add("one@a/ada");
     const { notifications } = world;
-    const by = "nightly-job";
-    await notifications.pause("service:a", { by, reason: "Ada is moving house" });
+    const actor = { kind: "system", id: "nightly-job" } as const;
+    const nobody = { kind: "system" };
+    await notifications.pause("service:a", { actor, reason: "Ada is moving house" });
     await notifications.pause("service:a");
-    await notifications.resume("service:a", { by });
-    await notifications.test("service:a", { by });
-    await notifications.discard("one", { by });
-    await notifications.redrive("one", { by, force: true });
-    await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { by });
+    await notifications.resume("service:a", { actor });
+    await notifications.test("service:a", { actor });
+    await notifications.discard("one", { actor });
+    await notifications.redrive("one", { actor, force: true });
+    await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { actor });
     await notifications.redriveAll();
     expect(await recorded()).toEqual([
-      ["receiver.pause", "service:a", { by }],
-      ["receiver.pause", "service:a", {}],
-      ["receiver.resume", "service:a", { by }],
-      ["receiver.test", "service:a", { by }],
-      ["delivery.discard", "one", { by }],
-      ["delivery.redrive", "one", { by, force: true }],
-      ["delivery.redrive_all", "service:a", { by, type: "PROFILE_CHANGED", force: false }],
-      ["delivery.redrive_all", "*", { force: false }],
+      ["receiver.pause", "service:a", actor, {}],
+      ["receiver.pause", "service:a", nobody, {}],
+      ["receiver.resume", "service:a", actor, {}],
+      ["receiver.test", "service:a", actor, {}],
+      ["delivery.discard", "one", actor, {}],
+      ["delivery.redrive", "one", actor, { force: true }],
+      ["delivery.redrive_all", "service:a", actor, { type: "PROFILE_CHANGED", force: false }],
+      ["delivery.redrive_all", "*", nobody, { force: false }],
     ]);
-    const [newest] = await world.storage.directory.listAudit({ limit: 1 });
-    expect(newest?.at).toBe(Math.floor(world.clock.now() / 1000));
+    const { records } = await world.storage.audit.list({ limit: 1 });
+    expect(records[0]?.at).toBe(Math.floor(world.clock.now() / 1000));
   });
 
   it("has nothing of what was only looked at, and of deliveries that there are not", async () => {
@@ -73,8 +77,8 @@ describe("the audit of notifications", () => {
     await notifications.find("one");
     await notifications.receivers();
     await notifications.acknowledgements("ada");
-    expect(await notifications.redrive("none", { by: "x" })).toBe("unknown");
-    expect(await notifications.discard("none", { by: "x" })).toBe(false);
+    expect(await notifications.redrive("none", { actor: X })).toBe("unknown");
+    expect(await notifications.discard("none", { actor: X })).toBe(false);
     expect(await recorded()).toEqual([]);
   });
 
@@ -97,8 +101,8 @@ describe("the audit of notifications", () => {
 
   it("keeps the record of what was then not done", async () => {
     await world.add("one@a/ada");
-    await expect(failing("after").discard("one", { by: "x" })).rejects.toThrow(StorageUnavailable);
-    expect(await recorded()).toEqual([["delivery.discard", "one", { by: "x" }]]);
+    await expect(failing("after").discard("one", { actor: X })).rejects.toThrow(StorageUnavailable);
+    expect(await recorded()).toEqual([["delivery.discard", "one", X, {}]]);
     expect(await world.notifications.find("one")).toMatchObject({ state: "waiting" });
   });
 
@@ -127,8 +131,8 @@ describe("the audit of notifications", () => {
     expect(await recorded()).toEqual([]);
   });
 
-  it.each(["", "ada@example.com", "a b", "x".repeat(129), 7])("does not take %j for who asks", async (by) => {
-    const options = { by: by as string };
+  it.each(["", "ada@example.com", "a b", "x".repeat(129), 7])("does not take %j for who asks", async (id) => {
+    const options = { actor: { kind: "operator", id: id as string } } as const;
     const { notifications } = world;
     for (const call of [
       () => notifications.redrive("one", options),
@@ -138,7 +142,7 @@ describe("the audit of notifications", () => {
       () => notifications.resume("service:a", options),
       () => notifications.test("service:a", options),
     ]) {
-      await expect(call()).rejects.toThrow("options.by: ");
+      await expect(call()).rejects.toThrow("options.actor.id: ");
     }
     expect(await recorded()).toEqual([]);
   });

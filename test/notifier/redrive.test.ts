@@ -66,6 +66,7 @@ it("who was told is told to the end when retention takes away what was just read
     clock,
     deliveries,
     directory: storage.directory,
+    audit: storage.audit,
     events: createEvents(() => undefined),
     attempt: () => Promise.reject(new Error("nothing is to be sent")),
     wake: () => undefined,

@@ -130,6 +130,7 @@ export async function openWorld(
       ...common,
       directory: storage.directory,
       deliveries: storage.deliveries,
+      audit: storage.audit,
       wake: () => undefined,
     }),
     now: () => clock.now() - start,

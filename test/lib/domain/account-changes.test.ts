@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import type { Accounts } from "../../../lib/domain/accounts.ts";
 import { generationAt, generationsOf } from "../../../lib/domain/generations.ts";
 import {
@@ -213,12 +214,12 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
   it("assigns the account without a number, once, and later ones write nothing", async () => {
     const sign = await seen("3");
     const records = await Promise.all(
-      Array.from({ length: 20 }, () => world.accounts.assignAtSignIn(sub, "3", sign)),
+      Array.from({ length: 20 }, () => world.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)),
     );
     expect(records.map(({ services }) => services["3"])).toEqual(records.map(() => null));
     const { version } = (await world.accounts.record(sub)) ?? {};
     await world.accounts.assign(sub, "3", 33);
-    expect((await world.accounts.assignAtSignIn(sub, "3", sign)).services["3"]).toBe(33);
+    expect((await world.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)).services["3"]).toBe(33);
     expect((await world.accounts.record(sub))?.version).toBe(Number(version) + 1);
     expect(world.changed.filter(({ action }) => action === "account.assigned")).toHaveLength(2);
     expect(await world.bodies()).toEqual([]);
@@ -234,8 +235,8 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
     for (const end of ends) {
       const sign = await seen("1");
       await end(world.accounts);
-      expect(await codeOf(world.accounts.assignAtSignIn(sub, "1", sign))).toBe("condition_failed");
-      const again = world.accounts.assignAtSignIn(sub, "1", await seen("1"));
+      expect(await codeOf(world.accounts.assignAtSignIn(sub, "1", sign, SYSTEM))).toBe("condition_failed");
+      const again = world.accounts.assignAtSignIn(sub, "1", await seen("1"), SYSTEM);
       await again.catch(() => expect(end).toBe(ends[3]));
     }
     expect(await world.accounts.find(sub)).toBeUndefined();
@@ -246,7 +247,7 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
       const sign = await seen("1");
       const outcomes = await Promise.all([
         world.accounts.unassign(sub, "1"),
-        world.accounts.assignAtSignIn(sub, "1", sign).then(() => "assigned", codeOfError),
+        world.accounts.assignAtSignIn(sub, "1", sign, SYSTEM).then(() => "assigned", codeOfError),
       ]);
       expect(outcomes[0]).toBe(true);
       expect(["assigned", "condition_failed"]).toContain(outcomes[1]);

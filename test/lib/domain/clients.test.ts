@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import type { ClientChanges, NewClient } from "../../../lib/domain/client.ts";
 import { consentOf } from "../../../lib/domain/consents.ts";
 import { addArtifacts, codeOf, consent, leftArtifacts, openWorld, START, type World } from "./world.ts";
@@ -263,7 +264,7 @@ describe("consents", () => {
     const { sub } = await world.accounts.create({ email: "a@b" });
     const { sessions_generation: sessionsGeneration } = (await world.accounts.record(sub))!;
     const given = { scopes: ["email"], claims: [], sessionsGeneration };
-    const refused = (): Promise<unknown> => codeOf(world.accounts.rememberConsent(sub, "c", given));
+    const refused = (): Promise<unknown> => codeOf(world.accounts.rememberConsent(sub, "c", given, SYSTEM));
     await world.accounts.endSessions(sub);
     expect(await refused()).toBe("condition_failed");
     expect(consentOf((await world.accounts.record(sub))!, "c")).toEqual({ scopes: [], claims: [] });

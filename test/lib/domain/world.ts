@@ -7,6 +7,7 @@ import type {
 } from "../../../lib/directory/directory.ts";
 import { artifactRecord } from "../../../lib/artifacts/records.ts";
 import { Changes } from "../../../lib/records.ts";
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import { openStorage } from "../../../lib/storage.ts";
 import type { Storage } from "../../../lib/storage.ts";
 import type { PasswordRules } from "../../../config/configuration.ts";
@@ -118,7 +119,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
     events,
     secretKey: Buffer.alloc(32, 9),
     minSecretLength: options.minSecretLength ?? 16,
-    forgetConsents: (clientId) => accounts.forgetConsents(clientId),
+    forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
   });
   return {
     storage,
@@ -213,7 +214,7 @@ export async function consent(
   claims: readonly string[] = [],
 ): Promise<AccountRecord> {
   const { sessions_generation: sessionsGeneration = 0 } = (await accounts.record(sub)) ?? {};
-  return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration });
+  return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration }, SYSTEM);
 }
 
 /** Two services with a receiver and a client each; one account, assigned to both, with a session and tokens. */

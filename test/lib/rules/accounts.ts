@@ -1,4 +1,5 @@
 /** The contract of accounts: one atomic change, with its names, numbers, deliveries and audit record. */
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import type { AccountChange } from "../../../lib/directory/directory.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
 import {
@@ -133,11 +134,11 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
   it("stores deliveries and the audit record with the change, or nothing of all that", async () => {
     const { directory, deliveries } = stage.storage;
     const ada = account(1);
-    const audit = { at: 1, action: "account.created", subject: ada.sub, detail: { deliveries: 2, by: null } };
+    const audit = { ...SYSTEM, action: "account.created", subject: ada.sub, detail: { by: null } } as const;
     await commit(
       creation(ada, { deliveries: [delivery("d1", ada.sub), delivery("d2", ada.sub, "portal:main")], audit }),
     );
-    const more = { deliveries: [delivery("d3", ada.sub)], audit: { ...audit, action: "refused" } };
+    const more = { deliveries: [delivery("d3", ada.sub)], audit: { ...audit, reason: "refused" } };
     const bob = creation(account(2, { user_id: 1 }), more);
     const refused = [
       change({ ...ada, version: 9 }, {}, more),
@@ -156,7 +157,9 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
       "already_exists",
     ]);
     await expect(deliveries.find("d3")).resolves.toBeUndefined();
-    await expect(directory.listAudit({ limit: 10 })).resolves.toEqual([audit]);
+    await expect(stage.storage.audit.list({ limit: 10 })).resolves.toMatchObject({
+      records: [{ ...audit, reason: null }],
+    });
     await expect(directory.findAccountByName("free")).resolves.toBeUndefined();
     await expect(directory.findAccount(ada.sub)).resolves.toEqual(ada);
     await expect(deliveries.list({ limit: 10 })).resolves.toEqual([

@@ -1,4 +1,5 @@
 /** The rules of what a service keeps, as tests that run over any record store. */
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import * as jestRunner from "@jest/globals";
 import type { Clock } from "../../../lib/clock.ts";
 import type { Storage } from "../../../lib/storage.ts";
@@ -8,6 +9,7 @@ import { describeLanes } from "./deliveries-lanes.ts";
 import { describeReceivers } from "./deliveries-receivers.ts";
 import { describeUpkeep } from "./deliveries-upkeep.ts";
 import { everyLaneCall } from "./deliveries.ts";
+import { describeAudit } from "./audit.ts";
 import { describeDirectory } from "./directory.ts";
 import { describeRateLimits } from "./rate-limits.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
@@ -24,7 +26,7 @@ import {
 } from "./stage.ts";
 
 /** Something of everything that a storage keeps, read back. */
-async function readEverything({ directory, artifacts, deliveries }: Storage): Promise<unknown[]> {
+async function readEverything({ directory, artifacts, deliveries, audit }: Storage): Promise<unknown[]> {
   return Promise.all([
     artifacts.find("Session", "s"),
     artifacts.findByUid("Session", "u"),
@@ -33,7 +35,7 @@ async function readEverything({ directory, artifacts, deliveries }: Storage): Pr
     directory.listClients(),
     directory.listEntries("service"),
     directory.kept("name"),
-    directory.listAudit({ limit: 9 }),
+    audit.list({ limit: 9 }),
     deliveries.list({ limit: 9 }),
   ]);
 }
@@ -47,7 +49,7 @@ async function writeEverything(stage: Stage): Promise<void> {
     creation(ada, {
       requireServices: ["1"],
       deliveries: [delivery("d", ada.sub)],
-      audit: { at: 1, action: "account.created", subject: ada.sub },
+      audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
     }),
   );
   const record = client("news", { service: "1" });
@@ -56,7 +58,7 @@ async function writeEverything(stage: Stage): Promise<void> {
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
-  const { directory, artifacts, deliveries } = storage;
+  const { directory, artifacts, deliveries, audit } = storage;
   const record = client("c");
   return [
     ...storage.parts.map((part) => () => part.ping()),
@@ -85,8 +87,9 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => directory.removeEntry("service", "1"),
     () => directory.keep("n", "v"),
     () => directory.kept("n"),
-    () => directory.appendAudit({ at: 1, action: "a", subject: "s" }),
-    () => directory.listAudit({ limit: 1 }),
+    () => audit.append({ ...SYSTEM, action: "receiver.test", subject: "s" }),
+    () => audit.appendCollected([{ event: { ...SYSTEM, action: "sign_in" }, order: 1, count: 1 }]),
+    () => audit.list({ limit: 1 }),
     () => deliveries.find("d"),
     () => deliveries.list({ limit: 1 }),
     ...everyLaneCall(storage),
@@ -141,6 +144,7 @@ const PARTS: Readonly<Record<string, Cases>> = {
   "lanes of deliveries": describeLanes,
   "receivers of deliveries": describeReceivers,
   "upkeep of deliveries": describeUpkeep,
+  audit: describeAudit,
   "rate limits": describeRateLimits,
   "from opening to closing": describeLife,
 };

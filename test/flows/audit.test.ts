@@ -1,0 +1,370 @@
+/** What the service records of a day with people and clients, and what it does not. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { createHash } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AuditQuery } from "../../lib/domain/audit-log.ts";
+import type { AuditRecord } from "../../lib/audit/audit-event.ts";
+import type { ServiceEvents } from "../../lib/events.ts";
+import { TestClock } from "../../lib/testing/test-clock.ts";
+import { newStorage } from "../servers/storage.ts";
+import { Holdings } from "./holdings.ts";
+import { basic, type Person, readTokens, type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import { ADA, BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+
+const FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0";
+const HEADERS = { "user-agent": FIREFOX, "x-forwarded-for": "203.0.113.77" };
+/** Everything from one browser at one address. */
+const FROM = { address: "203.0.113.0/24", browser: "Firefox" };
+
+let running: RunningService;
+let news: RelyingParty;
+let openid: RelyingParty;
+let holdings: Holdings;
+const told: [string, object][] = [];
+
+beforeAll(async () => {
+  running = await startService({ config: { proxy: 1, rateLimits: {} } });
+  news = relyingParty(running, "oauth2", NEWS);
+  openid = relyingParty(running, "openid", NEWS);
+  holdings = new Holdings(running);
+  for (const name of ["family.revoked", "session.ended"] as const)
+    running.service.events.on(
+      name,
+      (argument: ServiceEvents[typeof name]) => void told.push([name, argument]),
+    );
+});
+beforeEach(() => {
+  told.length = 0;
+});
+afterAll(() => running.close());
+
+async function audit(query: AuditQuery): Promise<readonly AuditRecord[]> {
+  return (await running.service.audit.list(query)).records;
+}
+
+/** What is known of an account, without the records of its making; oldest first. */
+async function about(account: string): Promise<Partial<AuditRecord>[]> {
+  const records = await audit({ account });
+  return records
+    .filter(({ action }) => action !== "account.created" && action !== "account.assigned")
+    .toReversed()
+    .map(({ id: _id, at: _at, ...rest }) => rest);
+}
+
+const PLAIN = { outcome: "success", reason: null, count: 1, detail: {} };
+const wrong = (username: string): Person => ({ username, password: "not this password" });
+
+async function submit(person: Person, browser = news.browser({ headers: HEADERS })): Promise<number> {
+  await browser.get(news.authorizeUrl());
+  await browser.submit(browser.form("password"), { ...person });
+  return browser.visits[0]?.status ?? 0;
+}
+
+describe("the audit records", () => {
+  it("sign-ins and grants: who, through which client, from where [D-AUDIT-1]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const { sub } = account;
+    await news.tokens({}, person, news.browser({ headers: HEADERS }));
+    const actor = { kind: "account", id: sub };
+    const seen = { actor, subject: sub, client: NEWS.client_id, ...FROM, ...PLAIN };
+    expect(await about(sub)).toEqual([
+      { ...seen, action: "sign_in" },
+      { ...seen, action: "grant.created" },
+    ]);
+    const [record] = await audit({ account: sub, action: "sign_in" });
+    expect(Math.abs((record?.at ?? 0) - Date.now() / 1000)).toBeLessThan(30);
+    const [assigned] = await audit({ account: sub, action: "account.assigned" });
+    expect(assigned).toMatchObject({ actor, client: NEWS.client_id, ...FROM, detail: { service: "1" } });
+  });
+
+  it("the password grant, by its client", async () => {
+    const { account, person } = await holdings.newcomer();
+    const { sub } = account;
+    expect((await news.password(person)).status).toBe(200);
+    expect((await news.password({ ...person, password: "wrong" })).status).toBe(400);
+    const actor = { kind: "client", id: NEWS.client_id };
+    expect(await audit({ account: sub, action: "password_grant" })).toMatchObject([
+      { actor, subject: sub, outcome: "failure", reason: "credentials" },
+      { actor, subject: sub, outcome: "success", reason: null },
+    ]);
+  });
+
+  it("sign-ins that fail, by nobody; a name that nobody has is not there [D-AUDIT-2]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const typed = "somebody-else@example.com";
+    const since = Math.floor(Date.now() / 1000);
+    expect(await submit(wrong(person.username))).toBe(400);
+    expect(await submit(wrong(typed))).toBe(400);
+    const failed = { ...PLAIN, outcome: "failure", reason: "credentials" };
+    const seen = {
+      action: "sign_in",
+      actor: { kind: "anonymous" },
+      client: NEWS.client_id,
+      ...FROM,
+      ...failed,
+    };
+    expect(await about(account.sub)).toEqual([{ ...seen, subject: account.sub }]);
+    const [newest] = await audit({ action: "sign_in", since });
+    expect(newest).toMatchObject({ ...seen, subject: null });
+    expect(JSON.stringify(await audit({ since, limit: 1000 }))).not.toMatch(
+      /somebody-else|not this password/,
+    );
+  });
+
+  it("refusals by a limit as one record with a count [D-AUDIT-4]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const browser = news.browser({ headers: { ...HEADERS, "x-forwarded-for": "198.51.100.9" } });
+    const statuses: number[] = [];
+    await browser.get(news.authorizeUrl());
+    for (let times = 0; times < 16; times += 1) {
+      await browser.submit(browser.form("password"), { ...wrong(person.username) });
+      statuses.push(browser.visits[0]?.status ?? 0);
+    }
+    expect(statuses.filter((status) => status === 429)).toHaveLength(6);
+    const records = await audit({ account: account.sub, action: "sign_in" });
+    expect(records.filter(({ reason }) => reason === "credentials")).toHaveLength(10);
+    const limited = records.filter(({ reason }) => reason === "limited");
+    expect(limited.reduce((all, { count }) => all + count, 0)).toBe(6);
+    // A window may end on the way.
+    expect(limited.length).toBeLessThanOrEqual(2);
+    expect(limited[0]).toMatchObject({
+      actor: { kind: "anonymous" },
+      address: "198.51.100.0/24",
+      browser: null,
+      outcome: "failure",
+      detail: { limit: "signIn.accountAndAddress", seconds: 900 },
+    });
+  });
+
+  it("wrong secrets of a client", async () => {
+    const authorization = basic({ ...SHOP, client_secret: "a wrong secret of the shop, long enough" });
+    await news.token({ grant_type: "refresh_token", refresh_token: "x" }, { authorization });
+    const [newest] = await audit({ client: SHOP.client_id });
+    expect(newest).toMatchObject({
+      action: "client.authentication",
+      actor: { kind: "anonymous" },
+      subject: SHOP.client_id,
+      client: SHOP.client_id,
+      outcome: "failure",
+      reason: "credentials",
+    });
+  });
+
+  it("a code that is used again, once for the whole family; the family is told [D-AUDIT-5]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const { sub } = account;
+    const code = await news.code({}, person);
+    await news.exchange(code);
+    expect((await news.exchange(code)).status).toBe(400);
+    expect((await news.exchange(code)).status).toBe(400);
+    const client_id = NEWS.client_id;
+    const records = await audit({ account: sub, action: "code.replayed" });
+    expect(records).toMatchObject([
+      { actor: { kind: "client", id: client_id }, subject: sub, client: client_id, outcome: "failure" },
+    ]);
+    expect(told).toEqual([["family.revoked", { sub, client_id, reason: "code_replayed" }]]);
+  });
+
+  it("of many exchanges in flight together nothing", async () => {
+    const { account, person } = await holdings.newcomer();
+    const code = await news.code({}, person);
+    await Promise.all(Array.from({ length: 10 }, () => news.exchange(code)));
+    expect(await audit({ account: account.sub, action: "code.replayed" })).toEqual([]);
+    expect(told).toEqual([]);
+  });
+
+  it("a rotated refresh token that is used again after its window [D-AUDIT-5]", async () => {
+    const client = { ...NEWS, client_id: "rotating", refresh_tokens: { rotate: true, reuseWindow: 0 } };
+    await running.service.clients.register(client);
+    const party = relyingParty(running, "openid", client);
+    const { account, person } = await holdings.newcomer();
+    const first = await party.tokens({}, person);
+    await party.refresh(first.refresh_token);
+    // The window of no seconds ends with the millisecond.
+    await new Promise((resolve) => void setTimeout(resolve, 20));
+    expect((await party.refresh(first.refresh_token)).status).toBe(400);
+    const { sub } = account;
+    const records = await audit({ account: sub, action: "refresh_token.reused" });
+    expect(records).toMatchObject([
+      { actor: { kind: "client", id: "rotating" }, subject: sub, client: "rotating", outcome: "failure" },
+    ]);
+    expect(told).toEqual([
+      ["family.revoked", { sub, client_id: "rotating", reason: "refresh_token_reused" }],
+    ]);
+  });
+
+  it("a family that its client revokes [D-AUDIT-5]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const { sub } = account;
+    const { refresh_token } = await openid.tokens({}, person);
+    for (const token of [refresh_token, refresh_token, "unknown"]) {
+      await send(`${running.openid}/oauth2/revoke`, {
+        method: "POST",
+        headers: { authorization: basic(NEWS) },
+        body: new URLSearchParams({ token }),
+      });
+    }
+    const client_id = NEWS.client_id;
+    expect(await audit({ account: sub, action: "family.revoked" })).toMatchObject([
+      { actor: { kind: "client", id: client_id }, subject: sub, client: client_id, outcome: "success" },
+    ]);
+    expect(told).toEqual([["family.revoked", { sub, client_id, reason: "revoked" }]]);
+  });
+
+  it("a person who signs out, and nobody who stays [D-AUDIT-5]", async () => {
+    const { account, person } = await holdings.newcomer();
+    const { sub } = account;
+    const browser = openid.browser({ headers: HEADERS });
+    await openid.code({}, person, browser);
+    await browser.get(`${running.openid}/oauth2/logout`);
+    await browser.submit(browser.form("xsrf"));
+    expect(told).toEqual([]);
+    await browser.get(`${running.openid}/oauth2/logout`);
+    await browser.submit(browser.form("xsrf"), { logout: "yes" });
+    expect(told).toEqual([["session.ended", { sub, reason: "signed_out" }]]);
+    expect(await audit({ account: sub, action: "session.ended" })).toMatchObject([
+      { actor: { kind: "account", id: sub }, subject: sub, reason: "signed_out", ...FROM },
+    ]);
+  });
+
+  it("what a person allows a third party, by the person", async () => {
+    const { account, person } = await holdings.newcomer();
+    const partner = relyingParty(running, "openid", PARTNER);
+    const browser = partner.browser({ headers: HEADERS });
+    await browser.get(partner.authorizeUrl());
+    await browser.submit(browser.form("password"), { ...person });
+    await browser.submit(browser.form("decision"), { decision: "allow" });
+    const { sub } = account;
+    expect(await audit({ account: sub, action: "account.consented" })).toMatchObject([
+      { actor: { kind: "account", id: sub }, client: PARTNER.client_id, ...FROM },
+    ]);
+  });
+
+  it("changes of the account, with what they end told once each", async () => {
+    const { accounts } = running.service;
+    const { sub } = (await holdings.everything()).account;
+    const actor = { kind: "operator", id: "support" } as const;
+    await accounts.revokeTokens(sub, NEWS.client_id, { actor });
+    await accounts.unassign(sub, SHOP.service, { actor });
+    await accounts.endSessions(sub, { actor });
+    await accounts.setPassword(sub, "another password", { actor });
+    await accounts.delete(sub, { actor });
+    expect(told).toEqual([
+      ["family.revoked", { sub, reason: "ended", client_id: NEWS.client_id }],
+      ["family.revoked", { sub, reason: "unassigned" }],
+      ["session.ended", { sub, reason: "ended" }],
+      ["family.revoked", { sub, reason: "password" }],
+      ["session.ended", { sub, reason: "password" }],
+      ["family.revoked", { sub, reason: "deleted" }],
+      ["session.ended", { sub, reason: "deleted" }],
+    ]);
+    const changes = (await audit({ account: sub })).filter(({ actor: { kind } }) => kind === "operator");
+    expect(changes.map(({ action }) => action)).toEqual([
+      "account.deleted",
+      "account.password_changed",
+      "account.sessions_ended",
+      "account.unassigned",
+      "account.tokens_revoked",
+    ]);
+  });
+});
+
+it("holds no secret, token, code, password, cookie, name or address of a person [D-AUDIT-2]", async () => {
+  const browser = openid.browser({ headers: HEADERS });
+  const code = await openid.code({ scope: "openid email profile" }, ADA, browser);
+  const tokens = readTokens(await openid.exchange(code));
+  await submit(wrong(BOB.email));
+  await openid.exchange(code);
+  const records: AuditRecord[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await running.service.audit.list({ limit: 1000, ...(after === undefined ? {} : { after }) });
+    records.push(...page.records);
+    if (page.next === undefined) break;
+    after = page.next;
+  }
+  const text = JSON.stringify(records);
+  const secrets = [
+    code,
+    ...Object.values(tokens).map(String),
+    ...browser.jar.all().map(({ value }) => value),
+    ADA.password,
+    ADA.email,
+    BOB.email,
+    "Lovelace",
+    NEWS.client_secret,
+    "203.0.113.77",
+    FIREFOX,
+  ].filter((secret) => secret.length > 6);
+  for (const secret of secrets) {
+    expect(text).not.toContain(secret);
+    expect(text).not.toContain(createHash("sha256").update(secret).digest("base64url"));
+  }
+});
+
+describe("reading the audit", () => {
+  it.each([
+    [{ limit: 0 }, "query.limit"],
+    [{ limit: 1001 }, "query.limit"],
+    [{ since: -1 }, "query.since"],
+    [{ until: 1.5 }, "query.until"],
+    [{ since: "yesterday" }, "query.since"],
+    [{ account: 7 }, "query.account"],
+    [{ acount: "x" }, "did you mean account"],
+    [{ after: "x" }, "after"],
+    [null, "query"],
+  ])("takes no %j", async (query, problem) => {
+    const failed = running.service.audit.list(query as AuditQuery);
+    await expect(failed).rejects.toThrow(TypeError);
+    await expect(failed).rejects.toThrow(problem);
+  });
+
+  it("finds nothing under names that nothing has", async () => {
+    for (const name of [
+      "",
+      "\0",
+      "'; DROP TABLE records; --",
+      "\ud800",
+      "x".repeat(10_000),
+      "__proto__",
+      "a~1",
+    ]) {
+      for (const query of [{ account: name }, { client: name }, { action: name }])
+        expect(await running.service.audit.list(query)).toEqual({ records: [] });
+    }
+  });
+});
+
+it("what was collected is stored when the service closes [D-AUDIT-3]", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-audit-"));
+  const storage = await newStorage();
+  const config =
+    storage.storage === "sqlite::memory:" ? { ...storage, storage: `sqlite:${join(folder, "db")}` } : storage;
+  try {
+    const first = await startService({ config });
+    await relyingParty(first, "oauth2", NEWS).code();
+    await first.close();
+    const second = await startService({ config });
+    const { records } = await second.service.audit.list({ account: first.ada.sub });
+    await second.close();
+    expect(records.map(({ action }) => action)).toContain("sign_in");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+it("records are kept as long as the configuration says [D-AUDIT-6]", async () => {
+  const clock = new TestClock();
+  const short = await startService({ config: { clock, audit: { retention: 600 } } });
+  try {
+    await relyingParty(short, "oauth2", NEWS).code();
+    const count = async (): Promise<number> => (await short.service.audit.list()).records.length;
+    expect(await count()).toBeGreaterThan(3);
+    clock.advance(601);
+    expect(await count()).toBe(0);
+    expect((await short.service.audit.list({ account: short.ada.sub })).records).toEqual([]);
+  } finally {
+    await short.close();
+  }
+});

@@ -1,0 +1,108 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { type AuditEvent, type CollectedEvent, SYSTEM } from "../../../lib/audit/audit-event.ts";
+import { type AuditCollector, createAuditCollector } from "../../../lib/audit/collector.ts";
+import { StorageUnavailable } from "../../../lib/errors.ts";
+
+const SIGN_IN: AuditEvent = { ...SYSTEM, action: "sign_in" };
+const REFUSAL = { limit: "signIn.account", bucket: "b", seconds: 900 };
+
+let stored: (readonly CollectedEvent[])[];
+let failure: Error | undefined;
+let warnings: string[];
+let told: string[];
+let order: number;
+let collector: AuditCollector;
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  [stored, failure, warnings, told, order] = [[], undefined, [], [], 1_000_000];
+  collector = createAuditCollector(
+    {
+      position: () => (order += 1),
+      async appendCollected(events) {
+        if (failure !== undefined) throw failure;
+        stored.push(events);
+      },
+    },
+    { worked: () => void told.push("worked"), failed: () => void told.push("failed") },
+    (text) => void warnings.push(text),
+  );
+});
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+const counts = (): number[][] => stored.map((events) => events.map(({ count }) => count));
+
+describe("what is collected", () => {
+  it("is stored a second after the first of it, in the order in which it happened [D-AUDIT-3]", async () => {
+    collector.note({ ...SIGN_IN, subject: "a" });
+    await jest.advanceTimersByTimeAsync(900);
+    collector.note({ ...SIGN_IN, subject: "b" });
+    expect(stored).toEqual([]);
+    await jest.advanceTimersByTimeAsync(100);
+    expect(stored.map((events) => events.map(({ event }) => event.subject))).toEqual([["a", "b"]]);
+    expect(stored[0]?.map((one) => one.order)).toEqual([1_000_001, 1_000_002]);
+    await jest.advanceTimersByTimeAsync(10_000);
+    expect(stored).toHaveLength(1);
+  });
+
+  it("counts refusals of one bucket in one window as one", async () => {
+    for (let times = 0; times < 5; times += 1) collector.noteRefusal(SIGN_IN, REFUSAL);
+    collector.noteRefusal(SIGN_IN, { ...REFUSAL, bucket: "c" });
+    order += 900_000_000;
+    collector.noteRefusal(SIGN_IN, REFUSAL);
+    await collector.flush();
+    expect(counts()).toEqual([[5, 1, 1]]);
+  });
+
+  it("goes in several commits when it is much", async () => {
+    for (let times = 0; times < 1_001; times += 1) collector.note(SIGN_IN);
+    await collector.flush();
+    expect(stored.map(({ length }) => length)).toEqual([500, 500, 1]);
+  });
+
+  it("is stored before the collector is closed", async () => {
+    collector.note(SIGN_IN);
+    await collector.close();
+    expect(counts()).toEqual([[1]]);
+    expect(warnings).toEqual([]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
+
+describe("while the storage is away", () => {
+  it("it waits, and is stored once when the storage is there again", async () => {
+    failure = new StorageUnavailable("away");
+    collector.note(SIGN_IN);
+    collector.noteRefusal(SIGN_IN, REFUSAL);
+    await jest.advanceTimersByTimeAsync(2_500);
+    collector.noteRefusal(SIGN_IN, REFUSAL);
+    failure = undefined;
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(counts()).toEqual([[1, 2]]);
+    expect([...new Set(told)]).toEqual(["failed", "worked"]);
+    expect(warnings).toEqual([]);
+  });
+
+  it("so much waits and no more, and it is said how much is lost", async () => {
+    failure = new StorageUnavailable("away");
+    for (let times = 0; times < 10_007; times += 1) collector.note(SIGN_IN);
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(warnings).toEqual(["7 audit records could not be stored and are lost"]);
+    await collector.close();
+    expect(warnings.slice(1)).toEqual(["10000 audit records could not be stored and are lost"]);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
+
+it("what the storage refuses for good stands in the way of nothing", async () => {
+  failure = new TypeError("a defect");
+  collector.note(SIGN_IN);
+  await collector.flush();
+  failure = undefined;
+  collector.note({ ...SIGN_IN, subject: "next" });
+  await collector.flush();
+  expect(stored.map((events) => events.map(({ event }) => event.subject))).toEqual([["next"]]);
+  expect(warnings).toEqual(["1 audit records could not be stored and are lost"]);
+});
