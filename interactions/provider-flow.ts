@@ -3,6 +3,7 @@ import { errors, type Interaction, type InteractionResults } from "oidc-provider
 import type { AccountRecord } from "../lib/directory/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
+import { isDisabled } from "../lib/domain/account.ts";
 import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { Actor, Caller } from "../lib/audit/audit-event.ts";
@@ -78,7 +79,8 @@ export function createProviderFlow(dependencies: ProviderFlowDependencies): Inte
     const kept: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
     const { generation } = { ...kept } as { readonly generation?: number };
     const record = await accounts.record(session.accountId);
-    return record?.sessions_generation === generation ? record : undefined;
+    if (record === undefined || isDisabled(record)) return undefined;
+    return record.sessions_generation === generation ? record : undefined;
   }
 
   async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {

@@ -27,14 +27,14 @@ export const BACKCHANNEL_FAILURES = [
 export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
 
 /**
- * Why sessions ended. `signed_out`: the person did; `password`, `deleted`: with that change of the account;
+ * Why sessions ended. `signed_out`: the person did; `password`, `disabled`, `deleted`: with that change of the account;
  * `ended`: by `accounts.endSessions`.
  */
-export type SessionEnd = "signed_out" | "ended" | "password" | "deleted";
+export type SessionEnd = "signed_out" | "ended" | "password" | "disabled" | "deleted";
 
 /**
  * Why a family ended. `code_replayed`, `refresh_token_reused`: something was used a second time; `revoked`: by its client;
- * `signed_out`: with the session; `password`, `deleted`, `unassigned`: with that change of the account;
+ * `signed_out`: with the session; `password`, `disabled`, `deleted`, `unassigned`: with that change of the account;
  * `ended`: by `accounts.revokeTokens`.
  */
 export type FamilyEnd = SessionEnd | "unassigned" | "code_replayed" | "refresh_token_reused" | "revoked";
@@ -42,7 +42,8 @@ export type FamilyEnd = SessionEnd | "unassigned" | "code_replayed" | "refresh_t
 /** Every event and its argument. */
 export interface ServiceEvents {
   "sign_in.success": { readonly sub: string; readonly client_id: string; readonly deployment: string };
-  "sign_in.failure": { readonly reason: "credentials" | "limited"; readonly client_id: string };
+  /** `disabled`: the password was right, and the account is disabled. */
+  "sign_in.failure": { readonly reason: "credentials" | "disabled" | "limited"; readonly client_id: string };
   "code.issued": { readonly sub: string; readonly client_id: string };
   "tokens.issued": { readonly client_id: string; readonly grant_type: string; readonly sub?: string };
   "tokens.refused": { readonly error: string; readonly grant_type?: string; readonly client_id?: string };

@@ -40,6 +40,8 @@ const ACTIONS = {
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
   "account.password_changed": { about: "account", means: "A new password was set" },
   "account.rehashed": { about: "account", means: "A password was hashed anew under stronger rules" },
+  "account.disabled": { about: "account", means: "An account was disabled" },
+  "account.enabled": { about: "account", means: "A disabled account was enabled" },
   "account.deleted": { about: "account", means: "An account was deleted" },
   "account.assigned": { about: "account", means: "An account was assigned to a service" },
   "account.unassigned": { about: "account", means: "An account was taken away from services" },

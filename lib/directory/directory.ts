@@ -35,6 +35,8 @@ export interface AccountRecord {
   readonly client_generations: Readonly<Record<string, number>>;
   /** What the person allowed a third-party client: client id → scopes and claims. */
   readonly consents: Readonly<Record<string, Consent>>;
+  /** Nobody signs in to it, and nothing that it was given works. Missing: `false`. */
+  readonly disabled?: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
   /** Seconds since the epoch. */

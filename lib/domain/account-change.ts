@@ -39,6 +39,8 @@ export type AccountAction =
   | "account.imported"
   | "account.updated"
   | "account.password_changed"
+  | "account.disabled"
+  | "account.enabled"
   | "account.rehashed"
   | "account.deleted"
   | "account.assigned"
@@ -173,6 +175,7 @@ async function toChange(
 
 const REASONS: Partial<Record<AccountAction, EndReason>> = {
   "account.deleted": "deleted",
+  "account.disabled": "disabled",
   "account.password_changed": "password",
 };
 

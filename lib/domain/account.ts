@@ -20,6 +20,8 @@ export interface Account {
   readonly portal: string | null;
   /** Service key → `user_id_in_service`; `null` while the service has not told it. */
   readonly services: Readonly<Record<string, number | null>>;
+  /** Whether nobody can sign in to it: see `Accounts.disable`. */
+  readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
   /** Seconds since the epoch. */
@@ -76,6 +78,11 @@ export interface AccountPage {
   readonly limit?: number | undefined;
 }
 
+/** Whether nobody can sign in to the account, and nothing that it was given works. */
+export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">): boolean {
+  return disabled;
+}
+
 /** The record as the public calls show it: without the password and what only the service itself needs. */
 export function toAccount(record: AccountRecord): Account {
   return {
@@ -90,6 +97,7 @@ export function toAccount(record: AccountRecord): Account {
     gender: record.gender,
     portal: record.portal,
     services: { ...record.services },
+    disabled: isDisabled(record),
     created_at: record.created_at,
     updated_at: record.updated_at,
   };

@@ -17,7 +17,7 @@ import {
 import type { CallOptions } from "./call-options.ts";
 import { forgetConsents, type NewConsent, rememberConsent } from "./consents.ts";
 import { createAccount, importAccount } from "./create-account.ts";
-import { endSessions, revokeTokens } from "./end-access.ts";
+import { endSessions, revokeTokens, setDisabled } from "./end-access.ts";
 import {
   deleteAccount,
   type NewGenerations,
@@ -68,8 +68,15 @@ export interface Accounts {
    * @throws NotFound when there is no such account.
    */
   setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;
-  /** Whether this is the password; `false` after the same work for an account that has none or is not there. */
+  /** Whether this is the password; `false` after the same work for an account that has none, is disabled or is not there. */
   verifyPassword(sub: string, password: string): Promise<boolean>;
+  /**
+   * Ends all codes, tokens and sessions of the account at once. Signing in to it is answered as a wrong password is.
+   * Nobody is notified. `false` when there is no such account.
+   */
+  disable(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Takes `disable` back: the person can sign in again, and what has ended stays so. `false` when there is no such account. */
+  enable(sub: string, options?: CallOptions): Promise<boolean>;
   /** Deletes the account and ends everything of it at once; `false` when there is none. */
   delete(sub: string, options?: CallOptions): Promise<boolean>;
   /**
@@ -157,6 +164,8 @@ export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
     update: (sub, changes, options) => updateAccount(deps, sub, changes, options),
     setPassword: (sub, password, options = {}) => setPassword(deps, sub, password, options),
     verifyPassword: (sub, password) => verifyPassword(deps, background, sub, password),
+    disable: (sub, options) => setDisabled(deps, sub, true, options),
+    enable: (sub, options) => setDisabled(deps, sub, false, options),
     delete: (sub, options) => deleteAccount(deps, sub, options),
     assign: (sub, serviceKey, userIdInService, options) =>
       assign(deps, sub, serviceKey, userIdInService, options),

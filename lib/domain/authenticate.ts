@@ -1,6 +1,7 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
 import type { AccountRecord } from "../directory/directory.ts";
 import { SYSTEM } from "../audit/audit-event.ts";
+import { isDisabled } from "./account.ts";
 import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
 import { anyString } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
@@ -8,10 +9,10 @@ import { typedName } from "./names.ts";
 
 /** The outcome of a sign-in with name and password. */
 export interface Authenticated {
-  /** Whether the password is the account's. */
+  /** Whether the password is the account's, and the account is not disabled. */
   readonly ok: boolean;
-  /** Why not. */
-  readonly refusal?: "credentials";
+  /** Why not. What somebody is told is the same for both. */
+  readonly refusal?: "credentials" | "disabled";
   /** The account, as it was before the password was compared: also when the password is wrong. */
   readonly record?: AccountRecord;
 }
@@ -67,6 +68,7 @@ async function compare(
   const hash = record?.password_hash ?? null;
   const matches = await deps.passwords.verify(hash, password);
   if (!matches || record === undefined || hash === null) return "credentials";
+  if (isDisabled(record)) return "disabled";
   if (deps.passwords.needsRehash(hash)) {
     background.run("rehash", () => rehash(deps, record.sub, hash, password));
   }

@@ -1,5 +1,6 @@
-/** `accounts.endSessions` and `accounts.revokeTokens`. */
+/** `accounts.endSessions`, `accounts.revokeTokens`, `accounts.disable` and `accounts.enable`. */
 import type { AccountRecord } from "../directory/directory.ts";
+import { isDisabled } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
 import { anyString, clientId as clientIdSchema } from "./account-schema.ts";
 import { checked } from "./arguments.ts";
@@ -39,6 +40,29 @@ export async function revokeTokens(
     return { action: "account.tokens_revoked", record, ...(id === undefined ? {} : { client: id }) };
   });
   return changed;
+}
+
+/** See `Accounts.disable` and `Accounts.enable`. */
+export async function setDisabled(
+  deps: AccountDeps,
+  sub: string,
+  disabled: boolean,
+  options: CallOptions | undefined,
+): Promise<boolean> {
+  checked("sub", anyString, sub);
+  const { record: after } = await changeAccount(deps, sub, callerOf(options), (before) => {
+    if (before === undefined || isDisabled(before) === disabled) return undefined;
+    if (!disabled) return { action: "account.enabled", record: { ...before, disabled } };
+    // What was given out before does not come back when the account is enabled.
+    const record = {
+      ...before,
+      disabled,
+      sessions_generation: before.sessions_generation + 1,
+      tokens_generation: before.tokens_generation + 1,
+    };
+    return { action: "account.disabled", record };
+  });
+  return after !== undefined;
 }
 
 function withoutTokens(before: AccountRecord): AccountRecord {

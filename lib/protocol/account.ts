@@ -1,6 +1,7 @@
 /** How an account looks to oidc-provider, and when what it was given has ended. */
 import type { Account } from "oidc-provider";
 import type { AccountRecord, ClientRecord } from "../directory/directory.ts";
+import { isDisabled } from "../domain/account.ts";
 import { generationsOf } from "../domain/generations.ts";
 import { claimsAbout } from "./claims.ts";
 import type { Generations } from "./patches.ts";
@@ -18,9 +19,11 @@ export function currentGenerations(account: AccountRecord, client: ClientRecord)
 
 /**
  * Whether a code or token that carries these generations may still be used. Deletion, unassignment and a
- * new password move a counter on the account, so nothing that was issued before is accepted after it.
+ * new password move a counter on the account, so nothing that was issued before is accepted after it; for an account
+ * that is disabled nothing is.
  */
 export function isCurrent(carried: unknown, account: AccountRecord, client: ClientRecord): boolean {
+  if (isDisabled(account)) return false;
   const generations = carried as Partial<Generations> | undefined;
   const now = currentGenerations(account, client);
   return (

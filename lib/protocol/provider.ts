@@ -6,6 +6,7 @@ import {
   type KoaContextWithOIDC,
 } from "oidc-provider";
 import { createOidcAdapter } from "../../adapters/oidc/adapter.ts";
+import { isDisabled } from "../domain/account.ts";
 import { isCurrent, oidcAccount, type OidcAccount } from "./account.ts";
 import { backchannelFetch } from "./backchannel-fetch.ts";
 import { scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
@@ -219,7 +220,7 @@ async function findAccount(
   { accounts }: ProtocolDependencies,
 ): Promise<OidcAccount | undefined> {
   const record = await accounts.record(sub);
-  if (record === undefined) return undefined;
+  if (record === undefined || isDisabled(record)) return undefined;
   if (token !== undefined) {
     const { client } = ctx.oidc;
     const { generations } = token as { generations?: unknown };

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { AccountRecord } from "../directory/directory.ts";
 import type { AccountInternals } from "../domain/accounts.ts";
+import { isDisabled } from "../domain/account.ts";
 import { withoutDoubleCookie } from "./cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";
 
@@ -46,7 +47,8 @@ export function createSignedIn({
     const account = await accounts.record(session.accountId);
     const { generation } = session as typeof session & { readonly generation?: number };
     // The session ended with its account, or when the account's sessions were ended after the sign-in.
-    if (account === undefined || generation !== account.sessions_generation) return undefined;
+    if (account === undefined || isDisabled(account)) return undefined;
+    if (generation !== account.sessions_generation) return undefined;
     return { account, session: session.uid };
   };
 }

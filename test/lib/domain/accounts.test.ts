@@ -24,7 +24,7 @@ describe("an account", () => {
   it("has exactly the documented members, in the documented order [D-ACCOUNT-3]", async () => {
     const account = await world.accounts.create({ ...full, password: "correct horse", email_verified: true });
     expect(Object.keys(account).join(" ")).toBe(
-      "sub user_id email email_verified username name surname date_of_birth gender portal services created_at updated_at",
+      "sub user_id email email_verified username name surname date_of_birth gender portal services disabled created_at updated_at",
     );
     expect(account).toEqual({
       ...full,
@@ -32,6 +32,7 @@ describe("an account", () => {
       user_id: 1,
       email_verified: true,
       services: {},
+      disabled: false,
       created_at: START,
       updated_at: START,
     });

@@ -24,6 +24,8 @@ const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>
   "account.assigned": (options) => world.accounts.assign(sub, "1", undefined, options),
   "account.sessions_ended": (options) => world.accounts.endSessions(sub, options),
   "account.tokens_revoked": (options) => world.accounts.revokeTokens(sub, CLIENT, options),
+  "account.disabled": (options) => world.accounts.disable(sub, options),
+  "account.enabled": (options) => world.accounts.enable(sub, options),
   "account.deleted": (options) => world.accounts.delete(sub, options),
   "client.registered": (options) =>
     world.clients.register({ client_id: "new", name: "New", service: "1", redirect_uris: REDIRECT }, options),
@@ -94,8 +96,11 @@ describe("every call that changes something", () => {
   it("leaves no record when it changes nothing", async () => {
     const before = await world.storage.audit.list({ limit: 1000 });
     await world.accounts.update(sub, {});
+    await world.accounts.enable(sub);
     await world.clients.enable(CLIENT);
     await world.directory.services.remove("none");
+    expect(await world.accounts.disable("nobody")).toBe(false);
+    expect(await world.accounts.enable("nobody")).toBe(false);
     const failed = world.directory.services.remove("1");
     await expect(failed).rejects.toMatchObject({ code: "still_referenced" });
     expect(await world.storage.audit.list({ limit: 1000 })).toEqual(before);

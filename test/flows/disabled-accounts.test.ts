@@ -1,0 +1,204 @@
+/** What a disabled account can do: nothing, and nobody is told why. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Accounts } from "../../lib/domain/accounts.ts";
+import { Holdings } from "./holdings.ts";
+import { type Answer, type Person, type RelyingParty, relyingParty, type Tokens } from "./relying-party.ts";
+import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import { expectRefusal } from "./token-answers.ts";
+
+let running: RunningService;
+let accounts: Accounts;
+let oauth2: RelyingParty;
+let openid: RelyingParty;
+let holdings: Holdings;
+
+beforeAll(async () => {
+  running = await startService();
+  ({ accounts } = running.service);
+  oauth2 = relyingParty(running, "oauth2", NEWS);
+  openid = relyingParty(running, "openid", NEWS);
+  holdings = new Holdings(running);
+});
+afterAll(() => running.close());
+
+/** The page that answers a submitted sign-in form, without what differs from form to form. */
+async function answered(person: Person): Promise<{ status: number; html: string; cookies: string[] }> {
+  const browser = openid.browser();
+  await browser.get(openid.authorizeUrl());
+  await browser.submit(browser.form("password"), { ...person });
+  const html = browser.html
+    .replaceAll(/value="[^"]*"/g, "")
+    .replaceAll(/action="[^"]*"/g, "")
+    .replaceAll(person.username, "NAME");
+  return { status: browser.status, html, cookies: browser.jar.all().map(({ name }) => name) };
+}
+
+const shown = ({ status, headers, text }: Answer): unknown => [
+  status,
+  [...headers].filter(([name]) => name !== "date"),
+  text,
+];
+
+describe("a disabled account", () => {
+  it("loses sessions, codes and tokens at once, on every endpoint [D-DISABLED-1]", async () => {
+    const held = await holdings.everything();
+    expect(await accounts.disable(held.account.sub)).toBe(true);
+    expect(await holdings.left(held)).toEqual([false, false, false]);
+    expect(await accounts.find(held.account.sub)).toMatchObject({ disabled: true });
+  });
+
+  it("is answered as a wrong password is, in the form and in the password grant [D-DISABLED-1]", async () => {
+    const [disabled, other] = [await holdings.newcomer(), await holdings.newcomer()];
+    await accounts.disable(disabled.account.sub);
+    const wrong = { ...other.person, password: "not this password" };
+    expect(await answered(disabled.person)).toEqual(await answered(wrong));
+    expect((await answered(disabled.person)).status).toBe(400);
+    const [refused, likeIt] = [await oauth2.password(disabled.person), await oauth2.password(wrong)];
+    expectRefusal(refused, "invalid_grant");
+    expect(shown(refused)).toEqual(shown(likeIt));
+    expect(await accounts.verifyPassword(disabled.account.sub, disabled.person.password)).toBe(false);
+    const unknown = { username: "nobody-at-all", password: disabled.person.password };
+    expect(await answered(disabled.person)).toEqual(await answered(unknown));
+    const reasons = (await running.service.audit.list({ account: disabled.account.sub })).records;
+    expect(
+      new Set(reasons.filter(({ outcome }) => outcome === "failure").map(({ reason }) => reason)),
+    ).toEqual(new Set(["disabled"]));
+  });
+
+  it("takes points for its right password, as for a wrong one", async () => {
+    const limited = await startService({ config: { rateLimits: {} } });
+    try {
+      const party = relyingParty(limited, "oauth2", NEWS);
+      const { account, person } = await new Holdings(limited).newcomer();
+      await limited.service.accounts.disable(account.sub);
+      const answers = [];
+      for (let times = 0; times < 12; times += 1) answers.push(await party.password(person));
+      expect(answers.map(({ headers }) => headers.has("retry-after"))).toEqual(
+        answers.map((_answer, index) => index >= 10),
+      );
+    } finally {
+      await limited.close();
+    }
+  });
+
+  it("can sign in when it is enabled again; what had ended stays so", async () => {
+    const held = await holdings.everything();
+    const { sub } = held.account;
+    await accounts.disable(sub);
+    expect(await accounts.enable(sub)).toBe(true);
+    expect(await holdings.left(held)).toEqual([false, false, false]);
+    expect(await accounts.find(sub)).toMatchObject({ disabled: false });
+    const again = await openid.tokens({}, held.person);
+    expect((await openid.userinfo(again.access_token)).status).toBe(200);
+  });
+
+  it("gets no code from a sign-in that was begun before", async () => {
+    const { account, person } = await holdings.newcomer();
+    const browser = openid.browser();
+    const form = (await browser.get(openid.authorizeUrl())).form("password");
+    const sent = new URLSearchParams(form.fields.map(([name, value]) => [name, value]));
+    sent.set("username", person.username);
+    sent.set("password", person.password);
+    // The right password is sent, and the account is disabled before the browser comes back.
+    const answer = await fetch(form.action, {
+      method: "POST",
+      body: sent,
+      redirect: "manual",
+      headers: { cookie: browser.jar.header(form.action), origin: running.origin },
+    });
+    expect(answer.status).toBe(303);
+    browser.jar.take(form.action, answer.headers.getSetCookie());
+    await accounts.disable(account.sub);
+    await browser.get(answer.headers.get("location") ?? "");
+    expect(browser.location).toBeUndefined();
+    await accounts.enable(account.sub);
+    await browser.get(openid.authorizeUrl({ prompt: "none" }));
+    expect(browser.location?.searchParams.get("error")).toBe("login_required");
+  });
+
+  it("allows a third party nothing", async () => {
+    const { account, person } = await holdings.newcomer();
+    const partner = relyingParty(running, "openid", PARTNER);
+    const browser = partner.browser();
+    await browser.get(partner.authorizeUrl());
+    await browser.submit(browser.form("password"), { ...person });
+    const form = browser.form("decision");
+    await accounts.disable(account.sub);
+    await browser.submit(form, { decision: "allow" });
+    expect([browser.status, browser.location]).toEqual([400, undefined]);
+    const { records } = await running.service.audit.list({ account: account.sub });
+    expect(records.map(({ action }) => action)).not.toContain("account.consented");
+  });
+
+  it("of many sign-ins at the moment when it is disabled, none leaves anything that works", async () => {
+    const { account, person } = await holdings.newcomer();
+    const shop = relyingParty(running, "oauth2", { ...SHOP, redirect_uris: NEWS.redirect_uris });
+    const browsers = Array.from({ length: 6 }, () => openid.browser());
+    const codes = browsers.map((browser) => openid.code({}, person, browser).catch(() => undefined));
+    const grants = Array.from({ length: 6 }, () => oauth2.password(person));
+    await accounts.disable(account.sub);
+    for (const code of await Promise.all(codes))
+      if (code !== undefined) expect((await openid.exchange(code)).status).toBe(400);
+    for (const { body } of await Promise.all(grants)) {
+      if (body["access_token"] === undefined) continue;
+      const { access_token, refresh_token } = body as unknown as Tokens;
+      expect((await oauth2.userinfo(access_token)).status).toBe(400);
+      expect((await oauth2.refresh(refresh_token)).status).toBe(400);
+    }
+    for (const browser of browsers) {
+      await browser.get(shop.authorizeUrl({ redirect_uri: undefined }));
+      expect(browser.location?.searchParams.has("code") ?? false).toBe(false);
+    }
+  });
+
+  it("is nobody's operator and has no account page", async () => {
+    const { account, person } = await holdings.newcomer();
+    const browser = openid.browser({ stopAt: [] });
+    await browser.get(`${running.openid}/account`);
+    await browser.submit(browser.form("password"), { ...person });
+    expect([browser.status, browser.url.pathname]).toEqual([200, "/openid/account"]);
+    await accounts.disable(account.sub);
+    await browser.get(`${running.openid}/account`);
+    expect(browser.html).toContain('name="password"');
+    await browser.submit(browser.form("password"), { ...person });
+    expect(browser.status).toBe(400);
+  });
+});
+
+describe("disabling", () => {
+  it("writes once, and notifies nobody [D-DISABLED-1]", async () => {
+    const { account } = await holdings.newcomer();
+    const changes: unknown[] = [];
+    const listen = ({
+      sub,
+      action,
+      deliveries,
+    }: {
+      sub: string;
+      action: string;
+      deliveries: number;
+    }): void => {
+      if (sub === account.sub) changes.push([action, deliveries]);
+    };
+    running.service.events.on("account.changed", listen);
+    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.disable(account.sub)))).toEqual(
+      Array(5).fill(true),
+    );
+    expect(await Promise.all(Array.from({ length: 5 }, () => accounts.enable(account.sub)))).toEqual(
+      Array(5).fill(true),
+    );
+    running.service.events.off("account.changed", listen);
+    expect(changes).toEqual([
+      ["account.disabled", 0],
+      ["account.enabled", 0],
+    ]);
+  });
+
+  it("of nobody says so, and takes any string", async () => {
+    for (const sub of ["nobody", "", "\0", "__proto__", "x".repeat(10_000)]) {
+      expect(await accounts.disable(sub)).toBe(false);
+      expect(await accounts.enable(sub)).toBe(false);
+    }
+    await expect(accounts.disable(7 as unknown as string)).rejects.toThrow(TypeError);
+  });
+});
