@@ -1,6 +1,7 @@
 /** The connection to a MongoDB: how it is opened, and how the stores ask and write through it. */
 import type { ClientSession, Db, MongoClient } from "mongodb";
 import type { Clock } from "../clock.ts";
+import { within } from "../within.ts";
 import { asFault, closedFault, DEFAULT_WAIT, lateFault } from "./faults.ts";
 import { type ClientTerms, openClient } from "./open-client.ts";
 import { createTransactions } from "./transaction.ts";
@@ -29,16 +30,12 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** Gives `work` up at the end of `wait`; it goes on unheard. */
-async function within<T>(wait: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(lateFault()), Math.max(0, wait));
+/** Gives `work` up at the end of `wait`. */
+async function answerOf<T>(wait: number, work: Promise<T>): Promise<T> {
   try {
-    return await Promise.race([work, late.promise]);
+    return await within(wait, work, lateFault);
   } catch (error) {
     throw asFault(error);
-  } finally {
-    clearTimeout(timer);
   }
 }
 
@@ -57,7 +54,7 @@ function createGate(client: MongoClient): Pick<Connection, "close"> & {
   return {
     pass(wait, begin) {
       if (closing !== undefined) return Promise.reject(closedFault());
-      const answer = within(wait, begin());
+      const answer = answerOf(wait, begin());
       const forget = (): void => void running.delete(answer);
       running.add(answer);
       answer.then(forget, forget);

@@ -1,15 +1,16 @@
 /** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
-import { StorageUnavailable } from "../errors.ts";
+import { SignInError, StorageUnavailable } from "../errors.ts";
+import { within } from "../within.ts";
 
 /** Milliseconds. An answer that is later is not waited for. */
 const PATIENCE = 4_500;
 /** Milliseconds after which the server's clock is looked at again. */
 const CLOCK_AGE = 60_000;
 
-/** SQLSTATE classes and codes after which the same statement may succeed at once: somebody else was faster. */
-const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01"]);
+/** SQLSTATE of what the same statement may not meet again: somebody else was faster, or had a row locked. */
+const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
 /** `SQLSTATE` of an answer of the server; `undefined` when there was none. */
 export function sqlState(error: unknown): string | undefined {
@@ -25,9 +26,14 @@ export function isPassing(error: unknown): boolean {
 
 /** The driver's errors may repeat what was sent, so only the code is passed on. */
 export function asFault(error: unknown): unknown {
-  if (error instanceof TypeError || error instanceof StorageUnavailable) return error;
+  if (error instanceof TypeError || error instanceof SignInError) return error;
   const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
   return new StorageUnavailable(`PostgreSQL: ${code}`);
+}
+
+/** What a call gets that was not done in time. */
+export function lateFault(): StorageUnavailable {
+  return new StorageUnavailable("PostgreSQL did not answer in time");
 }
 
 type Driver = typeof pg;
@@ -79,15 +85,14 @@ export class Connections {
 
   /** @throws StorageUnavailable for every fault. */
   query<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.during(() => this.#faults(() => this.raw<Row>(text, values)));
-  }
-
-  async #faults<T>(call: () => Promise<T>): Promise<T> {
-    try {
-      return await call();
-    } catch (error) {
-      throw asFault(error);
-    }
+    return this.during(async () => {
+      try {
+        // Connecting has its own time, and so has the statement: together they may take twice as long.
+        return await within(PATIENCE, this.raw<Row>(text, values), lateFault);
+      } catch (error) {
+        throw asFault(error);
+      }
+    });
   }
 
   /** Rejects with what the driver says. */

@@ -46,7 +46,9 @@ END $$;
 
 -- The whole of a commit. Returns the records of which an expectation does not hold: then nothing is written.
 -- Rows are locked in one order, so that two commits wait for each other and don't deadlock.
-CREATE OR REPLACE FUNCTION sign_in_commit(change json, now double precision, deadline timestamptz) RETURNS json LANGUAGE plpgsql AS $$
+-- When it is sent again, because nobody has heard what became of it, it is done once.
+CREATE OR REPLACE FUNCTION sign_in_commit(change json, now double precision, deadline timestamptz, again boolean)
+  RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
   item record;
   was sign_in_records;
@@ -59,6 +61,7 @@ DECLARE
   states jsonb := '{}';
   state jsonb;
 BEGIN
+  PERFORM set_config('lock_timeout', greatest(1, ceil(extract(epoch FROM deadline - clock_timestamp()) * 1000))::text, true);
   IF (change->>'relaxed')::boolean THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
   FOR item IN
     SELECT ref.kind COLLATE "C" AS kind, ref.key COLLATE "C" AS key, max(ref.version) AS version,
@@ -98,6 +101,8 @@ BEGIN
       failed := failed || json_build_object('kind', item.kind, 'key', item.key, 'parent', item.parent);
     END IF;
   END LOOP;
+  -- Behind the locks, where the other attempt is over.
+  IF again AND EXISTS (SELECT FROM sign_in_commits AS c WHERE c.id = commit_id) THEN RETURN NULL; END IF;
   IF cardinality(failed) > 0 THEN RETURN array_to_json(failed); END IF;
   IF clock_timestamp() >= deadline THEN RAISE EXCEPTION 'too late' USING ERRCODE = 'SI001'; END IF;
 

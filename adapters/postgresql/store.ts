@@ -1,4 +1,5 @@
 /** The record store in PostgreSQL: everything that the service keeps, for any number of processes. */
+import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Clock } from "../clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
@@ -11,7 +12,8 @@ import {
   type RecordStore,
 } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
-import { asFault, Connections, isPassing, sqlState } from "./connection.ts";
+import { within } from "../within.ts";
+import { asFault, Connections, isPassing, lateFault, sqlState } from "./connection.ts";
 import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
 
@@ -29,8 +31,10 @@ const OLDEST = 140_000;
 /** Any number: processes that start together make the tables one after the other. */
 const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
-/** Milliseconds between two looks at what became of a commit. */
-const ASK_AGAIN = 100;
+/** Milliseconds after the deadline for which an answer is still waited for. */
+const GRACE = 200;
+/** Milliseconds between an attempt without an answer and the next. */
+const AGAIN = 50;
 /** Milliseconds before a connection that tells about changes is opened again. */
 const RECONNECT = 1_000;
 
@@ -39,9 +43,6 @@ const LATE = "SI001";
 
 const LOWEST = Number.MIN_SAFE_INTEGER;
 const HIGHEST = Number.MAX_SAFE_INTEGER;
-
-const pause = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => void setTimeout(resolve, milliseconds));
 
 interface Row {
   readonly kind: string;
@@ -220,49 +221,40 @@ class PostgresStore implements RecordStore {
     await this.#connections.during(() => this.#commit(change, argument));
   }
 
+  /** Until it is known what became of the commit: sent again it is done once, and says so. */
   async #commit(change: Commit, argument: string): Promise<void> {
     const { put = [], remove = [] } = change;
     const orphans = put.filter(
       ({ parent }) => parent && remove.some(({ kind, key }) => kind === parent.kind && key === parent.key),
     );
     if (orphans.length > 0) throw new ConditionFailed("a record has no parent", toRefs([], change));
-    for (;;) {
-      const left = change.deadline - this.#clock.now();
-      if (left <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+    const wait = change.deadline - this.#clock.now();
+    if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
+    const end = performance.now() + wait;
+    for (let isAgain = false; ; isAgain = true) {
       try {
-        const deadline = await this.#connections.serverTimeIn(left);
-        const values = [argument, this.#clock.now(), deadline];
-        const text = "SELECT sign_in_commit($1, $2, $3) AS failed";
-        const [row] = await this.#connections.raw<{ failed: readonly FailedRef[] | null }>(text, values);
-        if (row?.failed) throw failure(row.failed, change);
+        const answer = this.#attempt(argument, end, isAgain);
+        const failed = await within(end + GRACE - performance.now(), answer, lateFault);
+        if (failed !== null) throw failure(failed, change);
         return;
       } catch (error) {
-        if (error instanceof ConditionFailed) throw error;
-        if (sqlState(error) === LATE) this.#connections.forgetServerTime();
-        if (sqlState(error) === LATE || isPassing(error)) continue;
-        // The server has answered, so it has not happened.
-        if (sqlState(error) !== undefined) throw asFault(error);
-        if (await this.#becameOf(change)) return;
-        throw asFault(error);
+        const state = sqlState(error);
+        if (state === LATE) this.#connections.forgetServerTime();
+        const isOver = error instanceof ConditionFailed || (state !== undefined && !isPassing(error));
+        // With the time of the server that the next look at it gives, there may be time left.
+        if ((isOver && state !== LATE) || performance.now() >= end) throw asFault(error);
+        if (state === undefined) await pause(AGAIN);
       }
     }
   }
 
-  /** Asks until the deadline whether a commit has happened of which the acknowledgement was lost. */
-  async #becameOf({ id, deadline }: Commit): Promise<boolean> {
-    do {
-      try {
-        if (await this.#hasHappened(id)) return true;
-      } catch {
-        // It is asked again.
-      }
-      await pause(ASK_AGAIN);
-    } while (this.#clock.now() < deadline && this.#connections.isOpen());
-    return this.#hasHappened(id).catch(() => false);
-  }
-
-  async #hasHappened(id: string): Promise<boolean> {
-    return (await this.#connections.raw("SELECT FROM sign_in_commits WHERE id = $1", [id])).length > 0;
+  /** @param end on the scale of `performance.now()`. @returns the records of which an expectation does not hold. */
+  async #attempt(argument: string, end: number, isAgain: boolean): Promise<readonly FailedRef[] | null> {
+    const deadline = await this.#connections.serverTimeIn(end - performance.now());
+    const values = [argument, this.#clock.now(), deadline, isAgain];
+    const text = "SELECT sign_in_commit($1, $2, $3, $4) AS failed";
+    const [row] = await this.#connections.raw<{ failed: readonly FailedRef[] | null }>(text, values);
+    return row?.failed ?? null;
   }
 
   async next(counter: string, atLeast = 1): Promise<number> {

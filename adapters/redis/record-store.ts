@@ -16,6 +16,7 @@ import {
   type RecordStore,
   type Ref,
 } from "../record-store.ts";
+import { within } from "../within.ts";
 import { Connection, createClient } from "./connection.ts";
 import { Unanswered } from "./faults.ts";
 import { firstConnection, isPrimary, lookAt, type Purpose, unusable } from "./first-look.ts";
@@ -116,17 +117,7 @@ function toValues({ kind, index, at, from, to, after, limit, descending = false 
   ];
 }
 
-/** Waits for the work until a moment of `performance`; then it goes on unheard. */
-async function until<T>(end: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const giveUp = (): void => late.reject(new StorageUnavailable("Redis did not answer until the deadline"));
-  const timer = setTimeout(giveUp, Math.max(0, end - performance.now()));
-  try {
-    return await Promise.race([work, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+const lateFault = (): StorageUnavailable => new StorageUnavailable("Redis did not answer until the deadline");
 
 /** A record, and its parent; empty for none. */
 type RowWithParent = readonly [record: Row, parent: Row];
@@ -190,7 +181,11 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     const end = deadline + GRACE;
     for (;;) {
       try {
-        const [outcome, ...failed] = await until(end, attempt(change, argument, deadline));
+        const [outcome, ...failed] = await within(
+          end - performance.now(),
+          attempt(change, argument, deadline),
+          lateFault,
+        );
         if (outcome === "done") return;
         if (outcome === "failed")
           throw new ConditionFailed("an expectation does not hold", failed.map(toRef));
@@ -300,7 +295,10 @@ async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock:
       { kind: "trial", key: `${key}-child`, parent, ...lasting },
     ],
   });
-  await store.list([{ kind: "trial", index: "trial", at: key, limit: 1 }]);
+  const query = { kind: "trial", index: "trial", at: key, limit: 1 };
+  await store.list([query, { ...query, descending: true }]);
+  await store.count([query]);
+  await store.sweep(1);
   await store.commit({ id: `remove-${key}`, deadline, remove: [parent] });
   const limiter = rateLimits("trial", { points: 1, seconds: 1 });
   await limiter.take(key);
