@@ -45,6 +45,8 @@ const MARKS = "record_marks";
 /** Of rate limits. */
 export const POINTS = "record_points";
 
+/** How often a page is read at most, while records move in it. */
+const TRIES = 10;
 /** Seconds for which it is remembered that a commit has happened. */
 const REMEMBERED = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
@@ -141,7 +143,15 @@ export class MongoRecords {
     return new Map(found);
   }
 
+  /** Entries and records are read one after the other: a record that moves in between would be missed. */
   async page(query: Query): Promise<Page> {
+    for (let tries = 1; ; tries += 1) {
+      const { page, isWhole } = await this.#pageOnce(query);
+      if (isWhole || tries === TRIES) return page;
+    }
+  }
+
+  async #pageOnce(query: Query): Promise<{ readonly page: Page; readonly isWhole: boolean }> {
     const { limit, descending = false } = query;
     const [place, ...rest] = query.after?.split(" ") ?? [];
     const after = rest.join(" ");
@@ -160,16 +170,19 @@ export class MongoRecords {
       .toArray();
     const shown = entries.slice(0, limit);
     const live = await this.live(shown.map(({ record }) => record));
-    const records = shown.flatMap((entry) => {
+    const there = shown.flatMap((entry) => {
       const found = live.get(entry.record)?.record;
-      // It may have been written since its entry was read.
-      const isStill = found?.entries?.some(
-        (each) => each.order === entry.order && indexOf(found.kind, each) === entry.index,
-      );
-      return found !== undefined && isStill ? [toFound(found)] : [];
+      return found === undefined ? [] : [{ entry, found }];
     });
+    const records = there.filter(({ entry, found }) =>
+      found.entries?.some((each) => each.order === entry.order && indexOf(found.kind, each) === entry.index),
+    );
     const last = entries.length > limit ? shown.at(-1) : undefined;
-    return last === undefined ? { records } : { records, next: `${last.order} ${last.record}` };
+    const page = { records: records.map(({ found }) => toFound(found)) };
+    return {
+      page: last === undefined ? page : { ...page, next: `${last.order} ${last.record}` },
+      isWhole: records.length === there.length,
+    };
   }
 
   async scan(kind: string, after: string | undefined, limit: number): Promise<Page> {

@@ -29,6 +29,12 @@ export interface MongoOptions {
  */
 const EARLIER = 100;
 
+interface StoredCounter {
+  readonly _id: string;
+  /** The last number that was handed out. */
+  readonly value: number;
+}
+
 /** Makes what is missing, and says whether version 0.1 has written there. An index on many documents takes its time, which no request would wait for. */
 async function prepare(url: string): Promise<boolean> {
   const { client, db } = await openClient(url, { isPatient: true });
@@ -89,21 +95,17 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
     },
     next: (counter, atLeast = 1) =>
       connection.run(async () => {
-        const counters = connection.db.collection<{ readonly _id: string; readonly value: number }>(
-          "record_counters",
-        );
-        const value = { $max: [{ $add: [{ $ifNull: ["$value", 0] }, 1] }, atLeast] };
+        const counters = connection.db.collection<StoredCounter>("record_counters");
+        const value = { $max: [{ $add: ["$value", 1] }, atLeast] };
         for (;;) {
-          try {
-            const found = await counters.findOneAndUpdate({ _id: counter }, [{ $set: { value } }], {
-              upsert: true,
-              returnDocument: "after",
-            });
-            return found?.value ?? atLeast;
-          } catch (error) {
-            // Two that begin a counter at once: one of them may be told so.
+          const found = await counters.findOneAndUpdate({ _id: counter }, [{ $set: { value } }], {
+            returnDocument: "after",
+          });
+          if (found !== null) return found.value;
+          // Not by the update itself: two that begin a counter at once must not both be the first.
+          await counters.insertOne({ _id: counter, value: 0 }).catch((error: unknown) => {
             if (!isDuplicate(error)) throw error;
-          }
+          });
         }
       }),
     sweep: (limit) => connection.run(() => store.sweep(limit)),
