@@ -139,9 +139,9 @@ end
 
 -- Also what has expired or is an orphan, as long as it is kept.
 local function kept(record)
-  local f = call("HMGET", prefix .. "r:" .. record, "b", "p", "q", "i")
+  local f = call("HMGET", prefix .. "r:" .. record, "b", "p", "q", "i", "e")
   if not f[1] then return nil end
-  return { id = record, b = f[1], p = f[2] or nil, q = f[3] or nil, i = f[4] or nil }
+  return { id = record, b = f[1], p = f[2] or nil, q = f[3] or nil, i = f[4] or nil, e = f[5] or nil }
 end
 
 local function erase(one)
@@ -175,7 +175,8 @@ for _, one in ipairs(change.put) do
     call("PEXPIRE", key, span(one.ends))
   end
   if one.parent then
-    local parent = load(one.parent)
+    -- One that this commit has put may be over already.
+    local parent = kept(one.parent)
     local family = prefix .. "c:" .. parent.b .. " " .. one.parent
     call("HSET", key, "p", one.parent, "q", parent.b)
     call("SADD", family, one.id)

@@ -1,0 +1,260 @@
+/** Opening: what is waited for, what is refused with one sentence, and what an operator is told. */
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import type { OpenedStore } from "../../../adapters/open.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
+import { openRedis } from "../../../adapters/redis/index.ts";
+import { openStorage } from "../../../lib/storage.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { freePorts } from "../../examples/processes.ts";
+import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { newRedisTls } from "../../servers/redis-tls.ts";
+import { find, ref, thing } from "../../../lib/testing/storage/stage.ts";
+
+const clock = createSystemClock();
+const SECRET = "a-secret-that-is-nowhere";
+const opened: { close(): Promise<void> }[] = [];
+
+async function redisWith(...options: string[]): Promise<OwnRedis> {
+  const redis = await openOwnRedis(options);
+  opened.push(redis);
+  return redis;
+}
+
+interface Attempt {
+  readonly parts?: OpenedStore;
+  readonly warnings: readonly string[];
+  /** The error's code and text. */
+  readonly refused?: string;
+}
+
+async function attempt(url: string, patience = 10_000): Promise<Attempt> {
+  const warnings: string[] = [];
+  try {
+    const parts = await openRedis({ url, clock, patience, onWarning: (text) => warnings.push(text) });
+    opened.push(parts.store);
+    return { parts, warnings };
+  } catch (error) {
+    const { code, message } = error as Error & { code: string };
+    expect(`${JSON.stringify(error)} ${message} ${String((error as Error).stack)}`).not.toContain(SECRET);
+    return { warnings, refused: `${code}: ${message}` };
+  }
+}
+
+const put = (store: RecordStore, key: string, fill = ""): Promise<void> =>
+  store.commit({
+    id: randomUUID(),
+    deadline: clock.now() + 4000,
+    put: [thing(key, { value: { fill }, index: [{ name: "all", at: "x", order: 1 }] })],
+  });
+
+/** Does everything that a store can do. */
+async function works({ store, rateLimits }: OpenedStore): Promise<void> {
+  const query = { kind: "thing", index: "all", at: "x", limit: 9 };
+  await put(store, "k");
+  expect(await store.list([query])).toMatchObject([{ records: [{ key: "k" }] }]);
+  expect(await store.count([query])).toEqual([1]);
+  expect((await store.scan("thing", undefined, 9)).records).toHaveLength(1);
+  const child = { ...thing("child", { parent: ref("k"), expiresAt: clock.now() + 60_000 }) };
+  await store.commit({ id: randomUUID(), deadline: clock.now() + 4000, put: [child] });
+  await store.commit({ id: randomUUID(), deadline: clock.now() + 4000, remove: [ref("k")] });
+  expect(await find(store, "child")).toBeUndefined();
+  expect(await store.next("people")).toBeGreaterThan(0);
+  await store.sweep(9);
+  await store.ping();
+  const limiter = rateLimits("n", { points: 1, seconds: 1 });
+  await expect(limiter.take(randomUUID())).resolves.toMatchObject({ allowed: true });
+}
+
+/** The address with a user and password in it. */
+function as(redis: OwnRedis, user: string, password: string): string {
+  return redis.url.replace("redis://", `redis://${user}:${encodeURIComponent(password)}@`);
+}
+
+afterEach(async () => {
+  for (const each of opened.splice(0).toReversed()) await each.close();
+});
+
+describe("a Redis that does not answer", () => {
+  it("is given up after a while, with one sentence", async () => {
+    const { refused } = await attempt(`redis://user:${SECRET}@127.0.0.1:${await freePorts()}`, 300);
+    expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (ECONNREFUSED)");
+  });
+
+  it("is given up also when it takes connections and says nothing", async () => {
+    const redis = await redisWith();
+    redis.pause();
+    const { refused } = await attempt(redis.url, 300);
+    redis.resume();
+    expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (no answer)");
+  });
+
+  it("is given up when it says that it has too many clients, which says nothing of its databases", async () => {
+    const full = createServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", (sent: Buffer) => {
+        const commands = sent.toString().match(/^\*\d+\r$/gmu) ?? [];
+        socket.write("-ERR max number of clients reached\r\n".repeat(commands.length));
+      });
+    });
+    await new Promise<void>((resolve) => full.listen(0, "127.0.0.1", resolve));
+    const { port } = full.address() as AddressInfo;
+    const { refused } = await attempt(`redis://127.0.0.1:${port}/3`, 300);
+    full.close();
+    expect(refused).toMatch(/^storage_unavailable: the Redis of config\.artifacts can't be used/);
+  });
+
+  it("is waited for: it may start later than the service", async () => {
+    const redis = await redisWith();
+    await redis.stop();
+    const waiting = attempt(redis.url);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await redis.start();
+    await works((await waiting).parts!);
+  });
+
+  it("is waited for until it has loaded what it keeps, and given up when that takes too long", async () => {
+    const redis = await redisWith();
+    await redis.client.mset(Object.fromEntries(Array.from({ length: 3000 }, (_, key) => [`k${key}`, "v"])));
+    await redis.client.save();
+    await redis.stop();
+    const slowly = ["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"];
+    const loading = redis.start(slowly);
+    await expect(attempt(redis.url, 2000)).resolves.toMatchObject({
+      refused: "storage_unavailable: the Redis of config.artifacts can't be used (LOADING)",
+    });
+    await works((await attempt(redis.url, 60_000)).parts!);
+    await loading;
+  }, 60_000);
+
+  it("beside a storage: both are told of in the health, and a failed start leaves neither open", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-start-"));
+    const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
+    const cluster = await redisWith("--cluster-enabled", "yes");
+    await expect(openStorage({ ...configuration, artifacts: cluster.url })).rejects.toMatchObject({
+      code: "configuration",
+    });
+    const redis = await redisWith();
+    const storage = await openStorage({ ...configuration, artifacts: redis.url });
+    expect(storage.parts.map(({ name }) => name)).toEqual(["storage", "artifacts"]);
+    await redis.stop();
+    const pings = await Promise.allSettled(storage.parts.map((part) => part.ping()));
+    expect(pings.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+    await storage.close();
+    rmSync(folder, { recursive: true });
+  });
+});
+
+/** For a Redis that has forgotten the scripts, for counters, and for copies: a start has no use for these. */
+const UNTRIED = ["+eval", "+incr", "+scan"];
+
+describe("who asks", () => {
+  it("a password is given, and a wrong one is refused at once", async () => {
+    const redis = await redisWith();
+    await redis.client.config("SET", "requirepass", SECRET);
+    await works((await attempt(redis.url.replace("redis://", `redis://:${SECRET}@`))).parts!);
+    for (const url of [redis.url, as(redis, "", "wrong"), as(redis, "nobody", SECRET)]) {
+      const { refused } = await attempt(url, 60_000);
+      expect(refused).toMatch(
+        /^storage_unavailable: the Redis of config\.artifacts can't be used \((?:NOAUTH|WRONGPASS)\)$/,
+      );
+    }
+  });
+
+  it("an ACL user needs what the documentation says, and its own prefix", async () => {
+    const redis = await redisWith();
+    const page = readFileSync(join(import.meta.dirname, "../../../docs/redis.md"), "utf8");
+    const rules = /^ACL SETUSER sign-in (.+)$/mu.exec(page)?.[1]?.split(" ") ?? [];
+    const password = `${SECRET}@/:%`;
+    const allow = (...more: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...more);
+    await allow(...rules.map((rule) => (rule === ">password" ? `>${password}` : rule)));
+    const url = as(redis, "sign-in", password);
+    const { parts, warnings } = await attempt(url);
+    await works(parts!);
+    expect(warnings).toEqual([]);
+    expect((await attempt(`${url}?prefix=other:`)).refused).toMatch(/Redis answered/);
+    const needed = rules.filter(
+      (rule) => rule.startsWith("+") && !["+@connection", "+info", ...UNTRIED].includes(rule),
+    );
+    expect(needed.length).toBeGreaterThan(10);
+    for (const rule of needed) {
+      await allow(rule.replace("+", "-"));
+      const { refused } = await attempt(url);
+      expect(`${rule} ${refused}`).toMatch(/the Redis of config\.artifacts can't be used \(.*NOPERM\)/);
+      await allow(rule);
+    }
+    await allow("-info");
+    expect((await attempt(url)).warnings).toEqual([
+      "the maxmemory-policy of the Redis of config.artifacts can't be read (the user may not use INFO): make sure that it is noeviction",
+    ]);
+  });
+});
+
+describe("what this Redis is", () => {
+  it("a Redis Cluster is refused", async () => {
+    const redis = await redisWith("--cluster-enabled", "yes");
+    expect((await attempt(redis.url)).refused).toBe(
+      "configuration: config.artifacts: this is a Redis cluster, which can't be used: name one server, a primary",
+    );
+  });
+
+  it("a replica is refused", async () => {
+    const redis = await redisWith("--replicaof", "127.0.0.1 1");
+    expect((await attempt(redis.url)).refused).toBe(
+      "configuration: config.artifacts: this Redis is a replica: name the primary",
+    );
+  });
+
+  it("one that may forget keys is named, also when CONFIG is forbidden", async () => {
+    const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
+    const { parts, warnings } = await attempt(redis.url);
+    expect(warnings).toEqual([
+      "the Redis of config.artifacts has maxmemory-policy allkeys-lru: set it to noeviction, or people are signed out and what was ended may come back when its memory is full",
+    ]);
+    await works(parts!);
+  });
+
+  it("one whose memory is full refuses what is new and keeps what it has", async () => {
+    const redis = await redisWith();
+    const { parts } = await attempt(redis.url);
+    await put(parts!.store, "before");
+    await redis.client.config("SET", "maxmemory", "1mb");
+    await expect(put(parts!.store, "fill", "x".repeat(2_000_000))).rejects.toMatchObject({
+      code: "storage_unavailable",
+    });
+    await expect(put(parts!.store, "after")).rejects.toMatchObject({ message: "Redis answered OOM" });
+    await expect(find(parts!.store, "before")).resolves.toBeDefined();
+    await redis.client.config("SET", "maxmemory", "0");
+    await put(parts!.store, "later");
+  });
+});
+
+describe("TLS", () => {
+  const trusted = getCACertificates("default");
+  afterEach(() => setDefaultCACertificates(trusted));
+
+  it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
+    const { options, port, cert, remove } = await newRedisTls();
+    await redisWith(...options);
+    const url = `rediss://localhost:${port}`;
+    expect((await attempt(url, 500)).refused).toContain("DEPTH_ZERO_SELF_SIGNED_CERT");
+    setDefaultCACertificates([...trusted, cert]);
+    await works((await attempt(url)).parts!);
+    expect((await attempt(`rediss://127.0.0.1:${port}`, 500)).refused).toContain(
+      "ERR_TLS_CERT_ALTNAME_INVALID",
+    );
+    // Given up at any moment of the handshake.
+    for (let patience = 0; patience < 30; patience += 1) {
+      const wrong = Array.from({ length: 10 }, () => attempt(`rediss://127.0.0.1:${port}`, patience));
+      for (const { refused } of await Promise.all(wrong)) expect(refused).toContain("storage_unavailable");
+    }
+    // Plain text is not taken for an answer.
+    expect((await attempt(`redis://localhost:${port}`, 500)).refused).toContain("storage_unavailable");
+    remove();
+  });
+});
