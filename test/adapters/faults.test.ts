@@ -1,0 +1,244 @@
+/** Servers that stop, sleep and lose their answers: every backend knows what became of a commit, and goes on by itself. */
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { OpenedStore } from "../../adapters/open.ts";
+import type { Commit, Expectation, Ref } from "../../adapters/record-store.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+import { find, outcomes, ref, thing } from "../../lib/testing/storage/stage.ts";
+import { Wire } from "../servers/wire.ts";
+import { type Server, SERVERS, through } from "./backends.ts";
+import { openAt } from "./open-at.ts";
+
+const clock = createSystemClock();
+/** Milliseconds for what has to come to an end some time. */
+const PATIENCE = 30_000;
+/** Milliseconds within which every call is answered or refused. */
+const ANSWERED = 8_000;
+/** What no error may repeat. */
+const SECRET = "a-secret-that-is-nowhere";
+
+let server: Server;
+let wire: Wire;
+let opened: OpenedStore;
+
+const commit = (wait: number, change: Omit<Commit, "id" | "deadline">): Promise<void> =>
+  opened.store.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
+const having = (key: string, version: string): { readonly expect: readonly Expectation[] } => ({
+  expect: [{ ref: ref(key), version }],
+});
+
+/** A call of each kind. */
+function calls({ store, rateLimits }: OpenedStore): (() => Promise<unknown>)[] {
+  const query = { kind: "thing", index: "all", at: SECRET, limit: 9 };
+  const index = [{ name: "all", at: SECRET, order: 1 }];
+  const put = [thing(SECRET, { value: { SECRET }, index })];
+  return [
+    () => store.ping(),
+    () => store.get([ref(SECRET)]),
+    () => store.list([query]),
+    () => store.scan("thing", undefined, 9),
+    () => store.count([query]),
+    () => commit(4_500, { put }),
+    () => commit(4_500, { put: [thing(`${SECRET}-relaxed`)], relaxed: true }),
+    () => commit(4_500, { ...having("none", "present"), put }),
+    () => store.next(SECRET),
+    () => store.sweep(9),
+    () => rateLimits("name", { points: 1_000, seconds: 60 }).take(SECRET),
+  ];
+}
+
+/** All of the calls, again and again, until they are done. */
+async function untilHealed(): Promise<void> {
+  const end = performance.now() + PATIENCE;
+  for (;;) {
+    const codes = await outcomes(calls(opened).map((call) => call()));
+    const wrong = codes.filter((code) => code !== "done" && code !== "condition_failed");
+    if (wrong.length === 0) return;
+    expect(new Set(wrong)).toEqual(new Set(["storage_unavailable"]));
+    if (performance.now() > end) throw new Error(`not healed: ${codes.join(", ")}`);
+    await pause(50);
+  }
+}
+
+async function expectRefused(): Promise<void> {
+  const begin = performance.now();
+  const results = await Promise.allSettled(calls(opened).map((call) => call()));
+  expect(performance.now() - begin).toBeLessThan(ANSWERED);
+  for (const [index, result] of results.entries()) {
+    expect([index, result]).toMatchObject([index, { reason: { code: "storage_unavailable" } }]);
+    const { reason } = result as PromiseRejectedResult;
+    const all = `${JSON.stringify(reason)} ${(reason as Error).stack} ${String((reason as Error).cause)}`;
+    expect(all).not.toContain(SECRET);
+  }
+}
+
+/** Commits as soon as the server takes it, which happens once. */
+async function commitOnce(change: Omit<Commit, "id" | "deadline">): Promise<void> {
+  for (;;) {
+    const [code] = await outcomes([commit(4_500, change)]);
+    if (code === "done") return;
+    expect(code).toBe("storage_unavailable");
+  }
+}
+
+/** Two records that are put together. */
+const both = (keys: readonly string[]): Ref[] => keys.flatMap((key) => [ref(key), ref(`${key}-too`)]);
+
+describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }) => {
+  describeBackend("whose server fails", () => {
+    beforeAll(async () => {
+      server = await start();
+    });
+    afterAll(() => server.close());
+    beforeEach(async () => {
+      const address = await server.newAddress();
+      wire = await Wire.to(Number(new URL(address).port));
+      opened = await openAt(through(wire.port, address), clock);
+      await untilHealed();
+    });
+    afterEach(async () => {
+      server.resume();
+      await opened.store.close();
+      await wire.close();
+    });
+
+    it("shares the points of a limit with other processes", async () => {
+      const address = await server.newAddress();
+      const processes = await Promise.all([openAt(address, clock), openAt(address, clock)]);
+      const limiters = processes.map(({ rateLimits }) => rateLimits("name", { points: 10, seconds: 60 }));
+      const taken = await Promise.all(Array.from({ length: 40 }, (_, at) => limiters[at % 2]!.take("key")));
+      expect(taken.filter(({ allowed }) => allowed)).toHaveLength(10);
+      await Promise.all(processes.map(({ store }) => store.close()));
+    });
+
+    it("refuses every call while the server is gone, and has all that was acknowledged when it is back", async () => {
+      await commit(4_500, { put: [thing("before")] });
+      await server.kill();
+      await expectRefused();
+      await expectRefused();
+      await server.start();
+      await untilHealed();
+      expect(await find(opened.store, "before")).toBeDefined();
+    });
+
+    it("refuses every call while the server stands still, and goes on when it wakes up", async () => {
+      server.pause();
+      await expectRefused();
+      server.resume();
+      await untilHealed();
+    });
+
+    it.each([500, 3_500])(
+      "has not written what was refused at its deadline of %i ms, and its repeat succeeds",
+      async (wait) => {
+        await commit(4_500, { put: [thing("code"), thing("other")] });
+        const version = (await find(opened.store, "code"))?.version ?? "";
+        const exchange = { ...having("code", version), put: [thing("token")], remove: [ref("code")] };
+        const change = { put: [thing("other", { value: { changed: true } })], relaxed: true };
+        server.pause();
+        const refused = await outcomes([commit(wait, exchange), commit(wait, change)]);
+        server.resume();
+        expect(refused).toEqual(["storage_unavailable", "storage_unavailable"]);
+        await untilHealed();
+        // What was on its way all the time has been looked at by now.
+        await pause(300);
+        const [code, token, other] = await opened.store.get(
+          ["code", "token", "other"].map((key) => ref(key)),
+        );
+        expect([code?.version, token, other?.value]).toEqual([version, undefined, { key: "other" }]);
+        await commitOnce(exchange);
+        expect(await find(opened.store, "token")).toBeDefined();
+      },
+    );
+
+    it.each([300, 3_000])(
+      "writes once what waits for a server that sleeps for %i ms, whether the connection was given up or not",
+      async (sleep) => {
+        await commit(4_500, { put: [thing("code")] });
+        const version = (await find(opened.store, "code"))?.version ?? "";
+        const exchange = { ...having("code", version), put: [thing("token")], remove: [ref("code")] };
+        server.pause();
+        const written = commit(30_000, exchange);
+        await pause(sleep);
+        server.resume();
+        await written;
+        expect(await find(opened.store, "token")).toBeDefined();
+        await untilHealed();
+        await expect(commit(4_500, exchange)).rejects.toMatchObject({ code: "condition_failed" });
+      },
+    );
+
+    it("knows what became of a commit, whichever answer is lost", async () => {
+      for (let answer = 1; answer <= 8; answer += 1) {
+        await commit(4_500, { put: [thing("code"), thing("parent")] });
+        const version = (await find(opened.store, "code"))?.version ?? "";
+        const child = thing(`child-${answer}`, { parent: ref("parent") });
+        const exchange = { ...having("code", version), put: [child], remove: [ref("code")] };
+        const lost = wire.loseAnswer(answer);
+        expect([answer, ...(await outcomes([commit(4_500, exchange)]))]).toEqual([answer, "done"]);
+        if (!wire.loseNothing()) await lost;
+        await untilHealed();
+        void wire.loseAnswer(answer);
+        expect([answer, ...(await outcomes([commit(4_500, exchange)]))]).toEqual([
+          answer,
+          "condition_failed",
+        ]);
+        wire.loseNothing();
+        await untilHealed();
+        expect(await find(opened.store, `child-${answer}`)).toBeDefined();
+      }
+    });
+
+    it("hands out no number of a counter twice, whichever answer is lost", async () => {
+      const numbers: number[] = [];
+      for (let answer = 1; numbers.length < 20; answer = (answer % 4) + 1) {
+        void wire.loseAnswer(answer);
+        const results = await Promise.allSettled(
+          Array.from({ length: 4 }, () => opened.store.next("people")),
+        );
+        wire.loseNothing();
+        numbers.push(...results.flatMap((each) => (each.status === "fulfilled" ? each.value : [])));
+        await untilHealed();
+      }
+      expect(new Set(numbers).size).toBe(numbers.length);
+    });
+
+    it("loses no commit that was acknowledged and writes none that was refused, however often connections break", async () => {
+      const acknowledged: string[] = [];
+      const refused: string[] = [];
+      const stop = new AbortController();
+      const writers = Array.from({ length: 8 }, async (_, writer) => {
+        for (let number = 0; !stop.signal.aborted; number += 1) {
+          const key = `${writer}-${number}`;
+          // Two in one: neither may be there alone.
+          const [code] = await outcomes([commit(4_500, { put: [thing(key), thing(`${key}-too`)] })]);
+          (code === "done" ? acknowledged : refused).push(key);
+          if (code !== "done") await pause(5);
+        }
+      });
+      for (let round = 0; round < 20; round += 1) {
+        const before = acknowledged.length;
+        while (acknowledged.length < before + 10) await pause(5);
+        if (round % 2 === 0) wire.cut();
+        else await wire.loseAnswer(1);
+      }
+      stop.abort();
+      await Promise.all(writers);
+      await untilHealed();
+      const there = await opened.store.get(both(acknowledged));
+      expect(there.filter((record) => record === undefined)).toEqual([]);
+      expect((await opened.store.get(both(refused))).filter((record) => record !== undefined)).toEqual([]);
+    });
+
+    it("is closed while the server does not answer", async () => {
+      server.pause();
+      const asked = outcomes(calls(opened).map((call) => call()));
+      await pause(20);
+      const closed = opened.store.close();
+      await expect(opened.store.get([ref("a")])).rejects.toMatchObject({ code: "storage_unavailable" });
+      await closed;
+      expect(new Set(await asked)).toEqual(new Set(["storage_unavailable"]));
+    });
+  });
+});

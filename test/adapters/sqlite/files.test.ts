@@ -1,0 +1,236 @@
+/** What is around the records of an SQLite file: how it is opened, its locks, and what is remembered of it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { chmod, mkdir, open, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Commit, RecordStore } from "../../../adapters/record-store.ts";
+import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { find, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { DatabaseFiles } from "./database-files.ts";
+
+const files = new DatabaseFiles();
+const clock = createSystemClock();
+const opened: RecordStore[] = [];
+const children: ChildProcess[] = [];
+const UNAVAILABLE = { code: "storage_unavailable" };
+
+beforeAll(() => files.create());
+afterAll(() => files.remove());
+beforeEach(() => void files.next());
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+  await Promise.all(opened.splice(0).map((store) => store.close()));
+});
+
+async function openFile(path = files.path): Promise<RecordStore> {
+  const store = await openSqlite({ path, clock });
+  opened.push(store);
+  return store;
+}
+
+const commit = (store: RecordStore, change: Omit<Commit, "id" | "deadline">, wait = 5_000): Promise<void> =>
+  store.commit({ id: randomUUID(), deadline: clock.now() + wait, ...change });
+const put = (store: RecordStore, key: string, wait?: number): Promise<void> =>
+  commit(store, { put: [thing(key)] }, wait);
+
+/** Starts another process on the file; its lines come as they are said. */
+function start(task: string, prefix = ""): { child: ChildProcess; lines: AsyncIterableIterator<string> } {
+  const script = join(import.meta.dirname, "child.ts");
+  const command = `${prefix} exec "${process.execPath}" "${script}" ${task} "${files.path}"`;
+  const child = spawn("sh", ["-c", command], { stdio: ["pipe", "pipe", "inherit"] });
+  children.push(child);
+  return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
+}
+
+/** Another process that has the write lock. */
+async function lockElsewhere(): Promise<ChildProcess> {
+  const { child, lines } = start("lock");
+  await lines.next();
+  return child;
+}
+
+/** Reads the file itself. */
+function ask(sql: string): unknown {
+  const database = new DatabaseSync(files.path);
+  try {
+    return Object.values(database.prepare(sql).get() ?? {})[0];
+  } finally {
+    database.close();
+  }
+}
+
+describe("a path that can't be opened", () => {
+  it("is a directory, or lies below a file", async () => {
+    await mkdir(files.path);
+    await expect(openFile()).rejects.toMatchObject(UNAVAILABLE);
+    await writeFile(`${files.path}.txt`, "");
+    await expect(openFile(join(`${files.path}.txt`, "sign-in.db"))).rejects.toMatchObject(UNAVAILABLE);
+  });
+
+  it("may not be written", async () => {
+    await chmod(dirname(files.path), 0o755);
+    await writeFile(files.path, "", { mode: 0o444 });
+    await expect(start("open").lines.next()).resolves.toMatchObject({ value: "storage_unavailable" });
+  });
+
+  it("holds something else than a database", async () => {
+    await writeFile(files.path, "something else ".repeat(5000));
+    await expect(openFile()).rejects.toMatchObject(UNAVAILABLE);
+  });
+
+  it("holds a damaged database: a call answers or is refused, and none hangs", async () => {
+    const store = await openFile();
+    const keys = Array.from({ length: 300 }, (_, index) => String(index));
+    await commit(store, {
+      put: keys.map((key) => thing(key, { index: [{ name: "all", at: "x", order: 1 }] })),
+    });
+    await store.close();
+    const roots = Number(ask("SELECT max(rootpage) AS last FROM sqlite_schema"));
+    const handle = await open(files.path, "r+");
+    const { size } = await handle.stat();
+    // The schema and the first page of each table and index stay as they are, so that it can be opened.
+    const first = 4096 * roots;
+    await handle.write(Buffer.alloc(size - first, 0xa5), 0, size - first, first);
+    await handle.close();
+    const damaged = await openFile();
+    const codes = await outcomes([
+      ...keys.map((key) => find(damaged, key)),
+      ...keys.map((key) => put(damaged, `new-${key}`)),
+      damaged.list([{ kind: "thing", index: "all", at: "x", limit: 999 }]),
+      damaged.scan("thing", undefined, 999),
+    ]);
+    expect(new Set(codes.filter((code) => code !== "done"))).toEqual(new Set(["storage_unavailable"]));
+  });
+});
+
+describe("a file", () => {
+  it("is created with its folder, for its owner only, and is written through a log", async () => {
+    const path = join(dirname(files.path), "deep", "er", "sign-in.db");
+    await put(await openFile(path), "a");
+    const modes = await Promise.all(
+      ["", "-wal", "-shm"].map(async (end) => (await stat(path + end)).mode & 0o777),
+    );
+    expect(modes).toEqual([0o600, 0o600, 0o600]);
+    await openFile();
+    expect(ask("PRAGMA journal_mode")).toBe("wal");
+  });
+
+  it("is opened when the process that has a new file locked lets it go", async () => {
+    const child = await lockElsewhere();
+    const opening = openFile();
+    await pause(30);
+    child.stdin?.end();
+    await put(await opening, "a");
+  });
+
+  it("that may not grow refuses what is new, and keeps what it has", async () => {
+    // The limit counts blocks of 512 bytes in a POSIX shell: 2 MiB.
+    const { lines } = start("fill", "ulimit -f 4096;");
+    const said: string[] = [];
+    for await (const line of lines) said.push(line);
+    const [code, small, kept] = said;
+    expect(code).toBe("storage_unavailable");
+    expect(small).toMatch(/^(written|storage_unavailable),storage_unavailable$/);
+    expect(kept).toBe("true");
+    expect(ask("PRAGMA integrity_check")).toBe("ok");
+  });
+});
+
+describe("another process's lock", () => {
+  it("is waited for until the deadline, and the event loop goes on, and so do reads", async () => {
+    const store = await openFile();
+    await put(store, "before");
+    await lockElsewhere();
+    let turns = 0;
+    const timer = setInterval(() => void (turns += 1), 5);
+    const refused = put(store, "refused", 300);
+    const counted = store.next("people");
+    await expect(refused).rejects.toMatchObject({
+      ...UNAVAILABLE,
+      cause: { code: "ERR_SQLITE_ERROR", errcode: 5 },
+    });
+    expect(turns).toBeGreaterThan(2);
+    clearInterval(timer);
+    expect(await find(store, "before")).toBeDefined();
+    await store.ping();
+    await expect(counted).rejects.toMatchObject(UNAVAILABLE);
+    expect(await find(store, "refused")).toBeUndefined();
+  });
+
+  it.each<[string, (child: ChildProcess) => unknown]>([
+    ["is released in time", (child) => child.stdin?.end()],
+    ["ends with its holder", (child) => child.kill("SIGKILL")],
+  ])("that %s lets in who waits", async (_how, release) => {
+    const store = await openFile();
+    const child = await lockElsewhere();
+    const written = Promise.all([put(store, "a", 30_000), put(store, "b", 30_000)]);
+    await pause(30);
+    expect(await find(store, "a")).toBeUndefined();
+    release(child);
+    await written;
+    expect(await find(store, "b")).toBeDefined();
+  });
+
+  it("lets nobody wait longer than the deadline when the store is closed", async () => {
+    const store = await openFile();
+    await lockElsewhere();
+    const written = put(store, "a", 200);
+    const closed = store.close();
+    await expect(written).rejects.toMatchObject(UNAVAILABLE);
+    await closed;
+  });
+});
+
+describe("what is remembered of a file", () => {
+  it("is never older than what another connection has acknowledged", async () => {
+    const [one, other] = [await openFile(), await openFile()];
+    await commit(one, { put: [thing("parent"), thing("child", { parent: ref("parent") })] });
+    for (let round = 1; round <= 20; round += 1) {
+      const [writer, reader] = round % 2 === 0 ? [one, other] : [other, one];
+      await reader.get([ref("child")], { withParents: true });
+      await commit(writer, { put: [thing("parent", { value: { round } })] });
+      for (const store of [one, other]) {
+        const [child] = await store.get([ref("child")], { withParents: true });
+        expect(child?.parent?.value).toEqual({ round });
+      }
+    }
+    await commit(other, { remove: [ref("parent")] });
+    expect(await one.get([ref("parent"), ref("child")])).toEqual([undefined, undefined]);
+  });
+
+  it("is not what a commit that failed would have written", async () => {
+    const store = await openFile();
+    await put(store, "a");
+    const before = await find(store, "a");
+    const change = {
+      expect: [{ ref: ref("b"), version: "present" }],
+      put: [thing("a", { value: { n: 2 } })],
+    };
+    await expect(commit(store, change)).rejects.toMatchObject({ code: "condition_failed" });
+    expect(await find(store, "a")).toEqual(before);
+  });
+
+  it("is only a part of many records, and each is found", async () => {
+    const store = await openFile();
+    const all = Array.from({ length: 1_100 }, (_, number) => thing(String(number)));
+    await commit(store, { put: all });
+    for (let round = 0; round < 2; round += 1) {
+      const found = await Promise.all(all.map(({ key }) => find(store, key)));
+      expect(found.map((record) => record?.value)).toEqual(all.map(({ value }) => value));
+    }
+  });
+
+  it("is not told any more by a store that is closing", async () => {
+    const store = await openFile();
+    await put(store, "a");
+    await find(store, "a");
+    const closing = store.close();
+    await expect(find(store, "a")).rejects.toMatchObject(UNAVAILABLE);
+    await closing;
+  });
+});
