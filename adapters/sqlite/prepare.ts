@@ -47,7 +47,7 @@ export function patienceFor(database: DatabaseSync): number {
 
 /**
  * Creates the tables, or makes records of what version 0.1 has kept: all of it in one transaction. Several processes
- * may do so at once: all but the first meet its lock, and find nothing left to do when they try again.
+ * may do so at once: all but the first wait for its lock, and find nothing left to do behind it.
  * @param now milliseconds since the epoch: what has expired by then is left behind.
  * @throws ConfigurationError when the file is not ours or from a later version.
  */
@@ -57,11 +57,13 @@ export function prepareFile(database: DatabaseSync, v01: V01Options | undefined,
   try {
     // Read again under the lock: another process may have been first.
     const layout = layoutOf(database);
-    if (layout === 0) createRecordTables(database);
-    else if (v01 === undefined) throw oldVersion();
-    else migrateV01(database, layout, { ...v01, now, createTables: createRecordTables });
-    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
-    database.exec(`PRAGMA user_version = ${LAYOUT}`);
+    if (layout !== LAYOUT) {
+      if (layout === 0) createRecordTables(database);
+      else if (v01 === undefined) throw oldVersion();
+      else migrateV01(database, layout, { ...v01, now, createTables: createRecordTables });
+      database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+      database.exec(`PRAGMA user_version = ${LAYOUT}`);
+    }
     database.exec("COMMIT");
   } catch (error) {
     if (database.isTransaction) database.exec("ROLLBACK");
