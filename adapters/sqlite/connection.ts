@@ -31,14 +31,14 @@ const PRAGMAS = `
 /** A value that SQLite takes for a parameter here. */
 export type Parameter = string | number | null;
 
-export interface WriteOptions<T> {
+export interface WriteOptions {
   /** Milliseconds after which it is refused if it has not begun; default 5000. */
   readonly wait?: number;
   /**
-   * Whether this result has to be on the disk before it is told; default always. What does not survives the end of
-   * this process, but not the loss of power until something that lasts is written.
+   * Need not be on the disk before it is told, unless it may have read what has to be and is not: then it survives the
+   * end of this process, but not the loss of power until something else is written. Default `false`.
    */
-  readonly lasts?: (result: T) => boolean;
+  readonly relaxed?: boolean;
 }
 
 export interface Connection {
@@ -56,7 +56,7 @@ export interface Connection {
   /**
    * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
    */
-  write<T>(work: () => T, options?: WriteOptions<T>): Promise<T>;
+  write<T>(work: () => T, options?: WriteOptions): Promise<T>;
   /** Whether it has not been told to close. */
   isOpen(): boolean;
   /** Lets the waiting writes finish, then closes; from the call on everything else is refused. */
@@ -198,8 +198,8 @@ export async function connect(
         return isLocked(error) ? whileLocked(() => look(work)) : Promise.reject(asFault(error));
       }
     },
-    write(work, { wait = DEFAULT_WAIT, lasts } = {}) {
-      return closing === undefined ? group.add(work, wait, lasts) : Promise.reject(closedFault());
+    write(work, { wait = DEFAULT_WAIT, relaxed = false } = {}) {
+      return closing === undefined ? group.add(work, wait, !relaxed) : Promise.reject(closedFault());
     },
     isOpen: () => closing === undefined,
     close() {

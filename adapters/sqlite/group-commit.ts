@@ -5,8 +5,6 @@ import type { Transaction, Write } from "./transaction.ts";
 /** At most so many writes in one transaction, so that other requests get their turn in between. */
 const GROUP_SIZE = 256;
 
-const always = (): boolean => true;
-
 interface WaitingWrite extends Write {
   /** On the scale of `performance.now()`. */
   readonly giveUpAt: number;
@@ -33,15 +31,15 @@ export class GroupCommit {
    * Runs `work` in a transaction soon. Rejects with what it throws, then nothing of it is written, or
    * with `StorageUnavailable`.
    * @param wait milliseconds after which it is refused if it has not begun.
-   * @param lasts whether this result has to be on the disk before it is told; default always.
+   * @param lasting whether it has to be on the disk before it is told.
    */
-  add<T>(work: () => T, wait: number, lasts: (result: T) => boolean = always): Promise<T> {
+  add<T>(work: () => T, wait: number, lasting = true): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const giveUpAt = performance.now() + wait;
     this.#queue.push({
       work() {
         const result = work();
-        return { settle: () => resolve(result), lasting: lasts(result) };
+        return { settle: () => resolve(result), lasting };
       },
       reject,
       giveUpAt,

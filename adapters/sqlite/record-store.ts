@@ -67,11 +67,11 @@ export async function openSqlite({ path, clock, v01 }: SqliteOptions): Promise<R
         const wait = change.deadline - clock.now();
         if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
         const prepared = writes.prepare(change);
-        const lasts = change.relaxed !== true;
-        await connection.write(() => writes.commit(prepared), { wait, lasts: () => lasts });
+        const { relaxed = false } = change;
+        await connection.write(() => writes.commit(prepared), { wait, relaxed });
       },
       next: (counter, atLeast = 1) => connection.write(() => writes.next(counter, atLeast)),
-      sweep: (limit) => connection.write(() => writes.sweep(limit), { lasts: () => false }),
+      sweep: (limit) => connection.write(() => writes.sweep(limit), { relaxed: true }),
       watch(_kinds, onChange) {
         const end = watch(connection, onChange);
         watches.add(end);

@@ -6,7 +6,7 @@ import { asFault } from "./faults.ts";
 /** How the caller of one write is told what became of it: only when the fate of the transaction is known. */
 export interface Outcome {
   readonly settle: () => void;
-  /** Whether it has to be on the disk first. */
+  /** Whether what it wrote has to be on the disk first. What it may have read has to be in any case. */
   readonly lasting: boolean;
 }
 
@@ -20,7 +20,10 @@ export interface Write {
 export interface Transaction {
   /** Takes the write lock. Throws what SQLite throws, at once, when another process holds it. */
   begin(): void;
-  /** Runs the writes, commits, and settles each, the lasting ones when they are on the disk; resolves then. Never throws. */
+  /**
+   * Runs the writes, commits, and settles them; resolves then. Never throws. A loss of power must not take back what an
+   * answer relies on: where one of them lasts, or they may have read what is not on the disk yet, all wait for it.
+   */
   finish(writes: readonly Write[]): Promise<void>;
 }
 
@@ -42,6 +45,23 @@ export function createTransaction(
   const savepoint = database.prepare("SAVEPOINT one");
   const release = database.prepare("RELEASE one");
   const undo = database.prepare("ROLLBACK TO one");
+  const foreignVersion = database.prepare("PRAGMA data_version");
+  /** What other connections have written, as the running transaction sees it. */
+  let seen: unknown;
+  /** The same as of the last flush that was asked for. Nobody knows what there was before this connection. */
+  let covered: unknown;
+  /** The last flush that was asked for, while it is under way. It covers those before it. */
+  let flush: Promise<void> | undefined;
+
+  function askForDisk(): void {
+    covered = seen;
+    const asked = durability.reached();
+    const forget = (): void => {
+      if (flush === asked) flush = undefined;
+    };
+    flush = asked;
+    asked.then(forget, forget);
+  }
 
   function attempt(write: Write): Outcome {
     savepoint.run();
@@ -54,7 +74,7 @@ export function createTransaction(
       if (!database.isTransaction) throw error;
       undo.run();
       release.run();
-      return { settle: () => write.reject(asFault(error)), lasting: true };
+      return { settle: () => write.reject(asFault(error)), lasting: false };
     }
   }
 
@@ -82,20 +102,19 @@ export function createTransaction(
       durability.check();
       endWhatIsOpen();
       begin.run();
+      seen = foreignVersion.get()?.["data_version"];
     },
     async finish(writes) {
       const outcomes = commitTogether(writes);
       if (outcomes === undefined) return;
-      for (const { settle, lasting } of outcomes) if (!lasting) settle();
-      if (outcomes.every(({ lasting }) => !lasting)) return;
+      if (seen !== covered || outcomes.some(({ lasting }) => lasting)) askForDisk();
       try {
-        await durability.reached();
+        await flush;
       } catch (error) {
-        // Those that were settled before stay as they are.
         for (const write of writes) write.reject(error);
         return;
       }
-      for (const { settle, lasting } of outcomes) if (lasting) settle();
+      for (const { settle } of outcomes) settle();
     },
   };
 }

@@ -86,7 +86,7 @@ describe("waiting for the disk", () => {
   });
 });
 
-const state = async (promise: Promise<void>): Promise<string> => {
+const state = async (promise: Promise<unknown>): Promise<string> => {
   await turn();
   await turn();
   return Promise.race([
@@ -141,5 +141,78 @@ describe("a database on that disk", () => {
     await outcome;
     await expect(put(2)).rejects.toMatchObject({ code: "storage_unavailable" });
     expect(disk.flushes).toBe(1);
+  });
+});
+
+describe("what need not last", () => {
+  let own: Connection;
+  let other: Connection;
+  let put: (connection: Connection, name: string, relaxed?: boolean) => Promise<unknown>;
+  const otherDisk = new Disk();
+
+  beforeEach(async () => {
+    const open = (flush: () => Promise<void>): Promise<Connection> => {
+      const durability = { ...createDurability(flush), close: () => Promise.resolve() };
+      return connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
+    };
+    [own, other] = [await open(disk.flush), await open(otherDisk.flush)];
+    put = (connection, name, relaxed = false) => {
+      const insert = connection.change("INSERT INTO record_counters (name, value) VALUES (?, 1)");
+      return connection.write(() => void insert(name), { relaxed });
+    };
+    // Nobody knows what was written before the file was opened.
+    const first = put(own, "first", true);
+    expect(await state(first)).toBe("waiting");
+    disk.answer();
+    expect(await state(first)).toBe("written");
+    disk.flushes = 0;
+  });
+  afterEach(async () => {
+    const closed = Promise.all([own.close(), other.close()]);
+    for (const each of [disk, otherDisk]) while (each.waiting.length > 0) each.answer();
+    await closed;
+  });
+
+  it("is acknowledged at once, and the disk is left alone", async () => {
+    expect(await state(put(own, "a", true))).toBe("written");
+    expect(disk.flushes).toBe(0);
+  });
+
+  it("waits for what has to last and was written before it or with it, and asks for nothing more", async () => {
+    const lasting = put(own, "a");
+    const beside = put(own, "b", true);
+    expect(await state(beside)).toBe("waiting");
+    const later = put(own, "c", true);
+    const refused = put(own, "c", true);
+    expect(await state(later)).toBe("waiting");
+    // Also the answer that somebody else was first.
+    expect(await state(refused)).toBe("waiting");
+    disk.answer();
+    expect(await Promise.all([lasting, beside, later, refused].map(state))).toEqual([
+      "written",
+      "written",
+      "written",
+      "refused",
+    ]);
+    expect(disk.flushes).toBe(1);
+    expect(await state(put(own, "d", true))).toBe("written");
+  });
+
+  it("waits for the disk once when another process has written, whether that was told or not", async () => {
+    const elsewhere = put(other, "a");
+    expect(await state(elsewhere)).toBe("waiting");
+    const relying = put(own, "b", true);
+    expect(await state(relying)).toBe("waiting");
+    disk.answer();
+    expect(await state(relying)).toBe("written");
+    expect(await state(put(own, "c", true))).toBe("written");
+    expect(disk.flushes).toBe(1);
+  });
+
+  it("is not known to be written when the disk that it waits for fails", async () => {
+    const all = [put(own, "a"), put(own, "b", true)];
+    await turn();
+    disk.fail();
+    for (const each of all) await expect(each).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 });
