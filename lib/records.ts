@@ -162,19 +162,22 @@ export class Records {
   }
 
   /**
+   * @returns the version of what is written; `undefined` when there was nothing to write.
    * @throws ConditionFailed when something was changed since it was read.
    * @throws TypeError when it writes a kind that nobody has declared, or kinds of two stores.
    */
   async commit(
     changes: Changes,
     options: { readonly relaxed?: boolean; readonly deadline?: number } = {},
-  ): Promise<void> {
-    if (changes.isEmpty()) return;
+  ): Promise<string | undefined> {
+    if (changes.isEmpty()) return undefined;
     const { expect, put, remove } = changes.parts();
     const refs = [...expect.map(({ ref }) => ref), ...put, ...remove];
     this.#kinds.checkTogether(new Set(refs.map(({ kind }) => kind)));
     const deadline = this.clock.now() + PATIENCE;
-    await this.store.commit({ id: randomUUID(), deadline, expect, put, remove, ...options });
+    const id = randomUUID();
+    await this.store.commit({ id, deadline, expect, put, remove, ...options });
+    return id;
   }
 
   /** Runs a step again and again while another one is faster. @throws StorageUnavailable when that takes too long. */

@@ -37,8 +37,11 @@ export interface Unit {
   revoke(grantKey: string): void;
   /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
   attachReplay(model: string, replay: string, until: number): boolean;
-  /** Told once it is committed, also when there was nothing to write; never when it fails. The answer waits for it. */
-  whenCommitted(tell: () => unknown): void;
+  /**
+   * Told once it is committed, also when there was nothing to write; never when it fails. The answer waits for it.
+   * @param tell gets the artifact that this unit has consumed, as it is now.
+   */
+  whenCommitted(tell: (consumed: StoredArtifact | undefined) => unknown): void;
   commit(): Promise<void>;
 }
 
@@ -128,9 +131,11 @@ class PendingUnit implements Unit {
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
+  /** What was consumed, once that is committed. */
+  #consumed: StoredArtifact | undefined;
   /** The time of the store at some moment since something was consumed. */
   #storeTime: Promise<number> | undefined;
-  #tell: (() => unknown)[] = [];
+  #tell: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
 
   constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
     this.#store = store;
@@ -220,7 +225,7 @@ class PendingUnit implements Unit {
     return false;
   }
 
-  whenCommitted(tell: () => unknown): void {
+  whenCommitted(tell: (consumed: StoredArtifact | undefined) => unknown): void {
     this.#tell.push(tell);
   }
 
@@ -229,7 +234,9 @@ class PendingUnit implements Unit {
     this.#pending = new Map();
     for (let tries = 1; pending.size > 0; tries += 1) {
       try {
-        await this.#store.commit(await this.#changes(pending), this.deadline);
+        const { changes, consumed } = await this.#changes(pending);
+        const version = await this.#store.commit(changes, this.deadline);
+        if (consumed !== undefined && version !== undefined) this.#consumed = { ...consumed, version };
         break;
       } catch (error) {
         if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) throw error;
@@ -238,12 +245,15 @@ class PendingUnit implements Unit {
     }
     const told = this.#tell;
     this.#tell = [];
-    for (const tell of told) await tell();
+    for (const tell of told) await tell(this.#consumed);
   }
 
-  async #changes(pending: ReadonlyMap<string, Pending>): Promise<Changes> {
+  async #changes(
+    pending: ReadonlyMap<string, Pending>,
+  ): Promise<{ readonly changes: Changes; readonly consumed: Artifact | undefined }> {
     const changes = new Changes();
     const storeTime = await this.#storeTime;
+    let consumed: Artifact | undefined;
     for (const [name, { model, key, after, isConsumed, isUnchanged }] of pending) {
       const before = this.#read.get(name);
       if (isUnchanged) changes.expect(artifactRef(model, key), { version: "present" });
@@ -255,16 +265,17 @@ class PendingUnit implements Unit {
       } else {
         if (isConsumed && before?.consumedAt !== undefined)
           throw new ConditionFailed(`this ${model} is used up`);
-        const record = artifactRecord(isConsumed ? this.#consumed(after, storeTime) : after);
+        if (isConsumed) consumed = this.#asConsumed(after, storeTime);
+        const record = artifactRecord(isConsumed && consumed ? consumed : after);
         if (before === undefined) changes.add(record);
         else changes.write(record, before);
       }
     }
-    return changes;
+    return { changes, consumed };
   }
 
   /** Something is consumed when it is committed: who came in until then came in together. */
-  #consumed(after: Artifact, storeTime: number | undefined): Parameters<typeof artifactRecord>[0] {
+  #asConsumed(after: Artifact, storeTime: number | undefined): Artifact {
     const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_WITHIN };
     return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
   }

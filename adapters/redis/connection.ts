@@ -37,7 +37,7 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     disconnectTimeout: FAREWELL,
     retryStrategy: (times) => Math.min(times * 20, LONGEST_PAUSE),
     // A primary that has become a replica: its address may lead to the new one by now.
-    reconnectOnError: (error) => error.message.startsWith("READONLY"),
+    reconnectOnError: (error) => error.message.includes("READONLY"),
   });
   // Told by the commands that fail; without a listener the driver prints it.
   client.on("error", () => undefined);
@@ -134,11 +134,6 @@ export class Connection {
   /** An answer of Redis with its time, seconds and microseconds, has just come. */
   heard([seconds, micros]: readonly (number | string)[]): void {
     this.#ahead = Number(seconds) * 1000 + Number(micros) / 1000 - performance.now();
-  }
-
-  /** Lets go of the connection and makes another one: the address may lead to another server by now. */
-  renew(): void {
-    this.#client.disconnect(true);
   }
 
   /** Waits for the calls that are running. */

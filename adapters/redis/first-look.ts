@@ -82,11 +82,6 @@ async function said(client: Redis): Promise<ReadonlyMap<string, unknown>> {
   return new Map(flat.flatMap((name, at) => (at % 2 === 0 ? [[String(name), flat[at + 1]] as const] : [])));
 }
 
-/** Whether it takes writes: a primary may become a replica while it is used. */
-export async function isPrimary(client: Redis): Promise<boolean> {
-  return (await said(client)).get("role") === "master";
-}
-
 /** How this Redis forgets keys when its memory is full; `undefined` when the user may not know. */
 async function evictionPolicy(client: Redis): Promise<string | undefined> {
   try {

@@ -204,6 +204,11 @@ end
 return #gone`,
 );
 
+/** It writes, for a Redis that is a replica or can't write to its disk answers to everything else. The answer: its time. */
+export const PING: Script = script(`
+redis.call("SET", ARGV[1] .. "ping", "1", "PX", 1000)
+return redis.call("TIME")`);
+
 /** The rest of ARGV: counter, the least that it may be. */
 export const NEXT: Script = script(`
 local key = ARGV[1] .. "n:" .. ARGV[3]

@@ -19,9 +19,9 @@ import {
 import { within } from "../within.ts";
 import { Connection, createClient } from "./connection.ts";
 import { Unanswered } from "./faults.ts";
-import { firstConnection, isPrimary, lookAt, type Purpose, unusable } from "./first-look.ts";
+import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
-import { COMMIT, GET, LIST, NEXT, SWEEP } from "./record-scripts.ts";
+import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
 import { hasV01 } from "./v01.ts";
 
 export interface RedisOptions {
@@ -264,16 +264,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     sweep: (limit) => connection.during(async () => Number(await run(SWEEP, [String(limit)]))),
     ping: () =>
       connection.during(async () => {
-        // The first says that Redis still loads, or can't write to its disk. All three are one round trip.
-        const [, [seconds, micros], primary] = await Promise.all([
-          connection.send((client) => client.ping()),
-          connection.send((client) => client.time()),
-          connection.send(isPrimary),
-        ]);
-        if (!primary) {
-          connection.renew();
-          throw new StorageUnavailable("this Redis is a replica");
-        }
+        const [seconds, micros] = (await run(PING, [])) as readonly string[];
         return Number(seconds) * 1_000 + Number(micros) / 1_000;
       }),
     close: () => connection.close(),

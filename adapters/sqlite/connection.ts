@@ -49,6 +49,8 @@ export interface Connection {
   all(sql: string): (...parameters: Parameter[]) => Row[];
   /** A statement that is kept prepared and gives the number of rows that it changed. */
   change(sql: string): (...parameters: Parameter[]) => number;
+  /** A statement that is kept prepared, inserts a row and gives its `rowid`. */
+  insert(sql: string): (...parameters: Parameter[]) => number;
   /** A number that changes when another connection has written to the file. To be used within `read`. */
   foreignVersion(): number;
   /** Runs `work` now, and again later while it meets a lock. Each of its statements sees one state. It must not write. */
@@ -107,7 +109,7 @@ async function openDatabase(
   return database;
 }
 
-function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | "change"> {
+function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | "change" | "insert"> {
   return {
     first(sql) {
       const statement = database.prepare(sql);
@@ -123,6 +125,10 @@ function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | 
     change(sql) {
       const statement = database.prepare(sql);
       return (...parameters) => Number(statement.run(...parameters).changes);
+    },
+    insert(sql) {
+      const statement = database.prepare(sql);
+      return (...parameters) => Number(statement.run(...parameters).lastInsertRowid);
     },
   };
 }

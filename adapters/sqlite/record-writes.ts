@@ -54,6 +54,8 @@ function prepareRecord({ kind, key, value, index = [], parent, expiresAt }: Reco
   };
 }
 
+const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
+
 const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
   refs.some((other) => other.kind === kind && other.key === key);
 
@@ -75,10 +77,9 @@ export function createRecordWrites(
     `SELECT r.id, r.version, r.expires_at, r.entries, r.parent, p.id, p.expires_at
      FROM records AS r LEFT JOIN records AS p ON p.id = r.parent WHERE r.kind = ? AND r.key = ?`,
   );
-  const insert = connection.change(
+  const insert = connection.insert(
     "INSERT INTO records (value, version, expires_at, parent, entries, kind, key) VALUES (?, ?, ?, ?, ?, ?, ?)",
   );
-  const lastId = connection.first("SELECT last_insert_rowid()");
   const replace = connection.change(
     "UPDATE records SET value = ?, version = ?, expires_at = ?, parent = ?, entries = ? WHERE id = ?",
   );
@@ -103,7 +104,16 @@ export function createRecordWrites(
      ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?2) RETURNING value`,
   );
 
-  function existing({ kind, key }: Ref, now: number): Existing | undefined {
+  /** What this commit has looked at, as it is by now. */
+  const seen = new Map<string, Existing | undefined>();
+
+  function existing(ref: Ref, now: number): Existing | undefined {
+    const name = nameOf(ref);
+    if (!seen.has(name)) seen.set(name, look(ref, now));
+    return seen.get(name);
+  }
+
+  function look({ kind, key }: Ref, now: number): Existing | undefined {
     const row = find(kind, key);
     if (row === undefined) return undefined;
     const isOver = (expiresAt: number | null): boolean => expiresAt !== null && expiresAt <= now;
@@ -137,14 +147,16 @@ export function createRecordWrites(
     if (before?.isLive) {
       remembered.forget(before.id);
       replace(...fields, before.id);
+      seen.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return;
       changeEntries(dropEntry, before.id, kind, before.entries);
       changeEntries(addEntry, before.id, kind, entries);
       return;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
-    insert(...fields, kind, key);
-    changeEntries(addEntry, numberAt(lastId() ?? {}, 0), kind, entries);
+    const id = insert(...fields, kind, key);
+    seen.set(nameOf(record), { id, version, isLive: true, entries });
+    changeEntries(addEntry, id, kind, entries);
   }
 
   /** The records of which an expectation does not hold, and the children that would have no parent. */
@@ -183,6 +195,7 @@ export function createRecordWrites(
     prepare,
     commit(change) {
       const now = clock.now();
+      seen.clear();
       const failed = failures(change, now);
       if (failed.length > 0) {
         const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
@@ -191,6 +204,7 @@ export function createRecordWrites(
       for (const ref of change.remove) {
         const before = existing(ref, now);
         if (before !== undefined) erase(before.id, ref.kind, before.entries);
+        seen.set(nameOf(ref), undefined);
       }
       for (const record of change.put) put(record, change.id, now);
     },

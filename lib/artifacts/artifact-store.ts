@@ -34,20 +34,25 @@ export interface ArtifactStore {
   find(model: string, key: string): Promise<Family | undefined>;
   /** The session with this public identifier. */
   findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
-  /** Milliseconds since the epoch, by the clock that all processes of the store share. */
+  /**
+   * Milliseconds since the epoch, by the clock that all processes of the store share: never later than it is there, and
+   * not earlier than a round trip.
+   */
   time(): Promise<number>;
   /**
    * Writes all of it durably, or nothing.
    * @param deadline milliseconds since the epoch.
+   * @returns the version of what is written; `undefined` when there was nothing to write.
    * @throws ConditionFailed when a condition does not hold.
    */
-  commit(changes: Changes, deadline: number): Promise<void>;
+  commit(changes: Changes, deadline: number): Promise<string | undefined>;
   /**
    * Notes that the request that consumed the artifact is answered now, by the store's own clock, or a little earlier.
-   * A `sinceAnswer` of any process that begins later knows of it. The first note counts. It may be forgotten when the
-   * machine loses power.
+   * A `sinceAnswer` of any process that begins later knows of it. It may be forgotten when the machine loses power.
+   * @param consumed as the request has left it.
+   * @throws ConditionFailed when it was changed since then.
    */
-  markAnswered(model: string, key: string): Promise<void>;
+  markAnswered(consumed: StoredArtifact): Promise<void>;
   /**
    * Milliseconds by the store's own clock, whatever that of the service says, from the answer of the request that consumed
    * the artifact until this call; from `ANSWERED_WITHIN` after the consumption when that is not noted, so negative at
@@ -63,9 +68,34 @@ export interface ArtifactStore {
   removeByClient(clientId: string): Promise<number>;
 }
 
+/** Milliseconds after which the clock of the store is looked at again. */
+const CLOCK_AGE = 1_000;
+
+/** The clock of the store, looked at once a second: between two looks it goes on as the one of this machine does. */
+class StoreClock {
+  readonly #store: RecordStore;
+  #look: { readonly since: number; readonly ahead: Promise<number> } | undefined;
+
+  constructor(store: RecordStore) {
+    this.#store = store;
+  }
+
+  /** Never later than it is there: what the store said was true before its answer came. */
+  async time(): Promise<number> {
+    const now = performance.now();
+    if (this.#look === undefined || now - this.#look.since > CLOCK_AGE) {
+      const ahead = this.#store.ping().then((time) => time - performance.now());
+      this.#look = { since: now, ahead };
+      ahead.catch(() => (this.#look = undefined));
+    }
+    return (await this.#look.ahead) + performance.now();
+  }
+}
+
 /** The artifacts of a storage. */
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
+  const clocks = new StoreClock(store);
 
   async function find(model: string, key: string): Promise<Family | undefined> {
     const [found] = await store.get([artifactRef(model, key)], { withParents: true });
@@ -100,18 +130,12 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       const [found] = await list(model, "uid", uid);
       return found;
     },
-    time: () => store.ping(),
+    time: () => clocks.time(),
     commit: (changes, deadline) => records.commit(changes, { deadline }),
-    async markAnswered(model, key) {
-      await records.retry(async () => {
-        const { artifact } = (await find(model, key)) ?? {};
-        if (artifact?.consumedAt === undefined) return;
-        const now = await store.ping();
-        const answeredAt = Math.min(artifact.answeredAt ?? now, now);
-        const changes = new Changes();
-        changes.write(artifactRecord({ ...artifact, answeredAt }), artifact);
-        await records.commit(changes, { relaxed: true });
-      });
+    async markAnswered(consumed) {
+      const changes = new Changes();
+      changes.write(artifactRecord({ ...consumed, answeredAt: await clocks.time() }), consumed);
+      await records.commit(changes, { relaxed: true });
     },
     async sinceAnswer(model, key) {
       const { artifact } = (await find(model, key)) ?? {};

@@ -1,6 +1,6 @@
 /** What goes before and after the library's own handling of a code and of a refresh token. */
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
-import type { Artifact } from "../artifacts/artifact.ts";
+import type { Artifact, StoredArtifact } from "../artifacts/artifact.ts";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Unit } from "../../adapters/oidc/unit-of-work.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
@@ -49,10 +49,11 @@ export function codeGrant(original: GrantHandler, dependencies: ProtocolDependen
   const until = createUntil(() => new StorageUnavailable("the storage did not answer before the deadline"));
 
   /** Every process can tell that the code was used before anybody can know the tokens. */
-  async function markAnswered({ model, key }: Artifact, { deadline }: Unit): Promise<void> {
+  async function markAnswered(code: StoredArtifact | undefined, { deadline }: Unit): Promise<void> {
+    if (code === undefined) return;
     const end = performance.now() + Math.max(0, deadline - configuration.clock.now());
     // The tokens are committed: they are answered all the same, and soon the code counts as answered without the mark.
-    await until(end, artifacts.markAnswered(model, key)).catch(() => undefined);
+    await until(end, artifacts.markAnswered(code)).catch(() => undefined);
   }
 
   return async (ctx) => {
@@ -69,7 +70,7 @@ export function codeGrant(original: GrantHandler, dependencies: ProtocolDependen
       throw new errors.InvalidGrant("authorization code already consumed");
     }
     await original(ctx);
-    unit.whenCommitted(() => markAnswered(found, unit));
+    unit.whenCommitted((consumed) => markAnswered(consumed, unit));
   };
 }
 
