@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Clock } from "../clock.ts";
-import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
+import { ConditionFailed, ConfigurationError, SignInError, StorageUnavailable } from "../errors.ts";
 import {
   checkCommit,
   type Commit,
@@ -314,21 +314,40 @@ function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed 
   return new ConditionFailed(`an expectation about ${kinds} does not hold`, toRefs(failed, change));
 }
 
+/** What is wrong with an address, by the SQLSTATE with which the server answers. */
+const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
+  ["28P01", "PostgreSQL refuses the user or the password"],
+  ["28000", "PostgreSQL refuses the user or the password"],
+  ["3D000", "PostgreSQL has no database of this name"],
+  ["42501", "PostgreSQL refuses the user, who must be one that may create tables and functions"],
+  ["ERR_INVALID_URL", "this PostgreSQL address can't be read"],
+]);
+
+/** In one sentence, without the address: it may hold a password. */
+function openingFault(error: unknown): unknown {
+  const code: unknown = sqlState(error) ?? Reflect.get(Object(error), "code");
+  const problem = PROBLEMS.get(code);
+  if (problem !== undefined) return new ConfigurationError([`config.storage: ${problem}`]);
+  if (error instanceof SignInError) return error;
+  const why = typeof code === "string" ? code : "no answer";
+  return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`);
+}
+
 /**
  * Opens the store and creates what is missing.
- * @throws ConfigurationError when the server is older than PostgreSQL 14.
- * @throws StorageUnavailable when it can't be reached, or refuses the user.
+ * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
+ * @throws StorageUnavailable when it can't be reached.
  */
 export async function openPostgres(
   options: PostgresOptions,
 ): Promise<{ readonly store: RecordStore; readonly rateLimits: RateLimiterFactory }> {
   const connections = await Connections.open(options.url);
   try {
-    const [row] = await connections.query<{ server_version_num: string }>("SHOW server_version_num");
+    const [row] = await connections.raw<{ server_version_num: string }>("SHOW server_version_num");
     if (Number(row?.server_version_num) < OLDEST) {
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
-    await connections.query(
+    await connections.raw(
       `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
     );
     return {
@@ -337,6 +356,6 @@ export async function openPostgres(
     };
   } catch (error) {
     await connections.close();
-    throw error;
+    throw openingFault(error);
   }
 }

@@ -1,10 +1,12 @@
+import { type AddressInfo, createServer } from "node:net";
 import * as runner from "@jest/globals";
+import { Client } from "pg";
 import { openPostgres } from "../../adapters/postgresql/store.ts";
 import { describeRateLimits } from "../lib/rules/rate-limits.ts";
 import { ManualClock, type Stage as RateStage } from "../lib/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
-const { afterAll, afterEach, beforeAll, beforeEach, describe } = runner;
+const { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } = runner;
 let server: OwnPostgres;
 
 beforeAll(async () => {
@@ -23,4 +25,58 @@ describe("rate limits in PostgreSQL", () => {
   afterEach(() => stage.storage.close());
 
   describeRateLimits(stage, runner);
+});
+
+describe("a PostgreSQL that can't be used", () => {
+  const SECRET = "a-secret-that-is-nowhere";
+
+  /** The code and the text of the error. */
+  async function refused(url: string): Promise<string> {
+    const error = await openPostgres({ url, clock: new ManualClock() }).then(
+      ({ store }) => store.close(),
+      (reason: unknown) => reason as Error & { readonly code: string },
+    );
+    if (error === undefined) return "opened";
+    expect(`${JSON.stringify(error)} ${error.stack} ${String(error.cause)}`).not.toContain(SECRET);
+    return `${error.code}: ${error.message}`;
+  }
+
+  it.each([
+    ["127.0.0.1:1/x", "storage_unavailable: the PostgreSQL of config.storage can't be used (ECONNREFUSED)"],
+    ["127.0.0.1:none/x", "configuration: config.storage: this PostgreSQL address can't be read"],
+    [
+      "127.0.0.1:1/x?sslmode=verify-full&sslrootcert=/none.pem",
+      "storage_unavailable: the PostgreSQL of config.storage can't be used (ENOENT)",
+    ],
+  ])("is at %s", async (place, sentence) => {
+    expect(await refused(`postgresql://user:${SECRET}@${place}`)).toBe(sentence);
+  });
+
+  it("takes connections and says nothing", async () => {
+    const silent = createServer((socket) => void socket.on("error", () => undefined).resume());
+    await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
+    const { port } = silent.address() as AddressInfo;
+    const sentence = "storage_unavailable: the PostgreSQL of config.storage can't be used (no answer)";
+    expect(await refused(`postgresql://user:${SECRET}@127.0.0.1:${port}/x`)).toBe(sentence);
+    await new Promise((resolve) => void silent.close(resolve));
+  });
+
+  it("has no such database or user, or one without rights", async () => {
+    const url = new URL(await server.newDatabase());
+    const client = new Client({ connectionString: url.href });
+    await client.connect();
+    await client.query(`CREATE ROLE reader LOGIN PASSWORD '${SECRET}'`);
+    await client.query("REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+    await client.end();
+    const as = (user: string, database: string): string =>
+      `postgresql://${user}:${SECRET}@${url.host}/${database}`;
+    const own = url.pathname.slice(1);
+    expect(await refused(as("postgres", "none"))).toBe(
+      "configuration: config.storage: PostgreSQL has no database of this name",
+    );
+    expect(await refused(as("nobody", own))).toBe(
+      "configuration: config.storage: PostgreSQL refuses the user or the password",
+    );
+    expect(await refused(as("reader", own))).toMatch(/^configuration: .*may create tables and functions$/);
+  });
 });

@@ -98,13 +98,17 @@ const state = async (promise: Promise<unknown>): Promise<string> => {
   ]);
 };
 
+function connectTo({ flush }: Disk): Promise<Connection> {
+  const durability = { ...createDurability(flush), close: () => Promise.resolve() };
+  return connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
+}
+
 describe("a database on that disk", () => {
   let connection: Connection;
   let put: (number: number) => Promise<void>;
 
   beforeEach(async () => {
-    const durability = { ...createDurability(disk.flush), close: () => Promise.resolve() };
-    connection = await connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
+    connection = await connectTo(disk);
     const insert = connection.change("INSERT INTO record_counters (name, value) VALUES (?, 1)");
     put = (number) => connection.write(() => void insert(String(number)));
   });
@@ -151,11 +155,7 @@ describe("what need not last", () => {
   const otherDisk = new Disk();
 
   beforeEach(async () => {
-    const open = (flush: () => Promise<void>): Promise<Connection> => {
-      const durability = { ...createDurability(flush), close: () => Promise.resolve() };
-      return connect(files.path, new ManualClock(), { durability, prepare: createRecordTables });
-    };
-    [own, other] = [await open(disk.flush), await open(otherDisk.flush)];
+    [own, other] = [await connectTo(disk), await connectTo(otherDisk)];
     put = (connection, name, relaxed = false) => {
       const insert = connection.change("INSERT INTO record_counters (name, value) VALUES (?, 1)");
       return connection.write(() => void insert(name), { relaxed });

@@ -83,6 +83,25 @@ describe("a path that can't be opened", () => {
     await expect(openFile()).rejects.toMatchObject(UNAVAILABLE);
   });
 
+  it.each([
+    [
+      "another program's",
+      "CREATE TABLE songs (title TEXT)",
+      "this file is another program's SQLite database",
+    ],
+    [
+      "a later version's",
+      "PRAGMA application_id = 0x5349474e; PRAGMA user_version = 1000",
+      "this database was written by a later version",
+    ],
+  ])("holds %s database", async (_whose, sql, problem) => {
+    const database = new DatabaseSync(files.path);
+    database.exec(sql);
+    database.close();
+    const problems = [`config.storage: ${problem}`];
+    await expect(openFile()).rejects.toMatchObject({ code: "configuration", problems });
+  });
+
   it("holds a damaged database: a call answers or is refused, and none hangs", async () => {
     const store = await openFile();
     const keys = Array.from({ length: 300 }, (_, index) => String(index));
