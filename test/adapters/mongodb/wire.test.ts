@@ -1,0 +1,129 @@
+/** What goes over the wire to MongoDB: how often, and by which indexes it is found. */
+import { randomUUID } from "node:crypto";
+import type { Document } from "mongodb";
+import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { openMongo } from "../../../adapters/mongodb/index.ts";
+import type { OpenedStore } from "../../../adapters/open.ts";
+import type { Commit } from "../../../adapters/record-store.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { find, ref, thing } from "../../../lib/testing/storage/stage.ts";
+import { openTap, type SentCommand, type Tap } from "../../servers/mongodb-tap.ts";
+import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
+
+const clock = createSystemClock();
+const PARENT = { parent: ref("grant") };
+const INDEX = { index: [{ name: "all", at: "x", order: 1 }] };
+const QUERY = { kind: "thing", index: "all", at: "x", limit: 9 };
+
+/** What a command looks for: the collection and the filters. */
+function questions({ name, body }: SentCommand): readonly (readonly [string, Document])[] {
+  const collection = String(body[name]);
+  if (name === "find") return [[collection, body["filter"]]];
+  if (name === "findAndModify") return [[collection, body["query"]]];
+  if (name === "aggregate") return [[collection, body["pipeline"][0].$match]];
+  const all: readonly { readonly q: Document }[] = body[`${name}s`] ?? [];
+  return name === "update" || name === "delete" ? all.map(({ q }) => [collection, q] as const) : [];
+}
+
+describeOwnMongo("what goes over the wire to MongoDB", () => {
+  let server: OwnMongo;
+  let tap: Tap;
+  let opened: OpenedStore;
+
+  const commit = (change: Omit<Commit, "id" | "deadline">): Promise<void> =>
+    opened.store.commit({ id: randomUUID(), deadline: clock.now() + 4_500, ...change });
+
+  beforeAll(async () => {
+    server = await startOwnMongo();
+    tap = await openTap(server.url("wire"));
+    opened = await openMongo({ url: tap.url(server.url("wire")), clock });
+  });
+  afterAll(async () => {
+    await opened.store.close();
+    await tap.close();
+    await server.close();
+  });
+  beforeEach(async () => {
+    await commit({
+      put: [thing("grant"), thing("code", { ...PARENT, ...INDEX }), thing("alone", INDEX)],
+      remove: [ref("token")],
+    });
+    tap.commands.length = 0;
+  });
+
+  /** One after the other: each is a way to the server and back. */
+  const WAYS: Readonly<Record<string, readonly [call: () => Promise<unknown>, most: number]>> = {
+    "read one record": [() => find(opened.store, "alone"), 1],
+    "read many with their parents": [
+      () => opened.store.get([ref("code"), ref("alone")], { withParents: true }),
+      2,
+    ],
+    "read a page": [() => opened.store.list([QUERY]), 3],
+    "count a page": [() => opened.store.count([QUERY]), 1],
+    "exchange a code": [
+      () =>
+        commit({
+          expect: [{ ref: ref("grant"), version: "present" }],
+          put: [thing("token", PARENT)],
+          remove: [ref("code")],
+        }),
+      9,
+    ],
+    "take the next number": [() => opened.store.next("people"), 3],
+    "take a point": [() => opened.rateLimits("n", { points: 9, seconds: 60 }).take("k"), 2],
+  };
+
+  it.each(Object.entries(WAYS))("to %s it takes no more ways than it has to", async (_what, [call, most]) => {
+    await call();
+    expect(tap.commands.length).toBeGreaterThan(0);
+    expect(tap.commands.map(({ name }) => name).slice(most)).toEqual([]);
+  });
+
+  it("finds everything by an index", async () => {
+    for (const [call] of Object.values(WAYS)) await call();
+    await opened.store.scan("thing", undefined, 9);
+    await commit({ remove: [ref("grant"), ref("alone")] });
+    await opened.store.sweep(9);
+    const asked = tap.commands.flatMap(questions);
+    expect(new Set(asked.map(([collection]) => collection)).size).toBeGreaterThan(3);
+    const db = server.client.db("wire");
+    const searched: string[] = [];
+    for (const [collection, filter] of asked) {
+      const isScanned = async (condition: Document): Promise<boolean> => {
+        const explain = { find: collection, filter: condition };
+        const { queryPlanner } = await db.command({ explain, verbosity: "queryPlanner" });
+        return JSON.stringify(queryPlanner.winningPlan).includes("COLLSCAN");
+      };
+      // SecantusDB explains one condition, not several.
+      const each = Object.entries(filter).filter(([field]) => !field.startsWith("$"));
+      const scanned = await Promise.all(each.map(([field, condition]) => isScanned({ [field]: condition })));
+      if (scanned.every(Boolean) && !isListOfIds(filter))
+        searched.push(`${collection} ${JSON.stringify(filter)}`);
+    }
+    expect(searched).toEqual([]);
+  });
+
+  it("takes one way for all points that are asked for while another is under way", async () => {
+    const limiter = opened.rateLimits("m", { points: 50, seconds: 60 });
+    const taken = await Promise.all(Array.from({ length: 100 }, () => limiter.take("k")));
+    expect(taken.filter(({ allowed }) => allowed)).toHaveLength(50);
+    expect(tap.commands.length).toBeLessThanOrEqual(3);
+  });
+
+  it.each(["update", "find", "insert", "commitTransaction"])(
+    "a commit of which an answer to %s is lost is done once",
+    async (name) => {
+      const version = (await find(opened.store, "code"))?.version ?? "";
+      const expected = { expect: [{ ref: ref("code"), version }], remove: [ref("code")] };
+      tap.cutAnswerTo(name);
+      await commit({ ...expected, put: [thing("token", { ...PARENT, ...INDEX })] });
+      expect(await find(opened.store, "token")).toBeDefined();
+      await expect(commit(expected)).rejects.toMatchObject({ code: "condition_failed" });
+    },
+  );
+});
+
+/** Every condition of a list names documents by their `_id`. */
+function isListOfIds({ $or }: Document): boolean {
+  return Array.isArray($or) && $or.every((each: Document) => "_id" in each);
+}
