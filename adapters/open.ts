@@ -32,6 +32,8 @@ export interface StoresConfiguration extends Pick<Configuration, "storage" | "ar
   readonly watchedKinds: readonly string[];
   /** How a database file of version 0.1 is carried over while it is opened. Left out: it is refused. */
   readonly v01?: V01Options | undefined;
+  /** Whether a storage that is not there is a fault. Default: it is made. */
+  readonly mustExist?: boolean;
 }
 
 /** What is before the colon. An address may hold a password, so no message repeats one. */
@@ -67,23 +69,23 @@ export function isRedis(address: Configuration["artifacts"]): address is string 
 }
 
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
-  const { storage, clock, sharedKinds, watchedKinds, v01 } = configuration;
+  const { storage, clock, sharedKinds, watchedKinds, v01, mustExist = false } = configuration;
   if (typeof storage !== "string") return { store: storage, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/index.ts");
-      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, v01 });
+      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, v01, mustExist });
       // Several processes would each allow the whole limit; one process is what SQLite is for.
       return { store, rateLimits: memoryRateLimits(clock) };
     }
     case "postgres":
     case "postgresql": {
       const { openPostgres } = await import("./postgresql/index.ts");
-      return openPostgres({ url: storage, clock, announced: watchedKinds });
+      return openPostgres({ url: storage, clock, announced: watchedKinds, mustExist });
     }
     default: {
       const { openMongo } = await import("./mongodb/index.ts");
-      return openMongo({ url: storage, clock, shared: sharedKinds });
+      return openMongo({ url: storage, clock, shared: sharedKinds, mustExist });
     }
   }
 }

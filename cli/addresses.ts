@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { defaults } from "../config/defaults.ts";
 import { readRedisAddress } from "../config/redis-address.ts";
-import { isInMemory, isSqlite, isStorageAddress, isPostgresAddress } from "../config/value-forms.ts";
+import { isInMemory, isSqlite, isStorageAddress } from "../config/value-forms.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 
 /** A storage and where its artifacts are. */
@@ -43,12 +43,7 @@ function resolveVariable(text: string, readVariable: ReadVariable): string {
 function checkStorage(storage: string, name: string): string {
   if (!isStorageAddress(storage)) {
     throw misused(
-      `${name} must be sqlite:PATH, mongodb://… or mongodb+srv://…, or env:NAME for one in a variable`,
-    );
-  }
-  if (isPostgresAddress(storage)) {
-    throw misused(
-      `${name} is PostgreSQL, which has tools of its own: pg_dump and pg_restore; copying to and from it is not built yet`,
+      `${name} must be sqlite:PATH, postgresql://…, mongodb://… or mongodb+srv://…, or env:NAME for one in a variable`,
     );
   }
   if (isInMemory(storage)) throw misused(`${name} is in memory, and ends with its process`);

@@ -16,9 +16,10 @@ const CLEAR = "\r\u001B[2K";
 
 const number = new Intl.NumberFormat("en");
 
-function bar(share: number): string {
+function shareOf(done: number, total: number): string {
+  const share = total === 0 ? 1 : Math.min(1, done / total);
   const filled = Math.round(share * BAR);
-  return `[${"#".repeat(filled)}${".".repeat(BAR - filled)}]`;
+  return `[${"#".repeat(filled)}${".".repeat(BAR - filled)}] ${Math.floor(share * 100)} %  `;
 }
 
 /** Tells what is going on. */
@@ -36,19 +37,21 @@ export class Progress {
     this.#last = now() - TERMINAL_PAUSE;
   }
 
-  /** @param total about how many there will be. */
-  update(what: string, done: number, total: number): void {
+  /** @param total about how many there will be, where that is known. */
+  update(what: string, done: number, total?: number): void {
     const isTerminal = this.#output.isTTY === true;
     const now = this.#now();
     if (now - this.#last < (isTerminal ? TERMINAL_PAUSE : LOG_PAUSE)) return;
     this.#last = now;
-    const counts = `${number.format(done)} of ${number.format(Math.max(done, total))}`;
+    const counts =
+      total === undefined
+        ? number.format(done)
+        : `${number.format(done)} of ${number.format(Math.max(done, total))}`;
     if (!isTerminal) {
       this.#output.write(`${what}: ${counts}\n`);
       return;
     }
-    const share = total === 0 ? 1 : Math.min(1, done / total);
-    const line = `${what.padEnd(22)} ${bar(share)} ${Math.floor(share * 100)} %  ${counts}`;
+    const line = `${what.padEnd(22)} ${total === undefined ? "" : shareOf(done, total)}${counts}`;
     this.#output.write(CLEAR + line.slice(0, (this.#output.columns ?? 80) - 1));
     this.#isShown = true;
   }

@@ -35,7 +35,7 @@ export function isStorageAddress(text: string): boolean {
 }
 
 /** Whether this is a `postgresql://` or `postgres://` URL with a host. */
-export function isPostgresAddress(text: string): boolean {
+function isPostgresAddress(text: string): boolean {
   return isUrl(text, /^postgres(?:ql)?:$/u);
 }
 

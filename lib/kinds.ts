@@ -1,5 +1,5 @@
 /** Kinds of records. Each is declared once, with everything that anybody has to know of it. */
-import type { IndexEntry, Query, RecordData, Ref } from "../adapters/record-store.ts";
+import type { Found, IndexEntry, Query, RecordData, RecordStore, Ref } from "../adapters/record-store.ts";
 import { hashedPart, json, keyPart, type KindRules } from "./records.ts";
 
 /** A name, or several that make a key together. They may hold anything: what is long or not plain is hashed. */
@@ -18,6 +18,18 @@ export interface Place {
  * `each`: both, for what says something about the store itself.
  */
 export type KindStore = "storage" | "artifacts" | "each";
+
+/** The stores of a service. */
+export interface Stores {
+  readonly storage: RecordStore;
+  /** The same as `storage` where artifacts have no store of their own. */
+  readonly artifacts: RecordStore;
+}
+
+/** Where the records of a kind are. */
+export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): RecordStore {
+  return stores[store === "each" ? "storage" : store];
+}
 
 /** What the owner of a kind says about it. The texts are what `docs/kinds.md` prints. */
 export interface KindDeclaration<Value extends object, Index extends string> {
@@ -39,11 +51,15 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   readonly references?: (value: Value) => readonly Ref[];
   /** When a record ends, in words. Default: it stays until it is removed. */
   readonly expires?: string;
-  /** The end, in milliseconds since the epoch, where the value has it. */
+  /** The end, in milliseconds since the epoch, where it follows from the value. Else `record` is told. */
   readonly expiresAt?: (value: Value) => number | undefined;
   readonly store: KindStore;
   /** Whether it goes along to another storage; what says something about one storage only stays there. */
   readonly exported: boolean;
+  /** What goes along of a value that says something about its store, too. Default: all of it. */
+  readonly carried?: (value: Value) => object;
+  /** The counter from which the keys come, where they are numbers. */
+  readonly counter?: string;
   /** The personal data in it; `undefined` where there is none. */
   readonly personal: string | undefined;
 }
@@ -61,6 +77,10 @@ export interface Kind<Value extends object, Index extends string = string> {
   ref(key: Key): Ref;
   /** The record with its key, index entries, parent and end. */
   record(value: Value, parts?: RecordParts): RecordData;
+  /** The record that was read, as it has to be written: with its own key, and the rest worked out again. */
+  restore(found: Found): RecordData;
+  /** The record without what belongs to its store alone. */
+  carried(found: Found): Found;
   /** What `list` and `count` of the store are asked: the records that an index has in one place. */
   where(index: Index, at: Key): Pick<Query, "kind" | "index" | "at">;
 }
@@ -76,25 +96,34 @@ export function defineKind<Value extends object, Index extends string = never>(
   const part = hashed ? hashedPart : keyPart;
   const indexes = Object.entries(index ?? {}) as [Index, (value: Value) => readonly Place[]][];
   const ref = (key: Key): Ref => ({ kind: name, key: toKey(key, part) });
+
+  function write(at: Ref, value: Value, end: number | undefined): RecordData {
+    const entries = indexes.flatMap(([each, places]): IndexEntry[] =>
+      places(value).map((place) => ({ name: each, at: toKey(place.at), order: place.order ?? 0 })),
+    );
+    const above = parent?.key(value);
+    const expiresAt = declaration.expiresAt?.(value) ?? end;
+    return {
+      ...at,
+      value: json(value),
+      ...(entries.length === 0 ? {} : { index: entries }),
+      ...(above === undefined ? {} : { parent: parent?.kind.ref(above) as Ref }),
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+    };
+  }
+
   return {
     declaration,
     name,
     ref,
-    record(value, parts = {}) {
-      const key = parts.key ?? declaration.keyOf?.(value);
+    record(value, { key = declaration.keyOf?.(value), expiresAt } = {}) {
       if (key === undefined) throw new TypeError(`a record of ${name} needs a key`);
-      const entries = indexes.flatMap(([each, places]): IndexEntry[] =>
-        places(value).map(({ at, order = 0 }) => ({ name: each, at: toKey(at), order })),
-      );
-      const above = parent?.key(value);
-      const expiresAt = parts.expiresAt ?? declaration.expiresAt?.(value);
-      return {
-        ...ref(key),
-        value: json(value),
-        ...(entries.length === 0 ? {} : { index: entries }),
-        ...(above === undefined ? {} : { parent: parent?.kind.ref(above) as Ref }),
-        ...(expiresAt === undefined ? {} : { expiresAt }),
-      };
+      return write(ref(key), value, expiresAt);
+    },
+    restore: ({ key, value, expiresAt }) => write({ kind: name, key }, value as unknown as Value, expiresAt),
+    carried(found) {
+      const value = declaration.carried?.(found.value as unknown as Value);
+      return value === undefined ? found : { ...found, value: json(value) };
     },
     where: (each, at) => ({ kind: name, index: each, at: toKey(at) }),
   };

@@ -75,12 +75,34 @@ export function toFound(
 const isCurrent = (record: StoredRecord | undefined, now: number): record is StoredRecord =>
   record !== undefined && (record.expires_at === undefined || record.expires_at > now);
 
+/** @throws ConfigurationError when the user may not do this: the server says hello to everybody. */
+async function asAllowed<T>(db: Db, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    throw new ConfigurationError([
+      `config.storage: MongoDB refuses access to the database ${db.databaseName}; ` +
+        "the address must name a user who has the role readWrite on it",
+    ]);
+  }
+}
+
+/** Whether a service, of this version or of 0.1, has ever kept something in this database. @throws ConfigurationError when the user may not look. */
+export function hasRecords(db: Db): Promise<boolean> {
+  return asAllowed(db, async () => {
+    const names = { name: { $in: [RECORDS, "counters"] } };
+    const found = await db.listCollections(names, { nameOnly: true }).toArray();
+    return found.length > 0;
+  });
+}
+
 /**
  * Makes the collections and what they are found by.
- * @throws ConfigurationError when the user may not: the server says hello to everybody.
+ * @throws ConfigurationError when the user may not.
  */
-export async function prepareCollections(db: Db): Promise<void> {
-  try {
+export function prepareCollections(db: Db): Promise<void> {
+  return asAllowed(db, async () => {
     await db
       .collection(RECORDS)
       .createIndexes([
@@ -91,13 +113,7 @@ export async function prepareCollections(db: Db): Promise<void> {
     await db.collection(ENTRIES).createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
     await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: REMEMBERED }]);
     await db.collection(POINTS).createIndexes([{ key: { forget_at: 1 }, expireAfterSeconds: 0 }]);
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-    throw new ConfigurationError([
-      `config.storage: MongoDB refuses access to the database ${db.databaseName}; ` +
-        "the address must name a user who has the role readWrite on it",
-    ]);
-  }
+  });
 }
 
 /** Reading records, and sweeping away what is over. */

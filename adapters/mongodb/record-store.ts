@@ -9,7 +9,7 @@ import { openClient } from "./open-client.ts";
 import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
 import { claimDatabase } from "./v01.ts";
-import { idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
+import { hasRecords, idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
 export interface MongoOptions {
   /** `mongodb://…` or `mongodb+srv://…`; the database is named after the hosts, default `sign-in`. */
@@ -21,6 +21,8 @@ export interface MongoOptions {
    * over what both write, so an expectation writes: for these kinds one of several guards, picked at random.
    */
   readonly shared?: readonly string[];
+  /** Whether a database without a storage is a fault. Default: one is made there. */
+  readonly mustExist?: boolean;
 }
 
 /**
@@ -36,9 +38,11 @@ interface StoredCounter {
 }
 
 /** Makes what is missing, and says whether version 0.1 has written there. An index on many documents takes its time, which no request would wait for. */
-async function prepare(url: string): Promise<boolean> {
+async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolean> {
   const { client, db } = await openClient(url, { isPatient: true });
   try {
+    if (mustExist && !(await hasRecords(db)))
+      throw new StorageUnavailable("there is no storage in that database of MongoDB");
     await prepareCollections(db);
     return await claimDatabase(db);
   } catch (error) {
@@ -62,7 +66,7 @@ export interface OpenedMongo {
  */
 export async function openMongo(options: MongoOptions): Promise<OpenedMongo> {
   const { url, clock, shared = [] } = options;
-  const wasV01 = await prepare(url);
+  const wasV01 = await prepare(options);
   const connection = await connect(url, clock);
   return {
     store: createStore(connection, clock, shared),

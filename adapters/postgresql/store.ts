@@ -24,6 +24,8 @@ export interface PostgresOptions {
   readonly clock: Clock;
   /** The kinds of which other processes are told with `watch`. */
   readonly announced?: readonly string[];
+  /** Whether a database without a storage is a fault. Default: one is made there. */
+  readonly mustExist?: boolean;
 }
 
 /** The oldest version with everything that the statements use. */
@@ -333,6 +335,13 @@ function openingFault(error: unknown): unknown {
   return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`);
 }
 
+/** Whether a service has ever kept something in this database. */
+async function hasRecords(connections: Connections): Promise<boolean> {
+  const text = "SELECT to_regclass('sign_in_records') IS NOT NULL AS found";
+  const [row] = await connections.raw<{ found: boolean }>(text);
+  return row?.found === true;
+}
+
 /**
  * Opens the store and creates what is missing.
  * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
@@ -347,6 +356,8 @@ export async function openPostgres(
     if (Number(row?.server_version_num) < OLDEST) {
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
+    if (options.mustExist === true && !(await hasRecords(connections)))
+      throw new StorageUnavailable("there is no storage in that database of PostgreSQL");
     await connections.raw(
       `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
     );

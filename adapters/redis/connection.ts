@@ -2,6 +2,7 @@
  * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
+import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
 import { driverOptions } from "./driver-options.ts";
@@ -54,6 +55,7 @@ export class Connection {
   #ahead: number | undefined;
   /** Told when there is a connection again. */
   readonly #waiting = new Set<() => void>();
+  #session: string = randomUUID();
   #closing: Promise<void> | undefined;
 
   /** @param client is connected. */
@@ -61,6 +63,7 @@ export class Connection {
     this.#client = client;
     client.on("close", () => {
       this.#ahead = undefined;
+      this.#session = randomUUID();
     });
     client.on("ready", () => {
       for (const tell of this.#waiting) tell();
@@ -97,6 +100,11 @@ export class Connection {
       if (answerCode(error) !== "NOSCRIPT") throw asFault(error);
     }
     return this.send((client) => client.eval(script.text, keys.length, ...keys, ...values));
+  }
+
+  /** Another one after each loss of the connection: behind it there may be another process of Redis. */
+  get session(): string {
+    return this.#session;
   }
 
   get isReady(): boolean {

@@ -18,7 +18,7 @@ import {
 } from "../record-store.ts";
 import { within } from "../within.ts";
 import { Connection, createClient } from "./connection.ts";
-import { Unanswered } from "./faults.ts";
+import { answerCode, Unanswered } from "./faults.ts";
 import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
@@ -161,6 +161,24 @@ class ReadsOfOneTurn {
   }
 }
 
+/** @throws StorageUnavailable with a sentence for a user who may not, which a service does not need. */
+async function scanStep(
+  connection: Connection,
+  cursor: string,
+  pattern: string,
+): Promise<readonly [next: string, keys: readonly string[]]> {
+  const answer = await connection.send(async (client) => {
+    try {
+      return await client.scan(cursor, "MATCH", pattern, "COUNT", SCANNED);
+    } catch (error) {
+      if (answerCode(error) === "NOPERM") return undefined;
+      throw error;
+    }
+  });
+  if (answer === undefined) throw new StorageUnavailable("Redis does not let this user SCAN");
+  return answer;
+}
+
 function createStore(connection: Connection, prefix: string, clock: Clock): RecordStore {
   const run = (text: Parameters<Connection["run"]>[0], values: readonly string[]): Promise<unknown> =>
     connection.run(text, [], [prefix, String(clock.now()), ...values]);
@@ -222,18 +240,19 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       connection.during(async () => {
         const begin = `${prefix}r:${kind} `;
         const pattern = `${begin.replaceAll(/[[\]*?\\^]/g, String.raw`\$&`)}*`;
-        let cursor = after ?? "0";
+        // A cursor is good for one process of Redis. One of another connection leads to the beginning.
+        const { session } = connection;
+        const [known, place = "0"] = after?.split(" ") ?? [];
+        let cursor = known === session ? place : "0";
         const found: Found[] = [];
         do {
-          const [next, keys] = await connection.send((client) =>
-            client.scan(cursor, "MATCH", pattern, "COUNT", SCANNED),
-          );
+          const [next, keys] = await scanStep(connection, cursor, pattern);
           cursor = next;
           const ids = keys.map((key) => key.slice(prefix.length + 2));
           const rows = ids.length === 0 ? [] : ((await run(GET, ids)) as readonly Row[]);
           found.push(...ids.flatMap((_id, index) => toFound(rows[2 * index] ?? []) ?? []));
         } while (cursor !== "0" && found.length < limit);
-        return cursor === "0" ? { records: found } : { records: found, next: cursor };
+        return cursor === "0" ? { records: found } : { records: found, next: `${session} ${cursor}` };
       }),
     count: (queries) =>
       connection.during(() =>

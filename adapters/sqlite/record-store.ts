@@ -1,4 +1,5 @@
 /** The record store in one SQLite file, or in memory. */
+import { stat } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
@@ -18,6 +19,19 @@ export interface SqliteOptions {
   readonly clock: Clock;
   /** How a file of version 0.1 is carried over. Default: it is refused. */
   readonly v01?: V01Options | undefined;
+  /** Whether a file that is not there is a fault. Default: it is made. */
+  readonly mustExist?: boolean;
+}
+
+/** @throws StorageUnavailable when there is no such file. */
+async function requireFile(path: string): Promise<void> {
+  try {
+    if ((await stat(path)).isFile()) return;
+  } catch (cause) {
+    const code = String(Reflect.get(Object(cause), "code"));
+    throw new StorageUnavailable(`the database file ${path} can't be opened: ${code}`, { cause });
+  }
+  throw new StorageUnavailable(`${path} is not a file`);
 }
 
 /** Milliseconds between two looks at whether another process has written. */
@@ -42,7 +56,13 @@ function watch(connection: Connection, onChange: () => void): () => void {
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
  * @throws ConfigurationError when the file belongs to another program or a later version.
  */
-export async function openSqlite({ path, clock, v01 }: SqliteOptions): Promise<RecordStore> {
+export async function openSqlite({
+  path,
+  clock,
+  v01,
+  mustExist = false,
+}: SqliteOptions): Promise<RecordStore> {
+  if (mustExist) await requireFile(path);
   const connection = await connect(path, clock, {
     prepare: (database) => prepareFile(database, v01, clock.now()),
     patience: patienceFor,

@@ -13,7 +13,12 @@ type Declaration = KindDeclaration<KeptArtifact, ArtifactIndex>;
 /** The model of the root of a family. */
 export const GRANT = "Grant";
 
-const at = (name: string | undefined): Place[] => (name === undefined ? [] : [{ at: name }]);
+/** The oldest first, as far as the library says when it made them. */
+function at(name: string | undefined, { payload: { iat } }: KeptArtifact): Place[] {
+  if (name === undefined) return [];
+  return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
+}
+
 const nowhere = (): Place[] => [];
 
 /** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
@@ -25,6 +30,8 @@ function defineArtifact(
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
     index: { uid: nowhere, account: nowhere, client: nowhere },
+    // What the clock of one store said tells another one nothing.
+    carried: ({ answeredAt: _answered, ...kept }) => kept,
     expires: "at its end, see `lifetimes` of the configuration",
     store: "artifacts",
     exported: true,
@@ -34,9 +41,9 @@ function defineArtifact(
 
 /** Grants and sessions are found by account and client. */
 const FOUND: Declaration["index"] = {
-  uid: ({ uid }) => at(uid),
-  account: ({ accountId }) => at(accountId),
-  client: ({ clientId }) => at(clientId),
+  uid: (kept) => at(kept.uid, kept),
+  account: (kept) => at(kept.accountId, kept),
+  client: (kept) => at(kept.clientId, kept),
 };
 
 const grants = defineArtifact(GRANT, {

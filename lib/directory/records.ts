@@ -110,6 +110,7 @@ export const USER_ID: Kind<Owned> = defineKind<Owned>({
   name: "user-id",
   holds: "whose a `user_id` is",
   key: "the `user_id`",
+  counter: "user-id",
   store: "storage",
   exported: true,
   personal: "the `sub`",

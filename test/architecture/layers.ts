@@ -40,7 +40,7 @@ const ROOMS: readonly Room[] = [
     name: "records",
     floor: 3,
     holds:
-      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration)\/|(?:all-kinds|kinds|records|storage)\.ts$)/,
+      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration)\/|(?:all-kinds|check|kinds|records|storage)\.ts$)/,
   },
   { name: "storage contract", floor: -1, holds: /^adapters\/(?:clock|errors|record-store)\.ts$/ },
   { name: "adapters", floor: 2, holds: /^adapters\// },

@@ -50,10 +50,16 @@ describe("a kind", () => {
       parent: ACCOUNT.ref("ada"),
       expiresAt: 5,
     });
-    expect(note.record({ of: "ada", tags: [] }, { key: "x", expiresAt: 7 })).toMatchObject({
-      key: "x",
+    const other = note.record({ of: "b c", tags: [] }, { key: "~x", expiresAt: 7 });
+    expect(other).toEqual({
+      kind: "note",
+      key: expect.stringMatching(/^~[\w-]{43}$/),
+      value: { of: "b c", tags: [] },
+      parent: ACCOUNT.ref("b c"),
       expiresAt: 7,
     });
+    const { parent: _parent, ...found } = other;
+    expect(note.restore({ ...found, version: "1" })).toEqual(other);
     expect(note.where("tag", "b c").at).toBe(note.record(value).index?.[1]?.at);
   });
 

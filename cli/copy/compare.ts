@@ -1,0 +1,72 @@
+/** Whether two storages hold the same: every record of each side is looked up on the other one. */
+import { isDeepStrictEqual } from "node:util";
+import type { Found, RecordStore } from "../../adapters/record-store.ts";
+import { type AnyKind, storeOf, type Stores } from "../../lib/kinds.ts";
+import { isMark } from "./mark.ts";
+
+/** One kind on both sides. */
+export interface KindComparison {
+  readonly kind: string;
+  /** How many records each side has. */
+  readonly source: number;
+  readonly target: number;
+  /** How many are missing on one side, or other than on the other side. */
+  readonly different: number;
+}
+
+/** Records in one page. */
+const PAGE = 200;
+
+/** Told how many records of both sides together were looked up. */
+export interface ComparisonRun {
+  readonly signal: AbortSignal;
+  readonly onCount: (count: number) => void;
+}
+
+/** What has to be the same: versions and parents are the store's own, and parents follow from values. */
+function isSameRecord(kind: AnyKind, one: Found | undefined, other: Found | undefined): boolean {
+  if (one === undefined || other === undefined) return one === other;
+  return (
+    one.expiresAt === other.expiresAt && isDeepStrictEqual(kind.carried(one).value, kind.carried(other).value)
+  );
+}
+
+/** Looks up all records of one side on the other. */
+async function lookUp(
+  kind: AnyKind,
+  [from, to]: readonly [RecordStore, RecordStore],
+  { signal, onCount }: ComparisonRun,
+): Promise<{ readonly count: number; readonly different: ReadonlySet<string> }> {
+  let count = 0;
+  const different = new Set<string>();
+  for (let after: string | undefined; ;) {
+    signal.throwIfAborted();
+    const page = await from.scan(kind.name, after, PAGE);
+    const records = page.records.filter((record) => !isMark(record));
+    const others = await to.get(records);
+    for (const [index, record] of records.entries()) {
+      if (isSameRecord(kind, record, others[index])) continue;
+      // One of them may have ended, or its parent, since the other was read.
+      const [[again], [other]] = await Promise.all([from.get([record]), to.get([record])]);
+      if (!isSameRecord(kind, again, other)) different.add(record.key);
+    }
+    count += records.length;
+    onCount(records.length);
+    if (page.next === undefined) return { count, different };
+    after = page.next;
+  }
+}
+
+/** Compares the records of one kind. */
+export async function compareKind(
+  kind: AnyKind,
+  from: Stores,
+  to: Stores,
+  run: ComparisonRun,
+): Promise<KindComparison> {
+  const [source, target] = [storeOf(from, kind), storeOf(to, kind)];
+  const there = await lookUp(kind, [source, target], run);
+  const back = await lookUp(kind, [target, source], run);
+  const different = new Set([...there.different, ...back.different]).size;
+  return { kind: kind.name, source: there.count, target: back.count, different };
+}

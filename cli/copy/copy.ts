@@ -1,0 +1,185 @@
+/** Copies all that one storage keeps into another, page by page, and compares the two. */
+import { randomUUID } from "node:crypto";
+import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { ConditionFailed } from "../../lib/errors.ts";
+import { type AnyKind, type Kinds, storeOf, type Stores } from "../../lib/kinds.ts";
+import { CommandFailure } from "../command-failure.ts";
+import { compareKind, type KindComparison } from "./compare.ts";
+import {
+  COMMIT_TIME,
+  findMark,
+  isMark,
+  type KindMark,
+  type Mark,
+  putMark,
+  readMark,
+  removeMark,
+} from "./mark.ts";
+
+/** Records in one page: a commit of the target. */
+const PAGE = 100;
+
+/** How far it is: so many records, of about so many where that is known. */
+export interface CopyProgress {
+  readonly step: "copying" | "comparing";
+  readonly kind: string;
+  readonly done: number;
+  readonly total?: number;
+}
+
+/** How a copy is run. */
+export interface CopyRun {
+  readonly kinds: Kinds;
+  readonly clock: Clock;
+  /** What the copy is of: another run goes on only when it says the same. */
+  readonly source: string;
+  /** Stops it between two pages. */
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+/** Parents before their children. What says something about one storage only stays there. */
+function copiedKinds({ all }: Kinds): AnyKind[] {
+  return all.filter(({ declaration }) => declaration.exported);
+}
+
+async function isEmpty(store: RecordStore, { name }: AnyKind): Promise<boolean> {
+  for (let after: string | undefined; ;) {
+    const page = await store.scan(name, after, 1);
+    if (page.records.length > 0) return false;
+    if (page.next === undefined) return true;
+    after = page.next;
+  }
+}
+
+/** The kinds of which a storage has records. */
+async function filledKinds(stores: Stores, kinds: Kinds): Promise<string[]> {
+  const filled: string[] = [];
+  for (const kind of copiedKinds(kinds)) {
+    if (!(await isEmpty(storeOf(stores, kind), kind))) filled.push(kind.name);
+  }
+  return filled;
+}
+
+/**
+ * The mark of an earlier run, or a new one. It is written before anything else: what a copy has begun is never taken
+ * for something else.
+ * @throws CommandFailure when the target holds anything else than an unfinished copy of this source.
+ */
+async function openMark(from: Stores, to: Stores, { kinds, source, clock }: CopyRun): Promise<Mark> {
+  if ((await findMark(from.storage)) !== undefined) {
+    throw new CommandFailure("FROM is itself the target of a copy that was not finished.");
+  }
+  const text = await findMark(to.storage);
+  if (text !== undefined) {
+    const mark = readMark(text);
+    if (mark?.source === source) return mark;
+    throw new CommandFailure("TO holds an unfinished copy of another storage. Empty it first.");
+  }
+  if ((await filledKinds(from, kinds)).length === 0) throw new CommandFailure("There is nothing in FROM.");
+  const filled = await filledKinds(to, kinds);
+  if (filled.length > 0) {
+    throw new CommandFailure(`TO must be empty, but there is something in it already: ${filled.join(", ")}.`);
+  }
+  const mark: Mark = { source, kinds: new Map() };
+  await putMark(to.storage, mark, clock);
+  return mark;
+}
+
+/** A record that a page has twice is written once. */
+function toWrites(kind: AnyKind, found: readonly Found[]): RecordData[] {
+  const records = found.filter((record) => !isMark(record));
+  const byKey = new Map(records.map((record) => [record.key, kind.restore(kind.carried(record))] as const));
+  return [...byKey.values()];
+}
+
+/** Writes a page. A record whose parent has ended since it was read has ended, too. */
+async function write(
+  source: RecordStore,
+  target: RecordStore,
+  records: readonly RecordData[],
+  clock: Clock,
+): Promise<void> {
+  if (records.length === 0) return;
+  try {
+    await target.commit({ id: randomUUID(), deadline: clock.now() + COMMIT_TIME, put: records });
+  } catch (error) {
+    if (!(error instanceof ConditionFailed)) throw error;
+    const still = await source.get(records);
+    const left = records.filter((_record, index) => still[index] !== undefined);
+    if (left.length === records.length) {
+      const [{ kind } = { kind: "" }] = records;
+      throw new CommandFailure(
+        `A ${kind} belongs to a record that is not in TO. Is a service still running on FROM? Stop it, empty TO, and copy again.`,
+        { cause: error },
+      );
+    }
+    await write(source, target, left, clock);
+  }
+}
+
+async function copyKind(
+  kind: AnyKind,
+  [source, target]: readonly [RecordStore, RecordStore],
+  begun: KindMark | undefined,
+  { clock }: CopyRun,
+  onPage: (mark: KindMark) => Promise<void>,
+): Promise<void> {
+  let mark: KindMark = begun ?? { count: 0, isDone: false };
+  while (!mark.isDone) {
+    const page = await source.scan(kind.name, mark.after, PAGE);
+    const records = toWrites(kind, page.records);
+    await write(source, target, records, clock);
+    mark = {
+      count: mark.count + records.length,
+      isDone: page.next === undefined,
+      ...(page.next !== undefined && { after: page.next }),
+    };
+    await onPage(mark);
+  }
+  const { counter } = kind.declaration;
+  // The number that is taken here is nobody's.
+  if (counter !== undefined) await target.next(counter, await source.next(counter));
+}
+
+/**
+ * Copies, or goes on where an earlier run stopped, and then compares. The target keeps a mark until `finishCopy`.
+ * @throws CommandFailure when the target holds something else.
+ * @throws the reason of the signal, between two pages.
+ */
+export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promise<KindComparison[]> {
+  const { source, kinds: begun } = await openMark(from, to, run);
+  const reached = new Map(begun);
+  const copied = copiedKinds(run.kinds);
+  for (const kind of copied) {
+    await copyKind(
+      kind,
+      [storeOf(from, kind), storeOf(to, kind)],
+      reached.get(kind.name),
+      run,
+      async (mark) => {
+        reached.set(kind.name, mark);
+        await putMark(to.storage, { source, kinds: reached }, run.clock);
+        run.onProgress({ step: "copying", kind: kind.name, done: mark.count });
+        run.signal.throwIfAborted();
+      },
+    );
+  }
+  const comparisons: KindComparison[] = [];
+  for (const kind of copied) {
+    const total = 2 * (reached.get(kind.name)?.count ?? 0);
+    let done = 0;
+    const onCount = (count: number): void => {
+      done += count;
+      run.onProgress({ step: "comparing", kind: kind.name, done, total });
+    };
+    comparisons.push(await compareKind(kind, from, to, { signal: run.signal, onCount }));
+  }
+  return comparisons;
+}
+
+/** Takes the mark away: from now on the target is a storage like any other, and a service starts on it. */
+export function finishCopy({ storage }: Stores, clock: Clock): Promise<void> {
+  return removeMark(storage, clock);
+}

@@ -1,0 +1,326 @@
+/** `storage check` on every storage: what is planted is found, shown without personal data, and put right. */
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Commit, Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
+import { artifactKind, artifactRecord } from "../../lib/artifacts/records.ts";
+import { DELIVERY, type KeptDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
+import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
+import { type AnyKind, storeOf, type Stores } from "../../lib/kinds.ts";
+import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
+import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import {
+  type Addresses,
+  type Everything,
+  everythingIn,
+  lostEntries,
+  type Outcome,
+  runHere,
+  withStores,
+  Workshop,
+} from "./stage.ts";
+import { use } from "./used-service.ts";
+
+const workshop = new Workshop();
+afterAll(() => workshop.remove());
+
+function openService(place: Addresses): Promise<SignInService> {
+  return createSignInService({
+    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    ...place,
+    notifications: { worker: false },
+    keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
+  });
+}
+
+function check({ storage, artifacts }: Addresses, ...options: string[]): Promise<Outcome> {
+  const away = artifacts === undefined ? [] : ["--artifacts", artifacts];
+  return runHere(["storage", "check", storage, ...away, ...options]);
+}
+
+/** Writes past all rules. */
+async function force(store: RecordStore, change: Pick<Commit, "put" | "remove">): Promise<void> {
+  await store.commit({ id: randomUUID(), deadline: Date.now() + 5_000, ...change });
+}
+
+async function find(stores: Stores, kind: AnyKind, ref: Ref): Promise<Found> {
+  const [found] = await storeOf(stores, kind).get([ref]);
+  if (found === undefined) throw new Error(`there is no ${ref.kind}`);
+  return found;
+}
+
+/** What is done to a record: its value, its index entries, its end. */
+async function alter(
+  stores: Stores,
+  kind: AnyKind,
+  ref: Ref,
+  change: (record: RecordData) => RecordData,
+): Promise<void> {
+  await force(storeOf(stores, kind), { put: [change(kind.restore(await find(stores, kind, ref)))] });
+}
+
+const withoutEntries = ({ index: _index, ...record }: RecordData): RecordData => record;
+const withValue =
+  (parts: object) =>
+  (record: RecordData): RecordData => ({ ...record, value: { ...record.value, ...parts } });
+
+/** The deliveries of the lane of somebody, in their order. */
+async function laneOf({ storage }: Stores, sub: string): Promise<KeptDelivery[]> {
+  const { records } = await storage.scan(DELIVERY.name, undefined, 1_000);
+  const all = records.map(({ value }) => value as unknown as KeptDelivery);
+  return all
+    .filter((delivery) => delivery.sub === sub)
+    .toSorted((one, other) => one.sequence - other.sequence);
+}
+
+/** What is done to the storage, and what is said of it. */
+type Damage = readonly [
+  name: string,
+  plant: (stores: Stores, ada: string, bob: string) => Promise<unknown>,
+  says: RegExp,
+];
+
+const LANE_OF = (sub: string): Ref => LANE.ref(["group:media", sub]);
+
+const damages: readonly Damage[] = [
+  [
+    "a record is in none of its indexes",
+    (stores, ada) => alter(stores, ACCOUNT, ACCOUNT.ref(ada), withoutEntries),
+    /^account: 1 records that are not where their value says.*\(account [\w-]+\)/m,
+  ],
+  [
+    "a delivery is due at another time",
+    async (stores, ada) => {
+      const [head] = await laneOf(stores, ada);
+      const other = DELIVERY.record({ ...(head as KeptDelivery), nextAttemptAt: Date.now() + 1e9 });
+      await alter(stores, DELIVERY, other, (record) => ({ ...record, index: other.index ?? [] }));
+    },
+    /^delivery: 1 records that are not where/m,
+  ],
+  [
+    "a sign-in name is gone",
+    ({ storage }) => force(storage, { remove: [SIGN_IN_NAME.ref("ada")] }),
+    /^account: 1 accounts that one of their sign-in names does not lead to \(account [\w-]+\)/m,
+  ],
+  [
+    "a name leads nowhere",
+    ({ storage }) =>
+      force(storage, { put: [SIGN_IN_NAME.record({ sub: "nobody" }, { key: "x@example.com" })] }),
+    /^sign-in-name: 1 sign-in names that lead to no account \(account nobody\)/m,
+  ],
+  [
+    "an account has a former name",
+    ({ storage }, ada) => force(storage, { put: [SIGN_IN_NAME.record({ sub: ada }, { key: "former" })] }),
+    /^sign-in-name: 1 accounts with a sign-in name that is not theirs/m,
+  ],
+  [
+    "a name leads to somebody else",
+    ({ storage }, _ada, bob) => force(storage, { put: [SIGN_IN_NAME.record({ sub: bob }, { key: "ada" })] }),
+    /^sign-in-name: 1 accounts with a sign-in name that is not theirs/m,
+  ],
+  [
+    "a user_id leads nowhere",
+    ({ storage }) => force(storage, { put: [USER_ID.record({ sub: "nobody" }, { key: "77" })] }),
+    /^user-id: 1 user_ids that lead to no account of theirs \(user-id 77\)/m,
+  ],
+  [
+    "a user_id is gone",
+    ({ storage }) => force(storage, { remove: [USER_ID.ref("1")] }),
+    /^account: 1 accounts that their user_id does not lead to/m,
+  ],
+  [
+    "the mark of a client is gone",
+    ({ storage }) => force(storage, { remove: [ACCOUNT.ref("news")] }),
+    /^client: 1 clients with an identifier that an account has or could get \(client news\)/m,
+  ],
+  [
+    "there is a mark of no client",
+    ({ storage }) => force(storage, { put: [ACCOUNT.record({ client_id: "gone" })] }),
+    /^account: 1 marks of clients that are not there \(account gone\)/m,
+  ],
+  [
+    "a lane is missing",
+    async ({ storage }, ada) => force(storage, { remove: [LANE_OF(ada)] }),
+    /^lane: [12] deliveries that their lane does not know/m,
+  ],
+  [
+    "a lane has forgotten its places",
+    (stores, ada) => alter(stores, LANE, LANE_OF(ada), withValue({ lastSequence: 1 })),
+    /^lane: 1 deliveries that their lane does not know/m,
+  ],
+  [
+    "a lane has no head",
+    async (stores, ada) => {
+      const [head] = await laneOf(stores, ada);
+      await force(stores.storage, { put: [DELIVERY.record({ ...(head as KeptDelivery), isHead: false })] });
+    },
+    /^lane: 1 lanes of which another delivery goes next than the first that waits/m,
+  ],
+  [
+    "a lane has two heads",
+    async (stores, ada) => {
+      const [, second] = await laneOf(stores, ada);
+      await force(stores.storage, { put: [DELIVERY.record({ ...(second as KeptDelivery), isHead: true })] });
+    },
+    /^lane: 1 lanes of which another delivery/m,
+  ],
+  [
+    "a receiver is forgotten",
+    ({ storage }) => force(storage, { remove: [RECEIVER.ref("group:media")] }),
+    /^receiver: [1-9] deliveries for a receiver that is not known/m,
+  ],
+  [
+    "a grant is in none of its indexes",
+    (stores) => alter(stores, GRANT, GRANT.ref("g"), withoutEntries),
+    /^grant: 1 records that are not where their value says.*\(grant …g\)/m,
+  ],
+];
+
+const GRANT = artifactKind("Grant");
+
+/** A family that a service could have left there. */
+async function addFamily({ artifacts }: Stores, accountId: string): Promise<void> {
+  const expiresAt = Date.now() + 3_600_000;
+  const shared = { payload: { iat: 1 }, accountId, clientId: "news", grantKey: "g", expiresAt };
+  const put = [
+    artifactRecord({ ...shared, model: "Grant", key: "g" }),
+    artifactRecord({ ...shared, model: "AccessToken", key: "t" }),
+  ];
+  await force(artifacts, { put });
+}
+
+/** The cases, on one place that is put right after each. */
+function describeChecks(newPlace: () => Promise<Addresses>): void {
+  let place: Addresses;
+  let subs: readonly [string, string];
+  let sound: Everything;
+
+  beforeAll(async () => {
+    place = await newPlace();
+    const service = await openService(place);
+    const [ada = "", bob = ""] = await use(service);
+    subs = [ada, bob];
+    await service.close();
+    await withStores(place, (stores) => addFamily(stores, ada));
+  }, 60_000);
+  beforeEach(async () => {
+    sound = await everythingIn(place);
+  });
+
+  it("finds nothing wrong with what a service has used, and changes nothing", async () => {
+    const { code, said } = await check(place);
+    expect([code, said]).toEqual([0, expect.stringMatching(/^Nothing is wrong \(\d+ checks\)\.$/m)]);
+    await expect(check(place, "--repair")).resolves.toMatchObject({ code: 0 });
+    await expect(everythingIn(place)).resolves.toEqual(sound);
+  }, 60_000);
+
+  it.each(damages)(
+    "reports that %s, changes nothing, and puts it right when it is told to",
+    async (_, plant, says) => {
+      await withStores(place, (stores) => plant(stores, ...subs));
+      const damaged = await everythingIn(place);
+      const reported = await check(place);
+      expect([reported.code, reported.said]).toEqual([1, expect.stringMatching(says)]);
+      expect(reported.said).toContain("--repair puts right what can be.");
+      expect(reported.said).not.toMatch(/example\.com|former|'ada'/);
+      await expect(everythingIn(place)).resolves.toEqual(damaged);
+      const repaired = await check(place, "--repair");
+      expect([repaired.code, repaired.said]).toEqual([0, expect.stringMatching(/: repaired$/m)]);
+      expect(repaired.said).toContain("Nothing is wrong any more");
+      await expect(everythingIn(place)).resolves.toEqual(sound);
+      await expect(lostEntries(place)).resolves.toEqual([]);
+    },
+    60_000,
+  );
+
+  it("leaves to a person what only a person can decide, and a service works on the rest", async () => {
+    const service2 = ENTRIES.service.ref("2");
+    const entry = await withStores(place, async (stores) => {
+      const found = await find(stores, ENTRIES.service, service2);
+      await force(stores.storage, { remove: [service2] });
+      return found;
+    });
+    for (const options of [[], ["--repair"]]) {
+      const { code, said } = await check(place, ...options);
+      expect([code, said]).toEqual([
+        1,
+        expect.stringMatching(
+          /^account: 3 records that refer to what is not there \(account \S+ → service 2,/m,
+        ),
+      ]);
+      expect(said).toMatch(/1 of \d+ checks found something wrong\. .*needs a person\./);
+    }
+    await withStores(place, ({ storage }) => force(storage, { put: [ENTRIES.service.restore(entry)] }));
+    const service = await openService(place);
+    await expect(service.accounts.findByLogin("ada")).resolves.toMatchObject({ sub: subs[0] });
+    await service.accounts.update(subs[0], { surname: "Three" });
+    await service.accounts.delete(subs[1]);
+    await service.close();
+    await expect(check(place)).resolves.toMatchObject({ code: 0 });
+  }, 60_000);
+
+  it("finds nothing wrong while a service is at work", async () => {
+    const service = await openService(place);
+    const work = { isDone: false };
+    const changing = (async () => {
+      for (let number = 0; !work.isDone; number += 1) {
+        await service.accounts.update(subs[0], { surname: `Name ${number}`, username: `name${number}` });
+        const { sub } = await service.accounts.import({
+          email: `new${number}@example.com`,
+          services: { "1": null },
+        });
+        if (number % 2 === 0) await service.accounts.delete(sub);
+      }
+    })();
+    try {
+      for (let times = 0; times < 3; times += 1) {
+        const { code, said } = await check(place, "--repair");
+        expect([code, said]).toEqual([0, expect.stringMatching(/^Nothing is wrong \(/m)]);
+      }
+    } finally {
+      work.isDone = true;
+      await changing;
+      await service.close();
+    }
+  }, 120_000);
+}
+
+describe("storage check on SQLite", () => describeChecks(() => Promise.resolve(workshop.sqlite())));
+
+describe("storage check on PostgreSQL", () => {
+  let server: OwnPostgres;
+  beforeAll(async () => {
+    server = await openOwnPostgres();
+  }, 60_000);
+  afterAll(() => server.close());
+
+  it("refuses a database of which nothing is there, and makes nothing in it", async () => {
+    const place = { storage: await server.newDatabase() };
+    const said = expect.stringContaining("ADDRESS: there is no storage in that database of PostgreSQL.");
+    await expect(check(place)).resolves.toMatchObject({ code: 1, said });
+    await expect(check(place)).resolves.toMatchObject({ code: 1, said });
+  }, 60_000);
+
+  describeChecks(async () => ({ storage: await server.newDatabase() }));
+});
+
+describe("storage check on SQLite and Redis", () => {
+  let redis: OwnRedis;
+  beforeAll(async () => {
+    redis = await openOwnRedis();
+  });
+  afterAll(() => redis.close());
+
+  describeChecks(async () => ({ ...workshop.sqlite(), artifacts: redis.url }));
+});
+
+describeMongo("storage check on MongoDB", () => {
+  let mongo: MongoServer;
+  beforeAll(async () => {
+    mongo = await openMongoServer();
+  }, 60_000);
+  afterAll(() => mongo.close());
+
+  describeChecks(async () => ({ storage: mongo.nextUrl() }));
+});

@@ -1,0 +1,96 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, describe, expect, it } from "@jest/globals";
+import { ROOT } from "../examples/documents.ts";
+import { fillWith } from "./samples.ts";
+import { everythingIn, runHere, withStores, Workshop } from "./stage.ts";
+
+const workshop = new Workshop();
+
+afterAll(() => workshop.remove());
+
+describe("the command line", () => {
+  it("takes places from configuration files, and repeats nothing of what is in them", async () => {
+    const [from, path] = [workshop.sqlite(), workshop.path()];
+    await withStores(from, (stores) => fillWith(stores, 10, Date.now()));
+    const file = join(workshop.folder, "from.json");
+    const secrets = [Buffer.alloc(32, 9).toString("base64")];
+    writeFileSync(
+      file,
+      JSON.stringify({ port: 1, storage: from.storage, artifacts: from.storage, keys: { secrets } }),
+    );
+    const { code, said } = await workshop.run(["storage", "copy", "--config-from", file, `sqlite:${path}`]);
+    expect([code, said]).toEqual([0, expect.stringContaining(`take those in ${file} along`)]);
+    expect(said).not.toContain(secrets[0]);
+    await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
+    writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
+    const broken = await workshop.run(["storage", "copy", "--config-from", "broken.json", `sqlite:${path}`]);
+    expect(broken).toEqual({ code: 1, said: "broken.json is no JSON.\n" });
+  }, 60_000);
+
+  const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
+    [/^A command is missing\. See --help\.$/],
+    [/^There is no such command/, "storage"],
+    [/^There is no such command/, "storage", "remove", "sqlite:a"],
+    [/^FROM is missing/, "storage", "copy"],
+    [/^TO is missing/, "storage", "copy", "sqlite:a"],
+    [/^There is an address too many/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
+    [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
+    [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
+    [/^TO must be sqlite:PATH/, "storage", "copy", "sqlite:a", "sqlite:"],
+    [/^FROM is in memory/, "storage", "copy", "sqlite::memory:", "sqlite:b"],
+    [/^FROM and TO must be different/, "storage", "copy", "sqlite:a", "sqlite:x/../a"],
+    [
+      /^FROM and TO must be different/,
+      ..."storage copy sqlite:a sqlite:b --from-artifacts redis://h --to-artifacts redis://h:6379/0".split(
+        " ",
+      ),
+    ],
+    [
+      /^The address of FROM's artifacts must be a redis:\/\/ or rediss:\/\/ URL/,
+      ..."storage copy sqlite:a sqlite:b --from-artifacts http://password@h".split(" "),
+    ],
+    [
+      /^The address of ADDRESS's artifacts must be/,
+      ..."storage check sqlite:a --artifacts redis:".split(" "),
+    ],
+    [/^The environment variable NOWHERE is not set/, "storage", "copy", "env:NOWHERE", "sqlite:b"],
+    [
+      /^FROM is said twice/,
+      ..."storage copy --config-from a.json --from-artifacts redis://h sqlite:b".split(" "),
+    ],
+  ];
+
+  it.each(wrong)("answers what is wrong: %s", async (says, ...words) => {
+    const { code, said } = await runHere(words);
+    expect([code, said.trim()]).toEqual([2, expect.stringMatching(says)]);
+    expect(said).not.toContain("password");
+  });
+
+  it("goes on to its end, and says nothing of it, when nobody reads what it says any more", async () => {
+    const place = workshop.sqlite();
+    await withStores(place, (stores) => fillWith(stores, 10, Date.now()));
+    const words = ["storage", "check", place.storage];
+    const read = await workshop.run(words);
+    const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), ...words], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.destroy();
+    const said = await text(child.stderr);
+    expect(said).toBe(`${place.storage}\n`);
+    expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
+  }, 60_000);
+
+  it("explains itself", async () => {
+    const all = await runHere(["--help"]);
+    expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage copy +copies/m) });
+    const copying = await runHere(["storage", "copy", "--help"]);
+    expect(copying).toMatchObject({
+      code: 0,
+      said: expect.stringMatching(/^Usage: sign-in-service storage copy FROM TO/),
+    });
+  });
+});

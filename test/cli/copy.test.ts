@@ -1,0 +1,270 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { KINDS } from "../../lib/all-kinds.ts";
+import { ENTRIES } from "../../lib/directory/records.ts";
+import { createSignInService } from "../../lib/service.ts";
+import { ROOT } from "../examples/documents.ts";
+import type { Running } from "../examples/processes.ts";
+import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
+import { fillWith } from "./samples.ts";
+import {
+  type Addresses,
+  copyThroughKills,
+  copyWords,
+  type Everything,
+  everythingIn,
+  lostEntries,
+  markIn,
+  runHere,
+  untilFurther,
+  untilMarked,
+  withStores,
+  Workshop,
+} from "./stage.ts";
+
+const workshop = new Workshop();
+const SIZE = 1000;
+const big = workshop.sqlite();
+let inBig: Everything;
+let redis: OwnRedis;
+
+beforeAll(async () => {
+  redis = await openOwnRedis();
+  await withStores(big, (stores) => fillWith(stores, SIZE, Date.now()));
+  inBig = await everythingIn(big);
+}, 120_000);
+afterAll(async () => {
+  await redis.close();
+  workshop.remove();
+});
+
+/** What is kept with the artifacts. */
+function artifactsIn(all: Everything): unknown[] {
+  return KINDS.all
+    .filter(({ declaration }) => declaration.store === "artifacts")
+    .flatMap(({ name }) => all[name] ?? []);
+}
+
+function isPasswordIn(said: string): boolean {
+  return said.includes("w%2Ford") || said.includes("w/ord");
+}
+
+/** A place with a few records. */
+async function small(): Promise<Addresses> {
+  const place = workshop.sqlite();
+  await withStores(place, (stores) => fillWith(stores, 10, Date.now()));
+  return place;
+}
+
+const pathOf = ({ storage }: Addresses): string => storage.slice("sqlite:".length);
+
+/** What a new service on a storage says. */
+async function startOn(place: Addresses): Promise<unknown> {
+  const service = await createSignInService({
+    ...place,
+    deployments: { oauth2: { url: "http://127.0.0.1:3000" } },
+    keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
+  });
+  await service.close();
+  return undefined;
+}
+
+/** A copy of the big one that SIGINT has ended in its middle. One that was over by then is begun again. */
+async function interrupted(): Promise<{ readonly to: Addresses; readonly running: Running }> {
+  for (;;) {
+    const to = workshop.sqlite();
+    const running = workshop.start(copyWords(big, to));
+    await untilFurther(() => markIn(pathOf(to)), running);
+    if ((await running.stop("SIGINT")) !== 0) return { to, running };
+  }
+}
+
+describe("a copy", () => {
+  it("has every record of every part, and says how many", async () => {
+    const to = workshop.sqlite();
+    const { code, said } = await workshop.run(copyWords(big, to));
+    expect([code, said]).toEqual([0, expect.stringContaining("both hold the same")]);
+    for (const { name, declaration } of KINDS.all) {
+      if (!declaration.exported) continue;
+      expect(inBig[name]?.length).toBeGreaterThan(0);
+      expect(said).toMatch(new RegExp(`^${name} +${inBig[name]?.length}$`, "m"));
+    }
+    expect(said).toContain(`take those in ${pathOf(big)}.keys (or in the old configuration) along`);
+    expect(markIn(pathOf(to))).toBeUndefined();
+    await expect(everythingIn(to)).resolves.toEqual(inBig);
+    await expect(lostEntries(to)).resolves.toEqual([]);
+    // And nothing was changed where it came from.
+    await expect(everythingIn(big)).resolves.toEqual(inBig);
+  }, 120_000);
+
+  it("goes on where it was after SIGKILL, again and again", async () => {
+    for (let kills = 0; kills < 5;) {
+      const to = workshop.sqlite();
+      kills += await copyThroughKills(
+        () => workshop.start(copyWords(big, to)),
+        12,
+        async (running, earlier) => {
+          await untilFurther(() => markIn(pathOf(to)), running);
+          await pause(earlier * 3);
+        },
+      );
+      await expect(everythingIn(to)).resolves.toEqual(inBig);
+    }
+  }, 240_000);
+
+  it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
+    const { to, running } = await interrupted();
+    await expect(running.ended).resolves.toBe(1);
+    expect(running.said()).toContain("Stopped. Run the same command again, and it goes on where it was.");
+    await expect(startOn(to)).rejects.toMatchObject({
+      code: "configuration",
+      problems: [expect.stringContaining("a copy into this storage is not finished")],
+    });
+    // An unfinished copy is neither copied from, nor taken for one of another storage.
+    const other = await small();
+    await expect(workshop.run(copyWords(to, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("FROM is itself the target of a copy that was not finished."),
+    });
+    await expect(workshop.run(copyWords(other, to))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("TO holds an unfinished copy of another storage."),
+    });
+    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
+    await expect(everythingIn(to)).resolves.toEqual(inBig);
+  }, 120_000);
+
+  it("finds out that what it has copied was changed since, and does not call it done", async () => {
+    const from = workshop.sqlite();
+    await withStores(from, (stores) => fillWith(stores, 600, Date.now()));
+    const to = workshop.sqlite();
+    await expect(runHere(copyWords(from, to), /copying group/)).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("Stopped."),
+    });
+    await withStores(from, async ({ storage }) => {
+      const [first] = (await storage.scan("group", undefined, 1)).records;
+      const put = [ENTRIES.group.restore({ ...first!, value: { ...first!.value, name: "changed" } })];
+      await storage.commit({ id: "changed", deadline: Date.now() + 5_000, put });
+    });
+    const { code, said } = await workshop.run(copyWords(from, to));
+    expect(code).toBe(1);
+    expect(said).toContain("FROM and TO are not the same in group.");
+    expect(said).toMatch(/^group +600  1 differ$/m);
+    expect(said).toMatch(/^account +1200$/m);
+    await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
+  }, 120_000);
+
+  it("refuses a target with anything in it, a source with nothing, and a file that is not there", async () => {
+    const [from, to] = [await small(), await small()];
+    const before = await everythingIn(to);
+    await expect(workshop.run(copyWords(from, to))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining(
+        "TO must be empty, but there is something in it already: group, service, portal, client,",
+      ),
+    });
+    await expect(everythingIn(to)).resolves.toEqual(before);
+    const empty = workshop.sqlite();
+    await withStores(empty, () => Promise.resolve());
+    await expect(workshop.run(copyWords(empty, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("There is nothing in FROM."),
+    });
+    const missing = workshop.sqlite();
+    await expect(workshop.run(copyWords(missing, workshop.sqlite()))).resolves.toMatchObject({
+      code: 1,
+      said: expect.stringContaining("can't be opened: ENOENT"),
+    });
+    await expect(workshop.run(copyWords(from, missing))).resolves.toMatchObject({ code: 0 });
+  }, 60_000);
+});
+
+describe("artifacts in Redis", () => {
+  const password = "pass%3Aw%2Ford-of-redis";
+
+  it("are moved there and back, and nothing changes on the way", async () => {
+    const [there, back] = [{ ...workshop.sqlite(), artifacts: `${redis.url}/3` }, workshop.sqlite()];
+    await expect(workshop.run(copyWords(big, there))).resolves.toMatchObject({ code: 0 });
+    await expect(redis.client.select(3)).resolves.toBe("OK");
+    await expect(redis.client.dbsize()).resolves.toBeGreaterThan(artifactsIn(inBig).length);
+    expect(artifactsIn(await everythingIn({ storage: there.storage }))).toEqual([]);
+    await expect(workshop.run(copyWords(there, back))).resolves.toMatchObject({ code: 0 });
+    await expect(everythingIn(back)).resolves.toEqual(inBig);
+    await expect(lostEntries(there)).resolves.toEqual([]);
+    // What is there already is refused, also when it is in Redis alone.
+    await expect(
+      workshop.run(copyWords(big, { ...workshop.sqlite(), artifacts: `${redis.url}/3` })),
+    ).resolves.toMatchObject({ code: 1, said: expect.stringContaining("already: grant, session,") });
+  }, 240_000);
+
+  it("go on after SIGKILL too", async () => {
+    for (let kills = 0, place = 0; kills < 3; place += 1) {
+      const to = { ...workshop.sqlite(), artifacts: `${redis.url}?prefix=killed${place}:` };
+      const mark = (): string | undefined => markIn(pathOf(to));
+      kills += await copyThroughKills(
+        () => workshop.start(copyWords(big, to)),
+        3,
+        async (running) => {
+          await untilMarked(mark, running, (text) => text.includes("session"));
+          await untilFurther(mark, running);
+        },
+      );
+      expect(artifactsIn(await everythingIn(to))).toEqual(artifactsIn(inBig));
+    }
+  }, 240_000);
+
+  it("are copied on from where they were when Redis is back that was away", async () => {
+    const kept = await openOwnRedis(["--appendonly", "yes", "--appendfsync", "always"]);
+    const to = { ...workshop.sqlite(), artifacts: kept.url };
+    const running = workshop.start(copyWords(big, to));
+    await untilMarked(
+      () => markIn(pathOf(to)),
+      running,
+      (text) => text.includes("group"),
+    );
+    await kept.stop();
+    await expect(running.ended).resolves.toBe(1);
+    expect(running.said()).toMatch(/Redis.*\. Run the same command again, and it goes on where it was\.\n$/);
+    await kept.start();
+    await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
+    await kept.close();
+  }, 120_000);
+
+  it("are reached with a password that is never printed", async () => {
+    const documented = readFileSync(join(ROOT, "docs/redis.md"), "utf8");
+    const rights = /ACL SETUSER .* (\+@connection .*)/.exec(documented)![1]!.split(" ");
+    await redis.client.call("ACL", "SETUSER", "copier", "on", ">pass:w/ord-of-redis", "~*", ...rights);
+    const { host } = new URL(redis.url);
+    const url = `redis://copier:${password}@${host}?prefix=secret:`;
+    const from = await small();
+    const said: string[] = [];
+    const run = async (words: string[], env: Record<string, string> = {}): Promise<number | string> => {
+      const outcome = await workshop.run(words, env);
+      said.push(outcome.said);
+      return outcome.code;
+    };
+    await expect(
+      run(copyWords(from, { ...workshop.sqlite(), artifacts: "env:THE_REDIS" }), { THE_REDIS: url }),
+    ).resolves.toBe(0);
+    await redis.client.call("ACL", "SETUSER", "copier", "-scan");
+    const other = url.replace("secret:", "other:");
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: other }))).resolves.toBe(1);
+    expect(said.pop()).toContain("TO: Redis answered NOPERM.");
+    const wrong = url.replace("copier:", "copier:x");
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: wrong }))).resolves.toBe(1);
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: `${url}&x=1` }))).resolves.toBe(2);
+    await expect(run(copyWords(from, { storage: `redis://u:${password}@127.0.0.1` }))).resolves.toBe(2);
+    await expect(run([...copyWords(from, { storage: url }), url])).resolves.toBe(2);
+    await expect(
+      run(copyWords(from, { ...workshop.sqlite(), artifacts: `redis://u:${password}@h:1:2` })),
+    ).resolves.toBe(2);
+    const down = `redis://u:${password}@127.0.0.1:1`;
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: down }))).resolves.toBe(1);
+    expect(said.filter(isPasswordIn)).toEqual([]);
+    expect(said[0]).toContain(`redis://${host}/0?prefix=secret:`);
+    expect(said[1]).toContain("WRONGPASS");
+  }, 120_000);
+});

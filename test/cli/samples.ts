@@ -1,0 +1,156 @@
+/** Records of every kind, some with hostile names, as a service could have written them. */
+import { randomUUID } from "node:crypto";
+import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
+import type { Stores } from "../../lib/kinds.ts";
+import { KINDS } from "../../lib/all-kinds.ts";
+import { AUDIT } from "../../lib/audit/records.ts";
+import { artifactRecord } from "../../lib/artifacts/records.ts";
+import { untouchedReceiver } from "../../lib/deliveries/delivery.ts";
+import { DELIVERY, type KeptDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
+import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET } from "../../lib/keys/signing-key-store.ts";
+import { account, client, entry, hostileKeys } from "../lib/rules/stage.ts";
+
+const HOUR = 3_600_000;
+const DELIVERIES_IN_LANE = 4;
+const STATES = ["waiting", "delivered", "parked", "discarded"] as const;
+
+/** Text of which some is hostile: a different one for each number. */
+function text(number: number): string {
+  return `${hostileKeys[number % hostileKeys.length]?.slice(0, 300)} ${number}`;
+}
+
+function laneOf(index: number): { readonly receiver: string; readonly sub: string } {
+  const lane = Math.floor(index / DELIVERIES_IN_LANE);
+  return { receiver: `service:${lane % 7}`, sub: text(lane) };
+}
+
+/** The first of its lane waits. */
+function delivery(index: number, now: number): KeptDelivery {
+  const state = STATES[index % STATES.length] ?? "waiting";
+  const isWaiting = state === "waiting";
+  return {
+    id: `id ${text(index)}`,
+    ...laneOf(index),
+    type: "PROFILE_CHANGED",
+    payload: text(index + 2),
+    at: now - index,
+    sequence: (index % DELIVERIES_IN_LANE) + 1,
+    state,
+    attempts: 1,
+    failures: isWaiting ? 1 : 0,
+    storedAt: now - index,
+    nextAttemptAt: isWaiting ? now + index + 0.5 : null,
+    finishedAt: isWaiting ? null : now - 1 - index,
+    reason: state === "parked" ? "attempts_used_up" : null,
+    position: now * 1_000 + index,
+    attemptRecords: [
+      { number: 1, startedAt: now - 10, duration: 1.25, status: 503, error: null, answer: text(index) },
+    ],
+    failedAt: isWaiting ? now - 2 : null,
+    isHead: isWaiting,
+    fence: index,
+    lease: index % 8 === 0 ? { owner: text(index), end: now + HOUR } : null,
+    flight: null,
+  };
+}
+
+const MODELS = ["AccessToken", "RefreshToken", "AuthorizationCode"] as const;
+
+function artifacts(index: number, now: number): RecordData[] {
+  const grantKey = `grant ${text(Math.floor(index / 3))}`;
+  const shared = {
+    payload: { text: text(index + 4), iat: index, nested: [{ index }, null, true, 1e21, -0.5] },
+    accountId: text(Math.floor(index / 9)),
+    clientId: text(index % 11),
+    expiresAt: now + HOUR + index / 4,
+  };
+  const token = { ...shared, model: MODELS[index % 3] ?? "AccessToken", key: text(index), grantKey };
+  const session = { ...shared, model: "Session", key: text(index), uid: `uid ${text(index)}` };
+  const consumed = { consumedAt: now - index, replay: text(index), replayUntil: now + HOUR };
+  return [
+    ...(index % 3 === 0
+      ? [artifactRecord({ ...shared, expiresAt: now + 2 * HOUR, model: "Grant", key: grantKey, grantKey })]
+      : []),
+    artifactRecord(index % 3 === 1 ? { ...token, ...consumed } : token),
+    artifactRecord(session),
+    artifactRecord({ ...shared, model: "Interaction", key: text(index) }),
+    artifactRecord({ ...shared, model: "PushedAuthorizationRequest", key: text(index) }),
+    artifactRecord({ ...shared, model: "ReplayDetection", key: text(index) }),
+  ];
+}
+
+function signingKey(index: number): RecordData {
+  const times = { published_at: index, signs_from: index + 1, retires_at: index === 0 ? null : index + 2 };
+  return SIGNING_KEY.record({ kid: `kid ${index}`, alg: "RS256", sealed: text(index), ...times });
+}
+
+function mainRecords(index: number, now: number): RecordData[] {
+  const sub = text(index);
+  const places = { portal: text(index), services: { [text(index)]: index } };
+  return [
+    ENTRIES.group.record(entry(text(index))),
+    ENTRIES.service.record(entry(text(index), { name: text(index + 1), group: text(index) })),
+    ENTRIES.portal.record(entry(text(index))),
+    CLIENT.record(client(`client ${sub}`, { name: text(index + 3), service: text(index) })),
+    ACCOUNT.record({ client_id: `client ${sub}` }),
+    ACCOUNT.record(
+      account(2 * index + 1, {
+        sub,
+        email: `person${index}@example.com`,
+        surname: text(index + 1),
+        ...places,
+      }),
+    ),
+    SIGN_IN_NAME.record({ sub }, { key: `person${index}@example.com` }),
+    USER_ID.record({ sub }, { key: String(2 * index + 1) }),
+    SETTING.record({ value: text(index + 1) }, { key: `name ${text(index)}` }),
+    ...(index < 6 ? [signingKey(index)] : []),
+    ...(index === 0 ? [SIGNING_KEY_SET.record({ kids: ["kid 0", "kid 1"] })] : []),
+    AUDIT.record(
+      {
+        action: "account.deleted",
+        actor: { kind: "system" },
+        subject: text(index),
+        detail: { index },
+        order: now * 1_000 + index,
+      },
+      { key: `audit ${index}`, expiresAt: now + HOUR + index },
+    ),
+    DELIVERY.record(delivery(index, now)),
+    ...(index % DELIVERIES_IN_LANE === 0
+      ? [LANE.record({ ...laneOf(index), lastSequence: index + 9, lastDelivered: 1, flight: null })]
+      : []),
+    ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),
+  ];
+}
+
+async function putAll(store: RecordStore, records: readonly RecordData[]): Promise<void> {
+  const deadline = Date.now() + 30_000;
+  await store.commit({ id: randomUUID(), deadline, put: records });
+}
+
+/** Indexes of so many at once. */
+const STEP = 25;
+
+/** Fills an empty storage. @param size how many accounts, clients, deliveries … there are. */
+export async function fillWith(
+  { storage, artifacts: away }: Stores,
+  size: number,
+  now: number,
+): Promise<void> {
+  for (let at = 0; at < size; at += STEP) {
+    const indexes = Array.from({ length: Math.min(STEP, size - at) }, (_, index) => at + index);
+    await putAll(
+      storage,
+      indexes.flatMap((index) => mainRecords(index, now)),
+    );
+    await putAll(
+      away,
+      indexes.flatMap((index) => artifacts(index, now)),
+    );
+  }
+  for (const { declaration } of KINDS.all) {
+    if (declaration.counter !== undefined) await storage.next(declaration.counter, 2 * size + 1);
+  }
+}
