@@ -82,7 +82,7 @@ function without(dump: Dump, tables: readonly string[]): Dump {
 
 /** Fails the call number `at` in every way, then lets the request through; false when there is no such call. */
 async function walkOne(step: Step, ready: Ready, at: number): Promise<boolean> {
-  const before = stage.dump();
+  const before = await stage.dump();
   for (const fault of FAULTS) {
     const { response, failed, events } = await failing(ready.wire, at, fault);
     if (failed === undefined) {
@@ -99,7 +99,7 @@ async function walkOne(step: Step, ready: Ready, at: number): Promise<boolean> {
     expect(events).toContain("fault");
     if (fault.code !== undefined) expect([where, ...codes]).toEqual([where, fault.code]);
     const tables = step.ownCommits ?? [];
-    expect({ where, ...without(stage.dump(), tables) }).toEqual({ where, ...without(before, tables) });
+    expect({ where, ...without(await stage.dump(), tables) }).toEqual({ where, ...without(before, tables) });
   }
   await ready.good(await send(ready.wire));
   return true;

@@ -138,7 +138,7 @@ describe("the way back from the form", () => {
     );
     const answers = await interleaved(stage, wires, "directory.commitAccount");
     for (const answer of answers) await tokensOf(await exchanged(answer));
-    const { audit = [] } = stage.dump();
+    const { audit = [] } = await stage.dump();
     const assigned = audit.filter((row) => row.includes(sub) && row.includes("account.assigned"));
     expect(assigned.length).toBe(1);
   });
@@ -189,7 +189,7 @@ describe("an authorization with a session", () => {
     for (const [index, answer] of answers.entries()) {
       await tokensOf(await send(exchange(stage.oauth2, stage.clients[names[index]!], codeOf(answer))));
     }
-    const { session: sessions = [] } = stage.dump();
+    const { session: sessions = [] } = await stage.dump();
     const [session, ...more] = sessions
       .map((row) => JSON.parse(row) as { value: { accountId: string; payload: { authorizations: object } } })
       .filter(({ value }) => value.accountId === sub);

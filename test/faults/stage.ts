@@ -49,7 +49,8 @@ export interface Stage {
   readonly log: string[];
   /** A new account that is assigned to nothing; its password is {@link PASSWORD}. */
   person(): Promise<Account & { readonly username: string }>;
-  dump(): Dump;
+  /** Everything that is stored, also the audit records that were still to be stored. */
+  dump(): Promise<Dump>;
   close(): Promise<void>;
 }
 
@@ -65,15 +66,10 @@ function plenty(): NonNullable<SignInServiceConfig["rateLimits"]> {
   };
 }
 
-/** The actions that the audit collects: their records come at a time of their own. */
-const COLLECTED =
-  /"action":"(?:sign_in|password_grant|interaction|session\.ended|grant\.created|code\.replayed|refresh_token\.reused|family\.revoked|client\.authentication)"/;
-
 /** Records by their kind, each as a line of JSON. */
 function dumpOf(database: DatabaseSync): Dump {
   const all = database.prepare("SELECT kind, key, value, version FROM records ORDER BY kind, key").all();
-  const rows = all.filter(({ kind, value }) => kind !== "audit" || !COLLECTED.test(String(value)));
-  const lines = rows.map(({ kind, key, value, version }) => {
+  const lines = all.map(({ kind, key, value, version }) => {
     const line = JSON.stringify({ key, version, value: JSON.parse(String(value)) as unknown });
     return [String(kind), line] as const;
   });
@@ -146,7 +142,11 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       });
       return { ...account, username };
     },
-    dump: () => dumpOf((reader ??= new DatabaseSync(file, { readOnly: true }))),
+    async dump() {
+      // Whoever reads the audit finds in it what this process has done.
+      await service.audit.list({ limit: 1 });
+      return dumpOf((reader ??= new DatabaseSync(file, { readOnly: true })));
+    },
     async close() {
       reader?.close();
       server.close();
