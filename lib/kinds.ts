@@ -168,12 +168,15 @@ export function collectKinds(declared: readonly AnyKind[]): Kinds {
     ),
     get,
     checkTogether(names) {
-      const stores = Map.groupBy(names, (name) => get(name).declaration.store);
-      stores.delete("each");
-      if (stores.size < 2) return;
-      throw new TypeError(
-        `one commit is about kinds of two stores: ${[...stores.values()].flat().join(", ")}`,
-      );
+      let first: AnyKind | undefined;
+      for (const name of names) {
+        const kind = get(name);
+        if (kind.declaration.store === "each") continue;
+        first ??= kind;
+        if (kind.declaration.store !== first.declaration.store) {
+          throw new TypeError(`one commit is about kinds of two stores: ${first.name}, ${name}`);
+        }
+      }
     },
   };
 }

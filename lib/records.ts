@@ -172,8 +172,11 @@ export class Records {
   ): Promise<string | undefined> {
     if (changes.isEmpty()) return undefined;
     const { expect, put, remove } = changes.parts();
-    const refs = [...expect.map(({ ref }) => ref), ...put, ...remove];
-    this.#kinds.checkTogether(new Set(refs.map(({ kind }) => kind)));
+    const kinds = new Set<string>();
+    for (const { ref } of expect) kinds.add(ref.kind);
+    for (const { kind } of put) kinds.add(kind);
+    for (const { kind } of remove) kinds.add(kind);
+    this.#kinds.checkTogether(kinds);
     const deadline = this.clock.now() + PATIENCE;
     const id = randomUUID();
     await this.store.commit({ id, deadline, expect, put, remove, ...options });

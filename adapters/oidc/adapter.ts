@@ -38,6 +38,8 @@ export function artifactKey(identifier: string): string {
   return hash("sha256", identifier, "base64url");
 }
 
+const PLAIN = { configurable: true, enumerable: true, writable: true };
+
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 /**
@@ -70,9 +72,22 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
   return artifact;
 }
 
+/** A copy of JSON. `structuredClone` takes ten times as long. */
+function copy(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copy);
+  if (typeof value !== "object" || value === null) return value;
+  const copied: Record<string, unknown> = {};
+  for (const [name, member] of Object.entries(value)) {
+    // A client may be called `__proto__`.
+    if (name === "__proto__") Object.defineProperty(copied, name, { ...PLAIN, value: copy(member) });
+    else copied[name] = copy(member);
+  }
+  return copied;
+}
+
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
   // The library changes what it is given.
-  const payload = structuredClone(artifact.payload) as Mutable<AdapterPayload>;
+  const payload = copy(artifact.payload) as Mutable<AdapterPayload>;
   const { returnTo } = artifact.payload;
   if (id !== undefined) {
     payload.jti = id;
