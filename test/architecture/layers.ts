@@ -193,6 +193,19 @@ export const layerRules: readonly Rule[] = [
     finds: ["adapters/redis/a.ts:1 adapters/sqlite/b.ts"],
   },
   {
+    says: "storage backends know nothing of accounts, tokens and deliveries: they import nothing from lib",
+    check: (tree) =>
+      edges(tree)
+        .filter(({ from, to }) => from.startsWith("adapters/") && to.startsWith("lib/"))
+        .filter(({ from }) => !from.startsWith("adapters/oidc/"))
+        .map((edge) => `${at(edge)} ${edge.to}`),
+    planted: {
+      "adapters/redis/a.ts": 'import type { Clock } from "../../lib/clock.ts";\nimport "../clock.ts";',
+      "adapters/oidc/b.ts": 'import "../../lib/records.ts";',
+    },
+    finds: ["adapters/redis/a.ts:1 lib/clock.ts"],
+  },
+  {
     says: "the plan of notifications imports nothing but types",
     check: (tree) =>
       tree.sources
