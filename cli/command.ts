@@ -13,6 +13,8 @@ export interface Surroundings {
   readonly err: Output;
   /** Aborted when the process is told to stop. */
   readonly signal: AbortSignal;
+  /** Asks a person a question that is answered with yes or no. Left out where there is none to ask. */
+  readonly confirm?: ((question: string) => Promise<boolean>) | undefined;
 }
 
 export interface Command {

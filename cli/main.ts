@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The program `sign-in-service`: what operators do beside the running service. */
+import { createInterface } from "node:readline/promises";
 import { readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
 import { run } from "./run.ts";
@@ -11,6 +12,15 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
+async function confirm(question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(?:es)?$/iu.test((await terminal.question(`${question} [y/N] `)).trim());
+  } finally {
+    terminal.close();
+  }
+}
+
 // Whoever reads may go away, such as `head`: what was begun is brought to its end all the same.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => undefined);
 
@@ -20,4 +30,5 @@ process.exitCode = await run(process.argv.slice(2), {
   out: process.stdout,
   err: process.stderr,
   signal: stopSignal(),
+  confirm: process.stdin.isTTY ? confirm : undefined,
 });

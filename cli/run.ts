@@ -2,11 +2,12 @@
 import { SignInError } from "../lib/errors.ts";
 import type { Command, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { migrateCommand } from "./migrate.ts";
 import { storageCheck } from "./storage-check.ts";
 import { storageCopy } from "./storage-copy.ts";
 
 /** All commands. */
-const COMMANDS: readonly Command[] = [storageCopy, storageCheck];
+const COMMANDS: readonly Command[] = [migrateCommand, storageCopy, storageCheck];
 
 function overview(): string {
   const width = Math.max(...COMMANDS.map(({ words }) => words.join(" ").length)) + 2;

@@ -34,6 +34,9 @@ const COLLECTIONS = [
   "receivers",
 ] as const;
 
+/** The points of rate limits: over in minutes, and left where they are. */
+const LIMITS = "rate_limits";
+
 /** Before the names of collections that are kept until they are removed. */
 const KEPT = "v01_";
 
@@ -378,6 +381,7 @@ export async function openMongoV01({
           await keptIn(db, name).drop();
           isRemoved = true;
         }
+        await db.collection(LIMITS).drop();
         return isRemoved;
       }),
     close: () => connection.close(),

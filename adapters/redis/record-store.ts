@@ -346,7 +346,13 @@ export async function openRedis({
     await tryOut(store, rateLimits, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });
-    return { store, rateLimits, isV01: () => connection.during(() => hasV01(connection, prefix)) };
+    const isV01 = (): Promise<boolean> =>
+      connection
+        .during(() => hasV01(connection, prefix))
+        .catch((error: unknown) => {
+          throw unusable(PURPOSE, error);
+        });
+    return { store, rateLimits, isV01 };
   } catch (error) {
     client.disconnect();
     throw error;

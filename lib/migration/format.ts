@@ -58,10 +58,9 @@ function refused({ key }: CheckedStore, text: string): ConfigurationError {
   return new ConfigurationError([`config.${key}: ${text}`]);
 }
 
-/** Writes the number of the format, unless another process was first. @param changes what is written with it. */
-export async function writeFormat(records: Records, changes: Changes = new Changes()): Promise<void> {
+/** Has a commit write the number of the format, unless another process was first. */
+export function addFormat(changes: Changes): void {
   changes.write(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }), undefined);
-  await records.commit(changes);
 }
 
 /**
@@ -92,7 +91,9 @@ export async function checkFormat(checked: CheckedStore, records: Records): Prom
     );
   }
   try {
-    await writeFormat(records);
+    const changes = new Changes();
+    addFormat(changes);
+    await records.commit(changes);
   } catch (error) {
     // Another process has just done so.
     if (!(error instanceof ConditionFailed)) throw error;

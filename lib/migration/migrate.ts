@@ -13,17 +13,23 @@ import { SHARED_KINDS } from "../directory/records.ts";
 import { Changes, type Read, Records } from "../records.ts";
 import { convertV01 } from "./convert.ts";
 import {
+  addFormat,
   type CheckedStore,
   checkFormat,
   CURRENT,
   hasFormat,
   MIGRATION,
   type MigrationState,
-  writeFormat,
 } from "./format.ts";
 
 /** Items in one commit. */
 const PAGE = 100;
+
+/**
+ * Milliseconds for one commit. What a killed migration had begun in MongoDB is in the way until the server gives it up:
+ * after a minute.
+ */
+const PATIENCE = 90_000;
 
 /** The counter from which accounts get their numbers. */
 const USER_ID = "user-id";
@@ -62,15 +68,17 @@ async function carryOverPage(
       ? following && { part: following, after: null, last: 0, done: 0 }
       : { part, after: page.after, last: converted.last, done: count };
   const changes = new Changes();
+  const deadline = records.clock.now() + PATIENCE;
   for (const record of await withParents(records.store, converted.records)) changes.add(record);
   if (next !== undefined) {
     // Of two that carry over the same page only one is first.
     changes.write(MIGRATION.record(next, { key: CURRENT }), was);
-    await records.commit(changes);
+    await records.commit(changes, { deadline });
     return next;
   }
   changes.delete(MIGRATION.ref(CURRENT), was);
-  await writeFormat(records, changes);
+  addFormat(changes);
+  await records.commit(changes, { deadline });
   return undefined;
 }
 
@@ -93,7 +101,7 @@ export async function migrateV01(
     const begin = new Changes();
     const state: MigrationState = { part: first, after: null, last: 0, done: 0 };
     begin.write(MIGRATION.record(state, { key: CURRENT }), undefined);
-    await records.commit(begin);
+    await records.commit(begin, { deadline: records.clock.now() + PATIENCE });
   }
   await source.takeAway();
   const userId = await source.lastUserId();

@@ -1,0 +1,94 @@
+import { existsSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "@jest/globals";
+import { run } from "../../cli/run.ts";
+import { readFixture } from "../migration/fixtures.ts";
+import { FixtureClock, restoreSqlite } from "../migration/stage.ts";
+
+const fixture = readFixture("sqlite-closed");
+
+interface Outcome {
+  readonly code: number;
+  /** Results. */
+  readonly out: string;
+  /** Progress and what went wrong. */
+  readonly err: string;
+}
+
+/** @param answer what a person says to a question; left out: there is nobody. */
+async function migrate(words: readonly string[], answer?: boolean): Promise<Outcome> {
+  const said = { out: "", err: "" };
+  const code = await run(["migrate", ...words], {
+    clock: new FixtureClock(fixture.manifest),
+    readVariable: (name) => (name === "STORAGE" ? "mongodb://user:hidden@127.0.0.1:1/x" : undefined),
+    out: { write: (text: string) => void (said.out += text) },
+    err: { write: (text: string) => void (said.err += text) },
+    signal: new AbortController().signal,
+    ...(answer !== undefined && { confirm: () => Promise.resolve(answer) }),
+  });
+  return { code, ...said };
+}
+
+describe("migrate", () => {
+  it("carries a storage over, says when there is nothing to do, and removes what was kept when it is confirmed", async () => {
+    const storage = ["--storage", `sqlite:${restoreSqlite(fixture)}`];
+    expect(await migrate([...storage, "--remove-old", "--yes"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("run sign-in-service migrate."),
+    });
+    expect(await migrate(storage)).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^Everything is carried/),
+    });
+    expect(await migrate(storage)).toMatchObject({ code: 0, out: "There is nothing to carry over.\n" });
+    expect(await migrate([...storage, "--remove-old"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("confirm it with --yes"),
+    });
+    expect(await migrate([...storage, "--remove-old"], false)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("Nothing was deleted."),
+    });
+    expect(await migrate([...storage, "--remove-old"], true)).toMatchObject({
+      code: 0,
+      out: "What version 0.1 has written is deleted.\n",
+    });
+    expect(await migrate([...storage, "--remove-old", "--yes"])).toMatchObject({
+      code: 0,
+      out: "There is nothing to delete.\n",
+    });
+  });
+
+  it("refuses a file that is not there, and makes none", async () => {
+    const path = join(mkdtempSync(join(tmpdir(), "sign-in-migrate-")), "typo.db");
+    expect(await migrate(["--storage", `sqlite:${path}`])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("There is no database file"),
+    });
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it.each([
+    [[], "--storage is missing"],
+    [["sqlite:x.db"], "behind --storage or --artifacts"],
+    [["--storage", "postgresql://u:hidden@h/x"], "where version 0.1 kept nothing"],
+    [["--storage", "hidden"], "must be sqlite:PATH"],
+    [["--storage", "sqlite::memory:"], "in memory"],
+    [["--storage", "env:NOTHING"], "NOTHING is not set"],
+    [["--storage", "sqlite:x.db", "--artifacts", "hidden"], "artifacts"],
+    [["--storage", "sqlite:x.db", "--unknown"], "--unknown"],
+  ])("%j is a wrong call, and its sentence repeats no address", async (words, sentence) => {
+    const { code, err } = await migrate(words);
+    expect(err).toContain(sentence);
+    expect(err).not.toContain("hidden");
+    expect(code).toBe(2);
+  });
+
+  it("says which server does not answer, without the password, and how to go on", async () => {
+    const { code, err } = await migrate(["--storage", "env:STORAGE"]);
+    expect(code).toBe(1);
+    expect(err).toContain("Run the same command again");
+    expect(err).not.toContain("hidden");
+  }, 60_000);
+});
