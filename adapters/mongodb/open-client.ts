@@ -4,7 +4,6 @@ import type { Db, Document, MongoClient, MongoClientOptions } from "mongodb";
 import { ConfigurationError, StorageUnavailable } from "../errors.ts";
 import { patchDriver } from "./driver-patch.ts";
 import { asFault, DEFAULT_WAIT, isRefused } from "./faults.ts";
-import { ServerClock } from "./server-clock.ts";
 
 /** Milliseconds in which the server has to answer at start-up. */
 const PATIENCE = 15_000;
@@ -32,6 +31,30 @@ const TIMES: MongoClientOptions = {
   socketTimeoutMS: DEFAULT_WAIT,
   heartbeatFrequencyMS: 2000,
 };
+
+/** What a server says of itself; `localTime` is its clock. */
+interface Hello {
+  readonly localTime?: unknown;
+  readonly isWritablePrimary?: unknown;
+}
+
+/** Follows the clock of the primary: what is sent to it with a deadline is refused when it is carried out too late. */
+export class ServerClock {
+  /** Milliseconds since the epoch there, when `performance.now()` was zero here. */
+  #origin = Date.now() - performance.now();
+
+  /** @param answer to a `hello` that has just come. */
+  heard(answer: Hello): void {
+    const { localTime, isWritablePrimary } = answer;
+    if (isWritablePrimary !== true || !(localTime instanceof Date)) return;
+    this.#origin = localTime.getTime() - performance.now();
+  }
+
+  /** Milliseconds since the epoch there, so many milliseconds from now. */
+  in(milliseconds: number): number {
+    return Math.ceil(this.#origin + performance.now() + milliseconds);
+  }
+}
 
 export interface OpenedClient {
   readonly client: MongoClient;

@@ -2,13 +2,111 @@
  * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
-import { randomUUID } from "node:crypto";
-import type { Redis } from "ioredis";
+import { hash, randomUUID } from "node:crypto";
+import type { EventEmitter } from "node:events";
+import { isIP } from "node:net";
+import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ioredis";
 import type { RedisAddress } from "../../config/redis-address.ts";
-import { driverOptions } from "./driver-options.ts";
-import { answerCode, asFault, closedFault } from "./faults.ts";
-import { endQuietly } from "./quiet-end.ts";
-import type { Script } from "./script.ts";
+import { StorageUnavailable } from "../errors.ts";
+
+// The errors of the driver carry the command with all that was sent, so none of them is passed on.
+
+/** Nobody knows whether Redis has run the command. */
+export class Unanswered extends StorageUnavailable {}
+
+/** What Redis says, under the code `ERR`, when a command inside of a script is not allowed to the user. */
+const NOT_ALLOWED = /\bNOPERM\b|can't run this command/u;
+
+function codeOf(said: string): string {
+  if (NOT_ALLOWED.test(said)) return "NOPERM";
+  return /^[A-Z]{3,}\b/u.exec(said)?.[0] ?? "ERR";
+}
+
+/** The code at the front of an answer of Redis, such as `OOM` or `NOSCRIPT`; `undefined` when it was no answer. */
+export function answerCode(error: unknown): string | undefined {
+  return Error.isError(error) && error.name === "ReplyError" ? codeOf(error.message) : undefined;
+}
+
+/** What is wrong, in one word that holds nothing of what was sent. */
+export function reason(error: unknown): string {
+  const code: unknown = Error.isError(error) ? Reflect.get(error, "code") : undefined;
+  return answerCode(error) ?? (typeof code === "string" ? code : "no answer");
+}
+
+/** An error with which Redis has answered. */
+function refusedFault(said: string): StorageUnavailable {
+  return new StorageUnavailable(`Redis answered ${codeOf(said)}`);
+}
+
+/** An error of a command. */
+export function asFault(error: unknown): StorageUnavailable {
+  return answerCode(error) === undefined
+    ? new Unanswered(`Redis did not answer (${reason(error)})`)
+    : refusedFault((error as Error).message);
+}
+
+/** What every call gets after `close()`. */
+function closedFault(): StorageUnavailable {
+  return new StorageUnavailable("the connection to Redis is closed");
+}
+
+/** Where to connect to, and as whom. */
+type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db"> &
+  Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
+
+export function driverOptions({ host, port, username, password, db, tls }: RedisAddress): DriverOptions {
+  return {
+    host,
+    port,
+    db,
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    // A name says which certificate is wanted, an address can't; either is checked against it.
+    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
+  };
+}
+
+/** What the driver keeps of a connection that broke, to send it again. */
+interface CommandQueue {
+  shift(): { readonly command: { reject(error: Error): void } } | undefined;
+}
+
+/** By these words BullMQ knows that there is no connection any more. */
+const CLOSED = "Connection is closed.";
+
+/**
+ * A connection that is ended in the moment in which its certificate is refused fails more than once. The driver listens
+ * to the first error of a stream only, and the next one would end the process.
+ *
+ * What waited for an answer when a connection broke is to be sent again by the next one. If that is ended before it is
+ * ready, the driver (ioredis 6.0) forgets about it, and whoever asked would wait for good.
+ */
+export function endQuietly(client: Redis): void {
+  const disconnect = client.disconnect.bind(client);
+  client.disconnect = (reconnect) => {
+    const stream: EventEmitter | undefined = Reflect.get(client, "stream");
+    stream?.on("error", () => undefined);
+    disconnect(reconnect);
+  };
+  client.on("end", () => {
+    const left: CommandQueue | null | undefined = Reflect.get(client, "prevCommandQueue");
+    for (let next = left?.shift(); next !== undefined; next = left?.shift()) {
+      next.command.reject(new Error(CLOSED));
+    }
+  });
+}
+
+/** A script and the name under which Redis remembers it. */
+export interface Script {
+  readonly text: string;
+  readonly sha: string;
+}
+
+/** A script of these parts, one after the other. */
+export function script(...parts: readonly string[]): Script {
+  const text = parts.join("\n");
+  return { text, sha: hash("sha1", text) };
+}
 
 /** Milliseconds without a byte of an answer after which the connection is cut and made anew. */
 const SILENCE = 2000;
@@ -24,7 +122,7 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
     ...driverOptions(address),
-    // It sends nothing more until all that it has sent is answered; see `turns.ts`.
+    // It sends nothing more until all that it has sent is answered.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -93,13 +191,13 @@ export class Connection {
   }
 
   /** Runs a script, which Redis may have forgotten. @throws as `send` does. */
-  async run(script: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
+  async run({ sha, text }: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
     try {
-      return await this.#client.evalsha(script.sha, keys.length, ...keys, ...values);
+      return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
     } catch (error) {
       if (answerCode(error) !== "NOSCRIPT") throw asFault(error);
     }
-    return this.send((client) => client.eval(script.text, keys.length, ...keys, ...values));
+    return this.send((client) => client.eval(text, keys.length, ...keys, ...values));
   }
 
   /** Another one after each loss of the connection: behind it there may be another process of Redis. */

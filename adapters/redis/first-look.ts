@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { ConfigurationError, StorageUnavailable } from "../errors.ts";
-import { answerCode, reason } from "./faults.ts";
+import { answerCode, reason } from "./connection.ts";
 
 /** Codes that say who asks is not let in; waiting does not help. */
 const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);

@@ -2,8 +2,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
-import type { Connection } from "./connection.ts";
-import { script } from "./script.ts";
+import { type Connection, script } from "./connection.ts";
 
 /**
  * ARGV: the time of the service, points to take (negative: to give back, 0: to look), the limit, and milliseconds of a

@@ -9,7 +9,7 @@
  *
  * ARGV begins with the prefix and the time of the service in milliseconds.
  */
-import { type Script, script } from "./script.ts";
+import { type Script, script } from "./connection.ts";
 
 const CORE = `
 local call, prefix, now = redis.call, ARGV[1], tonumber(ARGV[2])

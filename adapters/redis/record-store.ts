@@ -17,8 +17,7 @@ import {
   type Ref,
 } from "../record-store.ts";
 import { within } from "../within.ts";
-import { Connection, createClient } from "./connection.ts";
-import { answerCode, Unanswered } from "./faults.ts";
+import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
 import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";

@@ -16,7 +16,7 @@ import type { JsonObject } from "../record-store.ts";
 import type { V01Artifact, V01Items, V01Page, V01Part, V01Source } from "../v01.ts";
 import { Connection, createClient } from "./connection.ts";
 import { firstConnection, lookAt, type Purpose } from "./first-look.ts";
-import { type Script, script } from "./script.ts";
+import { type Script, script } from "./connection.ts";
 
 const PURPOSE: Purpose = { key: "artifacts", harm: "people are signed out" };
 const PREFIX = "sign-in:";

@@ -1,14 +1,12 @@
 /** The one connection to a database file: how it is opened, and how the stores read and write through it. */
 import { mkdir, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
 import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { type Durability, inMemoryDurability, logDurability } from "./durability.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
-import { GroupCommit } from "./group-commit.ts";
-import { numberAt, type Row } from "./rows.ts";
-import { createTransaction } from "./transaction.ts";
+import { createTransaction, GroupCommit } from "./group-commit.ts";
 
 /** The path that means a database in memory, gone when it is closed. */
 export const IN_MEMORY = ":memory:";
@@ -27,6 +25,28 @@ const PRAGMAS = `
   PRAGMA temp_store = MEMORY;
   PRAGMA journal_size_limit = 67108864;
 `;
+
+/** The columns by their position in the SELECT. */
+export type Row = Readonly<Record<number, SQLOutputValue>>;
+
+/** A column that always holds text, as it is stored: JSON, or a string in its stored form. */
+export function textAt(row: Row, column: number): string {
+  const value = row[column];
+  if (typeof value === "string") return value;
+  throw new TypeError(`column ${column} holds no text`);
+}
+
+/** A column that always holds a number. */
+export function numberAt(row: Row, column: number): number {
+  const value = row[column];
+  if (typeof value === "number") return value;
+  throw new TypeError(`column ${column} holds no number`);
+}
+
+/** A column that holds a number or nothing. */
+export function optionalNumberAt(row: Row, column: number): number | null {
+  return row[column] === null ? null : numberAt(row, column);
+}
 
 /** A value that SQLite takes for a parameter here. */
 export type Parameter = string | number | null;

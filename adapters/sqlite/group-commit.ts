@@ -1,6 +1,126 @@
-/** Collects the writes of one turn of the event loop into one transaction, and waits for its lock. */
+/**
+ * Collects the writes of one turn of the event loop into one transaction, and waits for its lock. A write that fails is
+ * undone alone.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import type { Durability } from "./durability.ts";
 import { asFault, isLocked, lockedFault, nextDelay } from "./faults.ts";
-import type { Transaction, Write } from "./transaction.ts";
+
+/** How the caller of one write is told what became of it: only when the fate of the transaction is known. */
+export interface Outcome {
+  readonly settle: () => void;
+  /** Whether what it wrote has to be on the disk first. What it may have read has to be in any case. */
+  readonly lasting: boolean;
+}
+
+/** One write of the transaction. */
+export interface Write {
+  /** Makes the changes and says how to tell the good news. What it throws undoes them. */
+  readonly work: () => Outcome;
+  readonly reject: (reason: unknown) => void;
+}
+
+export interface Transaction {
+  /** Takes the write lock. Throws what SQLite throws, at once, when another process holds it. */
+  begin(): void;
+  /**
+   * Runs the writes, commits, and settles them; resolves then. Never throws. A loss of power must not take back what an
+   * answer relies on: where one of them lasts, or they may have read what is not on the disk yet, all wait for it.
+   */
+  finish(writes: readonly Write[]): Promise<void>;
+}
+
+function createEnd(database: DatabaseSync): () => void {
+  const rollback = database.prepare("ROLLBACK");
+  return () => {
+    if (database.isTransaction) rollback.run();
+  };
+}
+
+/** The transactions of one connection, one after the other; the next may begin before the last is on the disk. */
+export function createTransaction(
+  database: DatabaseSync,
+  durability: Pick<Durability, "reached" | "check">,
+): Transaction {
+  const begin = database.prepare("BEGIN IMMEDIATE");
+  const commit = database.prepare("COMMIT");
+  const endWhatIsOpen = createEnd(database);
+  const savepoint = database.prepare("SAVEPOINT one");
+  const release = database.prepare("RELEASE one");
+  const undo = database.prepare("ROLLBACK TO one");
+  const foreignVersion = database.prepare("PRAGMA data_version");
+  /** What other connections have written, as the running transaction sees it. */
+  let seen: unknown;
+  /** The same as of the last flush that was asked for. Nobody knows what there was before this connection. */
+  let covered: unknown;
+  /** The last flush that was asked for, while it is under way. It covers those before it. */
+  let flush: Promise<void> | undefined;
+
+  function askForDisk(): void {
+    covered = seen;
+    const asked = durability.reached();
+    const forget = (): void => {
+      if (flush === asked) flush = undefined;
+    };
+    flush = asked;
+    asked.then(forget, forget);
+  }
+
+  function attempt(write: Write): Outcome {
+    savepoint.run();
+    try {
+      const outcome = write.work();
+      release.run();
+      return outcome;
+    } catch (error) {
+      // Some faults (a full disk) end the whole transaction: then the other writes are lost as well.
+      if (!database.isTransaction) throw error;
+      undo.run();
+      release.run();
+      return { settle: () => write.reject(asFault(error)), lasting: false };
+    }
+  }
+
+  /** Everybody's verdict, or `undefined` when nothing was committed and everybody has been told. */
+  function commitTogether(writes: readonly Write[]): Outcome[] | undefined {
+    try {
+      const outcomes = writes.map(attempt);
+      commit.run();
+      return outcomes;
+    } catch (error) {
+      try {
+        endWhatIsOpen();
+      } catch {
+        // It stays open, and nobody reads in it. Whoever writes next tries again, and is told.
+      }
+      // A condition may have failed because of a write that is undone now: nobody's verdict counts.
+      const fault = asFault(error);
+      for (const write of writes) write.reject(fault);
+      return undefined;
+    }
+  }
+
+  return {
+    begin() {
+      durability.check();
+      endWhatIsOpen();
+      begin.run();
+      seen = foreignVersion.get()?.["data_version"];
+    },
+    async finish(writes) {
+      const outcomes = commitTogether(writes);
+      if (outcomes === undefined) return;
+      if (seen !== covered || outcomes.some(({ lasting }) => lasting)) askForDisk();
+      try {
+        await flush;
+      } catch (error) {
+        for (const write of writes) write.reject(error);
+        return;
+      }
+      for (const { settle } of outcomes) settle();
+    },
+  };
+}
 
 /** At most so many writes in one transaction, so that other requests get their turn in between. */
 const GROUP_SIZE = 256;

@@ -1,7 +1,7 @@
 /** Reading records: by name, by index, and all of a kind. To be called within a read of the connection. */
 import type { Clock } from "../clock.ts";
 import type { Found, Page, Position, Query, Ref } from "../record-store.ts";
-import type { Connection } from "./connection.ts";
+import { type Connection, numberAt, type Row } from "./connection.ts";
 import {
   readRow,
   RECORD_COLUMNS,
@@ -9,7 +9,6 @@ import {
   type StoredRecord,
   toFound,
 } from "./record-rows.ts";
-import { numberAt, type Row } from "./rows.ts";
 
 export interface RecordReads {
   get(refs: readonly Ref[], withParents: boolean): (Found | undefined)[];

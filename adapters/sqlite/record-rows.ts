@@ -2,8 +2,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { deepFreeze } from "../../config/deep-freeze.ts";
 import type { Found, JsonObject, Ref } from "../record-store.ts";
-import type { Connection } from "./connection.ts";
-import { numberAt, optionalNumberAt, type Row, textAt } from "./rows.ts";
+import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
 
 /**
  * A record keeps its `id` when it is replaced, and its children name that id: so they don't belong to a later record

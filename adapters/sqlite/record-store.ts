@@ -4,13 +4,12 @@ import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { V01Options } from "../v01.ts";
-import { connect, type Connection } from "./connection.ts";
+import { connect, type Connection, numberAt } from "./connection.ts";
 import { whileLocked } from "./faults.ts";
 import { patienceFor, prepareFile } from "./prepare.ts";
 import { createRecordReads } from "./record-reads.ts";
 import { RememberedRecords } from "./record-rows.ts";
 import { createRecordWrites } from "./record-writes.ts";
-import { numberAt } from "./rows.ts";
 
 export interface SqliteOptions {
   /** The database file, created with mode 0600 and its folder when missing; `:memory:` keeps nothing. */

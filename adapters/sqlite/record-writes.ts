@@ -2,9 +2,8 @@
 import type { Clock } from "../clock.ts";
 import { ConditionFailed } from "../errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
-import type { Connection } from "./connection.ts";
+import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
 import type { RememberedRecords } from "./record-rows.ts";
-import { numberAt, optionalNumberAt, type Row, textAt } from "./rows.ts";
 
 export interface RecordWrites {
   /** Copies what is to be written, for the caller may change it before the transaction begins. */

@@ -1,8 +1,7 @@
 /** Connections to the Redis of `config.queue`. */
 import type { Redis } from "ioredis";
-import { driverOptions } from "../../adapters/redis/driver-options.ts";
+import { driverOptions, endQuietly } from "../../adapters/redis/connection.ts";
 import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/first-look.ts";
-import { endQuietly } from "../../adapters/redis/quiet-end.ts";
 import type { RedisAddress } from "../../config/redis-address.ts";
 
 export interface OpenedRedis {

@@ -1,8 +1,7 @@
 import { constants, DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
+import { createTransaction, GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
 import { inMemoryDurability } from "../../../adapters/sqlite/durability.ts";
-import { createTransaction } from "../../../adapters/sqlite/transaction.ts";
 import { ConditionFailed } from "../../../lib/errors.ts";
 
 let database: DatabaseSync;
