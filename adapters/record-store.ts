@@ -2,7 +2,7 @@
  * The storage contract: a store of records. A backend knows records, indexes, conditions and expiry, and nothing about
  * accounts, tokens or deliveries; every rule that has a meaning stands once above it.
  *
- * What every backend promises, and `describeRecordStore` tests:
+ * What every backend promises, and `describeStorage` tests:
  *
  * 1. Of two commits that each rely on what the other one changes, at most one succeeds. Expectations are about
  *    records; they say nothing about indexes.
