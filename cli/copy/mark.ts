@@ -24,10 +24,10 @@ export interface Mark {
 /** The form of the text; 1 was that of version 0.1. */
 const VERSION = 2;
 /**
- * Milliseconds for one commit of a copy. What a run that was killed had begun to write may be held by the server until
- * it ends the transaction: MongoDB does so after a minute.
+ * Milliseconds for one commit of a copy. What a run that was killed had begun to write is held by the server until it
+ * ends that transaction: MongoDB looks for those older than a minute, and not all the time.
  */
-export const COMMIT_TIME = 75_000;
+export const COMMIT_TIME = 120_000;
 
 const REF = SETTING.ref(UNFINISHED_COPY);
 
