@@ -1,5 +1,4 @@
-/** The storage contract, for those who write a backend, and how the chosen backend is opened. */
+/** The storage contract, for those who write a backend of their own. */
 export type * from "./clock.ts";
 export { ConditionFailed, StorageUnavailable } from "./errors.ts";
-export type * from "./rate-limits.ts";
 export * from "./record-store.ts";

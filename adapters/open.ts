@@ -25,7 +25,10 @@ export interface OpenedStores {
 }
 
 /** What opening needs to know. */
-export interface StoresConfiguration extends Pick<Configuration, "storage" | "artifacts" | "clock"> {
+export interface StoresConfiguration extends Pick<
+  Configuration,
+  "storage" | "store" | "artifacts" | "clock"
+> {
   /** Kinds with records that many commits rely on and few change: for stores that can't share a lock. */
   readonly sharedKinds: readonly string[];
   /** Kinds that somebody watches: for stores that announce what was committed. */
@@ -42,8 +45,8 @@ export function schemeOf(address: string): string {
 }
 
 /** What is wrong with `config.storage`. */
-function storageProblem(storage: Configuration["storage"]): string | undefined {
-  if (typeof storage !== "string") return undefined;
+function storageProblem({ storage, store }: StoresConfiguration): string | undefined {
+  if (store !== undefined) return undefined;
   switch (schemeOf(storage)) {
     case "sqlite":
       return storage === SQLITE ? "the path after sqlite: is missing" : undefined;
@@ -64,13 +67,14 @@ function artifactsProblem({ storage, artifacts }: StoresConfiguration): string |
 }
 
 /** Whether artifacts have a server of their own. */
-export function isRedis(address: Configuration["artifacts"]): address is string {
-  return typeof address === "string" && ["redis", "rediss"].includes(schemeOf(address));
+export function isRedis(address: string): boolean {
+  return ["redis", "rediss"].includes(schemeOf(address));
 }
 
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
-  const { storage, clock, sharedKinds, watchedKinds, v01, mustExist = false } = configuration;
-  if (typeof storage !== "string") return { store: storage, rateLimits: memoryRateLimits(clock) };
+  const { storage, store: own, clock, sharedKinds, watchedKinds, v01, mustExist = false } = configuration;
+  // The contract has no limits: each process counts by itself.
+  if (own !== undefined) return { store: own, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/index.ts");
@@ -101,7 +105,7 @@ export async function openStores(
 ): Promise<OpenedStores> {
   const { artifacts, clock } = configuration;
   const problems = [
-    ["storage", storageProblem(configuration.storage)],
+    ["storage", storageProblem(configuration)],
     ["artifacts", artifactsProblem(configuration)],
   ].flatMap(([option, text]) => (text === undefined ? [] : [`config.${option}: ${text}`]));
   if (problems.length > 0) throw new ConfigurationError(problems);

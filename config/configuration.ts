@@ -1,7 +1,11 @@
 /** The configuration after reading: every default filled in, checked and frozen. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
+import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
+
+/** What `storage` says when the host gave a store of its own. No address reads so. */
+export const OWN_STORAGE = "own";
 
 export type DeploymentKind = "oauth2" | "openid";
 
@@ -153,7 +157,10 @@ export interface MetricsSettings {
 
 export interface Configuration {
   readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
+  /** An address, or {@link OWN_STORAGE}. */
   readonly storage: string;
+  /** The store that the host gave in place of an address. */
+  readonly store?: RecordStore;
   /** Equal to `storage` unless moved. */
   readonly artifacts: string;
   readonly queue: string;

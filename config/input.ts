@@ -1,6 +1,7 @@
 /** The configuration as a caller writes it. `schema.ts` checks the same shape, and the compiler that they agree. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
+import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Mailer, MailMessage, SmtpSettings, Theme } from "./configuration.ts";
 
@@ -206,8 +207,11 @@ export interface MetricsInput {
 export interface SignInServiceConfig {
   /** The base URLs; at least one. */
   readonly deployments: DeploymentsInput;
-  /** `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`. Default `sqlite:./sign-in.db`. */
-  readonly storage?: string;
+  /**
+   * `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`; or a store of your own, which
+   * is closed with the service. Default `sqlite:./sign-in.db`.
+   */
+  readonly storage?: string | RecordStore;
   /**
    * `redis://…` or `rediss://…`, with `?prefix=` for what its keys begin with (default `sign-in:`): where codes, tokens,
    * sessions, interactions and rate limits are kept. Default: `storage`.

@@ -1,7 +1,14 @@
 /** From what the caller wrote to what the service works with. */
 import { ConfigurationError } from "../lib/errors.ts";
 import { createSystemClock } from "../lib/clock.ts";
-import type { Configuration, DeploymentKind, Mailer, ProxyTrust, SmtpSettings } from "./configuration.ts";
+import {
+  type Configuration,
+  type DeploymentKind,
+  type Mailer,
+  OWN_STORAGE,
+  type ProxyTrust,
+  type SmtpSettings,
+} from "./configuration.ts";
 import { deepFreeze } from "./deep-freeze.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
@@ -13,7 +20,13 @@ import { type CheckedConfig, configurationSchema } from "./schema.ts";
 import { salvage } from "./salvage.ts";
 import { isPlainObject, takeSnapshot } from "./snapshot.ts";
 
-const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set(["logger", "clock", "mailer", "fetch"]);
+const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set([
+  "storage",
+  "logger",
+  "clock",
+  "mailer",
+  "fetch",
+]);
 
 /** Whether an object belongs to the host: it is used, but neither copied nor frozen. */
 function isForeign([key, ...inner]: readonly PropertyKey[], value: unknown): boolean {
@@ -74,7 +87,7 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
 /**
  * Reads a configuration: checks it, fills in the defaults and freezes the result. What the caller handed
  * over is neither changed nor kept, apart from the objects that the host wants used: logger, clock, mailer,
- * fetch and an object or function in `mail`.
+ * fetch, a store in `storage`, and an object or function in `mail`.
  *
  * @param input a {@link SignInServiceConfig}; anything else is an error.
  * @throws ConfigurationError with one line for each problem, as `config.<path>: <problem>`. No line holds a
@@ -82,11 +95,15 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
  */
 export function readConfiguration(input: unknown): Configuration {
   const checked = check(input);
-  const { deployments, artifacts, mail, stripPrefix, proxy, logger, clock, mailer, fetch, ...rest } = checked;
+  const { deployments, artifacts, mail, stripPrefix, proxy, ...objects } = checked;
+  const { storage: stored, logger, clock, mailer, fetch, ...rest } = objects;
+  const storage = typeof stored === "string" ? stored : OWN_STORAGE;
   return Object.freeze({
     ...deepFreeze(rest),
     deployments: toDeployments(deployments),
-    artifacts: artifacts ?? rest.storage,
+    storage,
+    ...(typeof stored !== "string" && { store: stored }),
+    artifacts: artifacts ?? storage,
     stripPrefix: stripPrefix ?? "",
     proxy: toProxyTrust(proxy),
     ...(mail !== undefined && { mail: toMailSettings(mail) }),

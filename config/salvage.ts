@@ -10,10 +10,12 @@ const ROUNDS = 6;
 function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): void {
   let holder = root;
   let above: (() => void) | undefined;
-  for (const key of path.map(String)) {
+  for (const [depth, key] of path.map(String).entries()) {
     if (!Object.hasOwn(holder, key)) break;
     const parent = holder;
     above = () => delete parent[key];
+    // What is taken out as a whole is not looked at: it may be an object of the host, and throw.
+    if (depth === path.length - 1) break;
     const child = holder[key];
     if (!isPlainObject(child)) break;
     holder = child;

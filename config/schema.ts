@@ -4,6 +4,7 @@
  */
 import type { Logger } from "pino";
 import { z } from "zod";
+import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Configuration, Mailer } from "./configuration.ts";
 import { defaults } from "./defaults.ts";
@@ -19,7 +20,6 @@ import { isPathPrefix, isRedisAddress, isStorageAddress, isUuid } from "./value-
 
 /** The keys that have their final shape when they are checked. */
 type Final =
-  | "storage"
   | "queue"
   | "keys"
   | "lifetimes"
@@ -43,6 +43,7 @@ export interface CheckedConfig
       SignInServiceConfig,
       "artifacts" | "mail" | "stripPrefix" | "proxy" | "logger" | "clock" | "mailer" | "fetch"
     > {
+  readonly storage: string | RecordStore;
   readonly deployments: {
     readonly oauth2?: { readonly url: string };
     readonly openid?: { readonly url: string; readonly post: boolean };
@@ -54,6 +55,21 @@ const baseUrl = described(z.string(), {
   description: "Base URL of the deployment",
   otherwise: "required",
 });
+const storageAddress = text(4096, isStorageAddress, "");
+const ownStore = withMethods<RecordStore>(
+  "get",
+  "list",
+  "scan",
+  "count",
+  "commit",
+  "next",
+  "sweep",
+  "ping",
+  "close",
+);
+/** One check for both: as a union it would say of a wrong address that it is a string. */
+const isStorage = (value: unknown): boolean =>
+  (typeof value === "string" ? storageAddress : ownStore).safeParse(value).success;
 const redisForm = "a `redis://` or `rediss://` URL";
 const networkForm = "an IP address or a network such as `10.0.0.0/8`, but not all addresses";
 
@@ -83,8 +99,8 @@ const shape = {
       description: "The base URLs; at least one is needed",
     },
   ),
-  storage: described(text(4096, isStorageAddress, "").default(defaults.storage), {
-    form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
+  storage: described(z.custom<string | RecordStore>(isStorage).default(defaults.storage), {
+    form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
     description: "Where everything is kept; in memory it ends with the process, which production refuses",
   }),
   artifacts: optional(

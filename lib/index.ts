@@ -1,5 +1,5 @@
 /** The public interface of sign-in-service. */
-export { applySeed, createSignInService, createSignInServiceOver } from "./start-service.ts";
+export { applySeed, createSignInService } from "./start-service.ts";
 export type { SignInService } from "./service.ts";
 export * from "./errors.ts";
 export type { SignInServiceConfig } from "../config/input.ts";

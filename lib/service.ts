@@ -67,7 +67,10 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
   return createSignInServiceOver(config, openStorage);
 }
 
-/** See `start-service.ts`. */
+/**
+ * {@link createSignInService} over a storage that the caller opens: for tests that watch or replace parts of it.
+ * @param open gets the configuration with every default filled in; the service closes what it returns.
+ */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,

@@ -2,8 +2,6 @@
  * Starting the service, and giving it a seed. Their code is loaded when they are called: a process that delivers
  * notifications, and nothing else, has no use for the protocol core, the pages and the password hashing.
  */
-import type { Storage } from "./storage.ts";
-import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import type { Seed, SeededService } from "./seed.ts";
 import type { SignInService } from "./service.ts";
@@ -17,18 +15,6 @@ import type { SignInService } from "./service.ts";
 export async function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
   const service = await import("./service.ts");
   return service.createSignInService(config);
-}
-
-/**
- * {@link createSignInService} over a storage that the caller opens: for a backend of one's own.
- * @param open gets the configuration with every default filled in; the service closes what it returns.
- */
-export async function createSignInServiceOver(
-  config: SignInServiceConfig,
-  open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
-): Promise<SignInService> {
-  const service = await import("./service.ts");
-  return service.createSignInServiceOver(config, open);
 }
 
 /**

@@ -10,7 +10,7 @@ import { pino } from "pino";
 import { openStores } from "../../adapters/open.ts";
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { SHARED_KINDS } from "../../lib/directory/records.ts";
-import { createSignInServiceOver, type SignInService } from "../../lib/index.ts";
+import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
 import { WATCHED_KINDS } from "../../lib/keys/signing-key-store.ts";
 import { type Storage, storageOver } from "../../lib/storage.ts";
 import type { BenchPostgres } from "../postgres.ts";

@@ -6,7 +6,7 @@ import type { Rule } from "./rule.ts";
 const durableInProduction: Rule = {
   reads: ["storage"],
   find: ({ config: { storage }, production }) =>
-    production && isInMemory(storage)
+    production && typeof storage === "string" && isInMemory(storage)
       ? [{ path: ["storage"], text: "must not be in memory in production (a deployment is not on loopback)" }]
       : [],
 };
@@ -38,7 +38,7 @@ const redisAddressesAreRead: Rule = {
 const secretsOutsideSqlite: Rule = {
   reads: ["storage", "keys.secrets"],
   find: ({ config: { storage, keys } }) =>
-    !isSqlite(storage) && keys.secrets === undefined
+    !(typeof storage === "string" && isSqlite(storage)) && keys.secrets === undefined
       ? [{ path: ["keys", "secrets"], text: "is required, for config.storage is not SQLite" }]
       : [],
 };

@@ -109,6 +109,12 @@ describe("problems", () => {
   });
 });
 
+function call(): void {}
+
+function throwing(): never {
+  throw new Error("hunter2");
+}
+
 describe("hostile input", () => {
   it.each<[string, unknown]>([
     ["config: must be an object, not a list", []],
@@ -212,6 +218,34 @@ describe("hostile input", () => {
       },
     );
     expect(problemsIn(proxy)).toEqual(["config: can't be read: reading it throws an error"]);
+  });
+
+  it("takes no object for a store that lacks a method, or throws when it is looked at", () => {
+    const methods = "get list scan count commit next sweep ping close".split(" ");
+    const complete = Object.fromEntries(methods.map((name) => [name, call]));
+    const revoked = Proxy.revocable({}, {});
+    revoked.revoke();
+    const stores: unknown[] = [
+      {},
+      [],
+      new Map(),
+      null,
+      5,
+      Object.assign(call, complete),
+      revoked.proxy,
+      new Proxy(complete, { get: throwing }),
+      new Proxy({}, { getPrototypeOf: throwing, has: throwing, ownKeys: throwing }),
+      Object.defineProperty({ ...complete }, "commit", { get: throwing }),
+      ...methods.map((name) => Object.fromEntries(methods.map((each) => [each, each === name ? {} : call]))),
+    ];
+    for (const storage of stores) {
+      expect(problemsWith({ storage })).toEqual([
+        expect.stringMatching(/^config\.storage: must be `sqlite:PATH`.* or a store of your own \(.*\)$/),
+      ]);
+    }
+    const keys = { secrets: [Buffer.alloc(32).toString("base64")] };
+    expect(problemsWith({ storage: complete, keys })).toEqual([]);
+    expect(problemsWith({ storage: Object.create(complete), keys })).toEqual([]);
   });
 
   it("ends with an object that holds itself", () => {

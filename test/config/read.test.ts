@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { describe, expect, it, jest } from "@jest/globals";
 import { defaults } from "../../config/defaults.ts";
+import { keyFileOf } from "../../config/key-file.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { PRODUCTION, SMALLEST } from "./refusals.ts";
 
@@ -22,6 +23,25 @@ function openParts(root: unknown): unknown[] {
   };
   visit(root);
   return open;
+}
+
+/** Counts its calls, of which a configuration makes none. */
+class HostStore {
+  calls = 0;
+  readonly #call = (): Promise<never> => {
+    this.calls += 1;
+    return Promise.reject(new Error("called"));
+  };
+  readonly [name: string]: unknown;
+  get = this.#call;
+  list = this.#call;
+  scan = this.#call;
+  count = this.#call;
+  commit = this.#call;
+  next = this.#call;
+  sweep = this.#call;
+  ping = this.#call;
+  close = this.#call;
 }
 
 describe("a right configuration", () => {
@@ -168,6 +188,24 @@ describe("a right configuration", () => {
     );
     clock.at = 6;
     expect(configuration.clock.now()).toBe(6);
+  });
+
+  it("takes a store of the host as it is, for any deployment, and leaves it open", () => {
+    const store = new HostStore();
+    const configuration = readConfiguration({ ...PRODUCTION, storage: store, keys: { secrets: [secret()] } });
+    expect(configuration.store).toBe(store);
+    expect([configuration.storage, configuration.artifacts]).toEqual(["own", "own"]);
+    expect(keyFileOf(configuration.storage)).toBeUndefined();
+    expect(Object.isFrozen(store)).toBe(false);
+    expect(store.calls).toBe(0);
+    const away = readConfiguration({
+      ...SMALLEST,
+      storage: store,
+      artifacts: "redis://cache.example",
+      keys: { secrets: [secret()] },
+    });
+    expect([away.storage, away.artifacts]).toEqual(["own", "redis://cache.example"]);
+    expect(readConfiguration(SMALLEST)).not.toHaveProperty("store");
   });
 
   it("takes mail as an SMTP URL, with a sender, as an object and as a function", async () => {

@@ -6,6 +6,11 @@ import { readConfiguration } from "../../config/read.ts";
 import { PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";
 
 const secrets = [randomBytes(32).toString("base64")];
+const call = (): Promise<never> => Promise.reject(new Error("called"));
+/** A store of the host, as far as the rules see it. */
+const STORE = Object.fromEntries(
+  "get list scan count commit next sweep ping close".split(" ").map((name) => [name, call]),
+);
 const MONGO = { storage: "mongodb://db.example/accounts", keys: { secrets } };
 
 function oauth2(url: string): readonly string[] {
@@ -215,6 +220,11 @@ describe("rules between keys", () => {
       "config.keys.secrets: is required, for config.storage is not SQLite",
       { ...PRODUCTION, ...MONGO, keys: {} },
     ],
+    ["config.keys.secrets: is required, for config.storage is not SQLite", { ...PRODUCTION, storage: STORE }],
+    [
+      "config.artifacts: must be a `redis://`",
+      { ...PRODUCTION, storage: STORE, keys: { secrets }, artifacts: "sqlite:./other.db" },
+    ],
     [
       "config.artifacts: must be a `redis://`",
       { ...PRODUCTION, ...MONGO, artifacts: "mongodb://db.example/other" },
@@ -268,6 +278,8 @@ describe("rules between keys", () => {
       { ...PRODUCTION, mail: "smtp://mail.example" },
       { ...PRODUCTION, mailer: { send: () => Promise.resolve() } },
       { ...PRODUCTION, ...MONGO, artifacts: MONGO.storage },
+      { ...PRODUCTION, storage: STORE, keys: { secrets } },
+      { ...PRODUCTION, storage: STORE, keys: { secrets }, artifacts: "redis://cache.example" },
       { ...PRODUCTION, ...MONGO, artifacts: "redis://cache.example", queue: "rediss://cache.example/2" },
       { ...PRODUCTION, artifacts: "rediss://user:p%40ss@[::1]:6380/15?prefix=news:" },
       { ...PRODUCTION, passwords: { passes: 5, memory: 7168 } },

@@ -26,8 +26,16 @@ function sources(): Map<string, string> {
   );
 }
 
-function fileOf({ name }: Block): string {
-  return `${name.replaceAll(/\W+/g, "-")}.ts`;
+/** The file that a block says it is to be, as in `ts lib/x.ts`. */
+function saidFile({ info }: Block): string | undefined {
+  return info.split(" ").find((word) => word.endsWith(".ts"));
+}
+
+/** A file without a folder is the reader's own, and other blocks import it by its name. */
+function fileOf(block: Block): string {
+  const said = saidFile(block);
+  if (said !== undefined && !said.includes("/")) return said;
+  return `${block.name.replaceAll(/\W+/g, "-")}.ts`;
 }
 
 /** Writes a block as a module of this repository. */
@@ -38,9 +46,9 @@ function write(block: Block, change: (code: string) => string = (code) => code):
     if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
     return `from "${source}"`;
   });
-  // A block that names the file that it is to be, as in `ts lib/x.ts`, has the imports of that file.
-  const [, path = ""] = block.info.split(" ");
-  const placed = path.endsWith(".ts")
+  // A block that is a file of this repository has the imports of that file.
+  const path = saidFile(block) ?? "";
+  const placed = path.includes("/")
     ? code.replaceAll(
         /from "(\.[^"]*)"/g,
         (_all, name: string) => `from "../../${join(dirname(path), name)}"`,

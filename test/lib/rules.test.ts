@@ -13,7 +13,7 @@ let address: { readonly storage: string; readonly artifacts: string };
 
 describeRules(BACKENDS.join(" and "), {
   async open(clock: Clock) {
-    const { storage = "", artifacts } = await newStorage();
+    const { storage, artifacts } = await newStorage();
     const main = storage === "sqlite::memory:" ? `sqlite:${files.next()}` : storage;
     address = { storage: main, artifacts: artifacts ?? main };
     return openStorage({ ...address, clock });

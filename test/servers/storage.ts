@@ -10,7 +10,9 @@ import { openOwnPostgres, type OwnPostgres } from "./postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "./redis.ts";
 
 /** The keys of the configuration that say where things are kept. */
-export type StorageConfig = Pick<SignInServiceConfig, "storage" | "artifacts" | "keys">;
+export interface StorageConfig extends Pick<SignInServiceConfig, "artifacts" | "keys"> {
+  readonly storage: string;
+}
 
 const COMBINATIONS = ["sqlite", "sqlite+redis", "postgresql", "mongodb", "mongodb+redis"];
 

@@ -23,7 +23,7 @@ const folder = newFolder();
 const running: Running[] = [];
 let redis: OwnRedis;
 let inbox: Inbox;
-let config: SignInServiceConfig;
+let config: SignInServiceConfig & { readonly storage: string };
 let service: SignInService;
 
 beforeEach(async () => {
@@ -81,7 +81,7 @@ async function startWorker(env: Readonly<Record<string, string>> = {}): Promise<
 
 /** A process that stands still in the middle of a write to SQLite would stop everybody, for as long as it does. */
 function pauseOutsideTransactions(workers: readonly Running[]): void {
-  const file = new DatabaseSync(String(config.storage).replace("sqlite:", ""), { timeout: 0 });
+  const file = new DatabaseSync(config.storage.replace("sqlite:", ""), { timeout: 0 });
   for (let isFree = false; !isFree;) {
     for (const { pid } of workers) standStill(pid);
     try {
