@@ -40,7 +40,7 @@ export class CommitRun {
 
   async run(session: ClientSession, end: number): Promise<void> {
     const { id, expect = [], put = [], remove = [] } = this.#change;
-    await this.#mark(session, end);
+    if (await this.#isDone(session, end)) return;
     const parents = put.flatMap(({ parent }) => (parent === undefined ? [] : [parent]));
     const refs = [...expect.map(({ ref }) => ref), ...put, ...remove, ...parents];
     const ids = [...new Set(refs.map(idOf))];
@@ -103,10 +103,14 @@ export class CommitRun {
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
 
-  /** Fails when it is late, and remembers the commit. */
-  async #mark(session: ClientSession, end: number): Promise<void> {
+  /** Fails when it is late, and remembers the commit. An attempt whose answer was lost may have been done. */
+  async #isDone(session: ClientSession, end: number): Promise<boolean> {
     const set = { $set: { at: "$$NOW", in_time: notAfter(end) } };
-    await this.#store.marks.updateOne({ _id: `commit ${this.#change.id}` }, [set], { session, upsert: true });
+    const { upsertedCount } = await this.#store.marks.updateOne({ _id: `commit ${this.#change.id}` }, [set], {
+      session,
+      upsert: true,
+    });
+    return upsertedCount === 0;
   }
 
   /** Writes something of every record on which the commit only relies, so that it meets who changes it. */

@@ -35,12 +35,17 @@ function jitter(tries: number): number {
   return Math.random() * 2 * Math.min(FIRST_PAUSE * 2 ** tries, LONGEST_PAUSE);
 }
 
+/** The driver puts no label on some of the errors of connections that break. */
+function mayPass(error: unknown, label: string): boolean {
+  return hasLabel(error, label) || isNetworkFault(error);
+}
+
 async function commit(session: ClientSession, isLate: () => boolean): Promise<void> {
   for (let tries = 0; ; tries += 1) {
     try {
       return await session.commitTransaction();
     } catch (error) {
-      if (!hasLabel(error, UNKNOWN) || isLate()) throw error;
+      if (!mayPass(error, UNKNOWN) || isLate()) throw error;
       await pause(jitter(tries));
     }
   }
@@ -79,7 +84,7 @@ export function createTransactions(client: MongoClient): Transactions {
       const end = performance.now() + wait;
       const isLate = (): boolean => performance.now() >= end;
       const once = () => attempt({ client, abandoned }, work, isLate);
-      const isOver = (error: unknown): boolean => !hasLabel(error, TRANSIENT) || isLate();
+      const isOver = (error: unknown): boolean => !mayPass(error, TRANSIENT) || isLate();
       try {
         return await once();
       } catch (error) {
