@@ -187,7 +187,7 @@ export interface NotificationsInput {
     /** Seconds for the record, and for parked deliveries with their payloads. Default 90 days. */
     readonly records?: number;
   };
-  /** Seconds between two looks at the storage for what other processes stored. Default 1. */
+  /** Seconds between two looks at the storage for what other processes stored; SQLite and PostgreSQL tell of it sooner. Default 1. */
   readonly poll?: number;
   /** Deliver in this process. Default `true`. */
   readonly worker?: boolean;

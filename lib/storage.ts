@@ -9,19 +9,22 @@ import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-st
 import type { AuditStore } from "./audit/audit-event.ts";
 import { createAuditStore } from "./audit/audit-store.ts";
 import { createPositions } from "./deliveries/add.ts";
-import { createDeliveryStore } from "./deliveries/delivery-store.ts";
+import { createDeliveryStore, WATCHED_DELIVERY_KINDS } from "./deliveries/delivery-store.ts";
 import { LaneAccess } from "./deliveries/lane-access.ts";
 import type { DeliveryStore } from "./deliveries/delivery.ts";
 import { createDirectoryStore } from "./directory/directory-store.ts";
 import { SHARED_KINDS } from "./directory/records.ts";
 import type { DirectoryStore } from "./directory/directory.ts";
-import { createSigningKeyStore, type SigningKeyStore, WATCHED_KINDS } from "./keys/signing-key-store.ts";
+import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./keys/signing-key-store.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
 import { Records } from "./records.ts";
 
 /** The setting that an unfinished copy into a storage leaves there: a service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
+
+/** The kinds of which some process wants to hear soon when another one has changed them. */
+export const WATCHED_KINDS: readonly string[] = [...WATCHED_KEY_KINDS, ...WATCHED_DELIVERY_KINDS];
 
 /** A server or file behind a storage. */
 export interface StoragePart {

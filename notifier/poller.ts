@@ -1,7 +1,7 @@
 /**
  * The embedded scheduler: looks at what is due, claims it and has it sent. It looks after a commit of its own process
- * (`wake`), when a place is free again, when the next delivery is due, and every now and then for what other
- * processes stored.
+ * (`wake`), when a place is free again, when the next delivery is due, when the storage tells that another process
+ * stored something, and every now and then, for not every storage tells.
  */
 import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
@@ -12,7 +12,7 @@ import type { Scheduler } from "./scheduler.ts";
 import { keptPlaces, shareOut } from "./shares.ts";
 
 export interface PollerDeps {
-  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue">;
+  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
   readonly runner: Pick<LaneRunner, "run" | "terms">;
   readonly clock: Clock;
   readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
@@ -41,6 +41,7 @@ class EmbeddedPoller implements Poller {
   #awake = false;
   #stopped = false;
   #interrupt: (() => void) | undefined;
+  #endWatch: () => void = () => undefined;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(deps: PollerDeps) {
@@ -53,11 +54,13 @@ class EmbeddedPoller implements Poller {
   }
 
   start(): void {
+    this.#endWatch = this.#deps.deliveries.watch(() => this.wake());
     this.#loop = this.#run();
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
+    this.#endWatch();
     this.wake();
     await this.#loop;
   }

@@ -119,7 +119,7 @@ export const notificationsSchema: z.ZodType<
     ),
     poll: seconds(
       notifications.poll,
-      "Seconds between two looks at the storage for what other processes stored",
+      "Seconds between two looks at the storage for what other processes stored; SQLite and PostgreSQL tell of it sooner",
     ),
     worker: flag(notifications.worker, "Deliver in this process"),
   }),

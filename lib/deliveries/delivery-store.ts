@@ -9,9 +9,15 @@ import type {
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
 import { type LaneAccess } from "./lane-access.ts";
-import { type KeptDelivery, type KnownReceiver, toDelivery } from "./records.ts";
+import { type KeptDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
 import { keyPart, PAGE, type Read, read } from "../records.ts";
+
+/**
+ * The kinds that change when there may be more to send: a lane is written by whoever adds to it, a receiver by whoever
+ * resumes it. What workers write while they deliver wakes nobody.
+ */
+export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
 
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 
@@ -114,6 +120,7 @@ export function createDeliveryStore(access: LaneAccess): DeliveryStore {
     list: async (page) => (await list(access, page)).map(toDelivery),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
+    watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),
     ...createClaims(access),
     ...createByHand(access),
     ...createReceivers(access),

@@ -198,6 +198,12 @@ export interface DeliveryStore {
   /** For metrics; ordered by receiver. */
   counts(): Promise<ReceiverCounts[]>;
 
+  /**
+   * Calls back soon after another process may have stored something to send; a hint that may never come.
+   * @returns what ends it.
+   */
+  watch(onChange: () => void): () => void;
+
   /** Ordered by receiver, those that are due later included. Costs as much as there are receivers, not lanes. */
   dueReceivers(): Promise<DueReceiver[]>;
   /** The lanes of a receiver, first due first, those that are due within `ahead` milliseconds, at most `limit`. */

@@ -82,8 +82,8 @@ const SET = SIGNING_KEY_SET.ref("all");
 /** Where version 0.1 keeps its keys. */
 const EARLIER = settingRef("signing-keys");
 
-/** The kinds of which `watch` needs to hear. */
-export const WATCHED_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
+/** The kinds that change whenever a signing key does. */
+export const WATCHED_KEY_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
 
 interface ReadSigningKeys extends KeptSigningKeys {
   readonly set: Read<KeySet> | undefined;
@@ -127,6 +127,6 @@ export function createSigningKeyStore(
     read: () => records.retry(readOnce),
     version: async () => (await records.find(SET))?.version,
     change: (decide) => records.retry(() => changeOnce(decide)),
-    watch: (onChange) => records.store.watch?.(WATCHED_KINDS, onChange) ?? (() => undefined),
+    watch: (onChange) => records.store.watch?.(WATCHED_KEY_KINDS, onChange) ?? (() => undefined),
   };
 }

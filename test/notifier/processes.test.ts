@@ -81,6 +81,21 @@ async function changeMany(apps: readonly SignInService[]): Promise<void> {
   }
 }
 
+/** Of storages that tell what another process has stored. */
+function describeHints(): void {
+  it("learns of what another process stored, and of the end of a pause, long before it looks by itself", async () => {
+    config = { ...config, notifications: { ...config.notifications, poll: 300 } };
+    const worker = await startWorker();
+    await service.accounts.update(sub, { name: "Ada" });
+    await worker.until(/succeeded/);
+    await service.notifications.pause("service:1");
+    await service.accounts.update(sub, { name: "Augusta" });
+    await service.notifications.resume("service:1");
+    await worker.until(/succeeded[^]*succeeded/);
+    await expect(worker.stop()).resolves.toBe(0);
+  });
+}
+
 function describeWorkers(): void {
   it("delivers what the app stores in the same storage, and ends with 0 when it is told to", async () => {
     await service.accounts.update(sub, { name: "Ada" });
@@ -182,6 +197,7 @@ describe("a worker as a process of its own, on a SQLite file", () => {
   beforeEach(() => openApp({ storage: `sqlite:${join(folder, "sign-in.db")}` }));
 
   describeWorkers();
+  describeHints();
 
   it("is refused for a storage that no other process sees", async () => {
     await expect(createNotificationWorker({ ...config, storage: "sqlite::memory:" })).rejects.toMatchObject({
@@ -211,4 +227,5 @@ describe("a worker as a process of its own, on PostgreSQL", () => {
   beforeEach(async () => openApp({ storage: await server.newDatabase(), keys: { secrets: [SECRET] } }));
 
   describeWorkers();
+  describeHints();
 });
