@@ -33,11 +33,19 @@ export interface LaneRunDeps extends TargetDeps {
   readonly random?: () => number;
 }
 
+/** A lane on its way. Neither rejects. */
+export interface LaneRun {
+  /** Nothing more is sent: the place is free for another lane, though a result may still have to be recorded. */
+  readonly sent: Promise<void>;
+  /** All results are recorded. What was added meanwhile is due from then on. */
+  readonly recorded: Promise<void>;
+}
+
 export interface LaneRunner {
   /** The terms under which this worker claims. */
   readonly terms: LeaseTerms;
-  /** Sends what was claimed, and then the next of the lane as long as it may go. Never rejects. */
-  run(claim: Claim): Promise<void>;
+  /** Sends what was claimed, and then the next of the lane as long as it may go. */
+  run(claim: Claim): LaneRun;
   /**
    * Begins nothing more, from the call on; breaks off after `grace` milliseconds what runs then. What was not sent
    * is handed back. May be called again, to wait for what was claimed meanwhile.
@@ -62,6 +70,12 @@ type Prepared =
   | { readonly target: AttemptTarget; readonly body: string }
   | { readonly outcome: Outcome; readonly paused?: string };
 
+/** What goes to the storage with an outcome, and who is told that nothing more is sent. */
+interface Made {
+  readonly attempt?: AttemptRecord | undefined;
+  readonly free?: () => void;
+}
+
 class Runner implements LaneRunner {
   readonly terms: LeaseTerms;
   readonly #deps: LaneRunDeps;
@@ -79,14 +93,11 @@ class Runner implements LaneRunner {
     this.#findTarget = createTargets(deps);
   }
 
-  async run(claim: Claim): Promise<void> {
-    const run = this.#runLane(claim).catch((error: unknown) => {
-      const code = error instanceof SignInError ? error.code : "unexpected";
-      this.#deps.events.emit("fault", { where: "notifications", code });
-    });
-    this.#running.add(run);
-    await run;
-    this.#running.delete(run);
+  run(claim: Claim): LaneRun {
+    const { promise: sent, resolve: free } = Promise.withResolvers<void>();
+    const recorded = this.#runLane(claim, free).finally(() => this.#running.delete(recorded));
+    this.#running.add(recorded);
+    return { sent, recorded };
   }
 
   async stop(grace: number): Promise<void> {
@@ -96,12 +107,18 @@ class Runner implements LaneRunner {
     clearTimeout(timer);
   }
 
-  async #runLane(first: Claim): Promise<void> {
-    for (let claim: Claim | undefined = first; claim !== undefined; claim = await this.#step(claim));
+  async #runLane(first: Claim, free: () => void): Promise<void> {
+    try {
+      for (let claim: Claim | undefined = first; claim !== undefined;) claim = await this.#step(claim, free);
+    } catch (error) {
+      const code = error instanceof SignInError ? error.code : "unexpected";
+      this.#deps.events.emit("fault", { where: "notifications", code });
+    }
+    free();
   }
 
   /** One delivery; the next one that is claimed when it may go now. */
-  async #step(claim: Claim): Promise<Claim | undefined> {
+  async #step(claim: Claim, free: () => void): Promise<Claim | undefined> {
     const { delivery } = claim;
     const prepared = await this.#prepare(claim);
     // It was claimed in the moment in which this worker was told to stop, and somebody else may have it at once; or
@@ -117,7 +134,7 @@ class Runner implements LaneRunner {
     const result = await this.#deps.attempt(prepared.target, prepared.body, { id: delivery.id, signal });
     const { settings, random = Math.random } = this.#deps;
     const verdict = verdictOf(result, delivery, { delays: settings.retryDelays, random, signal });
-    return this.#record(claim, result, verdict);
+    return this.#record(claim, result, { ...verdict, free });
   }
 
   #isLate({ leaseEnd }: Claim): boolean {
@@ -141,13 +158,17 @@ class Runner implements LaneRunner {
     }
   }
 
-  async #record(claim: Claim, result: AttemptResult, verdict: Verdict): Promise<Claim | undefined> {
+  async #record(
+    claim: Claim,
+    result: AttemptResult,
+    verdict: Verdict & { readonly free: () => void },
+  ): Promise<Claim | undefined> {
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
     // First, so that nothing else of the receiver is begun.
     if (typeof verdict.receiver === "object") await this.#watch.paused(receiver, verdict.receiver.paused);
     const attempt = verdict.kept ? this.#toRecord(claim.delivery.id, result) : undefined;
-    const { recorded, next } = await this.#finish(claim, outcome, attempt);
+    const { recorded, next } = await this.#finish(claim, outcome, { attempt, free: verdict.free });
     if (recorded && attempt !== undefined) this.#tell(claim, attempt, outcome);
     if (verdict.receiver === "well") await this.#watch.well(receiver);
     if (verdict.receiver === "failing") await this.#watch.failing(receiver, claim.probe);
@@ -166,14 +187,19 @@ class Runner implements LaneRunner {
   }
 
   /** Again and again while the lease and the patience of `stop` last: a result that is lost is a repeat for the receiver. */
-  async #finish(claim: Claim, outcome: Outcome, attempt?: AttemptRecord): Promise<Finished> {
+  async #finish(claim: Claim, outcome: Outcome, { attempt, free }: Made = {}): Promise<Finished> {
     const { deliveries, clock } = this.#deps;
     const end = performance.now() + claim.leaseEnd - clock.now();
+    let isFree = false;
+    const onLast = (): void => {
+      isFree = true;
+      free?.();
+    };
     for (;;) {
       try {
         return await deliveries.finish(claim, outcome, {
           ...(attempt && { attempt }),
-          ...(!this.#stopping && { lease: this.terms }),
+          ...(!this.#stopping && !isFree && { lease: this.terms, onLast }),
         });
       } catch (error) {
         const over = this.#breakOff.signal.aborted || performance.now() + RECORD_AGAIN > end;

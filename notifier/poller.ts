@@ -97,8 +97,11 @@ class EmbeddedPoller implements Poller {
   async #begin(claim: Claim): Promise<void> {
     const { receiver } = claim.delivery;
     this.#count(receiver, 1);
-    await this.#deps.runner.run(claim);
+    const { sent, recorded } = this.#deps.runner.run(claim);
+    await sent;
     this.#count(receiver, -1);
+    this.wake();
+    await recorded;
     this.wake();
   }
 

@@ -1,5 +1,13 @@
 /** Claiming the heads of lanes, and recording what became of them. */
-import type { AttemptRecord, Claim, DeliveryStore, Finished, LeaseTerms, Outcome } from "./delivery.ts";
+import type {
+  AttemptRecord,
+  Claim,
+  DeliveryStore,
+  Finished,
+  FinishOptions,
+  LeaseTerms,
+  Outcome,
+} from "./delivery.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import {
@@ -77,30 +85,40 @@ export function asHead(kept: KeptDelivery): KeptDelivery {
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
 
-  /** Claims these heads as far as nobody else is faster; a probe begins the next hold of its receiver. */
-  async function claimAll(
+  /** Claims these heads together; a probe begins the next hold of its receiver. */
+  async function claimTogether(
     heads: readonly Read<KeptDelivery>[],
     terms: LeaseTerms,
     probed: Read<KnownReceiver> | undefined,
   ): Promise<Claim[]> {
     const now = clock.now();
-    const claims = heads.map(async (head) => {
+    const changes = new Changes();
+    const claims = heads.map((head) => {
       const { kept, claim } = claimed(head.value, terms, now);
-      const changes = new Changes();
       changes.write(deliveryRecord(kept), head);
-      if (probed !== undefined) {
-        changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
-      }
-      try {
-        // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
-        await access.commit(changes, { relaxed: true });
-        return [{ ...claim, probe: probed !== undefined }];
-      } catch (error) {
-        if (error instanceof ConditionFailed) return [];
-        throw error;
-      }
+      return { ...claim, probe: probed !== undefined };
     });
-    return (await Promise.all(claims)).flat();
+    if (probed !== undefined && heads.length > 0)
+      changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
+    // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
+    await access.commit(changes, { relaxed: true });
+    return claims;
+  }
+
+  /** Claims these heads as far as nobody else is faster. */
+  async function claimAll(
+    heads: readonly Read<KeptDelivery>[],
+    terms: LeaseTerms,
+    probed: Read<KnownReceiver> | undefined,
+  ): Promise<Claim[]> {
+    try {
+      return await claimTogether(heads, terms, probed);
+    } catch (error) {
+      if (!(error instanceof ConditionFailed)) throw error;
+      if (heads.length === 1) return [];
+      const claims = heads.map((head) => claimAll([head], terms, probed));
+      return (await Promise.all(claims)).flat();
+    }
   }
 
   async function claimDue(
@@ -132,7 +150,7 @@ export function createClaims(access: LaneAccess): Calls {
   async function finishOnce(
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
-    { attempt, lease }: { readonly attempt?: AttemptRecord; readonly lease?: LeaseTerms },
+    { attempt, lease, onLast }: FinishOptions,
   ): Promise<Finished> {
     const key = { receiver, sub };
     const refs = [deliveryRef(id), laneRef(key), receiverRef(receiver)];
@@ -140,8 +158,10 @@ export function createClaims(access: LaneAccess): Calls {
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
     if (own.value.fence !== fence || own.value.lease === null) return lost;
-    // After the lane was read: what is added since then has changed it.
-    const [head, second] = await access.waiting(key, 2);
+    // The last of its lane has nothing behind it. Else the lane is looked at now, after its record was read: what is
+    // added since then has changed that.
+    const isAlone = own.value.isHead && own.value.sequence === lane.value.lastSequence;
+    const [head, second] = isAlone ? [own] : await access.waiting(key, 2);
     const isHead = head?.value.id === id;
     const flight = head === undefined ? lane.value.flight : head.value.flight;
     if (!isHead && flight?.id !== id) return lost;
@@ -158,8 +178,23 @@ export function createClaims(access: LaneAccess): Calls {
     // Nothing waits behind it, so nothing may have been added meanwhile.
     else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
     else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
+    if (following === undefined && outcome.kind === "delivered") onLast?.();
     await access.commit(changes, { relaxed: outcome.kind === "delivered" });
     return { recorded: true, ...(next?.claim && { next: next.claim }) };
+  }
+
+  async function finish(claim: Claim, outcome: Outcome, options: FinishOptions = {}): Promise<Finished> {
+    const { attempt, onLast } = options;
+    let now = options;
+    if (onLast !== undefined) {
+      const tell = (): void => {
+        // Whoever was told that it was the last one takes no other.
+        now = attempt === undefined ? {} : { attempt };
+        onLast();
+      };
+      now = { ...options, onLast: tell };
+    }
+    return access.retry(() => finishOnce(claim, outcome, now));
   }
 
   return {
@@ -205,6 +240,6 @@ export function createClaims(access: LaneAccess): Calls {
       const [made] = await claimDue(lane.receiver, 1, terms, () => access.waiting(lane, 1));
       return made;
     },
-    finish: (made, outcome, more = {}) => access.retry(() => finishOnce(made, outcome, more)),
+    finish,
   };
 }

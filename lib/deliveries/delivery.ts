@@ -103,6 +103,18 @@ export type Outcome =
   /** As it was: it stays the head, is due at once and has used up nothing. */
   | { readonly kind: "kept" };
 
+/** What goes with an outcome. */
+export interface FinishOptions {
+  readonly attempt?: AttemptRecord;
+  /** Claims the next of the lane in the same step if it may go now. */
+  readonly lease?: LeaseTerms;
+  /**
+   * Called when nothing waits behind what was delivered, before that is recorded. Nothing is claimed then, though
+   * something may be added in the meantime.
+   */
+  readonly onLast?: () => void;
+}
+
 /** Whether the result counted, and what comes next in the lane when it was asked for. */
 export interface Finished {
   /** False when the lane was claimed by somebody else in between: nothing was written. */
@@ -221,11 +233,7 @@ export interface DeliveryStore {
    * so, unless it was delivered. That something was delivered may be forgotten when the power of the storage's
    * machine is lost, and then it goes again; what is claimed and everything else is told when it lasts.
    */
-  finish(
-    claim: Claim,
-    outcome: Outcome,
-    more?: { readonly attempt?: AttemptRecord; readonly lease?: LeaseTerms },
-  ): Promise<Finished>;
+  finish(claim: Claim, outcome: Outcome, more?: FinishOptions): Promise<Finished>;
 
   receiver(name: string): Promise<ReceiverState>;
   /** The receivers about which something is kept. */

@@ -48,6 +48,19 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     ]);
   });
 
+  it("gives each of many heads to one of those that ask at once, and none of them is left over", async () => {
+    const ids = Array.from({ length: 12 }, (_, index) => `d${index}`);
+    await store(stage, ...ids.map((id) => delivery(id, id)));
+    const { deliveries } = stage.storage;
+    const [head] = ids;
+    const claims = await Promise.all([
+      deliveries.claimLane(lane(head as string), OTHER).then((claim) => (claim ? [claim] : [])),
+      ...["w1", "w2", "w3"].map((owner) => deliveries.claimDue("service:1", 12, { ...TERMS, owner })),
+    ]);
+    const claimed = claims.flat().map((claim) => claim.delivery.id);
+    expect(claimed.toSorted()).toEqual(ids.toSorted());
+  });
+
   it("lets a lane go when its lease ends, and takes no result of the claim that was before", async () => {
     await store(stage, delivery("d", "a"));
     const { deliveries } = stage.storage;
@@ -135,6 +148,24 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(heads(stage)).resolves.toEqual([]);
     await store(stage, delivery("d4", "a"));
     await expect(claimable(stage)).resolves.toEqual(["d4"]);
+  });
+
+  it("says once that nothing waits behind what was delivered, and claims nothing that is added from then on", async () => {
+    await store(stage, delivery("a1", "a"), delivery("a2", "a"));
+    const { deliveries } = stage.storage;
+    let told = 0;
+    let added: Promise<unknown> = Promise.resolve();
+    const onLast = (): void => {
+      told += 1;
+      added = store(stage, delivery("a3", "a"));
+    };
+    const first = await claimOne(stage);
+    const { next } = await deliveries.finish(first, { kind: "delivered" }, { lease: OTHER, onLast });
+    expect([next?.delivery.id, told]).toEqual(["a2", 0]);
+    const last = await deliveries.finish(next as Claim, { kind: "delivered" }, { lease: OTHER, onLast });
+    await added;
+    expect([last, told]).toEqual([{ recorded: true }, 1]);
+    await expect(claimable(stage)).resolves.toEqual(["a3"]);
   });
 
   it("goes on in its lane only, as the receiver lets it", async () => {
