@@ -1,7 +1,12 @@
 /** An app process of a campaign: changes accounts as it is told to. Argument: its configuration, as JSON. */
-import { createSignInService, type SignInService } from "../../../lib/index.ts";
+import { openStores } from "../../../adapters/open.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import { SHARED_KINDS } from "../../../lib/directory/records.ts";
+import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
+import { type Storage, storageOver, WATCHED_KINDS } from "../../../lib/storage.ts";
 import { carryOut, type Change, type Outcome } from "./change.ts";
 import { live } from "./child.ts";
+import { withJournalOf } from "./journal.ts";
 
 /** A change to make; the answer carries its number. */
 export interface Order {
@@ -20,9 +25,16 @@ export async function answer({ accounts }: SignInService, { number, change }: Or
   process.send?.(told);
 }
 
+/** The storage that the configuration names, with a journal. */
+async function openJournalled(configuration: Configuration): Promise<Storage> {
+  const kinds = { sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS };
+  const { main, artifacts } = await openStores({ ...configuration, ...kinds });
+  return storageOver({ ...main, store: withJournalOf(main.store) }, configuration, artifacts);
+}
+
 if (import.meta.main) {
   await live(async () => {
-    const service = await createSignInService(JSON.parse(process.argv[2] ?? ""));
+    const service = await createSignInServiceOver(JSON.parse(process.argv[2] ?? ""), openJournalled);
     process.on("message", (order: Order) => void answer(service, order));
     return service;
   });

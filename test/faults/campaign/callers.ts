@@ -13,8 +13,10 @@ export interface CallersOptions {
 
 /** Milliseconds between two looks at what has to be asked for by now. */
 const TICK = 10;
-/** Changes in flight at one process at most. */
+/** Changes in flight at one process at most; after a fault it is one, and then one more for each that is answered. */
 const MOST = 12;
+/** Milliseconds before a process that has answered with a fault is asked again. */
+const AGAIN = 1000;
 /** So many changes of a hundred are asked for together with another one of the same user. */
 const TOGETHER = 0.2;
 /** A few users are changed much more often than others. */
@@ -24,15 +26,20 @@ const BUSY = { users: 10, share: 0.2 };
 interface Pending {
   readonly person: Person;
   readonly entry: Entry;
+  readonly app: Member;
 }
 
 export class Callers {
   /** Everything that was asked for, by number. */
   readonly entries: Entry[] = [];
   readonly people: readonly Person[];
+  /** How many changes were answered without a fault. */
+  answers = 0;
   readonly #random: Random;
   readonly #pending = new Map<number, Pending>();
   readonly #atMember = new Map<Member, Set<number>>();
+  /** How many changes each process may have, and from when on, on the clock of `performance`. */
+  readonly #allowed = new Map<Member, { readonly most: number; readonly from: number }>();
 
   constructor({ users, random }: CallersOptions) {
     this.people = Array.from({ length: users }, (_, index) => new Person(index, random));
@@ -54,6 +61,13 @@ export class Callers {
     if (pending === undefined) return;
     pending.entry.outcome = outcome;
     pending.person.learn(pending.entry.change, outcome);
+    const { most, from } = this.#allowanceOf(pending.app);
+    const isFault = outcome.kind === "failed";
+    if (!isFault) this.answers += 1;
+    this.#allowed.set(
+      pending.app,
+      isFault ? { most: 1, from: performance.now() + AGAIN } : { most: Math.min(MOST, most + 1), from },
+    );
     this.#settle(number);
   }
 
@@ -72,7 +86,7 @@ export class Callers {
     while (this.entries.length < count) {
       signal.throwIfAborted();
       const due = Math.min(1, (performance.now() - began) / milliseconds) * count;
-      const free = apps.filter((app) => app.isReady && this.inFlight(app) < MOST);
+      const free = apps.filter((app) => this.#isFree(app));
       if (this.entries.length >= due || free.length === 0) await pause(TICK);
       else this.#askOnce(free, count);
     }
@@ -80,6 +94,15 @@ export class Callers {
       signal.throwIfAborted();
       await pause(TICK);
     }
+  }
+
+  #allowanceOf(app: Member): { readonly most: number; readonly from: number } {
+    return this.#allowed.get(app) ?? { most: MOST, from: 0 };
+  }
+
+  #isFree(app: Member): boolean {
+    const { most, from } = this.#allowanceOf(app);
+    return app.isReady && performance.now() >= from && this.inFlight(app) < most;
   }
 
   #askOnce(free: readonly Member[], count: number): void {
@@ -96,7 +119,7 @@ export class Callers {
     // Written down before it is sent.
     const entry: Entry = { change, outcome: undefined };
     this.entries.push(entry);
-    this.#pending.set(number, { person, entry });
+    this.#pending.set(number, { person, entry, app });
     const own = this.#atMember.get(app) ?? new Set();
     this.#atMember.set(app, own.add(number));
     const order: Order = { number, change };

@@ -15,15 +15,23 @@ interface Printed {
   readonly counts: Readonly<Record<QueueKind, Counts>>;
 }
 
-/** `npm run test:faults`, as it is without options. */
+/** Where this run keeps things. */
+const STORAGE = process.env["TEST_STORAGE"] ?? "sqlite";
+
+/** `npm run test:faults`, as it is without other options. */
 function run(): Promise<{ printed: Printed; code: unknown; said: string }> {
   const script = join(import.meta.dirname, "main.ts");
   return new Promise((resolve) => {
     // What hangs is ended with everything that it has started.
-    execFile(process.execPath, [script, "--json"], { timeout: TIME_OUT }, (error, stdout, stderr) => {
-      const printed = JSON.parse(stdout === "" ? "{}" : stdout) as Printed;
-      resolve({ printed, code: error?.code ?? 0, said: stderr });
-    });
+    execFile(
+      process.execPath,
+      [script, "--storage", STORAGE, "--json"],
+      { timeout: TIME_OUT },
+      (error, stdout, stderr) => {
+        const printed = JSON.parse(stdout === "" ? "{}" : stdout) as Printed;
+        resolve({ printed, code: error?.code ?? 0, said: stderr });
+      },
+    );
   });
 }
 
@@ -31,6 +39,7 @@ function run(): Promise<{ printed: Printed; code: unknown; said: string }> {
 const NONE = {
   forgotten: 0,
   unasked: 0,
+  contradictions: 0,
   surprises: 0,
   lost: 0,
   unexpected: 0,
@@ -54,6 +63,9 @@ describe("the fault campaign", () => {
         expect([fault, counts[fault]]).toEqual([fault, expect.any(Number)]);
         expect(counts[fault]).toBeGreaterThan(0);
       }
+      // SQLite has no server that could be killed.
+      const hasServers = STORAGE !== "sqlite";
+      expect([counts.storageKills > 0, counts.storageStops > 0]).toEqual([hasServers, hasServers]);
     }
     expect(Object.keys(printed.counts)).toEqual(["embedded", "redis"]);
     expect(printed.counts.redis.redisRestarts + printed.counts.redis.redisFlushes).toBeGreaterThan(0);
@@ -62,7 +74,8 @@ describe("the fault campaign", () => {
   it("has counts that must be zero, and others that must not", () => {
     const good = { ...NONE, asked: 1, unanswered: 1, committed: 1, expected: 1, taken: 1, posts: 2 };
     const faults = { repeats: 1, workerKills: 1, appKills: 1 };
-    const rest = { unansweredCommitted: 0, refused: 0, redisRestarts: 0, redisFlushes: 0 };
+    const servers = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
+    const rest = { unansweredCommitted: 0, refused: 0, ...servers };
     const counts: Counts = { ...good, ...faults, ...rest };
     expect(wrongCounts(counts)).toEqual([]);
     for (const key of Object.keys(NONE)) expect(wrongCounts({ ...counts, [key]: 1 })).toHaveLength(1);
@@ -73,6 +86,7 @@ describe("the fault campaign", () => {
 
   it("takes its options, and refuses others in one sentence", () => {
     expect(readOptions([])).toMatchObject({
+      storage: "sqlite",
       queues: ["embedded", "redis"],
       users: 200,
       changes: 2000,
@@ -83,9 +97,11 @@ describe("the fault campaign", () => {
       queues: ["redis"],
       changes: 50,
     });
+    expect(readOptions(["--storage", "mongodb+redis"])).toMatchObject({ storage: "mongodb+redis" });
     expect(readOptions(["--help"])).toBe("help");
     expect(() => readOptions(["--minutes", "1"])).toThrow("--minutes must be a number from 1.5 to 600");
     expect(() => readOptions(["--changes", "x"])).toThrow("--changes must be a number from 1 to 900000");
+    expect(() => readOptions(["--storage", "redis"])).toThrow("--storage must be one of sqlite, postgresql,");
     expect(() => readOptions(["--queue", "kafka"])).toThrow("--queue must be embedded or redis");
     expect(() => readOptions(["--mintues", "3"])).toThrow("--mintues");
   });

@@ -18,7 +18,7 @@ export interface Surroundings {
 
 /** @throws when it can't be carried out, or `signal` is aborted; everything is ended then, too. */
 export async function campaign(
-  { queues, seed, users, changes, milliseconds }: CampaignOptions,
+  { storage, queues, seed, users, changes, milliseconds }: CampaignOptions,
   { folder, signal, tell }: Surroundings,
 ): Promise<Outcomes> {
   const began = performance.now();
@@ -26,16 +26,16 @@ export async function campaign(
   const telling = setInterval(() => {
     const seconds = Math.round((performance.now() - began) / 1000);
     for (const [index, round] of rounds.entries()) {
-      const { asked, posts, waiting, kills } = round.progress();
+      const { asked, posts, kills, stops } = round.progress();
       tell(
-        `${seconds} s  ${queues[index]}: ${asked} of ${changes} changes, ${kills} kills, ${posts} POSTs, ${waiting} waiting`,
+        `${seconds} s  ${queues[index]}: ${asked} of ${changes} changes, ${kills} kills, ${stops} stops, ${posts} POSTs`,
       );
     }
   }, TELLING);
   try {
     const settling: ReturnType<Round["settle"]>[] = [];
     for (const queue of queues) {
-      const options = { queue, seed, users, changes, signal, folder: join(folder, queue) };
+      const options = { storage, queue, seed, users, changes, signal, folder: join(folder, queue) };
       const round = await Round.open({ ...options, milliseconds: (milliseconds - REST) / queues.length });
       rounds.push(round);
       await round.act();

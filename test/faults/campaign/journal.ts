@@ -1,9 +1,25 @@
 /**
- * What was committed: SQLite itself writes down every change of an account, in the transaction of the change and in
- * the order of the commits. So it is known of a change whose process was killed, too, whether it happened.
+ * What was committed: each commit that changes an account stores beside it what the account was and what it is, in the
+ * same commit of the same store. So it is known of a change whose process was killed, too, whether it happened.
  */
-import { DatabaseSync } from "node:sqlite";
+import { isDeepStrictEqual } from "node:util";
+import { openStores } from "../../../adapters/open.ts";
+import type {
+  Commit,
+  Found,
+  JsonObject,
+  JsonValue,
+  RecordStore,
+  Ref,
+} from "../../../adapters/record-store.ts";
+import { KINDS } from "../../../lib/all-kinds.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import type { KeptDelivery } from "../../../lib/deliveries/records.ts";
+import { createDeliveryStore } from "../../../lib/deliveries/delivery-store.ts";
+import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
 import type { AccountRecord } from "../../../lib/directory/directory.ts";
+import { SHARED_KINDS } from "../../../lib/directory/records.ts";
+import { WATCHED_KINDS } from "../../../lib/storage.ts";
 
 /** What the campaign reads of an account. */
 export type AccountState = Pick<
@@ -29,26 +45,65 @@ export interface Committed {
   readonly at: number;
 }
 
-const insert = (before: string, after: string): string =>
-  `BEGIN INSERT INTO campaign_journal (at, before, after) VALUES (unixepoch('subsec'), ${before}, ${after}); END;`;
+const ACCOUNT = "account";
+/** One record for each change, and one for each account with the number of its last change. */
+const CHANGE = "campaign-change";
+const LAST = "campaign-last";
 
-const JOURNAL = `
-  CREATE TABLE campaign_journal (
-    position INTEGER PRIMARY KEY AUTOINCREMENT,
-    at REAL NOT NULL,
-    before TEXT,
-    after TEXT
-  ) STRICT;
-  CREATE TRIGGER campaign_created AFTER INSERT ON accounts ${insert("NULL", "NEW.record")}
-  CREATE TRIGGER campaign_changed AFTER UPDATE ON accounts ${insert("OLD.record", "NEW.record")}
-  CREATE TRIGGER campaign_deleted AFTER DELETE ON accounts ${insert("OLD.record", "NULL")}
-`;
+/** A change as it is kept. */
+interface KeptChange {
+  /** Counted for each account, from 1. */
+  readonly number: number;
+  readonly before: JsonValue;
+  readonly after: JsonValue;
+  readonly at: number;
+}
 
-/** From now on changes are written down. */
-export function beginJournal(file: string): void {
-  const database = new DatabaseSync(file);
-  database.exec(JOURNAL);
-  database.close();
+/** The accounts that a commit writes, with what they become; `null`: it removes them. */
+function writtenAccounts({ put = [], remove = [] }: Commit): Map<string, JsonObject | null> {
+  const written = new Map<string, JsonObject | null>();
+  for (const { kind, key, value } of put) if (kind === ACCOUNT) written.set(key, value);
+  for (const { kind, key } of remove) if (kind === ACCOUNT) written.set(key, null);
+  return written;
+}
+
+/**
+ * The commit with the journal of it. Whoever changes the account meanwhile writes a later number, and then this commit
+ * fails: so what is read here is what the account was.
+ */
+async function withJournal(store: RecordStore, change: Commit): Promise<Commit> {
+  const written = [...writtenAccounts(change)];
+  if (written.length === 0) return change;
+  const refs = written.flatMap(([key]): Ref[] => [
+    { kind: ACCOUNT, key },
+    { kind: LAST, key },
+  ]);
+  const found = await store.get(refs);
+  const [expect, put] = [[...(change.expect ?? [])], [...(change.put ?? [])]];
+  for (const [index, [key, after]] of written.entries()) {
+    const [before, last] = found.slice(2 * index);
+    const number = Number(last?.value["number"] ?? 0) + 1;
+    const kept = { number, before: before?.value ?? null, after, at: Date.now() / 1000 };
+    expect.push({ ref: { kind: LAST, key }, version: last?.version ?? "absent" });
+    put.push({ kind: LAST, key, value: { number } }, { kind: CHANGE, key: `${number}.${key}`, value: kept });
+  }
+  return { ...change, expect, put };
+}
+
+/** The same store, which from now on keeps a journal of the accounts that are changed through it. */
+export function withJournalOf(store: RecordStore): RecordStore {
+  return {
+    get: (refs, options) => store.get(refs, options),
+    list: (queries) => store.list(queries),
+    scan: (kind, after, limit) => store.scan(kind, after, limit),
+    count: (queries) => store.count(queries),
+    commit: async (change) => store.commit(await withJournal(store, change)),
+    next: (counter, atLeast) => store.next(counter, atLeast),
+    sweep: (limit) => store.sweep(limit),
+    ...(store.watch && { watch: store.watch.bind(store) }),
+    ping: () => store.ping(),
+    close: () => store.close(),
+  };
 }
 
 /** A delivery as it is stored. */
@@ -57,33 +112,76 @@ export interface Stored {
   readonly state: string;
 }
 
+/** What a storage holds of a campaign. */
 export interface Reader {
-  /** In the order of the commits. */
-  committed(): Committed[];
-  deliveries(): Stored[];
+  /** The changes of each account in the order of the commits. */
+  committed(): Promise<Committed[]>;
+  /** The accounts that are not as their last change has left them. */
+  contradictions(): Promise<string[]>;
+  deliveries(): Promise<Stored[]>;
   /** How many deliveries wait. */
-  waiting(): number;
-  close(): void;
+  waiting(): Promise<number>;
+  close(): Promise<void>;
 }
 
-const stateOf = (text: unknown): AccountState | undefined =>
-  typeof text === "string" ? (JSON.parse(text) as AccountState) : undefined;
+/** Every record of a kind, each once. */
+async function all(store: RecordStore, kind: string): Promise<Found[]> {
+  const found = new Map<string, Found>();
+  for (let after: string | undefined; ;) {
+    const { records, next } = await store.scan(kind, after, 1000);
+    for (const record of records) found.set(record.key, record);
+    if (next === undefined) return [...found.values()];
+    after = next;
+  }
+}
 
-/** Reads the database file beside the processes that use it. */
-export function openReader(file: string): Reader {
-  const database = new DatabaseSync(file, { readOnly: true, timeout: 5000 });
-  const journal = database.prepare("SELECT before, after, at FROM campaign_journal ORDER BY position");
-  const deliveries = database.prepare("SELECT id, state FROM deliveries ORDER BY position");
-  const waiting = database.prepare("SELECT count(*) AS n FROM deliveries WHERE state = 'waiting'");
+/** An account; clients have a place among them too. */
+const stateOf = (value: JsonValue): AccountState | undefined =>
+  Object.hasOwn(Object(value), "sub") ? (value as unknown as AccountState) : undefined;
+
+async function changesIn(store: RecordStore): Promise<KeptChange[]> {
+  const changes = (await all(store, CHANGE)).map(({ value }) => value as unknown as KeptChange);
+  return changes.toSorted((one, other) => one.number - other.number);
+}
+
+/** Reads the storage beside the processes that use it. */
+export async function openReader({ storage }: { readonly storage: string }): Promise<Reader> {
+  const clock = createSystemClock();
+  const stores = await openStores({
+    storage,
+    artifacts: storage,
+    clock,
+    sharedKinds: SHARED_KINDS,
+    watchedKinds: WATCHED_KINDS,
+  });
+  const { store } = stores.main;
+  const deliveryStore = createDeliveryStore(new LaneAccess(store, clock, KINDS));
   return {
-    committed: () =>
-      journal.all().map(({ before, after, at }) => ({
-        before: stateOf(before),
-        after: stateOf(after),
-        at: Number(at),
-      })),
-    deliveries: () => deliveries.all().map(({ id, state }) => ({ id: String(id), state: String(state) })),
-    waiting: () => Number(waiting.get()?.["n"]),
-    close: () => database.close(),
+    async committed() {
+      const changes = await changesIn(store);
+      return changes
+        .map(({ before, after, at }) => ({ before: stateOf(before), after: stateOf(after), at }))
+        .filter(({ before, after }) => before !== undefined || after !== undefined);
+    },
+    async contradictions() {
+      const last = new Map<string, AccountState | undefined>();
+      for (const { before, after } of await changesIn(store)) {
+        const sub = (stateOf(after) ?? stateOf(before))?.sub;
+        if (sub !== undefined) last.set(sub, stateOf(after));
+      }
+      const accounts = new Map((await all(store, ACCOUNT)).map(({ key, value }) => [key, stateOf(value)]));
+      return [...last]
+        .filter(([sub, state]) => !isDeepStrictEqual(accounts.get(sub), state))
+        .map(([sub]) => `the account ${sub} is not as its last change has left it`);
+    },
+    async deliveries() {
+      const found = (await all(store, "delivery")).map(({ value }) => value as unknown as KeptDelivery);
+      return found.map(({ id, state }) => ({ id, state }));
+    },
+    async waiting() {
+      const counts = await deliveryStore.counts();
+      return counts.reduce((sum, { waiting }) => sum + waiting, 0);
+    },
+    close: () => stores.close(),
   };
 }

@@ -21,14 +21,14 @@ function optionsOf(args: readonly string[]): CampaignOptions | "help" | undefine
 }
 
 /** Prints what came of it. @returns whether everything is as it has to be. */
-function report(outcomes: Outcomes, { seed, json }: CampaignOptions, folder: string): boolean {
+function report(outcomes: Outcomes, { storage, seed, json }: CampaignOptions, folder: string): boolean {
   const wrong = [...outcomes].flatMap(([queue, { counts }]) =>
     wrongCounts(counts).map((label) => `${queue}: ${label}`),
   );
   const problems = [...outcomes].flatMap(([queue, all]) => all.problems.map((text) => `${queue}: ${text}`));
   const ok = wrong.length === 0 && problems.length === 0;
   const counts = Object.fromEntries([...outcomes].map(([queue, all]) => [queue, all.counts]));
-  console.log(json ? JSON.stringify({ ok, seed, wrong, counts }) : `${tableOf(outcomes)}\n`);
+  console.log(json ? JSON.stringify({ ok, storage, seed, wrong, counts }) : `${tableOf(outcomes)}\n`);
   if (ok) return true;
   writeFileSync(join(folder, "problems.txt"), `${problems.join("\n")}\n`);
   for (const text of problems.slice(0, SHOWN)) say(text.slice(0, 1000));
@@ -43,7 +43,7 @@ async function run(options: CampaignOptions): Promise<number> {
     process.once(signal, () => stop.abort(signal));
   }
   const folder = mkdtempSync(join(tmpdir(), "sign-in-campaign-"));
-  say(`seed ${options.seed}`);
+  say(`${options.storage}, seed ${options.seed}`);
   let kept = true;
   try {
     const outcomes = await campaign(options, { folder, signal: stop.signal, tell: say });

@@ -1,9 +1,10 @@
-/** What is done to the processes and to Redis while accounts are changed. */
+/** What is done to the processes and the servers while accounts are changed. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { OwnRedis } from "../../servers/redis.ts";
 import type { Callers } from "./callers.ts";
 import type { Member } from "./member.ts";
 import type { Random } from "./random.ts";
+import type { StorageServer } from "./storages.ts";
 
 /** Milliseconds between two faults. */
 const BETWEEN_WORKERS = 1000;
@@ -11,6 +12,13 @@ const BETWEEN_APPS = [1500, 3000] as const;
 const BETWEEN_REDIS = [2500, 5000] as const;
 /** Milliseconds for which Redis is away when it is restarted. */
 const AWAY = [0, 600] as const;
+const BETWEEN_SERVERS = [2000, 5000] as const;
+/** Milliseconds for which a server of the storage stands still: now and then for longer than a commit may wait. */
+const STILL = [200, 1500] as const;
+const LONG_STILL = 6000;
+const LONG = 0.2;
+/** So many changes are answered between two faults of the storage: on a slow machine nothing else would ever happen. */
+const ANSWERS = 20;
 /** How often a worker is killed that has not started yet. */
 const TOO_EARLY = 0.1;
 /** Milliseconds between two looks for something to kill. */
@@ -21,15 +29,20 @@ const IN_THE_MIDDLE = 4;
 export interface Targets {
   readonly workers: readonly Member[];
   readonly apps: readonly Member[];
+  /** The queue, which may lose what it has. */
   readonly redis: OwnRedis | undefined;
-  readonly callers: Pick<Callers, "inFlight">;
+  /** Behind the storage. */
+  readonly servers: readonly StorageServer[];
+  readonly callers: Pick<Callers, "inFlight" | "answers">;
   readonly random: Random;
 }
 
-/** Counts of faults beside the kills, which the processes count themselves. */
-export interface RedisFaults {
-  restarts: number;
-  flushes: number;
+/** Counts of faults beside the kills of processes, which these count themselves. */
+export interface ServerFaults {
+  redisRestarts: number;
+  redisFlushes: number;
+  storageKills: number;
+  storageStops: number;
 }
 
 /**
@@ -59,7 +72,7 @@ async function killApps({ apps, callers, random }: Targets, signal: AbortSignal)
 
 async function spoilRedis(
   { redis, random }: Targets,
-  faults: RedisFaults,
+  faults: ServerFaults,
   signal: AbortSignal,
 ): Promise<void> {
   if (redis === undefined) return;
@@ -67,35 +80,62 @@ async function spoilRedis(
     await pause(random.between(...BETWEEN_REDIS), undefined, { signal });
     if (random.chance(0.5)) {
       await redis.client.flushall();
-      faults.flushes += 1;
+      faults.redisFlushes += 1;
       continue;
     }
     await redis.stop();
     // It is there again in any case, whenever the campaign ends.
     await pause(random.between(...AWAY));
     await redis.start();
-    faults.restarts += 1;
+    faults.redisRestarts += 1;
+  }
+}
+
+/** In turns: each server is killed, and stands still, and is there again in any case. */
+async function strikeServers(
+  { servers, callers, random }: Targets,
+  faults: ServerFaults,
+  signal: AbortSignal,
+): Promise<void> {
+  if (servers.length === 0) return;
+  for (let turn = 0; ; turn += 1) {
+    const enough = callers.answers + ANSWERS;
+    await pause(random.between(...BETWEEN_SERVERS), undefined, { signal });
+    while (callers.answers < enough) await pause(LOOK, undefined, { signal });
+    const server = servers[Math.floor(turn / 2) % servers.length]!;
+    if (turn % 2 === 0) {
+      await server.kill();
+      await pause(random.between(...AWAY));
+      await server.start();
+      faults.storageKills += 1;
+    } else {
+      server.pause();
+      await pause(random.chance(LONG) ? LONG_STILL : random.between(...STILL));
+      server.resume();
+      faults.storageStops += 1;
+    }
   }
 }
 
 export interface Mischief {
-  readonly redis: Readonly<RedisFaults>;
+  readonly servers: Readonly<ServerFaults>;
   /** Resolves when nothing more happens; rejects when a fault could not be made. */
   stop(): Promise<void>;
 }
 
 export function beginMischief(targets: Targets): Mischief {
-  const faults: RedisFaults = { restarts: 0, flushes: 0 };
+  const faults: ServerFaults = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
   const end = new AbortController();
   const { signal } = end;
   const running = [
     killWorkers(targets, signal),
     killApps(targets, signal),
     spoilRedis(targets, faults, signal),
+    strikeServers(targets, faults, signal),
   ];
   const ended = Promise.allSettled(running);
   return {
-    redis: faults,
+    servers: faults,
     async stop() {
       end.abort();
       for (const each of await ended) {

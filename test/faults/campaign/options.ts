@@ -2,8 +2,10 @@
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { QUEUES, type QueueKind } from "./round.ts";
+import { STORAGES, type StorageKind } from "./storages.ts";
 
 export interface CampaignOptions {
+  readonly storage: StorageKind;
   readonly queues: readonly QueueKind[];
   readonly seed: number;
   readonly users: number;
@@ -18,12 +20,14 @@ const USERS = 200;
 const DEFAULT_MINUTES = 2;
 const CHANGES_A_MINUTE = 1000;
 
-export const USAGE: string = `npm run test:faults -- [--minutes M] [--changes N] [--seed S] [--queue KIND] [--json]
+export const USAGE: string = `npm run test:faults -- [--storage NAME] [--queue KIND] [--minutes M] [--changes N] [--seed S] [--json]
 
-Changes accounts of ${USERS} users while the processes that change and deliver are killed, Redis is restarted and
-emptied, and receivers hang, fail and close connections. Then all of them recover, and it is counted what
-arrived. Ends with 0 when nothing was lost, repeated otherwise, out of order or told to the wrong receiver.
+Changes accounts of ${USERS} users while the processes that change and deliver are killed, the servers of the storage
+are killed and stand still, the Redis of the queue is restarted and emptied, and receivers hang, fail and close
+connections. Then all of them recover, and it is counted what arrived. Ends with 0 when nothing was lost, repeated
+otherwise, out of order or told to the wrong receiver.
 
+--storage  ${STORAGES.join(", ")}; default ${STORAGES[0]}
 --minutes  for everything together; from 1.5, default ${DEFAULT_MINUTES}
 --changes  of accounts for each kind of queue; default ${CHANGES_A_MINUTE} a minute
 --seed     of the random choices; default a new one, which is printed
@@ -36,6 +40,7 @@ export function readOptions(args: readonly string[]): CampaignOptions | "help" {
   const { values } = parseArgs({
     args: [...args],
     options: {
+      storage: { type: "string", default: STORAGES[0] },
       minutes: { type: "string" },
       changes: { type: "string" },
       seed: { type: "string" },
@@ -58,7 +63,10 @@ export function readOptions(args: readonly string[]): CampaignOptions | "help" {
   const minutes = number("minutes", DEFAULT_MINUTES, [1.5, 600]);
   const queues = QUEUES.filter((queue) => values.queue === undefined || values.queue === queue);
   if (queues.length === 0) throw new Error(`--queue must be ${QUEUES.join(" or ")}`);
+  const storage = STORAGES.find((name) => name === values.storage);
+  if (storage === undefined) throw new Error(`--storage must be one of ${STORAGES.join(", ")}`);
   return {
+    storage,
     queues,
     seed: Math.floor(number("seed", randomInt(2 ** 31), [0, Number.MAX_SAFE_INTEGER])),
     users: USERS,

@@ -10,19 +10,21 @@ import type { Answer } from "./app.ts";
 import { Callers } from "./callers.ts";
 import { carryOut } from "./change.ts";
 import { putDirectory } from "./directory.ts";
-import { beginJournal, openReader, type Reader } from "./journal.ts";
+import { openReader, type Reader } from "./journal.ts";
 import { audit, type ChangeCounts } from "./ledger.ts";
 import { Member } from "./member.ts";
-import { beginMischief, type RedisFaults } from "./mischief.ts";
+import { beginMischief, type ServerFaults } from "./mischief.ts";
 import { expectedFrom } from "./oracle.ts";
 import { createRandom } from "./random.ts";
 import { openReceivers, type Receivers } from "./receivers.ts";
+import { openPlace, type Place, type StorageKind } from "./storages.ts";
 import { type DeliveryCounts, judge } from "./verdict.ts";
 
 export const QUEUES = ["embedded", "redis"] as const;
 export type QueueKind = (typeof QUEUES)[number];
 
 export interface RoundOptions {
+  readonly storage: StorageKind;
   readonly queue: QueueKind;
   readonly seed: number;
   readonly users: number;
@@ -35,11 +37,11 @@ export interface RoundOptions {
 }
 
 /** Everything that a round counts. */
-export interface Counts extends ChangeCounts, DeliveryCounts {
+export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFaults> {
+  /** Accounts that are not as their last committed change has left them. */
+  readonly contradictions: number;
   readonly workerKills: number;
   readonly appKills: number;
-  readonly redisRestarts: number;
-  readonly redisFlushes: number;
   /** Processes that ended without being told to. */
   readonly crashes: number;
   /** Processes that did not end with 0 when they were told to. */
@@ -57,8 +59,9 @@ export interface Outcome {
 export interface Progress {
   readonly asked: number;
   readonly posts: number;
-  readonly waiting: number;
+  /** Of processes and of servers behind the storage. */
   readonly kills: number;
+  readonly stops: number;
 }
 
 function sum(members: readonly Member[], key: "kills" | "crashes"): number {
@@ -81,7 +84,7 @@ function notifications(): NonNullable<SignInServiceConfig["notifications"]> {
 
 /** What the campaign begins with has other numbers than its changes, which are counted up from 0. */
 const FIRST_NUMBER = 1_000_000;
-/** Milliseconds until everything has to be delivered; it takes a third of that on a machine of two cores. */
+/** Milliseconds in which fewer deliveries have to wait than before: else those that wait are taken for lost. */
 const PATIENCE = 60_000;
 /** Milliseconds for processes to end when they are told to. */
 const ENDING = 35_000;
@@ -95,23 +98,28 @@ export class Round {
   readonly #callers: Callers;
   readonly #receivers: Receivers;
   readonly #redis: OwnRedis | undefined;
+  readonly #place: Place;
   readonly #config: SignInServiceConfig;
   readonly #log: number;
   #reader: Reader | undefined;
   #workers: readonly Member[] = [];
   #apps: readonly Member[] = [];
-  #faults: Readonly<RedisFaults> = { restarts: 0, flushes: 0 };
+  #faults: Readonly<ServerFaults> = { redisRestarts: 0, redisFlushes: 0, storageKills: 0, storageStops: 0 };
 
-  private constructor(options: RoundOptions, receivers: Receivers, redis: OwnRedis | undefined) {
+  private constructor(
+    options: RoundOptions,
+    { receivers, redis, place }: { receivers: Receivers; redis: OwnRedis | undefined; place: Place },
+  ) {
     const { seed, queue, users, folder } = options;
     this.#options = options;
     this.#receivers = receivers;
     this.#redis = redis;
+    this.#place = place;
     this.#callers = new Callers({ users, random: createRandom(seed, `changes ${queue}`) });
     this.#log = openSync(join(folder, "processes.log"), "a");
     this.#config = {
       deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-      storage: `sqlite:${this.#file}`,
+      ...place.config,
       queue: redis?.url ?? "embedded",
       notifications: notifications(),
     };
@@ -122,21 +130,19 @@ export class Round {
     mkdirSync(options.folder, { recursive: true });
     const receivers = await openReceivers(createRandom(options.seed, `receivers ${options.queue}`));
     const redis = options.queue === "redis" ? await openOwnRedis() : undefined;
-    const round = new Round(options, receivers, redis);
+    const place = await openPlace(options.storage, options.folder);
+    const round = new Round(options, { receivers, redis, place });
     await round.#populate();
     return round;
   }
 
-  get #file(): string {
-    return join(this.#options.folder, "sign-in.db");
-  }
-
   progress(): Progress {
+    const { storageKills, storageStops } = this.#faults;
     return {
       asked: this.#callers.entries.length,
       posts: this.#receivers.arrivals.length,
-      waiting: this.#reader?.waiting() ?? 0,
-      kills: sum([...this.#workers, ...this.#apps], "kills"),
+      kills: sum([...this.#workers, ...this.#apps], "kills") + storageKills,
+      stops: storageStops,
     };
   }
 
@@ -146,8 +152,9 @@ export class Round {
     this.#begin();
     const [workers, apps, callers] = [this.#workers, this.#apps, this.#callers];
     const random = createRandom(seed, `faults ${queue}`);
-    const mischief = beginMischief({ workers, apps, redis: this.#redis, callers, random });
-    this.#faults = mischief.redis;
+    const { servers } = this.#place;
+    const mischief = beginMischief({ workers, apps, redis: this.#redis, servers, callers, random });
+    this.#faults = mischief.servers;
     const asking = callers.ask(apps, { count: changes, milliseconds, signal });
     // Told below: until then a failure is not unhandled.
     asking.catch(() => undefined);
@@ -156,7 +163,7 @@ export class Round {
     } finally {
       await mischief.stop();
     }
-    // Once more in the middle of what they do, and after the last fault of Redis.
+    // Once more in the middle of what they do, and after the last fault of a server.
     for (const member of [...workers, ...apps]) member.kill();
     this.#receivers.recover();
     await asking;
@@ -177,47 +184,56 @@ export class Round {
   }
 
   #isShaken(): boolean {
-    const { restarts, flushes } = this.#faults;
+    const { redisRestarts, redisFlushes, storageKills, storageStops } = this.#faults;
     const enough = sum(this.#workers, "kills") >= SHAKEN.kills && this.#receivers.repeats() >= SHAKEN.repeats;
-    return enough && (this.#redis === undefined || restarts + flushes > 0);
+    if (this.#redis !== undefined && redisRestarts + redisFlushes === 0) return false;
+    return enough && (this.#place.servers.length === 0 || (storageKills > 0 && storageStops > 0));
   }
 
   /** Waits until nothing waits, ends everything, and counts. */
   async settle(): Promise<Outcome> {
     const reader = this.#reader!;
-    const until = performance.now() + PATIENCE;
-    while (reader.waiting() > 0 && performance.now() < until) {
-      this.#options.signal.throwIfAborted();
-      await pause(LOOK);
-    }
+    await this.#untilDelivered(reader);
     const badEndings = await this.#end();
-    const committed = reader.committed();
+    const committed = await reader.committed();
+    const contradictions = await reader.contradictions();
     const changes = audit(this.#callers.entries, committed);
-    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, reader.deliveries());
+    const deliveries = judge(expectedFrom(committed), this.#receivers.arrivals, await reader.deliveries());
     const { faults } = this.#receivers;
     return {
       counts: {
         ...changes.counts,
         ...deliveries.counts,
+        contradictions: contradictions.length,
         workerKills: sum(this.#workers, "kills"),
         appKills: sum(this.#apps, "kills"),
-        redisRestarts: this.#faults.restarts,
-        redisFlushes: this.#faults.flushes,
+        ...this.#faults,
         crashes: sum([...this.#workers, ...this.#apps], "crashes"),
         badEndings: badEndings.length,
         badRequests: faults.length,
       },
-      problems: [...changes.problems, ...deliveries.problems, ...faults, ...badEndings],
+      problems: [...changes.problems, ...contradictions, ...deliveries.problems, ...faults, ...badEndings],
     };
+  }
+
+  async #untilDelivered(reader: Reader): Promise<void> {
+    let [least, until] = [Infinity, 0];
+    for (;;) {
+      const waiting = await reader.waiting();
+      if (waiting < least) [least, until] = [waiting, performance.now() + PATIENCE];
+      if (waiting === 0 || performance.now() > until) return;
+      await pause(LOOK, undefined, { signal: this.#options.signal });
+    }
   }
 
   /** Ends whatever is still there. Safe to call twice. */
   async close(): Promise<void> {
     await Promise.all([...this.#workers, ...this.#apps].map((member) => member.destroy()));
-    this.#reader?.close();
+    await this.#reader?.close();
     this.#reader = undefined;
     await this.#receivers.close();
     await this.#redis?.close();
+    await this.#place.close();
     closeSync(this.#log);
   }
 
@@ -233,8 +249,7 @@ export class Round {
     } finally {
       await service.close();
     }
-    beginJournal(this.#file);
-    this.#reader = openReader(this.#file);
+    this.#reader = await openReader(this.#place.config);
   }
 
   #begin(): void {
