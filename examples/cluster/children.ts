@@ -8,6 +8,8 @@ export interface ChildPlan {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
+  /** The user and group as which it runs. Default: those of this process. */
+  readonly as?: { readonly uid: number; readonly gid: number };
   /** What it prints when it is ready; or waits until it answers, for one that does not say so. */
   readonly ready: RegExp | (() => Promise<void>);
 }
@@ -31,11 +33,11 @@ const PATIENCE = 35_000;
 
 /** Starts it once. @returns the process, and the last of what it has said. */
 function begin(
-  { command, args, ready }: ChildPlan,
+  { command, args, as, ready }: ChildPlan,
   isReady: PromiseWithResolvers<void>,
 ): { readonly child: ChildProcess; readonly said: () => string } {
   // A group of its own: Ctrl+C of the terminal reaches this process only, which ends them in their order.
-  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true, ...as });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {

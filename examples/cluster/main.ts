@@ -9,27 +9,43 @@ import { endWithNpm, onStopSignal } from "../server/stop-signals.ts";
 import { readEnvironment, readVariable } from "../../config/environment.ts";
 import { type Child, type ChildPlan, startChild } from "./children.ts";
 import { createProxy } from "./proxy.ts";
-import { mongoStore, redisStore, untilWritable } from "./stores.ts";
+import {
+  mongoStore,
+  postgresStore,
+  redisStore,
+  type Store,
+  untilConnected,
+  untilWritable,
+} from "./stores.ts";
 import { writeConfig } from "./write-config.ts";
 
 const USAGE = `Usage: npm run cluster -- [options]
 
-Starts MongoDB, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo's client
+Starts MongoDB or PostgreSQL, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo's client
 and receiver. What ends is started again: end an app or a worker by its process id, and go on using the service.
 
+  --storage S   mongodb or postgresql; default mongodb
   --apps N      app processes; default 2
   --workers N   processes that deliver notifications; default 2
   --port N      the port of the proxy; the next ones are the client's, the receiver's and the processes'; default 3000
   --data DIR    where the servers keep their data; default ./data/cluster
   --help        this text
 
-Environment: MONGODB_URL, REDIS_URL: servers that run already (for trying only: the demo's users are put there).
+Environment: MONGODB_URL, POSTGRESQL_URL, REDIS_URL: servers that run already (for trying only: the demo's users are put there).
 `;
 
 const HERE = "127.0.0.1";
 const EXAMPLES = resolve(import.meta.dirname, "..");
 
+/** What keeps accounts and deliveries, and where one is that runs already. */
+const STORAGES = {
+  mongodb: { given: "MONGODB_URL", store: mongoStore, untilReady: untilWritable },
+  postgresql: { given: "POSTGRESQL_URL", store: postgresStore, untilReady: untilConnected },
+} as const;
+type StorageName = keyof typeof STORAGES;
+
 interface Asked {
+  readonly storage: StorageName;
   readonly apps: number;
   readonly workers: number;
   readonly port: number;
@@ -39,6 +55,7 @@ interface Asked {
 function readArguments(args: readonly string[]): Asked | undefined {
   const values = parseArguments(args, {
     help: { type: "boolean", short: "h" },
+    storage: { type: "string", default: "mongodb" },
     apps: { type: "string", default: "2" },
     workers: { type: "string", default: "2" },
     port: { type: "string", default: "3000" },
@@ -47,7 +64,11 @@ function readArguments(args: readonly string[]): Asked | undefined {
   if (values.help === true) return undefined;
   const port = toPort(values.port);
   if (port === 0 || port > 65_000) throw misused("--port must be from 1 to 65000");
+  const { storage } = values;
+  if (storage !== "mongodb" && storage !== "postgresql")
+    throw misused("--storage must be mongodb or postgresql");
   return {
+    storage,
     apps: toWhole("--apps", values.apps, [1, 16]),
     workers: toWhole("--workers", values.workers, [1, 16]),
     port,
@@ -124,6 +145,8 @@ function listen(proxy: Server, port: number): Promise<void> {
   });
 }
 
+const addressOf = (store: Store | string): string => (typeof store === "string" ? store : store.url);
+
 async function main(args: readonly string[]): Promise<void> {
   const children: Child[] = [];
   const proxy = createServer();
@@ -158,18 +181,16 @@ async function main(args: readonly string[]): Promise<void> {
     proxy.on("request", createProxy(targets));
     await listen(proxy, port);
     const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
-    const mongo = readVariable("MONGODB_URL") ?? mongoStore(port + 4, join(data, "mongodb"));
-    // MongoDB first: where another cluster has the folder it ends, and Redis would write into the same file.
-    for (const store of [mongo, redis]) if (typeof store !== "string") await begin(store.plan);
-    const [redisUrl, mongoUrl] = [redis, mongo].map((store) =>
-      typeof store === "string" ? store : store.url,
-    );
-    if (typeof mongo === "string") await untilWritable(mongo);
+    const { given, store, untilReady } = STORAGES[asked.storage];
+    const storage = readVariable(given) ?? store(port + 4, join(data, asked.storage));
+    // The storage first: where another cluster has the folder it ends, and Redis would write into the same file.
+    for (const each of [storage, redis]) if (typeof each !== "string") await begin(each.plan);
+    if (typeof storage === "string") await untilReady(storage);
     const config = writeConfig({
       folder: data,
       port,
-      storage: mongoUrl ?? "",
-      redis: redisUrl ?? "",
+      storage: addressOf(storage),
+      redis: addressOf(redis),
       proxy: [HERE],
     });
     for (const plan of plansOf(asked, config)) await begin(plan);

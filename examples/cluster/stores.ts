@@ -1,11 +1,13 @@
 /** The servers of the cluster that are not ours: which programs there are, and how they are started here. */
-import { accessSync, constants, mkdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { accessSync, chownSync, constants, existsSync, mkdirSync } from "node:fs";
 import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
+import { Client } from "pg";
 import { readVariable } from "../../config/environment.ts";
-import { StartFailure } from "../server/start-failure.ts";
+import { FAILED, StartFailure } from "../server/start-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
 /** Where test/machine.mjs puts the server that stands in for MongoDB. */
@@ -66,6 +68,87 @@ export function mongoStore(port: number, folder: string): Store {
   const name = isMongod ? "mongod" : "secantusdb (in place of mongod)";
   // Neither of them says in words that stay the same when it is ready: that is asked.
   return { plan: { name, command, args, ready: () => untilWritable(url) }, url };
+}
+
+/** Debian keeps the programs of each version in a folder of its own. */
+function postgresPrograms(): string | undefined {
+  const versions = ["18", "17", "16", "15", "14"].map(
+    (version) => `/usr/lib/postgresql/${version}/bin/postgres`,
+  );
+  const command = locate(["postgres", ...versions]);
+  return command === undefined ? undefined : dirname(command);
+}
+
+/** PostgreSQL refuses to run as root: then it runs as the user that its package has made. */
+function postgresUser(): ChildPlan["as"] {
+  if (process.getuid?.() !== 0) return undefined;
+  const [uid, gid] = ["-u", "-g"].map((what) =>
+    Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" })),
+  );
+  return { uid: uid ?? 0, gid: gid ?? 0 };
+}
+
+/** Makes the files of a PostgreSQL that nobody else reaches: it listens on this machine only. */
+function initPostgres(programs: string, data: string, as: ChildPlan["as"]): void {
+  mkdirSync(data, { recursive: true, mode: 0o700 });
+  if (as !== undefined) chownSync(data, as.uid, as.gid);
+  if (existsSync(join(data, "PG_VERSION"))) return;
+  try {
+    execFileSync(join(programs, "initdb"), ["-D", data, "-U", "postgres", "-A", "trust"], {
+      ...as,
+      cwd: "/",
+      stdio: "pipe",
+    });
+  } catch (error) {
+    throw new StartFailure(
+      `PostgreSQL can't make its files in ${data}.\n${String(Reflect.get(Object(error), "stderr"))}`,
+      FAILED,
+      { cause: error },
+    );
+  }
+}
+
+/** PostgreSQL. @throws StartFailure where there is none. */
+export function postgresStore(port: number, folder: string): Store {
+  const programs = postgresPrograms();
+  if (programs === undefined) {
+    throw new StartFailure(
+      "PostgreSQL is not on this machine; install it, or say where one is: POSTGRESQL_URL=postgresql://…",
+    );
+  }
+  const as = postgresUser();
+  initPostgres(programs, folder, as);
+  const settings = ["listen_addresses=127.0.0.1", "unix_socket_directories="].flatMap((each) => ["-c", each]);
+  const args = ["-D", folder, "-p", String(port), ...settings];
+  const url = `postgresql://postgres@127.0.0.1:${port}/postgres`;
+  const command = join(programs, "postgres");
+  return {
+    plan: { name: "postgresql", command, args, ...(as && { as }), ready: () => untilConnected(url) },
+    url,
+  };
+}
+
+/** Waits until it takes connections. */
+export async function untilConnected(url: string): Promise<void> {
+  const end = performance.now() + PATIENCE;
+  while (!(await takesConnections(url))) {
+    if (performance.now() > end) throw new StartFailure("PostgreSQL does not take connections.");
+    await pause(100);
+  }
+}
+
+async function takesConnections(url: string): Promise<boolean> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 500 });
+  // A connection that breaks later is not waited for.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
 }
 
 /** Waits until it takes writes; a new mongod is made a replica set of one node. */

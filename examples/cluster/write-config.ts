@@ -9,7 +9,7 @@ export interface ClusterConfig {
   readonly folder: string;
   /** Of the proxy; the client has the next one, the receiver the one after it. */
   readonly port: number;
-  /** `mongodb://…` */
+  /** `mongodb://…` or `postgresql://…` */
   readonly storage: string;
   /** `redis://…`, for artifacts and for the queue. */
   readonly redis: string;

@@ -2,8 +2,7 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import type { Change, Outcome } from "../faults/campaign/change.ts";
-import { describeMongo } from "../servers/mongodb.ts";
-import { Cluster, PATIENCE } from "./cluster.ts";
+import { Cluster, describeCluster, PATIENCE } from "./cluster.ts";
 
 const ROUNDS = 10;
 const RECEIVER = {
@@ -16,7 +15,7 @@ const RECEIVER = {
 
 const kinds = (outcomes: readonly Outcome[]): string[] => outcomes.map(({ kind }) => kind).toSorted();
 
-describeMongo("two changes that meet in different processes", () => {
+describeCluster("two changes that meet in different processes", () => {
   let cluster: Cluster;
 
   beforeAll(async () => {

@@ -6,6 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { describe } from "@jest/globals";
 import { pino } from "pino";
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
@@ -14,14 +15,22 @@ import type { Answer, Order } from "../faults/campaign/app.ts";
 import type { Change, Outcome } from "../faults/campaign/change.ts";
 import { Member } from "../faults/campaign/member.ts";
 import { LIMITS, seedOf } from "../faults/load.ts";
-import { type MongoServer, openMongoServer } from "../servers/mongodb.ts";
-import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
+import { describeMongo, openMongoServer } from "../servers/mongodb.ts";
+import { openOwnPostgres } from "../servers/postgresql.ts";
+import { openOwnRedis } from "../servers/redis.ts";
 
 /** Where the processes keep things. */
-export type Stores = "sqlite" | "sqlite+redis" | "mongodb" | "mongodb+redis";
+export type Stores = "sqlite" | "sqlite+redis" | "postgresql" | "mongodb" | "mongodb+redis";
+
+/** What the tests of many processes run on: PostgreSQL where `TEST_STORAGE` says so, else MongoDB and Redis. */
+const USUAL: Stores = process.env["TEST_STORAGE"] === "postgresql" ? "postgresql" : "mongodb+redis";
+
+/** For tests of a cluster on the usual stores. */
+export const describeCluster: typeof describe | typeof describe.skip =
+  USUAL === "postgresql" ? describe : describeMongo;
 
 export interface ClusterOptions {
-  /** Default: MongoDB, with the artifacts in Redis. */
+  /** Default: PostgreSQL, or MongoDB with the artifacts in Redis, as `TEST_STORAGE` says. */
   readonly stores?: Stores;
   /** One process each: by how many milliseconds its clock is ahead. Default: four that are right. */
   readonly clocks?: readonly number[];
@@ -112,12 +121,11 @@ export class Cluster {
   /** @param people who has an account, by their usernames. */
   static async open(
     people: readonly string[],
-    { stores = "mongodb+redis", clocks = [0, 0, 0, 0] }: ClusterOptions = {},
+    { stores = USUAL, clocks = [0, 0, 0, 0] }: ClusterOptions = {},
   ): Promise<Cluster> {
-    const [mongo, redis]: [MongoServer | undefined, OwnRedis | undefined] = await Promise.all([
-      stores.startsWith("mongodb") ? openMongoServer() : undefined,
-      stores.endsWith("redis") ? openOwnRedis() : undefined,
-    ]);
+    const mongo = stores.startsWith("mongodb") ? await openMongoServer() : undefined;
+    const postgres = stores === "postgresql" ? await openOwnPostgres() : undefined;
+    const redis = stores.endsWith("redis") ? await openOwnRedis() : undefined;
     const folder = newFolder();
     const logFile = join(folder, "apps.log");
     const log = openSync(logFile, "a");
@@ -126,7 +134,7 @@ export class Cluster {
     const url = await listening(proxy);
     const config = {
       deployments: { oauth2: { url: url }, openid: { url: `${url}/openid` } },
-      storage: mongo?.nextUrl() ?? `sqlite:${join(folder, "sign-in.db")}`,
+      storage: mongo?.nextUrl() ?? (await postgres?.newDatabase()) ?? `sqlite:${join(folder, "sign-in.db")}`,
       ...(redis && { artifacts: redis.url, queue: redis.url }),
       keys: { secrets: [randomBytes(32).toString("base64")] },
       proxy: true,
@@ -151,6 +159,7 @@ export class Cluster {
         await service.close();
         await redis?.close();
         await mongo?.close();
+        await postgres?.close();
         closeSync(log);
         const said = readFileSync(logFile, "utf8");
         if (said !== "") console.error(said.slice(0, 5000));

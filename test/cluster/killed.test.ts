@@ -3,8 +3,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Book, brokenPromises, CLIENTS, type GivenCode } from "../faults/load.ts";
 import { authorizeUrl, exchange, Person, refresh, send, sendPatiently, tokensOf } from "../faults/person.ts";
-import { describeMongo } from "../servers/mongodb.ts";
-import { Cluster, PATIENCE } from "./cluster.ts";
+import { Cluster, describeCluster, PATIENCE } from "./cluster.ts";
 
 /** How many sign-ins have to succeed. */
 const SIGN_INS = 500;
@@ -13,7 +12,7 @@ const PEOPLE = Array.from({ length: 12 }, (_, number) => `person${number}`);
 /** After how many sign-ins the next process is killed. */
 const EVERY = 40;
 
-describeMongo("processes that are killed while 500 people sign in", () => {
+describeCluster("processes that are killed while 500 people sign in", () => {
   let cluster: Cluster;
   const book: Book = { codes: [], families: [] };
   /** What went wrong in the eyes of the clients, and was begun again. */

@@ -16,13 +16,12 @@ import {
   tokensOf,
   withToken,
 } from "../faults/person.ts";
-import { describeMongo } from "../servers/mongodb.ts";
-import { Cluster, PATIENCE } from "./cluster.ts";
+import { Cluster, describeCluster, PATIENCE } from "./cluster.ts";
 
 const PEOPLE = Array.from({ length: 20 }, (_, number) => `person${number}`);
 const [KEEPING, ROTATING] = CLIENTS as [(typeof CLIENTS)[0], (typeof CLIENTS)[0]];
 
-describeMongo("four processes behind one address", () => {
+describeCluster("four processes behind one address", () => {
   let cluster: Cluster;
   let base: string;
 

@@ -82,4 +82,5 @@ function describeStores(stores: Stores): void {
 
 describe("two processes on one SQLite file", () => describeStores("sqlite"));
 describe("two processes on one Redis", () => describeStores("sqlite+redis"));
+describe("two processes on one PostgreSQL", () => describeStores("postgresql"));
 describeMongo("two processes on one MongoDB", () => describeStores("mongodb"));

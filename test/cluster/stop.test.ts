@@ -4,8 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { CLIENTS } from "../faults/load.ts";
 import { PASSWORD } from "../faults/stage.ts";
-import { describeMongo } from "../servers/mongodb.ts";
-import { type App, Cluster, PATIENCE } from "./cluster.ts";
+import { type App, Cluster, describeCluster, PATIENCE } from "./cluster.ts";
 
 /** Whether it takes no new connection. */
 function refuses({ port }: App): Promise<boolean> {
@@ -39,7 +38,7 @@ async function begin({ port }: App): Promise<{ end(): Promise<string> }> {
   };
 }
 
-describeMongo("a process that is told to stop", () => {
+describeCluster("a process that is told to stop", () => {
   let cluster: Cluster;
 
   beforeAll(async () => {

@@ -1,5 +1,5 @@
 /** The cluster of the examples: many processes, one service, and nobody notices when one of them ends. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -36,8 +36,10 @@ const named =
     });
   };
 
-describeMongo("npm run cluster", () => {
+function describeOn(storage: string): void {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-cluster-"));
+  // PostgreSQL has a user of its own where root starts it.
+  chmodSync(folder, 0o755);
   let cluster: Running;
   let client = "";
 
@@ -48,7 +50,7 @@ describeMongo("npm run cluster", () => {
   beforeAll(async () => {
     // The processes behind the proxy have the ports after its own.
     const port = await freePorts(16);
-    const args = ["--port", String(port), "--data", folder];
+    const args = ["--storage", storage, "--port", String(port), "--data", folder];
     cluster = start("examples/cluster/main.ts", { args });
     await cluster.until(/Ctrl\+C stops all of them/);
     [, client = ""] = await cluster.until(/Open +(\S+)/);
@@ -86,7 +88,8 @@ describeMongo("npm run cluster", () => {
   });
 
   it("leaves none of them behind when it is told twice, for one of them does not end", async () => {
-    const args = ["--port", String(await freePorts(16)), "--data", folder, "--apps", "1", "--workers", "1"];
+    const small = ["--apps", "1", "--workers", "1"];
+    const args = ["--storage", storage, "--port", String(await freePorts(16)), "--data", folder, ...small];
     cluster = start("examples/cluster/main.ts", { args });
     await cluster.until(/Ctrl\+C stops all of them/);
     const pids = ["redis", "app 1", "worker 1", "client"].map(processOf);
@@ -97,7 +100,10 @@ describeMongo("npm run cluster", () => {
     expect(await cluster.stop("SIGINT")).toBe(130);
     while (pids.some((pid) => isRunning(pid))) await pause(10);
   });
-});
+}
+
+describeMongo("npm run cluster", () => describeOn("mongodb"));
+describe("npm run cluster -- --storage postgresql", () => describeOn("postgresql"));
 
 describe("a process of the cluster", () => {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-child-"));
