@@ -13,13 +13,16 @@ const USUAL = [
   { storage: "mongodb+redis", args: ["test/flows"] },
 ];
 
-/** The runs of `npm run test:all`: everything, and the whole ways through on all other storages. */
+/** Those, the rules over the record store, and the campaign in which processes and servers are killed. */
+const ON_EACH = [...WHOLE_WAYS, "test/lib/rules.test.ts", "test/faults/campaign/campaign.test.ts"];
+
+/** The runs of `npm run test:all`: everything, and what depends on the storage on all other ones. */
 const ALL = [
   { storage: "sqlite", args: [] },
-  { storage: "sqlite+redis", args: WHOLE_WAYS },
-  { storage: "postgresql", args: WHOLE_WAYS },
-  { storage: "mongodb", args: WHOLE_WAYS },
-  { storage: "mongodb+redis", args: WHOLE_WAYS },
+  { storage: "sqlite+redis", args: ON_EACH },
+  { storage: "postgresql", args: ON_EACH },
+  { storage: "mongodb", args: ON_EACH },
+  { storage: "mongodb+redis", args: ON_EACH },
 ];
 
 /** What to run; with arguments, or with a storage that was chosen, one run is meant. */
