@@ -74,14 +74,17 @@ const LONGEST_PAUSE = 10;
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
 /**
- * Milliseconds: a session of which nothing but the end would change is written when that moves by more. So a session that
- * is used all the time is written once a minute, and those that use it at once don't meet.
+ * A session of which nothing but the end would change is written when that moves by more than a thousandth of the time
+ * that is left, and after so many milliseconds at the latest. So a session that is used all the time is written once a
+ * minute, and requests that use it at once don't meet.
  */
 const PROLONGED = 60_000;
 
 /** Whether what is there is as good as what is to be there. */
-function isAsGood(before: Artifact, after: Artifact): boolean {
-  if (after.model !== "Session" || Math.abs(after.expiresAt - before.expiresAt) > PROLONGED) return false;
+function isAsGood(before: Artifact, after: Artifact, now: number): boolean {
+  if (after.model !== "Session") return false;
+  const unwritten = Math.min(PROLONGED, (after.expiresAt - now) / 1_000);
+  if (Math.abs(after.expiresAt - before.expiresAt) > unwritten) return false;
   const { iat: _began, exp: _end, ...had } = before.payload;
   const { iat: _begins, exp: _ends, ...has } = after.payload;
   return before.accountId === after.accountId && isDeepStrictEqual(had, has);
@@ -183,7 +186,8 @@ class PendingUnit implements Unit {
     const name = nameOf(model, key);
     const isConsumed = this.#pending.get(name)?.isConsumed ?? false;
     const before = this.#read.get(name);
-    const isUnchanged = !this.#pending.has(name) && before !== undefined && isAsGood(before, artifact);
+    const isUnchanged =
+      !this.#pending.has(name) && before !== undefined && isAsGood(before, artifact, this.#clock.now());
     const after = before === undefined ? artifact : withMarks(artifact, before);
     this.#pending.set(name, { model, key, after, isConsumed, isUnchanged });
   }
