@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../../config/input.ts";
+import { StorageUnavailable } from "../../../lib/errors.ts";
 import { createSignInService } from "../../../lib/index.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 import type { Answer } from "./app.ts";
@@ -217,9 +218,13 @@ export class Round {
   }
 
   async #untilDelivered(reader: Reader): Promise<void> {
-    let [least, until] = [Infinity, 0];
+    let [least, until] = [Infinity, performance.now() + PATIENCE];
     for (;;) {
-      const waiting = await reader.waiting();
+      // A storage that does not answer is asked again: what killed processes had begun may block it for a while.
+      const waiting = await reader.waiting().catch((error: unknown) => {
+        if (error instanceof StorageUnavailable) return Infinity;
+        throw error;
+      });
       if (waiting < least) [least, until] = [waiting, performance.now() + PATIENCE];
       if (waiting === 0 || performance.now() > until) return;
       await pause(LOOK, undefined, { signal: this.#options.signal });
