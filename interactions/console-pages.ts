@@ -50,13 +50,12 @@ function list(parts: ConsoleParts): OperatorAnswer {
     const { filter, after, problem } = readQuestion(request.query);
     if (problem === "other") return answers.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
-    const question = { ...filter, ...(after !== undefined && { after }), limit: PAGE + 1 };
+    const question = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
     const [found, known] = await Promise.all([
-      wrongSub === undefined ? console.list(question) : [],
+      wrongSub === undefined ? console.page(question) : undefined,
       console.receivers(),
     ]);
-    const deliveries = found.slice(0, PAGE);
-    const last = found.length > PAGE ? deliveries.at(-1) : undefined;
+    const { deliveries = [], next } = found ?? {};
     const html = await pages.deliveries({
       ...common(parts, ctx, request, person),
       filter,
@@ -64,7 +63,7 @@ function list(parts: ConsoleParts): OperatorAnswer {
       receivers: known.map(({ receiver }) => receiver),
       isLater: after !== undefined,
       ...(wrongSub !== undefined && { wrongSub }),
-      ...(last !== undefined && { next: last.id }),
+      ...(next !== undefined && { next }),
       ...(filter.state === "parked" &&
         deliveries.length > 0 && { redriveAll: seals.token(person, redriveAllProof(filter)) }),
     });

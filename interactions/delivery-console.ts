@@ -80,7 +80,10 @@ export interface ConsoleAsked {
 
 /** Faults of the storage reject with `StorageUnavailable`. */
 export interface DeliveryConsole {
-  list(page: ConsolePage): Promise<readonly ConsoleDelivery[]>;
+  /** `next` is `after` of the next page; a page that has it may hold fewer than its limit, even none. */
+  page(
+    asked: ConsolePage,
+  ): Promise<{ readonly deliveries: readonly ConsoleDelivery[]; readonly next?: string }>;
   /** `undefined` when there is no such delivery. */
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;

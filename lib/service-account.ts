@@ -82,7 +82,7 @@ export function createDeliveryConsole(
     }
   }
   return {
-    list: (page) => notifications.list({ ...page, first: "newest" }),
+    page: (asked) => notifications.page({ ...asked, first: "newest" }),
     find: (id) => notifications.find(id),
     receivers: () => notifications.receivers(),
     redrive: (id, options) => notifications.redrive(id, options),

@@ -6,7 +6,7 @@ export type { NotificationWorker } from "./main.ts";
 export { createDeliverer, type Deliverer, type DelivererOptions } from "./deliver.ts";
 export type { ExplainedAction, Explanation } from "./explain.ts";
 export type { DeliveryPageInput } from "./notifications-schema.ts";
-export type { Acknowledgement, Notifications } from "./notifications.ts";
+export type { Acknowledgement, ShownDeliveryPage, Notifications } from "./notifications.ts";
 export type { ReceiverReport } from "./receiver-reports.ts";
 export type { ShownAttempt, ShownDelivery } from "./shown-delivery.ts";
 export type { TestResult } from "./test-notification.ts";

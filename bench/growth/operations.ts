@@ -96,7 +96,7 @@ export async function preparedOperations(place: Place, size: number, count: numb
   const code = await artifactMaker(place, "AuthorizationCode");
   const token = await artifactMaker(place, "AccessToken");
   const page = (filter: object): Promise<unknown> =>
-    Promise.all([notifications.list({ ...filter, limit: PAGE }), notifications.receivers()]);
+    Promise.all([notifications.page({ ...filter, limit: PAGE }), notifications.receivers()]);
   return async (round) => {
     // Spread over all of them, each once, and others in every round.
     const step = size / count;

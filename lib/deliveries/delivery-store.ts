@@ -1,6 +1,8 @@
 /** The deliveries of a service, over the record store: how they are found, and all calls together. */
 import type {
+  Delivery,
   DeliveryFilter,
+  DeliveryList,
   DeliveryPage,
   DeliveryState,
   DeliveryStore,
@@ -18,6 +20,11 @@ import { keyPart, PAGE, type Read, read } from "../records.ts";
  * resumes it. What workers write while they deliver wakes nobody.
  */
 export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
+
+/** Deliveries that one page looks at, more or less, before it leaves the rest to the next one. */
+const LOOKED = 1_000;
+/** How many are read of each place at a time once the first ones did not fit. */
+const STEP = 200;
 
 const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
 
@@ -38,46 +45,87 @@ function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
   );
 }
 
-async function list(access: LaneAccess, page: DeliveryPage): Promise<KeptDelivery[]> {
-  const { first = "oldest", after, limit, ...filter } = page;
-  const descending = first === "newest";
-  let from: number | undefined;
-  if (after !== undefined) {
-    const last = await access.delivery(after);
-    if (last === undefined) return [];
-    from = last.value.position;
-  }
-  const bounds = from === undefined ? {} : descending ? { to: from - 1 } : { from: from + 1 };
-  const found = await Promise.all(
-    (await places(access, filter)).map((query) =>
-      matching(access, { ...query, ...bounds, descending }, filter, limit),
-    ),
-  );
-  const direction = descending ? -1 : 1;
-  return found
-    .flat()
-    .toSorted((one, other) => (one.position - other.position) * direction)
-    .slice(0, Math.max(0, limit));
+/** What was read of all places together. */
+interface Looked {
+  /** In the order of their positions, whether they fit or not; before the last of them none is missing. */
+  readonly seen: readonly KeptDelivery[];
+  readonly isEnd: boolean;
+  /** How many were read. */
+  readonly count: number;
 }
 
-/** The first of a place that fit: those that don't are passed over. */
-async function matching(
+async function look(access: LaneAccess, queries: readonly Query[], direction: 1 | -1): Promise<Looked> {
+  const pages = await access.store.list(queries);
+  const all = pages.map(({ records }) => records.map((record) => read<KeptDelivery>(record).value));
+  // Behind the last one of a place that has more, those of others would come too early.
+  const ends = all.flatMap((records, index) => {
+    const last = records.at(-1);
+    return last === undefined || pages[index]?.next === undefined ? [] : [last.position * direction];
+  });
+  const end = Math.min(...ends);
+  const found = all.flat();
+  const seen = found
+    .filter(({ position }) => position * direction <= end)
+    .toSorted((one, other) => (one.position - other.position) * direction);
+  return { seen, isEnd: ends.length === 0, count: found.length };
+}
+
+/** Those that fit behind a position, and the last one that was looked at if there may be more. */
+async function search(
   access: LaneAccess,
-  query: Omit<Query, "limit">,
-  filter: DeliveryFilter,
-  limit: number,
-): Promise<KeptDelivery[]> {
+  { first, limit, ...filter }: Omit<DeliveryPage, "after">,
+  position: number | undefined,
+): Promise<{ readonly found: readonly KeptDelivery[]; readonly last?: KeptDelivery }> {
+  const descending = first === "newest";
+  const direction = descending ? -1 : 1;
+  const where = await places(access, filter);
   const found: KeptDelivery[] = [];
-  for (let after: string | undefined; found.length < limit;) {
-    const [page] = await access.store.list([
-      { ...query, limit: Math.min(PAGE, Math.max(1, limit)), ...(after === undefined ? {} : { after }) },
-    ]);
-    const records = page?.records.map((record) => read<KeptDelivery>(record).value) ?? [];
-    found.push(...records.filter((delivery) => fits(filter, delivery)));
-    if (page?.next === undefined) break;
-    after = page.next;
+  let last: KeptDelivery | undefined;
+  for (let looked = 0; looked < LOOKED;) {
+    const behind = last?.position ?? position;
+    const bounds = behind === undefined ? {} : { [descending ? "to" : "from"]: behind + direction };
+    // What does not fit at once may be rare.
+    const most = Math.min(PAGE, looked === 0 ? limit + 1 : Math.max(limit + 1, STEP));
+    const how = { ...bounds, descending, limit: most };
+    const queries = where.map((each) => Object.assign({}, each, how));
+    const { seen, isEnd, count } = await look(access, queries, direction);
+    for (const delivery of seen) {
+      if (found.length === limit) return { found, ...(last && { last }) };
+      if (fits(filter, delivery)) found.push(delivery);
+      last = delivery;
+    }
+    if (isEnd) return { found };
+    looked += count;
   }
-  return found.slice(0, limit);
+  return { found, ...(last && { last }) };
+}
+
+/** The position behind which a page begins; `null` behind an unknown delivery. */
+async function positionOf(access: LaneAccess, after: string | undefined): Promise<number | undefined | null> {
+  if (after === undefined) return undefined;
+  return (await access.delivery(after))?.value.position ?? null;
+}
+
+async function page(access: LaneAccess, { after, ...asked }: DeliveryPage): Promise<DeliveryList> {
+  const position = await positionOf(access, after);
+  if (position === null) return { deliveries: [] };
+  const { found, last } = await search(access, asked, position);
+  return { deliveries: found.map(toDelivery), ...(last !== undefined && { next: last.id }) };
+}
+
+/** As many as were asked for, however many have to be passed over. */
+async function list(access: LaneAccess, { after, ...asked }: DeliveryPage): Promise<Delivery[]> {
+  const deliveries: Delivery[] = [];
+  let position = await positionOf(access, after);
+  if (position === null) return [];
+  while (deliveries.length < asked.limit) {
+    const limit = Math.min(PAGE, asked.limit - deliveries.length);
+    const { found, last } = await search(access, { ...asked, limit }, position);
+    deliveries.push(...found.map(toDelivery));
+    if (last === undefined) break;
+    ({ position } = last);
+  }
+  return deliveries;
 }
 
 /** What each receiver has in one state. */
@@ -117,7 +165,8 @@ export function createDeliveryStore(access: LaneAccess): DeliveryStore {
       const found = await access.delivery(id);
       return found && toDelivery(found.value);
     },
-    list: async (page) => (await list(access, page)).map(toDelivery),
+    page: (asked) => page(access, asked),
+    list: (asked) => list(access, asked),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),

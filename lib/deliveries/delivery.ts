@@ -179,6 +179,13 @@ export interface DeliveryPage extends DeliveryFilter {
   readonly first?: "oldest" | "newest";
 }
 
+/** One page of deliveries. */
+export interface DeliveryList {
+  readonly deliveries: readonly Delivery[];
+  /** `after` of the next page; missing at the end. A page that has it may hold fewer than its limit, even none. */
+  readonly next?: string;
+}
+
 /** What a redrive came to. `superseded`: it would bring old data back. `purged`: its payload is gone. */
 export type RedriveResult = "redriven" | "superseded" | "waiting" | "purged" | "unknown";
 
@@ -203,7 +210,9 @@ export interface PurgeLimits {
 
 export interface DeliveryStore {
   find(id: string): Promise<Delivery | undefined>;
-  /** In the order in which they were stored, or the other way round. */
+  /** In the order in which they were stored, or the other way round; looks at so many that nobody waits long. */
+  page(page: DeliveryPage): Promise<DeliveryList>;
+  /** The same, however many have to be looked at until there are `limit`. */
   list(page: DeliveryPage): Promise<Delivery[]>;
   /** The attempts of a delivery, the first one first. */
   attempts(id: string): Promise<DeliveryAttempt[]>;

@@ -40,12 +40,16 @@ export interface Answers {
   test: Awaited<ReturnType<DeliveryConsole["test"]>>;
 }
 
+type ConsoleList = Awaited<ReturnType<DeliveryConsole["page"]>>;
+
 /** Stands for the notifications: deliveries in memory. The real ones are in test/flows/console.test.ts. */
 export class MemoryConsole implements DeliveryConsole {
   readonly deliveries: ConsoleDeliveryDetail[] = [];
   known: ConsoleReceiver[] = [];
   readonly done: Done[] = [];
   readonly asked: unknown[] = [];
+  /** A page of which nothing fits, though there are more. */
+  searching: ConsoleList | undefined;
   answers: Answers = {
     redrive: "redriven",
     redriveAll: { redriven: 2, superseded: 1, waiting: 0, purged: 3, unknown: 0 },
@@ -54,14 +58,16 @@ export class MemoryConsole implements DeliveryConsole {
     test: { ok: true, status: 200, error: null, duration: 7 },
   };
 
-  async list(page: Parameters<DeliveryConsole["list"]>[0]): Promise<readonly ConsoleDeliveryDetail[]> {
+  async page(page: Parameters<DeliveryConsole["page"]>[0]): Promise<ConsoleList> {
     const { after, limit, ...filter } = page;
     this.asked.push(page);
     const fits = this.deliveries.filter((each) =>
       Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
     );
     const from = after === undefined ? 0 : fits.findIndex(({ id }) => id === after) + 1;
-    return fits.slice(from, from + limit);
+    const deliveries = fits.slice(from, from + limit);
+    const last = from + limit < fits.length ? deliveries.at(-1) : undefined;
+    return this.searching ?? { deliveries, ...(last !== undefined && { next: last.id }) };
   }
   async find(id: string): Promise<ConsoleDeliveryDetail | undefined> {
     return this.deliveries.find((each) => each.id === id);

@@ -46,7 +46,7 @@ describe("the list", () => {
         ["sub", SUB],
       ]),
     );
-    expect(site.console.asked.at(-1)).toEqual({ sub: SUB, limit: 51 });
+    expect(site.console.asked.at(-1)).toEqual({ sub: SUB, limit: 50 });
   });
 
   it("goes page by page, with the filter, and back to the first one", async () => {
@@ -64,6 +64,16 @@ describe("the list", () => {
     await browser.click(TEXTS["console.first"] ?? "");
     expect(listed(browser)[0]).toBe("msg_0");
     expect((await open(`${list}?after=msg_119`)).html).toContain(TEXTS["console.none"]);
+  });
+
+  it("leads on from a page of which nothing fits while there are older ones", async () => {
+    site.console.searching = { deliveries: [], next: "msg_2" };
+    const browser = await open(`${list}?type=DELETE_ACCOUNT`);
+    expect(browser.html).toContain(TEXTS["console.noneSoFar"]);
+    expect(listed(browser)).toEqual([]);
+    site.console.searching = undefined;
+    await browser.click(TEXTS["console.next"] ?? "");
+    expect(site.console.asked.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
   });
 
   it("says what is wrong with an account that is none, and asks for nothing", async () => {

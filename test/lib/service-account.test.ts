@@ -37,14 +37,14 @@ describe("the delivery console", () => {
     const asked: unknown[] = [];
     const console = createDeliveryConsole(
       standIn({
-        async list(page) {
+        async page(page) {
           asked.push(page);
-          return [];
+          return { deliveries: [] };
         },
       }),
       () => undefined,
     );
-    await console.list({ state: "parked", limit: 5 });
+    await console.page({ state: "parked", limit: 5 });
     expect(asked).toEqual([{ state: "parked", limit: 5, first: "newest" }]);
   });
 });

@@ -160,6 +160,40 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
 
 function describeFinding(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
+  it("looks at a bounded number of deliveries for a page, says where the next one begins, and misses none", async () => {
+    const { deliveries } = stage.storage;
+    const rare = new Set([0, 700, 2399]);
+    for (let index = 0; index < 2400; index += 400) {
+      const some = Array.from({ length: 400 }, (_, at) => index + at);
+      const type = (each: number): string => (rare.has(each) ? "DELETE_ACCOUNT" : "PROFILE_CHANGED");
+      await store(
+        stage,
+        ...some.map((each) => delivery(`d${each}`, "a", `service:${each % 2}`, { type: type(each) })),
+      );
+    }
+    for (const first of ["oldest", "newest"] as const) {
+      const listed: string[] = [];
+      const fewer: number[] = [];
+      let after: string | undefined;
+      do {
+        const asked = { type: "DELETE_ACCOUNT", first, limit: 2, ...(after !== undefined && { after }) };
+        const page = await deliveries.page(asked);
+        listed.push(...page.deliveries.map(({ id }) => id));
+        if (page.next !== undefined) fewer.push(page.deliveries.length);
+        after = page.next;
+      } while (after !== undefined);
+      const ids = ["d0", "d700", "d2399"];
+      expect(listed).toEqual(first === "oldest" ? ids : ids.toReversed());
+      expect(fewer).toContain(first === "oldest" ? 0 : 1);
+    }
+    const all = await deliveries.list({ type: "DELETE_ACCOUNT", limit: 9 });
+    expect(all.map(({ id }) => id)).toEqual(["d0", "d700", "d2399"]);
+    await expect(deliveries.page({ receiver: "service:9", limit: 9 })).resolves.toEqual({ deliveries: [] });
+    await expect(deliveries.page({ type: "DELETE_ACCOUNT", after: "none", limit: 1 })).resolves.toEqual({
+      deliveries: [],
+    });
+  });
+
   it("finds deliveries by any filter, from either end, page after page", async () => {
     const { deliveries } = stage.storage;
     const x = { type: "DELETE_ACCOUNT" };
