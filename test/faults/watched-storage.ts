@@ -127,6 +127,8 @@ export class WatchedStorage {
       get: (object, member) => {
         const method: unknown = Reflect.get(object, member);
         if (typeof method !== "function") return method;
+        // It begins to listen, and asks the store for nothing.
+        if (member === "watch") return method.bind(object) as unknown;
         const name = `${part}.${String(member)}`;
         return async (...parameters: unknown[]): Promise<unknown> => {
           this.fail({ name, parameters });
