@@ -53,6 +53,9 @@ function prepareRecord({ kind, key, value, index = [], parent, expiresAt }: Reco
   };
 }
 
+const readEntries = (entries: string | null): IndexEntry[] =>
+  entries === null ? [] : (JSON.parse(entries) as IndexEntry[]);
+
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
 const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
@@ -125,9 +128,19 @@ export function createRecordWrites(
     };
   }
 
-  function changeEntries(change: typeof addEntry, id: number, kind: string, entries: string | null): void {
-    if (entries === null) return;
-    for (const { name, at, order } of JSON.parse(entries) as IndexEntry[]) change(kind, name, at, order, id);
+  /** @param kept entries that stay as they are. */
+  function changeEntries(
+    change: typeof addEntry,
+    id: number,
+    kind: string,
+    entries: string | null,
+    kept: string | null = null,
+  ): void {
+    const stay = readEntries(kept);
+    for (const { name, at, order } of readEntries(entries)) {
+      const stays = stay.some((each) => each.name === name && each.at === at && each.order === order);
+      if (!stays) change(kind, name, at, order, id);
+    }
   }
 
   /** Takes a record away. What has children stays as their tombstone: a commit must not delete thousands of them. */
@@ -148,8 +161,9 @@ export function createRecordWrites(
       replace(...fields, before.id);
       seen.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return;
-      changeEntries(dropEntry, before.id, kind, before.entries);
-      changeEntries(addEntry, before.id, kind, entries);
+      // Most changes of a record move it in one index and leave the others.
+      changeEntries(dropEntry, before.id, kind, before.entries, entries);
+      changeEntries(addEntry, before.id, kind, entries, before.entries);
       return;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
