@@ -200,9 +200,11 @@ export async function connect(
   const prepared = statements(database);
   let closing: Promise<void> | undefined;
 
+  const undo = database.prepare("ROLLBACK");
+
   function look<T>(work: () => T): T {
     // A write that could be neither committed nor undone is still open: nobody is to see what is in it.
-    if (database.isTransaction) throw new StorageUnavailable("the database could not undo a write");
+    if (database.isTransaction) undo.run();
     return work();
   }
 
