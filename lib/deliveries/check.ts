@@ -12,7 +12,6 @@ import { DELIVERY, type KeptDelivery, LANE, type Lane, RECEIVER } from "./record
 const deliveryIn = ({ value }: Found): KeptDelivery => value as unknown as KeptDelivery;
 const laneOf = (found: Found): Ref => LANE.ref([deliveryIn(found).receiver, deliveryIn(found).sub]);
 const receiverOf = (found: Found): Ref => RECEIVER.ref(deliveryIn(found).receiver);
-const STATES = ["waiting", "delivered", "parked", "discarded"] as const;
 
 /** Whether the first that waits is the head, and nothing else is. */
 function hasRightHead(waiting: readonly Read<KeptDelivery>[]): boolean {
@@ -84,13 +83,8 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
   async function fit(found: Found): Promise<void> {
     const { receiver, sub } = deliveryIn(found);
     const [before] = await storage.get([laneOf(found)]);
-    const pages = await storage.list(
-      STATES.map((state) => ({ ...laneQuery({ receiver, sub }, state), descending: true })),
-    );
-    const last = (each: number): number => {
-      const [record] = pages[each]?.records ?? [];
-      return record === undefined ? 0 : deliveryIn(record).sequence;
-    };
+    const [page] = await storage.list([{ ...laneQuery({ receiver, sub }, "lane"), descending: true }]);
+    const [last = found] = page?.records ?? [];
     const known = (before?.value as unknown as Lane | undefined) ?? {
       receiver,
       sub,
@@ -98,11 +92,7 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
       lastDelivered: 0,
       flight: null,
     };
-    const lastSequence = Math.max(
-      known.lastSequence,
-      deliveryIn(found).sequence,
-      ...STATES.map((_state, each) => last(each)),
-    );
+    const lastSequence = Math.max(known.lastSequence, deliveryIn(found).sequence, deliveryIn(last).sequence);
     const record = LANE.record({ ...known, lastSequence });
     if (before === undefined) await deliveries.write(found, { put: [record] });
     else await deliveries.write(before, { put: [record] });

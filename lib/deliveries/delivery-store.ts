@@ -4,16 +4,15 @@ import type {
   DeliveryFilter,
   DeliveryList,
   DeliveryPage,
-  DeliveryState,
   DeliveryStore,
   ReceiverCounts,
 } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
 import { type LaneAccess } from "./lane-access.ts";
-import { type KeptDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
+import { DELIVERY, type KeptDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
-import { keyPart, PAGE, type Read, read } from "../records.ts";
+import { PAGE, type Read, read } from "../records.ts";
 
 /**
  * The kinds that change when there may be more to send: a lane is written by whoever adds to it, a receiver by whoever
@@ -26,17 +25,15 @@ const LOOKED = 1_000;
 /** How many are read of each place at a time once the first ones did not fit. */
 const STEP = 200;
 
-const STATES: readonly DeliveryState[] = ["waiting", "delivered", "parked", "discarded"];
-
 /** Where deliveries are found that a filter asks for, each place in the order of their positions. */
 async function places(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
   const { receiver, sub, state } = filter;
-  const states = state === undefined ? STATES : [state];
-  const at = (index: string, name: string): Omit<Query, "limit">[] =>
-    states.map((one) => ({ kind: "delivery", index, at: `${one}~${keyPart(name)}` }));
-  if (sub !== undefined) return at("user", sub);
+  if (sub !== undefined) return [DELIVERY.where("user", sub)];
   const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
-  return receivers.flatMap((each) => at("state", each.receiver));
+  const isOpen = state === "waiting" || state === "parked";
+  return receivers.map((each) =>
+    isOpen ? DELIVERY.where("open", [state, each.receiver]) : DELIVERY.where("receiver", each.receiver),
+  );
 }
 
 function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
@@ -129,13 +126,8 @@ async function list(access: LaneAccess, { after, ...asked }: DeliveryPage): Prom
 }
 
 /** What each receiver has in one state. */
-function byReceiver(receivers: readonly KnownReceiver[], state: DeliveryState): Query[] {
-  return receivers.map(({ receiver }) => ({
-    kind: "delivery",
-    index: "state",
-    at: `${state}~${keyPart(receiver)}`,
-    limit: 1,
-  }));
+function byReceiver(receivers: readonly KnownReceiver[], state: "waiting" | "parked"): Query[] {
+  return receivers.map(({ receiver }) => ({ ...DELIVERY.where("open", [state, receiver]), limit: 1 }));
 }
 
 async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {

@@ -1,21 +1,21 @@
 /** Reading lanes and receivers. */
-import type { DeliveryState, LaneKey } from "./delivery.ts";
+import type { LaneKey } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { type Changes, type Read, Records } from "../records.ts";
 import {
+  DELIVERY,
   deliveryRecord,
   deliveryRef,
   type KeptDelivery,
   type KnownReceiver,
   type Lane,
-  laneKey,
   laneRef,
   receiverRef,
 } from "./records.ts";
 
-/** The index that has the deliveries of a lane, in their order. */
-export function laneQuery(lane: LaneKey, state: DeliveryState, limit = 1): Query {
-  return { kind: "delivery", index: "lane", at: `${state}~${laneKey(lane)}`, limit };
+/** The deliveries of a lane in their order: those that wait, or all that are kept. */
+export function laneQuery({ receiver, sub }: LaneKey, which: "waiting" | "lane", limit = 1): Query {
+  return { ...DELIVERY.where(which, [receiver, sub]), limit };
 }
 
 export class LaneAccess extends Records {

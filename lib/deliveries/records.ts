@@ -60,27 +60,36 @@ function purgePlaces({ finishedAt, payload, state }: KeptDelivery): Place[] {
   return [{ at: stage, order: Math.floor(finishedAt) }];
 }
 
-export const DELIVERY: Kind<KeptDelivery, "state" | "lane" | "user" | "due" | "failed" | "purge"> =
-  defineKind({
-    name: "delivery",
-    holds: "a notification for one receiver, with its attempts",
-    key: "its id",
-    keyOf: ({ id }) => id,
-    index: {
-      state: ({ state, receiver, position }) => [{ at: [state, receiver], order: position }],
-      lane: ({ state, receiver, sub, sequence }) => [{ at: [state, receiver, sub], order: sequence }],
-      user: ({ state, sub, position }) => [{ at: [state, sub], order: position }],
-      due: (delivery) =>
-        delivery.isHead ? [{ at: delivery.receiver, order: Math.floor(dueAt(delivery)) }] : [],
-      failed: ({ isHead, failedAt, receiver }) =>
-        isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
-      purge: purgePlaces,
-    },
-    expires: "purged by the worker, see `notifications` of the configuration",
-    store: "storage",
-    exported: true,
-    personal: "the payload: what the account was after the change; the `sub`",
-  });
+type DeliveryIndex = "open" | "receiver" | "user" | "lane" | "waiting" | "due" | "failed" | "purge";
+
+/**
+ * A delivery stays in one place of `receiver`, `user` and `lane` for as long as it is kept, so that no list misses it
+ * while it is delivered.
+ */
+export const DELIVERY: Kind<KeptDelivery, DeliveryIndex> = defineKind({
+  name: "delivery",
+  holds: "a notification for one receiver, with its attempts",
+  key: "its id",
+  keyOf: ({ id }) => id,
+  index: {
+    open: ({ state, receiver, position }) =>
+      state === "waiting" || state === "parked" ? [{ at: [state, receiver], order: position }] : [],
+    receiver: ({ receiver, position }) => [{ at: receiver, order: position }],
+    user: ({ sub, position }) => [{ at: sub, order: position }],
+    lane: ({ receiver, sub, sequence }) => [{ at: [receiver, sub], order: sequence }],
+    waiting: ({ state, receiver, sub, sequence }) =>
+      state === "waiting" ? [{ at: [receiver, sub], order: sequence }] : [],
+    due: (delivery) =>
+      delivery.isHead ? [{ at: delivery.receiver, order: Math.floor(dueAt(delivery)) }] : [],
+    failed: ({ isHead, failedAt, receiver }) =>
+      isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
+    purge: purgePlaces,
+  },
+  expires: "purged by the worker, see `notifications` of the configuration",
+  store: "storage",
+  exported: true,
+  personal: "the payload: what the account was after the change; the `sub`",
+});
 
 export const LANE: Kind<Lane> = defineKind<Lane>({
   name: "lane",

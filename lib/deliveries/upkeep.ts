@@ -9,6 +9,7 @@ import {
 import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import { LaneEdit } from "./lane-edit.ts";
 import {
+  DELIVERY,
   deliveryRecord,
   deliveryRef,
   type KeptDelivery,
@@ -33,8 +34,9 @@ const OVER = { isHead: false, nextAttemptAt: null, failedAt: null, flight: null 
 
 /** What was delivered last of a lane: nothing that comes before it is new. */
 async function lastDelivered(access: LaneAccess, lane: Lane): Promise<number> {
-  const [last] = await access.deliveries({ ...laneQuery(lane, "delivered"), descending: true }, 1);
-  return Math.max(lane.lastDelivered, last?.value.sequence ?? 0);
+  const { limit: _one, ...all } = laneQuery(lane, "lane");
+  const delivered = (await access.deliveries(all)).filter(({ value }) => value.state === "delivered");
+  return Math.max(lane.lastDelivered, delivered.at(-1)?.value.sequence ?? 0);
 }
 
 export function createByHand(access: LaneAccess): ByHand {
@@ -206,7 +208,7 @@ export function createReceivers(access: LaneAccess): Receivers {
       return failed.length;
     },
     async parkWaiting(receiver, reason, limit) {
-      const query = { kind: "delivery", index: "state", at: `waiting~${keyPart(receiver)}` };
+      const query = DELIVERY.where("open", ["waiting", receiver]);
       const lanes = new Map<string, { readonly lane: LaneKey; readonly ids: Set<string> }>();
       for (const { value } of await access.deliveries(query, limit)) {
         const { sub, id } = value;
@@ -230,9 +232,8 @@ export function createUpkeep(access: LaneAccess): Upkeep {
 
   /** Whether the lane has anything beside one delivery. */
   async function hasOthers(lane: LaneKey): Promise<boolean> {
-    const states = ["waiting", "delivered", "parked", "discarded"] as const;
-    const counts = await access.store.count(states.map((state) => laneQuery(lane, state)));
-    return counts.reduce((sum, count) => sum + count, 0) > 1;
+    const [count = 0] = await access.store.count([laneQuery(lane, "lane")]);
+    return count > 1;
   }
 
   async function forget(id: string): Promise<void> {
