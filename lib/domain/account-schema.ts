@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { described } from "../../config/schema/parts.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
-import { exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
+import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "./password-formats.ts";
 import {
   clientIdProblem,
@@ -85,9 +85,6 @@ export const userIdInService: z.ZodType<number | null> = z.union(
   [z.null(), integer(Number.MIN_SAFE_INTEGER)],
   { error: "must be a safe integer or null" },
 );
-
-/** A `sub` in a question: any string, for an unknown one is no error. */
-export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });
 
 /** `client_id`. */
 export const clientId: z.ZodType<string> = ruled(clientIdProblem);

@@ -4,8 +4,8 @@ import type { Caller } from "../audit/audit-event.ts";
 import type { Account, AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { toAccount } from "./account.ts";
 import type { AccountDeps } from "./account-change.ts";
-import { accountPage, anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { accountPage } from "./account-schema.ts";
+import { anyString, checked } from "./arguments.ts";
 import { assign, assignAtSignIn, type SeenGenerations, unassign } from "./assignments.ts";
 import {
   authenticate,

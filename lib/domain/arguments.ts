@@ -91,3 +91,6 @@ export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): 
 export function flag(): z.ZodType<boolean> {
   return z.boolean({ error: "must be true or false" });
 }
+
+/** A `sub` in a question: any string, for an unknown one is no error. */
+export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });

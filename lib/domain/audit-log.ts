@@ -1,8 +1,7 @@
 /** Reading the audit: who did what, by identifiers. */
 import type { z } from "zod";
 import type { AuditFilter, AuditPage, AuditStore } from "../audit/audit-event.ts";
-import { anyString } from "./account-schema.ts";
-import { checked, exactly, integer } from "./arguments.ts";
+import { anyString, checked, exactly, integer } from "./arguments.ts";
 
 /** Which records, and how many of them. */
 export interface AuditQuery extends AuditFilter {

@@ -3,8 +3,7 @@ import type { AccountRecord } from "../directory/directory.ts";
 import { SYSTEM } from "../audit/audit-event.ts";
 import { isDisabled } from "./account.ts";
 import { type AccountDeps, changeAccount, harmless } from "./account-change.ts";
-import { anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { anyString, checked } from "./arguments.ts";
 import { typedName } from "./names.ts";
 
 /** The outcome of a sign-in with name and password. */

@@ -1,7 +1,6 @@
 /** Clients: the public calls, and what the HTTP layer asks for beside them. */
 import type { ClientRecord } from "../directory/directory.ts";
-import { anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { anyString, checked } from "./arguments.ts";
 import { actor, type CallOptions, callerOf, named } from "./call-options.ts";
 import {
   type Client,

@@ -4,8 +4,7 @@ import type { DirectoryStore, EntryKind, EntryRecord } from "../directory/direct
 import type { Caller } from "../audit/audit-event.ts";
 import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
-import { anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { anyString, checked } from "./arguments.ts";
 import { type CallOptions, callerOf } from "./call-options.ts";
 import {
   type Entry,

@@ -2,8 +2,8 @@
 import type { AccountRecord } from "../directory/directory.ts";
 import { isDisabled } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
-import { anyString, clientId as clientIdSchema } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { clientId as clientIdSchema } from "./account-schema.ts";
+import { anyString, checked } from "./arguments.ts";
 import { type CallOptions, callerOf } from "./call-options.ts";
 import { raised } from "./generations.ts";
 import { withoutEntries } from "./own-entries.ts";

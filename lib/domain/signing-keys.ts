@@ -8,8 +8,7 @@ import { NotFound, SignInError } from "../errors.ts";
 import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys/signing-key-store.ts";
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
-import { anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { anyString, checked } from "./arguments.ts";
 import { type CallOptions, callerOf } from "./call-options.ts";
 import {
   firstKey,

@@ -3,8 +3,8 @@ import type { AccountRecord } from "../directory/directory.ts";
 import { NotFound } from "../errors.ts";
 import { type Account, type AccountChanges, toAccount } from "./account.ts";
 import { type AccountDeps, changeAccount } from "./account-change.ts";
-import { accountChanges, anyString } from "./account-schema.ts";
-import { checked } from "./arguments.ts";
+import { accountChanges } from "./account-schema.ts";
+import { anyString, checked } from "./arguments.ts";
 import { actor, type CallOptions, callerOf, named } from "./call-options.ts";
 
 /** The error for a change of an account that is not there. */

@@ -104,8 +104,8 @@ describe("every order of two workers, one of which is killed at each step, and o
           clock.advance(2 * SPAN);
           for (let step = 0; step < 12; step += 1) await other.step();
 
-          const deliveries = await storage.deliveries.list({ sub: "a", limit: 10, state: "waiting" });
-          expect([order, deliveries.map(({ id }) => id)]).toEqual([order, []]);
+          const [left] = await storage.deliveries.counts();
+          expect([order, left?.waiting ?? 0]).toEqual([order, 0]);
           // First arrivals are in order; a parked one lets the next go.
           expect([...new Set(posted)]).toEqual(ids);
         }
