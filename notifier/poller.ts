@@ -3,6 +3,7 @@
  * (`wake`), when a place is free again, when the next delivery is due, when the storage tells that another process
  * stored something, and every now and then, for not every storage tells.
  */
+import { setTimeout as pause } from "node:timers/promises";
 import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -27,6 +28,8 @@ export interface Poller extends Scheduler {
   pass(): Promise<number>;
 }
 
+/** Milliseconds between two looks, however much there is to do. */
+const GATHER = 2;
 /** A span in which a timer is still exact. */
 const SHORTEST_SLEEP = 1;
 
@@ -127,7 +130,9 @@ class EmbeddedPoller implements Poller {
         await this.#sleep(interval);
         continue;
       }
-      if (!this.#awake) await this.#sleep(Math.max(sleep, SHORTEST_SLEEP));
+      // What ends meanwhile is gathered: one look finds work for many places as well as for one.
+      if (this.#awake) await pause(GATHER);
+      else await this.#sleep(Math.max(sleep, SHORTEST_SLEEP));
     }
   }
 

@@ -84,6 +84,8 @@ export function asHead(kept: KeptDelivery): KeptDelivery {
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
+  /** Deliveries as their claims have left them: what finishes one need not read it again. */
+  const known = new WeakMap<Claim, Read<KeptDelivery>>();
 
   /** Claims these heads together; a probe begins the next hold of its receiver. */
   async function claimTogether(
@@ -93,16 +95,17 @@ export function createClaims(access: LaneAccess): Calls {
   ): Promise<Claim[]> {
     const now = clock.now();
     const changes = new Changes();
-    const claims = heads.map((head) => {
+    const made = heads.map((head) => {
       const { kept, claim } = claimed(head.value, terms, now);
       changes.write(deliveryRecord(kept), head);
-      return { ...claim, probe: probed !== undefined };
+      return { kept, claim: { ...claim, probe: probed !== undefined } };
     });
     if (probed !== undefined && heads.length > 0)
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
     // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
-    await access.commit(changes, { relaxed: true });
-    return claims;
+    const version = await access.commit(changes, { relaxed: true });
+    for (const { kept, claim } of made) if (version !== undefined) known.set(claim, { value: kept, version });
+    return made.map(({ claim }) => claim);
   }
 
   /** Claims these heads as far as nobody else is faster. */
@@ -147,14 +150,17 @@ export function createClaims(access: LaneAccess): Calls {
     return { kept, claim: { ...made, probe: false } };
   }
 
+  /** @param asClaimed left out: it is read. */
   async function finishOnce(
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
     { attempt, lease, onLast }: FinishOptions,
+    asClaimed: Read<KeptDelivery> | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
-    const refs = [deliveryRef(id), laneRef(key), receiverRef(receiver)];
-    const [own, lane, known] = await access.get<[KeptDelivery, Lane, KnownReceiver]>(refs);
+    const refs = [laneRef(key), receiverRef(receiver), ...(asClaimed === undefined ? [deliveryRef(id)] : [])];
+    const [lane, state, read] = await access.get<[Lane, KnownReceiver, KeptDelivery]>(refs);
+    const own = asClaimed ?? read;
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
     if (own.value.fence !== fence || own.value.lease === null) return lost;
@@ -171,16 +177,18 @@ export function createClaims(access: LaneAccess): Calls {
     const stays = isHead && after.state === "waiting";
     const following = isHead ? (stays ? undefined : second) : head;
     const next = stays
-      ? goOn(after, known?.value, lease)
-      : following && goOn(asHead(following.value), known?.value, lease);
+      ? goOn(after, state?.value, lease)
+      : following && goOn(asHead(following.value), state?.value, lease);
     writeDelivery(changes, own, stays && next ? next.kept : after);
     if (following !== undefined && next !== undefined) writeDelivery(changes, following, next.kept);
     // Nothing waits behind it, so nothing may have been added meanwhile.
     else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
     else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
     if (following === undefined && outcome.kind === "delivered") onLast?.();
-    await access.commit(changes, { relaxed: outcome.kind === "delivered" });
-    return { recorded: true, ...(next?.claim && { next: next.claim }) };
+    const version = await access.commit(changes, { relaxed: outcome.kind === "delivered" });
+    if (next?.claim === undefined) return { recorded: true };
+    if (version !== undefined) known.set(next.claim, { value: next.kept, version });
+    return { recorded: true, next: next.claim };
   }
 
   async function finish(claim: Claim, outcome: Outcome, options: FinishOptions = {}): Promise<Finished> {
@@ -194,7 +202,14 @@ export function createClaims(access: LaneAccess): Calls {
       };
       now = { ...options, onLast: tell };
     }
-    return access.retry(() => finishOnce(claim, outcome, now));
+    let asClaimed = known.get(claim);
+    known.delete(claim);
+    return access.retry(() => {
+      const own = asClaimed;
+      // Something else has changed it: then it is looked at.
+      asClaimed = undefined;
+      return finishOnce(claim, outcome, now, own);
+    });
   }
 
   return {
