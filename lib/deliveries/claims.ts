@@ -85,7 +85,7 @@ export function asHead(kept: KeptDelivery): KeptDelivery {
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
   /** Deliveries as their claims have left them: what finishes one need not read it again. */
-  const known = new WeakMap<Claim, Read<KeptDelivery>>();
+  const asLeft = new WeakMap<Claim, Read<KeptDelivery>>();
 
   /** Claims these heads together; a probe begins the next hold of its receiver. */
   async function claimTogether(
@@ -104,7 +104,8 @@ export function createClaims(access: LaneAccess): Calls {
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
     // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
     const version = await access.commit(changes, { relaxed: true });
-    for (const { kept, claim } of made) if (version !== undefined) known.set(claim, { value: kept, version });
+    for (const { kept, claim } of made)
+      if (version !== undefined) asLeft.set(claim, { value: kept, version });
     return made.map(({ claim }) => claim);
   }
 
@@ -187,7 +188,7 @@ export function createClaims(access: LaneAccess): Calls {
     if (following === undefined && outcome.kind === "delivered") onLast?.();
     const version = await access.commit(changes, { relaxed: outcome.kind === "delivered" });
     if (next?.claim === undefined) return { recorded: true };
-    if (version !== undefined) known.set(next.claim, { value: next.kept, version });
+    if (version !== undefined) asLeft.set(next.claim, { value: next.kept, version });
     return { recorded: true, next: next.claim };
   }
 
@@ -202,8 +203,8 @@ export function createClaims(access: LaneAccess): Calls {
       };
       now = { ...options, onLast: tell };
     }
-    let asClaimed = known.get(claim);
-    known.delete(claim);
+    let asClaimed = asLeft.get(claim);
+    asLeft.delete(claim);
     return access.retry(() => {
       const own = asClaimed;
       // Something else has changed it: then it is looked at.
