@@ -33,19 +33,15 @@ export interface LaneRunDeps extends TargetDeps {
   readonly random?: () => number;
 }
 
-/** A lane on its way. Neither rejects. */
-export interface LaneRun {
-  /** Nothing more is sent: the place is free for another lane, though a result may still have to be recorded. */
-  readonly sent: Promise<void>;
-  /** All results are recorded. What was added meanwhile is due from then on. */
-  readonly recorded: Promise<void>;
-}
-
 export interface LaneRunner {
   /** The terms under which this worker claims. */
   readonly terms: LeaseTerms;
-  /** Sends what was claimed, and then the next of the lane as long as it may go. */
-  run(claim: Claim): LaneRun;
+  /**
+   * Sends what was claimed, and then the next of the lane as long as it may go. Never rejects.
+   * @param turnEnd on the scale of `performance.now()`: until then it may go on to other lanes of the receiver;
+   * default: it does not.
+   */
+  run(claim: Claim, turnEnd?: number): Promise<void>;
   /**
    * Begins nothing more, from the call on; breaks off after `grace` milliseconds what runs then. What was not sent
    * is handed back. May be called again, to wait for what was claimed meanwhile.
@@ -70,10 +66,11 @@ type Prepared =
   | { readonly target: AttemptTarget; readonly body: string }
   | { readonly outcome: Outcome; readonly paused?: string };
 
-/** What goes to the storage with an outcome, and who is told that nothing more is sent. */
+/** What goes to the storage with an outcome. */
 interface Made {
   readonly attempt?: AttemptRecord | undefined;
-  readonly free?: () => void;
+  /** Whether it may go on to another lane of the receiver. */
+  readonly onward?: boolean;
 }
 
 class Runner implements LaneRunner {
@@ -93,11 +90,14 @@ class Runner implements LaneRunner {
     this.#findTarget = createTargets(deps);
   }
 
-  run(claim: Claim): LaneRun {
-    const { promise: sent, resolve: free } = Promise.withResolvers<void>();
-    const recorded = this.#runLane(claim, free).finally(() => this.#running.delete(recorded));
-    this.#running.add(recorded);
-    return { sent, recorded };
+  async run(claim: Claim, turnEnd = 0): Promise<void> {
+    const run = this.#runLanes(claim, turnEnd).catch((error: unknown) => {
+      const code = error instanceof SignInError ? error.code : "unexpected";
+      this.#deps.events.emit("fault", { where: "notifications", code });
+    });
+    this.#running.add(run);
+    await run;
+    this.#running.delete(run);
   }
 
   async stop(grace: number): Promise<void> {
@@ -107,18 +107,12 @@ class Runner implements LaneRunner {
     clearTimeout(timer);
   }
 
-  async #runLane(first: Claim, free: () => void): Promise<void> {
-    try {
-      for (let claim: Claim | undefined = first; claim !== undefined;) claim = await this.#step(claim, free);
-    } catch (error) {
-      const code = error instanceof SignInError ? error.code : "unexpected";
-      this.#deps.events.emit("fault", { where: "notifications", code });
-    }
-    free();
+  async #runLanes(first: Claim, turnEnd: number): Promise<void> {
+    for (let claim: Claim | undefined = first; claim !== undefined; claim = await this.#step(claim, turnEnd));
   }
 
   /** One delivery; the next one that is claimed when it may go now. */
-  async #step(claim: Claim, free: () => void): Promise<Claim | undefined> {
+  async #step(claim: Claim, turnEnd: number): Promise<Claim | undefined> {
     const { delivery } = claim;
     const prepared = await this.#prepare(claim);
     // It was claimed in the moment in which this worker was told to stop, and somebody else may have it at once; or
@@ -134,7 +128,7 @@ class Runner implements LaneRunner {
     const result = await this.#deps.attempt(prepared.target, prepared.body, { id: delivery.id, signal });
     const { settings, random = Math.random } = this.#deps;
     const verdict = verdictOf(result, delivery, { delays: settings.retryDelays, random, signal });
-    return this.#record(claim, result, { ...verdict, free });
+    return this.#record(claim, result, { ...verdict, turnEnd });
   }
 
   #isLate({ leaseEnd }: Claim): boolean {
@@ -161,14 +155,16 @@ class Runner implements LaneRunner {
   async #record(
     claim: Claim,
     result: AttemptResult,
-    verdict: Verdict & { readonly free: () => void },
+    verdict: Verdict & { readonly turnEnd: number },
   ): Promise<Claim | undefined> {
     const { receiver } = claim.delivery;
     const { outcome } = verdict;
     // First, so that nothing else of the receiver is begun.
     if (typeof verdict.receiver === "object") await this.#watch.paused(receiver, verdict.receiver.paused);
     const attempt = verdict.kept ? this.#toRecord(claim.delivery.id, result) : undefined;
-    const { recorded, next } = await this.#finish(claim, outcome, { attempt, free: verdict.free });
+    // A receiver that fails may be held back now: what of it goes next is looked at again.
+    const onward = outcome.kind === "delivered" && performance.now() < verdict.turnEnd;
+    const { recorded, next } = await this.#finish(claim, outcome, { attempt, onward });
     if (recorded && attempt !== undefined) this.#tell(claim, attempt, outcome);
     if (verdict.receiver === "well") await this.#watch.well(receiver);
     if (verdict.receiver === "failing") await this.#watch.failing(receiver, claim.probe);
@@ -187,19 +183,14 @@ class Runner implements LaneRunner {
   }
 
   /** Again and again while the lease and the patience of `stop` last: a result that is lost is a repeat for the receiver. */
-  async #finish(claim: Claim, outcome: Outcome, { attempt, free }: Made = {}): Promise<Finished> {
+  async #finish(claim: Claim, outcome: Outcome, { attempt, onward = false }: Made = {}): Promise<Finished> {
     const { deliveries, clock } = this.#deps;
     const end = performance.now() + claim.leaseEnd - clock.now();
-    let isFree = false;
-    const onLast = (): void => {
-      isFree = true;
-      free?.();
-    };
     for (;;) {
       try {
         return await deliveries.finish(claim, outcome, {
           ...(attempt && { attempt }),
-          ...(!this.#stopping && !isFree && { lease: this.terms, onLast }),
+          ...(!this.#stopping && { lease: this.terms, onward }),
         });
       } catch (error) {
         const over = this.#breakOff.signal.aborted || performance.now() + RECORD_AGAIN > end;

@@ -9,7 +9,7 @@ import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Outage } from "../lib/outages.ts";
 import type { LaneRunner } from "./lane-run.ts";
-import type { Scheduler } from "./scheduler.ts";
+import { type Scheduler, TURN } from "./scheduler.ts";
 import { keptPlaces, shareOut } from "./shares.ts";
 
 export interface PollerDeps {
@@ -100,11 +100,8 @@ class EmbeddedPoller implements Poller {
   async #begin(claim: Claim): Promise<void> {
     const { receiver } = claim.delivery;
     this.#count(receiver, 1);
-    const { sent, recorded } = this.#deps.runner.run(claim);
-    await sent;
+    await this.#deps.runner.run(claim, performance.now() + TURN);
     this.#count(receiver, -1);
-    this.wake();
-    await recorded;
     this.wake();
   }
 

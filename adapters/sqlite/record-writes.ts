@@ -61,6 +61,12 @@ const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
   refs.some((other) => other.kind === kind && other.key === key);
 
+/** A record that has its row. */
+interface Written {
+  readonly id: number;
+  readonly kind: string;
+}
+
 /** What a write has to know of the record that is there. */
 interface Existing {
   readonly id: number;
@@ -131,21 +137,19 @@ export function createRecordWrites(
   /** @param kept entries that stay as they are. */
   function changeEntries(
     change: typeof addEntry,
-    id: number,
-    kind: string,
-    entries: string | null,
-    kept: string | null = null,
+    { id, kind }: Written,
+    entries: readonly IndexEntry[],
+    kept: readonly IndexEntry[] = [],
   ): void {
-    const stay = readEntries(kept);
-    for (const { name, at, order } of readEntries(entries)) {
-      const stays = stay.some((each) => each.name === name && each.at === at && each.order === order);
+    for (const { name, at, order } of entries) {
+      const stays = kept.some((each) => each.name === name && each.at === at && each.order === order);
       if (!stays) change(kind, name, at, order, id);
     }
   }
 
   /** Takes a record away. What has children stays as their tombstone: a commit must not delete thousands of them. */
   function erase(id: number, kind: string, entries: string | null): void {
-    changeEntries(dropEntry, id, kind, entries);
+    changeEntries(dropEntry, { id, kind }, readEntries(entries));
     remembered.forget(id);
     if (firstChild(id) === undefined) remove(id);
     else bury(id);
@@ -162,14 +166,15 @@ export function createRecordWrites(
       seen.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return;
       // Most changes of a record move it in one index and leave the others.
-      changeEntries(dropEntry, before.id, kind, before.entries, entries);
-      changeEntries(addEntry, before.id, kind, entries, before.entries);
+      const [were, are] = [readEntries(before.entries), readEntries(entries)];
+      changeEntries(dropEntry, { id: before.id, kind }, were, are);
+      changeEntries(addEntry, { id: before.id, kind }, are, were);
       return;
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
     const id = insert(...fields, kind, key);
     seen.set(nameOf(record), { id, version, isLive: true, entries });
-    changeEntries(addEntry, id, kind, entries);
+    changeEntries(addEntry, { id, kind }, readEntries(entries));
   }
 
   /** The records of which an expectation does not hold, and the children that would have no parent. */

@@ -11,6 +11,7 @@ import type {
 import { ConditionFailed } from "../errors.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import {
+  DELIVERY,
   deliveryRecord,
   deliveryRef,
   dueAt,
@@ -23,7 +24,7 @@ import {
   receiverRef,
   toDelivery,
 } from "./records.ts";
-import { Changes, keyPart, type Read } from "../records.ts";
+import { Changes, type Read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
 
@@ -82,10 +83,17 @@ export function asHead(kept: KeptDelivery): KeptDelivery {
   return { ...kept, isHead: true, lease: null, flight: null };
 }
 
+/** Heads that are read at a time for the places that go on. */
+const READ_AHEAD = 20;
+
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
   /** Deliveries as their claims have left them: what finishes one need not read it again. */
   const asLeft = new WeakMap<Claim, Read<KeptDelivery>>();
+  /** Ids of heads that are about to be claimed here. */
+  const taken = new Set<string>();
+  /** Heads of each receiver that were due when they were read, and that nobody here has tried to claim since. */
+  const ahead = new Map<string, Promise<Read<KeptDelivery>[]>>();
 
   /** Claims these heads together; a probe begins the next hold of its receiver. */
   async function claimTogether(
@@ -125,6 +133,37 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
+  /** What is due of a receiver and not about to be claimed here, first due first. */
+  async function findDue(receiver: string, most: number): Promise<Read<KeptDelivery>[]> {
+    const now = clock.now();
+    const query = { ...DELIVERY.where("due", receiver), to: Math.floor(now) };
+    const heads = await access.deliveries(query, most + taken.size);
+    return heads.filter(({ value }) => dueAt(value) <= now && !taken.has(value.id)).slice(0, most);
+  }
+
+  /** Runs a claim. Nobody else in this process tries for the same heads meanwhile. */
+  async function claiming<T>(heads: readonly Read<KeptDelivery>[], claim: () => Promise<T>): Promise<T> {
+    for (const { value } of heads) taken.add(value.id);
+    try {
+      return await claim();
+    } finally {
+      for (const { value } of heads) taken.delete(value.id);
+    }
+  }
+
+  /** The next head that is due: many are read at a time, for places go on from one to the next. */
+  async function nextDue(receiver: string): Promise<Read<KeptDelivery> | undefined> {
+    const reading = ahead.get(receiver) ?? findDue(receiver, READ_AHEAD);
+    ahead.set(receiver, reading);
+    let heads: Read<KeptDelivery>[] = [];
+    try {
+      heads = await reading;
+      return heads.shift();
+    } finally {
+      if (heads.length === 0 && ahead.get(receiver) === reading) ahead.delete(receiver);
+    }
+  }
+
   async function claimDue(
     receiver: string,
     limit: number,
@@ -135,27 +174,14 @@ export function createClaims(access: LaneAccess): Calls {
     const now = clock.now();
     const { allowed, probe } = allowedBy(known?.value, limit, now);
     const due = heads.filter(({ value }) => dueAt(value) <= now).slice(0, allowed);
-    return claimAll(due, terms, probe ? known : undefined);
-  }
-
-  /** What goes next in the lane of a delivery that is finished; it is claimed at once when it may be. */
-  function goOn(
-    next: KeptDelivery,
-    receiver: KnownReceiver | undefined,
-    lease: LeaseTerms | undefined,
-  ): { readonly kept: KeptDelivery; readonly claim?: Claim } {
-    const now = clock.now();
-    const isStopped = receiver !== undefined && (receiver.paused || receiver.heldUntil !== null);
-    if (lease === undefined || isStopped || dueAt(next) > now) return { kept: next };
-    const { kept, claim: made } = claimed(next, lease, now);
-    return { kept, claim: { ...made, probe: false } };
+    return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
   }
 
   /** @param asClaimed left out: it is read. */
   async function finishOnce(
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
-    { attempt, lease, onLast }: FinishOptions,
+    { attempt, lease, onward = false }: FinishOptions,
     asClaimed: Read<KeptDelivery> | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
@@ -173,44 +199,49 @@ export function createClaims(access: LaneAccess): Calls {
     const flight = head === undefined ? lane.value.flight : head.value.flight;
     if (!isHead && flight?.id !== id) return lost;
 
+    const now = clock.now();
+    const isStopped = state !== undefined && (state.value.paused || state.value.heldUntil !== null);
     const changes = new Changes();
-    const after = withResult(own.value, outcome, attempt, clock.now());
+    const claims: { readonly kept: KeptDelivery; readonly claim: Claim }[] = [];
+    /** What goes next is claimed at once when it may be. */
+    const goOn = (next: KeptDelivery): KeptDelivery => {
+      if (lease === undefined || isStopped || dueAt(next) > now) return next;
+      const { kept, claim } = claimed(next, lease, now);
+      claims.push({ kept, claim: { ...claim, probe: false } });
+      return kept;
+    };
+    const after = withResult(own.value, outcome, attempt, now);
     const stays = isHead && after.state === "waiting";
     const following = isHead ? (stays ? undefined : second) : head;
-    const next = stays
-      ? goOn(after, state?.value, lease)
-      : following && goOn(asHead(following.value), state?.value, lease);
-    writeDelivery(changes, own, stays && next ? next.kept : after);
-    if (following !== undefined && next !== undefined) writeDelivery(changes, following, next.kept);
+    writeDelivery(changes, own, stays ? goOn(after) : after);
+    if (following !== undefined) writeDelivery(changes, following, goOn(asHead(following.value)));
     // Nothing waits behind it, so nothing may have been added meanwhile.
     else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
     else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
-    if (following === undefined && outcome.kind === "delivered") onLast?.();
-    const version = await access.commit(changes, { relaxed: outcome.kind === "delivered" });
-    if (next?.claim === undefined) return { recorded: true };
+    const other = onward && claims.length === 0 ? await nextDue(receiver) : undefined;
+    // A result that comes after its lease has ended may meet its own delivery here.
+    const isOther = other !== undefined && other.value.sub !== sub;
+    if (isOther) writeDelivery(changes, other, goOn(other.value));
+    const version = await claiming(isOther ? [other] : [], () =>
+      access.commit(changes, { relaxed: outcome.kind === "delivered" }),
+    );
+    const [next] = claims;
+    if (next === undefined) return { recorded: true };
     if (version !== undefined) asLeft.set(next.claim, { value: next.kept, version });
     return { recorded: true, next: next.claim };
   }
 
   async function finish(claim: Claim, outcome: Outcome, options: FinishOptions = {}): Promise<Finished> {
-    const { attempt, onLast } = options;
-    let now = options;
-    if (onLast !== undefined) {
-      const tell = (): void => {
-        // Whoever was told that it was the last one takes no other.
-        now = attempt === undefined ? {} : { attempt };
-        onLast();
-      };
-      now = { ...options, onLast: tell };
-    }
-    let asClaimed = asLeft.get(claim);
+    const asClaimed = asLeft.get(claim);
     asLeft.delete(claim);
-    return access.retry(() => {
-      const own = asClaimed;
-      // Something else has changed it: then it is looked at.
-      asClaimed = undefined;
-      return finishOnce(claim, outcome, now, own);
-    });
+    try {
+      return await finishOnce(claim, outcome, options, asClaimed);
+    } catch (error) {
+      if (!(error instanceof ConditionFailed)) throw error;
+    }
+    // Something has changed meanwhile: the delivery or its lane, or somebody else was faster with the next one.
+    ahead.delete(claim.delivery.receiver);
+    return access.retry(() => finishOnce(claim, outcome, { ...options, onward: false }, undefined));
   }
 
   return {
@@ -218,9 +249,7 @@ export function createClaims(access: LaneAccess): Calls {
       const receivers = (await access.receivers()).filter(({ paused }) => !paused);
       const pages = await store.list(
         receivers.map(({ receiver }) => ({
-          kind: "delivery",
-          index: "due",
-          at: keyPart(receiver),
+          ...DELIVERY.where("due", receiver),
           limit: 1,
         })),
       );
@@ -233,7 +262,7 @@ export function createClaims(access: LaneAccess): Calls {
     },
     async dueLanes(receiver, { ahead, limit }) {
       const latest = clock.now() + ahead;
-      const query = { kind: "delivery", index: "due", at: keyPart(receiver), to: Math.floor(latest) };
+      const query = { ...DELIVERY.where("due", receiver), to: Math.floor(latest) };
       const heads = await access.deliveries(query, limit);
       return heads
         .filter(({ value }) => dueAt(value) <= latest)
@@ -245,13 +274,11 @@ export function createClaims(access: LaneAccess): Calls {
           attempts: value.attempts,
         }));
     },
-    claimDue: (receiver, limit, terms) =>
-      claimDue(receiver, limit, terms, (most) =>
-        access.deliveries(
-          { kind: "delivery", index: "due", at: keyPart(receiver), to: Math.floor(clock.now()) },
-          most,
-        ),
-      ),
+    claimDue(receiver, limit, terms) {
+      // It takes the first of them.
+      ahead.delete(receiver);
+      return claimDue(receiver, limit, terms, (most) => findDue(receiver, most));
+    },
     async claimLane(lane, terms) {
       const [made] = await claimDue(lane.receiver, 1, terms, () => access.waiting(lane, 1));
       return made;

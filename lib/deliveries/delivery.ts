@@ -109,10 +109,10 @@ export interface FinishOptions {
   /** Claims the next of the lane in the same step if it may go now. */
   readonly lease?: LeaseTerms;
   /**
-   * Called when nothing waits behind what was delivered, before that is recorded. Nothing is claimed then, though
-   * something may be added in the meantime.
+   * With `lease`, where the lane has nothing that may go now: claims what is due of another lane of the receiver, under
+   * the conditions of `claimDue`, but never a probe. There may be one all the same when it claims none.
    */
-  readonly onLast?: () => void;
+  readonly onward?: boolean;
 }
 
 /** Whether the result counted, and what comes next in the lane when it was asked for. */

@@ -196,15 +196,6 @@ class BullScheduler implements Scheduler {
   }
 
   async #serve({ receiver }: WakeUp): Promise<Served> {
-    const recorded: Promise<void>[] = [];
-    const served = await this.#sendFor(receiver, recorded);
-    // The look after this wake-up finds what was added behind what is recorded now.
-    await Promise.all(recorded);
-    return served;
-  }
-
-  /** Sends what is due of a receiver while it has its turn. @param recorded gets the ends of what is recorded meanwhile. */
-  async #sendFor(receiver: string, recorded: Promise<void>[]): Promise<Served> {
     const { runner } = this.#parts;
     if (!this.#hasRoom(receiver)) return "pass on";
     this.#running.set(receiver, (this.#running.get(receiver) ?? 0) + 1);
@@ -215,9 +206,7 @@ class BullScheduler implements Scheduler {
         if (this.#stopped) return "pass on";
         const claim = await this.#claims.ask(receiver, null);
         if (claim === undefined) return "done";
-        const run = runner.run(claim);
-        recorded.push(run.recorded);
-        await run.sent;
+        await runner.run(claim, end);
         if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);
       }
       // Nobody looks here any more for what is due of it now: a worker that goes on is to.

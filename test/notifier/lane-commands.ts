@@ -99,7 +99,7 @@ class ClaimLane implements Command {
 }
 
 /** Whether a worker goes on: with the next of its lane, or else with one of another lane of the receiver. */
-type GoingOn = "stops" | "in its lane";
+type GoingOn = "stops" | "in its lane" | "at its receiver";
 
 /** A worker says what became of its claim, in time or late, and may go on. */
 class Finish implements Command {
@@ -126,26 +126,28 @@ class Finish implements Command {
           : { kind: this.kind };
     const result = await real.storage.deliveries.finish(held.claim, outcome, {
       attempt,
-      ...(this.goOn !== "stops" && { lease: lease("one") }),
+      ...(this.goOn !== "stops" && { lease: lease("one"), onward: this.goOn === "at its receiver" }),
     });
     expect(result.recorded).toBe(holds);
     if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
-    const allowed = holds ? this.next(model, held.lane) : [];
+    const own = holds && this.goOn !== "stops" ? this.due(model, held.lane) : [];
+    const others =
+      holds && this.goOn === "at its receiver"
+        ? this.due(model, ...LANES).filter((name) => keyOf(name).receiver === keyOf(held.lane).receiver)
+        : [];
     const { next } = result;
     const gone = next && `${next.delivery.receiver}/${next.delivery.sub}`;
-    expect(gone === undefined ? allowed : allowed.filter((name) => name === gone)).toEqual(
-      gone === undefined ? [] : [gone],
-    );
+    if (own.length > 0) expect(gone).toBe(held.lane);
+    // Heads are read ahead: there may be one that it does not know of.
+    else if (gone !== undefined) expect(others).toContain(gone);
     if (next === undefined || gone === undefined) return;
     expect(next.delivery.id).toBe(model.lanes[gone]?.claim(model.now, SPAN, next.fence).id);
     real.claims.push({ lane: gone, claim: next });
   }
-  /** The lanes of which the next claim may be. */
-  next(model: Model, own: string): readonly string[] {
-    const { receiver } = keyOf(own);
-    const isDue = (name: string): boolean => model.lanes[name]?.claimable(model.now) !== undefined;
-    if (this.goOn === "stops" || model.paused.has(receiver)) return [];
-    return isDue(own) ? [own] : [];
+  /** Those lanes of which the next may be claimed by whoever has sent to this receiver. */
+  due(model: Model, ...lanes: readonly string[]): readonly string[] {
+    const mayGo = (name: string): boolean => model.lanes[name]?.claimable(model.now) !== undefined;
+    return lanes.filter((name) => !model.paused.has(keyOf(name).receiver) && mayGo(name));
   }
   toString = () => `finish ${this.which} as ${this.kind}, ${this.goOn}`;
 }
@@ -211,7 +213,7 @@ class ByHand implements Command {
 }
 
 const kinds = fc.constantFrom<Outcome["kind"]>("delivered", "retry", "parked", "kept");
-const goingOn = fc.constantFrom<GoingOn>("stops", "in its lane");
+const goingOn = fc.constantFrom<GoingOn>("stops", "in its lane", "at its receiver");
 export const laneCommands: fc.Arbitrary<Iterable<Command>> = fc.commands(
   [
     fc.constantFrom(...LANES).map((lane) => new Add(lane)),

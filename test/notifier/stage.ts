@@ -181,9 +181,8 @@ function createWorker(
     terms: runner.terms,
     run(...parameters: Parameters<LaneRunner["run"]>) {
       const run = runner.run(...parameters);
-      running.add(run.recorded);
-      void run.recorded.then(() => running.delete(run.recorded));
-      return run;
+      running.add(run);
+      return run.finally(() => running.delete(run));
     },
   };
   const poller = createPoller({ ...parts, runner: watched, keepAlive: false, outage });

@@ -154,38 +154,6 @@ describe("the worker", () => {
     });
   });
 
-  it("sends the next to a receiver while the last result is being recorded, and stops when that has ended", async () => {
-    await world.storage.close();
-    world = await openWorld({ concurrency: { total: 1, perReceiver: 1 } });
-    await world.receiver("1");
-    await world.add("d1@1/a", "d2@1/b");
-    const { promise: disk, resolve: written } = Promise.withResolvers<void>();
-    const find = world.storage.deliveries;
-    const slow = (storage: Storage): Storage => ({
-      ...storage,
-      deliveries: {
-        ...find,
-        async finish(...parameters) {
-          const finished = await find.finish(...parameters);
-          await disk;
-          return finished;
-        },
-      },
-    });
-    const worker = world.worker(slow);
-    await worker.poller.pass();
-    while (world.posted.length < 1) await new Promise(setImmediate);
-    await new Promise(setImmediate);
-    await worker.poller.pass();
-    expect(world.ids()).toEqual(["d1", "d2"]);
-    const stopped = worker.runner.stop(60_000);
-    await expect(Promise.race([stopped, new Promise((done) => setTimeout(done, 50, "waits"))])).resolves.toBe(
-      "waits",
-    );
-    written();
-    await stopped;
-  });
-
   it("parks what can't be opened any more, and sends the next", async () => {
     await world.add("d1@1/a", "d2@1/a");
     const find = world.storage.deliveries;

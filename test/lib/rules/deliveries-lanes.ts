@@ -150,22 +150,45 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d4"]);
   });
 
-  it("says once that nothing waits behind what was delivered, and claims nothing that is added from then on", async () => {
-    await store(stage, delivery("a1", "a"), delivery("a2", "a"));
+  it("goes on to another lane of the receiver when it is asked to", async () => {
+    await store(stage, delivery("a1", "a"), delivery("b1", "b"), delivery("z1", "a", "service:2"));
     const { deliveries } = stage.storage;
-    let told = 0;
-    let added: Promise<unknown> = Promise.resolve();
-    const onLast = (): void => {
-      told += 1;
-      added = store(stage, delivery("a3", "a"));
-    };
     const first = await claimOne(stage);
-    const { next } = await deliveries.finish(first, { kind: "delivered" }, { lease: OTHER, onLast });
-    expect([next?.delivery.id, told]).toEqual(["a2", 0]);
-    const last = await deliveries.finish(next as Claim, { kind: "delivered" }, { lease: OTHER, onLast });
-    await added;
-    expect([last, told]).toEqual([{ recorded: true }, 1]);
-    await expect(claimable(stage)).resolves.toEqual(["a3"]);
+    await expect(deliveries.finish(first, { kind: "delivered" }, { lease: TERMS })).resolves.toEqual({
+      recorded: true,
+    });
+    const second = await claimOne(stage);
+    await store(stage, delivery("c1", "c"), delivery("d1", "d"));
+    const onward = { lease: OTHER, onward: true };
+    const { next } = await deliveries.finish(second, { kind: "delivered" }, onward);
+    expect(next).toMatchObject({
+      delivery: { receiver: "service:1" },
+      probe: false,
+      leaseEnd: START + SPAN,
+    });
+    await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: true }));
+    const stopped = await deliveries.finish(next as Claim, { kind: "delivered" }, onward);
+    expect(stopped).toEqual({ recorded: true });
+    await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: false }));
+    const last = await claimable(stage);
+    expect([next?.delivery.id, ...last].toSorted()).toEqual(["c1", "d1"]);
+    await expect(claimable(stage, "service:2")).resolves.toEqual(["z1"]);
+  });
+
+  it("records a result though what it would go on with is gone", async () => {
+    await store(stage, ...["a", "b", "c", "d"].map((sub) => delivery(`${sub}1`, sub)));
+    const { deliveries } = stage.storage;
+    const first = await claimOne(stage);
+    const onward = { lease: OTHER, onward: true };
+    // It has read b, c and d as those that come next.
+    const { next } = await deliveries.finish(first, { kind: "delivered" }, onward);
+    const waiting = (await deliveries.list({ state: "waiting", limit: 10 })).map(({ id }) => id);
+    const others = waiting.filter((id) => id !== next?.delivery.id);
+    await Promise.all(others.map((id) => deliveries.discard(id, "by hand")));
+    await expect(deliveries.finish(next as Claim, { kind: "delivered" }, onward)).resolves.toEqual({
+      recorded: true,
+    });
+    await expect(found(stage, next?.delivery.id ?? "")).resolves.toMatchObject({ state: "delivered" });
   });
 
   it("goes on in its lane only, as the receiver lets it", async () => {
