@@ -1,10 +1,11 @@
-/** Opens the stores that the configuration names; a backend's code is loaded when it is chosen. */
+/** Opens what the configuration names; a backend's code is loaded when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
+import type { Clock } from "./clock.ts";
 import { ConfigurationError } from "./errors.ts";
 import { memoryRateLimits } from "./rate-limits-memory.ts";
 import type { RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
-import type { V01Options } from "./v01.ts";
+import type { V01Options, V01Remains, V01Source } from "./v01.ts";
 
 const SQLITE = "sqlite:";
 
@@ -67,7 +68,7 @@ function artifactsProblem({ storage, artifacts }: StoresConfiguration): string |
 }
 
 /** Whether artifacts have a server of their own. */
-export function isRedis(address: string): boolean {
+function isRedis(address: string): boolean {
   return ["redis", "rediss"].includes(schemeOf(address));
 }
 
@@ -125,4 +126,27 @@ export async function openStores(
     await main.store.close();
     throw error;
   }
+}
+
+/**
+ * Opens a storage of version 0.1 for its migration.
+ * @returns `undefined` for a database file, which is carried over while it is opened.
+ * @throws ConfigurationError, StorageUnavailable as `openStores` does.
+ */
+export async function openV01(address: string, clock: Clock): Promise<V01Source | undefined> {
+  if (schemeOf(address) === "sqlite") return undefined;
+  if (isRedis(address)) {
+    const { openRedisV01 } = await import("./redis/index.ts");
+    return openRedisV01({ url: address, clock });
+  }
+  const { openMongoV01 } = await import("./mongodb/index.ts");
+  return openMongoV01({ url: address, clock });
+}
+
+/** What a migration has kept. @throws ConfigurationError, StorageUnavailable as `openStores` does. */
+export async function openV01Remains(address: string, clock: Clock): Promise<V01Remains> {
+  const source = await openV01(address, clock);
+  if (source !== undefined) return source;
+  const { openSqliteRemains } = await import("./sqlite/index.ts");
+  return openSqliteRemains(address.slice(SQLITE.length));
 }

@@ -77,11 +77,12 @@ export function storageOver(
   artifacts?: OpenedStore,
 ): Storage {
   const lanes = new LaneAccess(main.store, clock, KINDS);
-  const audit = createAuditStore(lanes, createPositions(lanes), retention);
+  const positions = createPositions(lanes);
+  const audit = createAuditStore(lanes, positions, retention);
   const away = artifacts ?? main;
   const opened = artifacts === undefined ? [main] : [main, artifacts];
   return {
-    directory: createDirectoryStore(lanes, audit),
+    directory: createDirectoryStore(lanes, audit, positions),
     keys: createSigningKeyStore(lanes, audit),
     artifacts: createArtifactStore(away.store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),

@@ -93,7 +93,7 @@ export function createClaims(access: LaneAccess): Calls {
   /** Ids of heads that are about to be claimed here. */
   const taken = new Set<string>();
   /** Heads of each receiver that were due when they were read, and that nobody here has tried to claim since. */
-  const ahead = new Map<string, Promise<Read<KeptDelivery>[]>>();
+  const readAhead = new Map<string, Promise<Read<KeptDelivery>[]>>();
 
   /** Claims these heads together; a probe begins the next hold of its receiver. */
   async function claimTogether(
@@ -153,14 +153,14 @@ export function createClaims(access: LaneAccess): Calls {
 
   /** The next head that is due: many are read at a time, for places go on from one to the next. */
   async function nextDue(receiver: string): Promise<Read<KeptDelivery> | undefined> {
-    const reading = ahead.get(receiver) ?? findDue(receiver, READ_AHEAD);
-    ahead.set(receiver, reading);
+    const reading = readAhead.get(receiver) ?? findDue(receiver, READ_AHEAD);
+    readAhead.set(receiver, reading);
     let heads: Read<KeptDelivery>[] = [];
     try {
       heads = await reading;
       return heads.shift();
     } finally {
-      if (heads.length === 0 && ahead.get(receiver) === reading) ahead.delete(receiver);
+      if (heads.length === 0 && readAhead.get(receiver) === reading) readAhead.delete(receiver);
     }
   }
 
@@ -240,7 +240,7 @@ export function createClaims(access: LaneAccess): Calls {
       if (!(error instanceof ConditionFailed)) throw error;
     }
     // Something has changed meanwhile: the delivery or its lane, or somebody else was faster with the next one.
-    ahead.delete(claim.delivery.receiver);
+    readAhead.delete(claim.delivery.receiver);
     return access.retry(() => finishOnce(claim, outcome, { ...options, onward: false }, undefined));
   }
 
@@ -276,7 +276,7 @@ export function createClaims(access: LaneAccess): Calls {
     },
     claimDue(receiver, limit, terms) {
       // It takes the first of them.
-      ahead.delete(receiver);
+      readAhead.delete(receiver);
       return claimDue(receiver, limit, terms, (most) => findDue(receiver, most));
     },
     async claimLane(lane, terms) {

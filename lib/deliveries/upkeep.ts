@@ -14,6 +14,7 @@ import {
   deliveryRef,
   type KeptDelivery,
   type KnownReceiver,
+  LANE,
   laneKey,
   laneRecord,
   laneRef,
@@ -21,7 +22,7 @@ import {
   type Lane,
   receiverRecord,
 } from "./records.ts";
-import { Changes, keyPart, PAGE, type Read, read } from "../records.ts";
+import { Changes, PAGE, type Read, read } from "../records.ts";
 
 type ByHand = Pick<DeliveryStore, "redrive" | "discard">;
 type Receivers = Pick<
@@ -188,12 +189,7 @@ export function createReceivers(access: LaneAccess): Receivers {
       const was = await access.receiver(receiver);
       const { releaseUntil = null } = was?.value ?? {};
       if (was === undefined || releaseUntil === null) return 0;
-      const query = {
-        kind: "delivery",
-        index: "failed",
-        at: keyPart(receiver),
-        to: Math.floor(releaseUntil),
-      };
+      const query = { ...DELIVERY.where("failed", receiver), to: Math.floor(releaseUntil) };
       const failed = (await access.deliveries(query, limit)).filter(
         ({ value }) => value.failedAt !== null && value.failedAt <= releaseUntil,
       );
@@ -228,7 +224,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
   const finished = (at: PurgeStage, to: number, limit: number): Promise<Read<KeptDelivery>[]> =>
     limit <= 0
       ? Promise.resolve([])
-      : access.deliveries({ kind: "delivery", index: "purge", at, to: Math.floor(to) }, limit);
+      : access.deliveries({ ...DELIVERY.where("purge", at), to: Math.floor(to) }, limit);
 
   /** Whether the lane has anything beside one delivery. */
   async function hasOthers(lane: LaneKey): Promise<boolean> {
@@ -283,7 +279,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
       return old.length + emptied.length;
     },
     async reconcile({ after, limit }) {
-      const page = await access.store.scan("lane", after?.receiver, Math.min(limit, PAGE));
+      const page = await access.store.scan(LANE.name, after?.receiver, Math.min(limit, PAGE));
       let repaired = 0;
       for (const record of page.records) {
         repaired += await access.retry(() => reconcileLane(read<Lane>(record).value));

@@ -1,6 +1,6 @@
 /** The directory of a service over the record store: accounts, clients, entries and settings. */
 import type { AuditStore } from "../audit/audit-event.ts";
-import { createPositions, type Positions } from "../deliveries/add.ts";
+import type { Positions } from "../deliveries/add.ts";
 import type { LaneAccess } from "../deliveries/lane-access.ts";
 import { Changes, type Records } from "../records.ts";
 import { createAccounts } from "./accounts.ts";
@@ -32,7 +32,7 @@ function createSettings(records: Records): Settings {
 export function createDirectoryStore(
   records: LaneAccess,
   audit: Pick<AuditStore, "recordOf">,
-  positions: Positions = createPositions(records),
+  positions: Positions,
 ): DirectoryStore {
   return {
     ...createAccounts(records, audit, positions),

@@ -4,7 +4,7 @@
  * no service starts over it.
  */
 import { openStores } from "../../adapters/open.ts";
-import { openV01, openV01Remains } from "../../adapters/open-v01.ts";
+import { openV01, openV01Remains } from "../../adapters/open.ts";
 import type { RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { OnV01Progress, V01Options, V01Part, V01Source } from "../../adapters/v01.ts";
 import { KINDS } from "../all-kinds.ts";

@@ -57,10 +57,11 @@ async function newProcess(around: (store: RecordStore) => RecordStore = (store) 
   const opened = await openSqlite({ path: join(folder, "sign-in.db"), clock });
   const store = around(opened);
   const records = new LaneAccess(store, clock, KINDS);
-  const log = createAuditStore(records, createPositions(records), 400 * DAY);
+  const positions = createPositions(records);
+  const log = createAuditStore(records, positions, 400 * DAY);
   const found: Process = {
     store,
-    directory: createDirectoryStore(records, log),
+    directory: createDirectoryStore(records, log, positions),
     audit: log,
     open: ({ secrets = [SECRET], every } = {}) =>
       openSigningKeys({
