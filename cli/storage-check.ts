@@ -110,7 +110,7 @@ const toFlaws = (texts: readonly string[]): Flaw[] => texts.map((text) => ({ id:
 
 /** Of a database file itself. */
 async function fileChecks(path: string): Promise<Check[]> {
-  const { findDamage, makeIndexes } = await import("../adapters/sqlite/integrity.ts");
+  const { findDamage, makeIndexes } = await import("../adapters/sqlite/database-file.ts");
   return [
     {
       part: "file",

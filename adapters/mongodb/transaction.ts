@@ -1,9 +1,91 @@
 /** Transactions, repeated while they meet others, until their time is over. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { ClientSession, MongoClient, TransactionOptions } from "mongodb";
-import { Abandoned } from "./abandoned.ts";
+import type { ClientSession, MongoClient, ServerSessionId, TransactionOptions } from "mongodb";
 import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
-import { Turns } from "./turns.ts";
+
+/** Lets a few through at once; the others wait, and come in the order in which they asked. */
+export class Turns {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(parallel: number) {
+    this.#free = parallel;
+  }
+
+  async take(): Promise<void> {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return;
+    }
+    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** Hands the turn over, so that nobody who comes in between can take it. */
+  pass(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
+  }
+}
+
+/** Milliseconds before the first try and between two. */
+const PAUSE = 500;
+/** Milliseconds after which the server ends such transactions by itself. */
+const LIFETIME = 60_000;
+/** The first one that succeeds may have come before what was to be ended. */
+const SUCCESSES = 2;
+
+/** The abandoned transactions of one client. */
+export class Abandoned {
+  readonly #client: MongoClient;
+  readonly #sessions = new Map<ServerSessionId, { readonly since: number; left: number }>();
+  #isRunning = false;
+  #isStopped = false;
+
+  constructor(client: MongoClient) {
+    this.#client = client;
+  }
+
+  /** @param session that is used no more. */
+  add({ id }: ClientSession): void {
+    if (id === undefined || this.#isStopped) return;
+    this.#sessions.set(id, { since: performance.now(), left: SUCCESSES });
+    if (!this.#isRunning) void this.#run();
+  }
+
+  /** Lets go of all. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#sessions.clear();
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    while (this.#sessions.size > 0) {
+      await pause(PAUSE, undefined, { ref: false });
+      await this.#tryOnce([...this.#sessions.keys()]);
+    }
+    this.#isRunning = false;
+  }
+
+  async #tryOnce(ids: readonly ServerSessionId[]): Promise<void> {
+    if (ids.length === 0) return;
+    const isEnded = await this.#client
+      .db("admin")
+      .command({ killSessions: ids })
+      .then(
+        () => true,
+        () => false,
+      );
+    const now = performance.now();
+    for (const id of ids) {
+      const session = this.#sessions.get(id);
+      if (session === undefined) continue;
+      if (isEnded) session.left -= 1;
+      if (session.left === 0 || now - session.since > LIFETIME) this.#sessions.delete(id);
+    }
+  }
+}
 
 /** Milliseconds before the second try, on average; each further pause is twice as long, up to the longest. */
 const FIRST_PAUSE = 4;

@@ -4,16 +4,21 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
 import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
-import { type Durability, inMemoryDurability, logDurability } from "./durability.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
-import { createTransaction, GroupCommit } from "./group-commit.ts";
+import {
+  createTransaction,
+  type Durability,
+  GroupCommit,
+  inMemoryDurability,
+  logDurability,
+} from "./group-commit.ts";
 
 /** The path that means a database in memory, gone when it is closed. */
 export const IN_MEMORY = ":memory:";
 
 /**
  * `synchronous=NORMAL`: SQLite waits for the disk at its checkpoints only. Every commit is waited for in
- * `durability.ts`, before it is acknowledged: what was acknowledged survives the loss of power. The page cache may
+ * `group-commit.ts`, before it is acknowledged: what was acknowledged survives the loss of power. The page cache may
  * grow to 16 MiB. The log grows to 16 MiB before it is written back, which nobody can do anything beside, and is cut
  * back to 64 MiB after a burst. What a savepoint would take back is kept in memory, not in a temporary file.
  */

@@ -1,14 +1,96 @@
-/** Reading records: by name, by index, and all of a kind. To be called within a read of the connection. */
+/** Reading records: by name, by index, and all of a kind; each row is parsed once, and remembered while the file is the same. To be called within a read of the connection. */
+import { deepFreeze } from "../../config/deep-freeze.ts";
 import type { Clock } from "../clock.ts";
-import type { Found, Page, Position, Query, Ref } from "../record-store.ts";
-import { type Connection, numberAt, type Row } from "./connection.ts";
-import {
-  readRow,
-  RECORD_COLUMNS,
-  type RememberedRecords,
-  type StoredRecord,
-  toFound,
-} from "./record-rows.ts";
+import type { Found, JsonObject, Page, Position, Query, Ref } from "../record-store.ts";
+import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
+
+/** A row of `records`. */
+export interface StoredRecord extends Ref {
+  readonly id: number;
+  /** Frozen, for everybody gets the same one. */
+  readonly value: JsonObject;
+  readonly version: string;
+  readonly expiresAt: number | null;
+  /** `id` of the parent. */
+  readonly parent: number | null;
+}
+
+/** The columns of `readRow`, in its order. */
+export const RECORD_COLUMNS = "r.id, r.kind, r.key, r.value, r.version, r.expires_at, r.parent";
+
+export function readRow(row: Row): StoredRecord {
+  return {
+    id: numberAt(row, 0),
+    kind: textAt(row, 1),
+    key: textAt(row, 2),
+    value: deepFreeze(JSON.parse(textAt(row, 3)) as JsonObject),
+    version: textAt(row, 4),
+    expiresAt: optionalNumberAt(row, 5),
+    parent: optionalNumberAt(row, 6),
+  };
+}
+
+/** The record as callers see it. */
+export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
+  const { kind, key, value, version, expiresAt } = record;
+  return {
+    kind,
+    key,
+    value,
+    version,
+    ...(expiresAt === null ? {} : { expiresAt }),
+    ...(parent === undefined ? {} : { parent: toFound(parent) }),
+  };
+}
+
+/** How many records are remembered, at one or two kilobytes each. */
+const CAPACITY = 1_000;
+
+const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
+
+/** Parsed records. They are forgotten when another connection has written to the file, or this one has written them. */
+export class RememberedRecords {
+  readonly #connection: Connection;
+  readonly #byName = new Map<string, StoredRecord>();
+  readonly #byId = new Map<number, StoredRecord>();
+  #version = Number.NaN;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** To be called first in every read: forgets everything if somebody else has written. */
+  refresh(): void {
+    const version = this.#connection.foreignVersion();
+    if (version === this.#version) return;
+    this.#byName.clear();
+    this.#byId.clear();
+    this.#version = version;
+  }
+
+  byName(ref: Ref): StoredRecord | undefined {
+    return this.#byName.get(nameOf(ref));
+  }
+
+  byId(id: number): StoredRecord | undefined {
+    return this.#byId.get(id);
+  }
+
+  add(record: StoredRecord): StoredRecord {
+    const [oldest] = this.#byName.values();
+    if (oldest !== undefined && this.#byName.size >= CAPACITY) this.forget(oldest.id);
+    this.#byName.set(nameOf(record), record);
+    this.#byId.set(record.id, record);
+    return record;
+  }
+
+  forget(id: number): void {
+    const record = this.#byId.get(id);
+    if (record === undefined) return;
+    this.#byId.delete(id);
+    this.#byName.delete(nameOf(record));
+  }
+}
 
 export interface RecordReads {
   get(refs: readonly Ref[], withParents: boolean): (Found | undefined)[];

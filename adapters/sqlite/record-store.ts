@@ -5,10 +5,9 @@ import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { V01Options } from "../v01.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
+import { patienceFor, prepareFile } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
-import { patienceFor, prepareFile } from "./prepare.ts";
-import { createRecordReads } from "./record-reads.ts";
-import { RememberedRecords } from "./record-rows.ts";
+import { createRecordReads, RememberedRecords } from "./record-reads.ts";
 import { createRecordWrites } from "./record-writes.ts";
 
 export interface SqliteOptions {

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { ConditionFailed } from "../errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
 import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
-import type { RememberedRecords } from "./record-rows.ts";
+import type { RememberedRecords } from "./record-reads.ts";
 
 export interface RecordWrites {
   /** Copies what is to be written, for the caller may change it before the transaction begins. */

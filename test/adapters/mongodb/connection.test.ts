@@ -3,9 +3,13 @@ import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { type Connection, connect } from "../../../adapters/mongodb/connection.ts";
 import { openMongo } from "../../../adapters/mongodb/index.ts";
-import { openClient, requireTransactions } from "../../../adapters/mongodb/open-client.ts";
+import {
+  connect,
+  type Connection,
+  openClient,
+  requireTransactions,
+} from "../../../adapters/mongodb/connection.ts";
 import { prepareCollections } from "../../../adapters/mongodb/record-reads.ts";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import { createSystemClock } from "../../../lib/clock.ts";

@@ -2,8 +2,8 @@
 import { symlink } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type Connection, connect } from "../../../adapters/sqlite/connection.ts";
-import { createDurability, logDurability } from "../../../adapters/sqlite/durability.ts";
-import { createRecordTables } from "../../../adapters/sqlite/record-rows.ts";
+import { createDurability, logDurability } from "../../../adapters/sqlite/group-commit.ts";
+import { createRecordTables } from "../../../adapters/sqlite/database-file.ts";
 import { ManualClock } from "../../lib/rules/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
 

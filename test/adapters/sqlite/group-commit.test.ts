@@ -1,7 +1,6 @@
 import { constants, DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { createTransaction, GroupCommit } from "../../../adapters/sqlite/group-commit.ts";
-import { inMemoryDurability } from "../../../adapters/sqlite/durability.ts";
+import { createTransaction, GroupCommit, inMemoryDurability } from "../../../adapters/sqlite/group-commit.ts";
 import { ConditionFailed } from "../../../lib/errors.ts";
 
 let database: DatabaseSync;

@@ -1,0 +1,155 @@
+/** A database file: made ready with its tables or with what version 0.1 has written, and looked through for damage. */
+import { DatabaseSync } from "node:sqlite";
+import { ConfigurationError } from "../errors.ts";
+import type { V01Options } from "../v01.ts";
+import { DEFAULT_WAIT } from "./faults.ts";
+import { migrateV01 } from "./v01.ts";
+
+/**
+ * A record keeps its `id` when it is replaced, and its children name that id: so they don't belong to a later record
+ * with the same key. `entries` repeats the index entries of the record, so that a write knows which ones to take away.
+ */
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS records (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  version TEXT NOT NULL,
+  expires_at REAL,
+  parent INTEGER,
+  entries TEXT,
+  UNIQUE (kind, key)
+) STRICT;
+CREATE INDEX IF NOT EXISTS records_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS records_parent ON records (parent) WHERE parent IS NOT NULL;
+CREATE TABLE IF NOT EXISTS entries (
+  kind TEXT,
+  name TEXT,
+  at TEXT,
+  place INTEGER,
+  record INTEGER,
+  PRIMARY KEY (kind, name, at, place, record)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS record_counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`;
+
+/** Creates the tables. */
+export function createRecordTables(database: DatabaseSync): void {
+  database.exec(SCHEMA);
+}
+
+/** Marks the file as ours: "SIGN" in ASCII. */
+const APPLICATION_ID = 0x5349474e;
+
+/** `user_version` of a file with records. Version 0.1 refuses every number above its own. */
+const LAYOUT = 4;
+
+/** Milliseconds in which another process may carry over a file of version 0.1, however large. */
+const MIGRATION_WAIT = 3_600_000;
+
+function oldVersion(): ConfigurationError {
+  return new ConfigurationError([
+    "config.storage: this database was written by version 0.1; run sign-in-service migrate",
+  ]);
+}
+
+function pragma(database: DatabaseSync, name: string): number {
+  return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
+}
+
+/** @throws ConfigurationError when the file is not ours or from a later version. */
+function layoutOf(database: DatabaseSync): number {
+  const layout = pragma(database, "user_version");
+  const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
+  const isForeign = pragma(database, "application_id") !== APPLICATION_ID && (layout !== 0 || tables !== 0);
+  if (isForeign) {
+    throw new ConfigurationError(["config.storage: this file is another program's SQLite database"]);
+  }
+  if (layout > LAYOUT) {
+    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
+  }
+  return layout;
+}
+
+/** How long a start waits for other processes with this file. */
+export function patienceFor(database: DatabaseSync): number {
+  const layout = pragma(database, "user_version");
+  return layout > 0 && layout < LAYOUT ? MIGRATION_WAIT : DEFAULT_WAIT;
+}
+
+/**
+ * Creates the tables, or makes records of what version 0.1 has kept: all of it in one transaction. Several processes
+ * may do so at once: all but the first wait for its lock, and find nothing left to do behind it.
+ * @param now milliseconds since the epoch: what has expired by then is left behind.
+ * @throws ConfigurationError when the file is not ours or from a later version.
+ */
+export function prepareFile(database: DatabaseSync, v01: V01Options | undefined, now: number): void {
+  if (layoutOf(database) === LAYOUT) return;
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    // Read again under the lock: another process may have been first.
+    const layout = layoutOf(database);
+    if (layout !== LAYOUT) {
+      if (layout === 0) createRecordTables(database);
+      else if (v01 === undefined) throw oldVersion();
+      else migrateV01(database, layout, { ...v01, now, createTables: createRecordTables });
+      database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+      database.exec(`PRAGMA user_version = ${LAYOUT}`);
+    }
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.isTransaction) database.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+/** What is wrong with a file. */
+export interface Damage {
+  /** What SQLite says of it: names of tables and numbers of pages. */
+  readonly lines: readonly string[];
+  /** Indexes of SQLite that do not fit their tables, and can be made anew. */
+  readonly indexes: readonly string[];
+}
+
+/** What SQLite says of an index that does not fit its table. */
+const OF_INDEX = /(?:from|in) index (\w+)$/;
+/** Milliseconds for which a lock is waited for. */
+const PATIENCE = 5_000;
+
+function withFile<T>(path: string, work: (database: DatabaseSync) => T): T {
+  const database = new DatabaseSync(path, { timeout: PATIENCE });
+  try {
+    return work(database);
+  } finally {
+    database.close();
+  }
+}
+
+function integrityLines(path: string, limit: number): string[] {
+  try {
+    return withFile(path, (database) =>
+      database
+        .prepare(`PRAGMA integrity_check(${Math.trunc(limit)})`)
+        .all()
+        .map((row) => String(row["integrity_check"])),
+    );
+  } catch (error) {
+    // A damaged page may end the check itself.
+    return [error instanceof Error ? error.message : "the file can't be read"];
+  }
+}
+
+/** Reads the whole file. @param limit at most about so many lines. */
+export function findDamage(path: string, limit: number): Damage {
+  const lines = integrityLines(path, limit).filter((line) => line !== "ok");
+  const indexes = lines.flatMap((line) => OF_INDEX.exec(line)?.[1] ?? []);
+  return { lines: lines.filter((line) => !OF_INDEX.test(line)), indexes: [...new Set(indexes)] };
+}
+
+/** Makes indexes of SQLite anew. */
+export function makeIndexes(path: string, indexes: readonly string[]): void {
+  withFile(path, (database) => {
+    for (const name of indexes) database.exec(`REINDEX "${name.replaceAll('"', '""')}"`);
+  });
+}
