@@ -2,11 +2,11 @@
 import type { ClientRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { noteLimited } from "../lib/protocol/limits.ts";
-import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/protocol/claims.ts";
-import { effectiveScope } from "../lib/protocol/scopes.ts";
-import { SENT_STATE } from "../lib/protocol/provider.ts";
-import { appendToQuery, responseMembers } from "../lib/protocol/responses.ts";
+import { noteLimited } from "../lib/provider/limits.ts";
+import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/provider/claims.ts";
+import { effectiveScope } from "../lib/provider/scopes.ts";
+import { SENT_STATE } from "../lib/provider/provider.ts";
+import { appendToQuery, responseMembers } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange, Step } from "./exchange.ts";

@@ -2,8 +2,8 @@
 import type { AccountRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { artifactRef } from "../lib/artifacts/records.ts";
-import { isCurrent } from "../lib/protocol/account.ts";
-import { openedFields } from "../lib/protocol/grant.ts";
+import { isCurrent } from "../lib/provider/account.ts";
+import { openedFields } from "../lib/provider/grant.ts";
 import { ConditionFailed } from "../lib/errors.ts";
 import { Changes } from "../lib/records.ts";
 import { EndpointError } from "./endpoint-error.ts";

@@ -10,8 +10,8 @@ import type { AccountInternals } from "../lib/domain/accounts.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
-import type { CurrentProvider } from "../lib/protocol/current-provider.ts";
-import type { AttemptLimits } from "../lib/protocol/limits.ts";
+import type { CurrentProvider } from "../lib/provider/current-provider.ts";
+import type { AttemptLimits } from "../lib/provider/limits.ts";
 import type { Connections } from "../lib/connections.ts";
 import type { Fields } from "./form-fields.ts";
 

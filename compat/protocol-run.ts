@@ -5,9 +5,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
-import { withoutDoubleCookie } from "../lib/protocol/cookies.ts";
-import type { CurrentProvider } from "../lib/protocol/current-provider.ts";
-import type { ProtocolState } from "../lib/protocol/dependencies.ts";
+import { withoutDoubleCookie } from "../lib/provider/cookies.ts";
+import type { CurrentProvider } from "../lib/provider/current-provider.ts";
+import type { ProtocolState } from "../lib/provider/dependencies.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 import { SeenRequest } from "./seen-request.ts";

@@ -1,6 +1,6 @@
 /** The step that runs oidc-provider and turns its answer into ours; nothing is committed here. */
 import type { Unit } from "../adapters/oidc/unit-of-work.ts";
-import { describedError, documentedCode } from "../lib/protocol/responses.ts";
+import { describedError, documentedCode } from "../lib/provider/responses.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange } from "./exchange.ts";
 import { createProtocolRunner, type ProtocolAnswer, type ProtocolInput } from "./protocol-run.ts";

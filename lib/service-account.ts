@@ -11,9 +11,9 @@ import { createAnswers, type Form, type Pages } from "../interactions/index.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import type { AccountInternals } from "./domain/accounts.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
-import { cookieName, sessionCookieName } from "./protocol/cookies.ts";
-import type { CurrentProvider } from "./protocol/current-provider.ts";
-import { createSignedIn } from "./protocol/signed-in.ts";
+import { cookieName, sessionCookieName } from "./provider/cookies.ts";
+import type { CurrentProvider } from "./provider/current-provider.ts";
+import { createSignedIn } from "./provider/signed-in.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import type { ServiceKeys } from "./service-keys.ts";
 

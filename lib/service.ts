@@ -19,7 +19,7 @@ import { createDirectory, type Directory, unusableRecords } from "./domain/direc
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import type { Keys } from "./domain/signing-keys.ts";
 import { createPasswords, type Passwords } from "./domain/passwords.ts";
-import { GRANTABLE } from "./protocol/grant.ts";
+import { GRANTABLE } from "./provider/grant.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
 import { createLogger, describeDefect } from "./logger.ts";

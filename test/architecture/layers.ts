@@ -25,7 +25,7 @@ const ROOMS: readonly Room[] = [
     name: "composition root",
     floor: 7,
     holds:
-      /^lib\/(?:health|provider|seed|service|service-account|service-http|service-keys|start-service|sweeper)\.ts$/,
+      /^lib\/(?:health|seed|service|service-account|service-http|service-keys|start-service|sweeper)\.ts$/,
   },
   { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
   { name: "plan", floor: 3.2, holds: /^notifier\/plan\.ts$/ },
@@ -33,7 +33,7 @@ const ROOMS: readonly Room[] = [
   { name: "interactions", floor: 6, holds: /^interactions\// },
   { name: "notifier", floor: 6, holds: /^notifier\// },
   { name: "command line", floor: 6, holds: /^cli\// },
-  { name: "lib/protocol", floor: 5, holds: /^lib\/protocol\// },
+  { name: "lib/provider", floor: 5, holds: /^lib\/provider\// },
   { name: "lib/domain", floor: 4, holds: /^lib\/domain\// },
   { name: "oidc adapter", floor: 3.5, holds: /^adapters\/oidc\// },
   {

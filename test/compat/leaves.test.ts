@@ -6,9 +6,9 @@ import { callerAddress, requestedHost } from "../../compat/caller.ts";
 import { EndpointError } from "../../compat/endpoint-error.ts";
 import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/token.ts";
-import { callerNetwork } from "../../lib/protocol/limits.ts";
-import { appendToQuery } from "../../lib/protocol/responses.ts";
-import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/protocol/scopes.ts";
+import { callerNetwork } from "../../lib/provider/limits.ts";
+import { appendToQuery } from "../../lib/provider/responses.ts";
+import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/provider/scopes.ts";
 
 /** Text that may be in a parameter: whole Unicode, no NUL. */
 const text = fc.string({ unit: "binary" }).filter((value) => value.isWellFormed() && !value.includes("\0"));

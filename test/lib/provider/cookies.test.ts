@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { cookieSignatures } from "../../../lib/protocol/cookies.ts";
+import { cookieSignatures } from "../../../lib/provider/cookies.ts";
 
 const [OLD, FRESH] = ["the old key of the cookies", "the fresh key of the cookies"];
 

@@ -4,7 +4,7 @@ import type { EventEmitter } from "node:events";
 import { beforeEach, expect, it } from "@jest/globals";
 import type { Context } from "koa";
 import { type Adapter, type JWK, Provider } from "oidc-provider";
-import { createCurrentProvider, type CurrentProvider } from "../../../lib/protocol/current-provider.ts";
+import { createCurrentProvider, type CurrentProvider } from "../../../lib/provider/current-provider.ts";
 
 const newKeys = (kid: string): readonly JWK[] => {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { Configuration } from "../../../config/configuration.ts";
-import { backchannelFetch } from "../../../lib/protocol/backchannel-fetch.ts";
+import { backchannelFetch } from "../../../lib/provider/backchannel-fetch.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer } from "../../notifier/peers.ts";
 
 const open: Peer[] = [];

@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import { expect, it } from "@jest/globals";
 import type { ArtifactStore } from "../../../lib/artifacts/artifact-store.ts";
 import { createEvents } from "../../../lib/events.ts";
-import { type Backchannel, createBackchannel } from "../../../lib/protocol/backchannel.ts";
+import { type Backchannel, createBackchannel } from "../../../lib/provider/backchannel.ts";
 
 /** A function that fails once, to be called again after two seconds; what it holds is gone when nobody holds it. */
 function deliverOnce(backchannel: Backchannel): {

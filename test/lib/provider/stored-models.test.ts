@@ -2,7 +2,7 @@
 import { describe, expect, it, jest } from "@jest/globals";
 import { Provider } from "oidc-provider";
 import { createSystemClock } from "../../../lib/clock.ts";
-import { patchProvider } from "../../../lib/protocol/patches.ts";
+import { patchProvider } from "../../../lib/provider/patches.ts";
 
 const ISSUER = "http://127.0.0.1:3000";
 const KINDS = [
