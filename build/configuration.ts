@@ -1,5 +1,6 @@
 /** `docs/configuration.md` and `docs/seed.md`: written by hand, but for the tables of keys, which come from the schemas. */
-import { configurationTable, keyTable } from "../config/document.ts";
+import { keyTable } from "../config/documented-schema.ts";
+import { configurationSchema } from "../config/schema.ts";
 import { fileSchema } from "../examples/server/config-file.ts";
 import { importedAccount } from "../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../lib/domain/directory-schema.ts";
@@ -8,7 +9,7 @@ import { type Page, pageWithTables } from "./page.ts";
 
 /** The page of all configuration keys. */
 export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
-  "all keys": configurationTable(),
+  "all keys": keyTable(configurationSchema),
 }));
 
 /** The page of the configuration file: `port`, and everything that a seed may hold. */

@@ -3,8 +3,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { defaults } from "../config/defaults.ts";
-import { readRedisAddress } from "../config/redis-address.ts";
-import { isInMemory, isSqlite, isStorageAddress } from "../config/value-forms.ts";
+import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../config/value-forms.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 
 /** A storage and where its artifacts are. */

@@ -1,5 +1,5 @@
 /** How an error leaves the service: status, headers, and JSON or a page. The one place that decides. */
-import type { EndpointName } from "../config/addresses.ts";
+import type { EndpointName } from "../config/deployments.ts";
 import { ConditionFailed, StorageUnavailable, VersionConflict } from "../lib/errors.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Exchange } from "./exchange.ts";

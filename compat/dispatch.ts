@@ -1,7 +1,7 @@
 /** From a request to its endpoint: by the full original path, exactly, and by host when the deployments have two. */
 import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
-import { endpointsOf, type EndpointName } from "../config/addresses.ts";
+import { endpointsOf, type EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { accountSteps } from "./account.ts";
 import { isHostOf, requestedHost } from "./caller.ts";

@@ -1,5 +1,5 @@
 /** The table of endpoints: everything that the documents say about one can be read off its row. */
-import type { EndpointName } from "../config/addresses.ts";
+import type { EndpointName } from "../config/deployments.ts";
 import { atomically } from "./atomically.ts";
 import {
   authorizeProtocol,

@@ -1,6 +1,6 @@
 /** One request on its way through the steps of its endpoint. */
 import type { Context } from "koa";
-import type { EndpointName } from "../config/addresses.ts";
+import type { EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";

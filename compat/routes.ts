@@ -1,7 +1,7 @@
 /** From a request to its answer: where it goes, how long it may take, and what it ends with. */
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
-import type { EndpointName } from "../config/addresses.ts";
+import type { EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { answerError, takeBack } from "./answers.ts";

@@ -1,6 +1,6 @@
 /** Every default of the configuration, in the shape of the configuration. To change a default, change it here. */
 import type { Configuration } from "./configuration.ts";
-import { deepFreeze } from "./deep-freeze.ts";
+import { deepFreeze } from "./plain-data.ts";
 
 type Defaulted =
   | "storage"

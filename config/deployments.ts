@@ -1,6 +1,6 @@
-/** Base URLs: what is wrong with one, and what follows from one. */
+/** Deployments: what a base URL must look like, and the table of endpoints below it, which `compat/` serves. */
 import type { Deployment, DeploymentKind } from "./configuration.ts";
-import { isLoopback } from "./loopback.ts";
+import { isLoopback } from "./value-forms.ts";
 
 const MAX_URL = 2048;
 const PATH = /^(?:\/[A-Za-z0-9._~-]+)*$/u;
@@ -57,4 +57,129 @@ export function toDeployment(
     secure: protocol === "https:",
     post: options.post,
   };
+}
+
+export type EndpointName =
+  | "authorize"
+  | "resume"
+  | "token"
+  | "userinfo"
+  | "userinfoAlias"
+  | "profile"
+  | "profileAlias"
+  | "revoke"
+  | "discovery"
+  | "jwks"
+  | "par"
+  | "introspect"
+  | "standardUserinfo"
+  | "logout"
+  | "logoutConfirm"
+  | "logoutSuccess"
+  | "interaction"
+  | "account";
+
+/** One path under a base URL. */
+export interface EndpointPath {
+  readonly name: EndpointName;
+  /** The right methods; every other one is answered with 405. */
+  readonly methods: readonly string[];
+  /** Starts with a slash; `:uid` stands for one segment. */
+  readonly path: string;
+  /** True when everything under `path` belongs to it as well. */
+  readonly below: boolean;
+}
+
+function at(name: EndpointName, methods: string, path: string): EndpointPath {
+  return Object.freeze({ name, methods: Object.freeze(methods.split(" ")), path, below: false });
+}
+
+function under(name: EndpointName, methods: string, path: string): EndpointPath {
+  return Object.freeze({ ...at(name, methods, path), below: true });
+}
+
+/** On both deployments, at the same paths. */
+const SAME: readonly EndpointPath[] = [
+  at("authorize", "GET", "/oauth2/authorize"),
+  at("resume", "GET", "/oauth2/authorize/:uid"),
+  at("token", "POST", "/oauth2/token"),
+  at("revoke", "GET POST", "/oauth2/revoke"),
+  at("logoutConfirm", "POST", "/oauth2/logout/confirm"),
+  under("interaction", "GET POST", "/interaction/:uid"),
+  under("account", "GET POST", "/account"),
+];
+
+/**
+ * Every path of both kinds of deployments. `authorize` takes POST as well where the deployment says so:
+ * {@link endpointsOf} knows.
+ */
+export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPath[]>> = Object.freeze({
+  oauth2: Object.freeze([
+    ...SAME,
+    at("userinfo", "GET", "/resources/userinfo"),
+    at("profile", "GET", "/external/profile"),
+  ]),
+  openid: Object.freeze([
+    ...SAME,
+    at("userinfo", "GET", "/oauth2/resources/userinfo"),
+    at("userinfoAlias", "GET", "/resources/userinfo"),
+    at("profile", "GET", "/oauth2/external/profile"),
+    at("profileAlias", "GET", "/external/profile"),
+    at("discovery", "GET OPTIONS", "/.well-known/openid-configuration"),
+    at("jwks", "GET OPTIONS", "/oauth2/jwks"),
+    at("par", "POST", "/oauth2/par"),
+    at("introspect", "POST", "/oauth2/introspect"),
+    at("standardUserinfo", "GET POST", "/oauth2/userinfo"),
+    at("logout", "GET", "/oauth2/logout"),
+    at("logoutSuccess", "GET", "/oauth2/logout/success"),
+  ]),
+});
+
+/** The rows of one deployment, with the methods that its options add. */
+export function endpointsOf(deployment: Pick<Deployment, "kind" | "post">): readonly EndpointPath[] {
+  const rows = endpointPaths[deployment.kind];
+  if (!deployment.post) return rows;
+  return rows.map((row) => (row.name === "authorize" ? at("authorize", "GET POST", row.path) : row));
+}
+
+/** Two endpoints that answer at one address. */
+export interface Clash {
+  readonly oauth2: EndpointName;
+  readonly openid: EndpointName;
+  /** The path under the host, as the openid deployment has it. */
+  readonly path: string;
+}
+
+/** The segment of a path that stands for any segment. */
+const UID = ":uid";
+
+/** Whether one path is an address of both rows; both paths begin at the root of the host. */
+function meet(one: EndpointPath, other: EndpointPath): boolean {
+  const [left, right] = [one.path.split("/"), other.path.split("/")];
+  const both = Math.min(left.length, right.length);
+  for (let i = 0; i < both; i++) {
+    if (left[i] !== right[i] && left[i] !== UID && right[i] !== UID) return false;
+  }
+  if (left.length === right.length) return true;
+  return left.length < right.length ? one.below : other.below;
+}
+
+/**
+ * All pairs of endpoints of the two deployments that would answer at one absolute address. The scheme does
+ * not count: a request does not say it, so `http://localhost` and `https://localhost` are one address.
+ */
+export function findClashes(
+  oauth2: Pick<Deployment, "host" | "path">,
+  openid: Pick<Deployment, "host" | "path">,
+): readonly Clash[] {
+  if (oauth2.host !== openid.host) return [];
+  const clashes: Clash[] = [];
+  for (const theirs of endpointPaths.openid) {
+    const right = { ...theirs, path: openid.path + theirs.path };
+    for (const ours of endpointPaths.oauth2) {
+      const left = { ...ours, path: oauth2.path + ours.path };
+      if (meet(left, right)) clashes.push({ oauth2: ours.name, openid: theirs.name, path: right.path });
+    }
+  }
+  return clashes;
 }

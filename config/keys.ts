@@ -1,6 +1,11 @@
-/** What counts as a key. */
-import { createPrivateKey } from "node:crypto";
-import { isPlainObject } from "./snapshot.ts";
+/** What counts as a key, and the file beside an SQLite database that holds `keys.secrets`. */
+import { createPrivateKey, randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { type FileHandle, link, mkdir, open, unlink } from "node:fs/promises";
+import { dirname } from "node:path";
+import { SignInError } from "../lib/errors.ts";
+import { isPlainObject } from "./plain-data.ts";
+import { isInMemory, isSqlite } from "./value-forms.ts";
 
 /** Bytes of one key of `keys.secrets`: AES-256. */
 export const SECRET_BYTES = 32;
@@ -28,4 +33,158 @@ export function isSigningKey(value: unknown): boolean {
   } catch {
     return false;
   }
+}
+
+const MODE = 0o600;
+const OTHERS = 0o077;
+const MAX_BYTES = 65_536;
+
+export interface KeyFileOptions {
+  /**
+   * Whether a missing file may be made. Only where there is no database yet: what an existing one holds
+   * sealed opens with the lost keys alone.
+   */
+  readonly mayCreate: boolean;
+}
+
+/** The key file of a storage: `PATH.keys` for `sqlite:PATH`; none for other storages and in memory. */
+export function keyFileOf(storage: string): string | undefined {
+  if (!isSqlite(storage) || isInMemory(storage)) return undefined;
+  return `${storage.slice("sqlite:".length)}.keys`;
+}
+
+/** A new key for `keys.secrets`: 32 random bytes in Base64. */
+export function makeSecret(): string {
+  return randomBytes(SECRET_BYTES).toString("base64");
+}
+
+function codeOf(error: unknown): string {
+  const code: unknown = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
+  return typeof code === "string" ? code : "unknown error";
+}
+
+function cannot(what: string, path: string, cause: unknown): SignInError {
+  return new SignInError("keys", `the key file ${path} can't be ${what} (${codeOf(cause)})`, { cause });
+}
+
+/** The keys in the text of a key file: a JSON array of strings, or one key a line. */
+function parseKeys(text: string): readonly string[] | undefined {
+  let keys: unknown = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  if (text.trimStart().startsWith("[")) {
+    try {
+      keys = JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  }
+  if (!Array.isArray(keys) || keys.length === 0) return undefined;
+  const secrets = keys.filter((key): key is string => typeof key === "string" && isSecret(key));
+  return secrets.length === keys.length && new Set(secrets).size === secrets.length ? secrets : undefined;
+}
+
+async function readOpened(file: FileHandle, path: string): Promise<string[]> {
+  const stats = await file.stat();
+  if (!stats.isFile()) throw new SignInError("keys", `the key file ${path} is not a regular file`);
+  // Windows has no such bits: there it is the folder's access list that counts.
+  if (process.platform !== "win32" && (stats.mode & OTHERS) !== 0) {
+    throw new SignInError(
+      "keys",
+      `the key file ${path} can be used by other users of this machine: chmod 600 it`,
+    );
+  }
+  const text = stats.size <= MAX_BYTES ? await file.readFile("utf8") : "";
+  const keys = parseKeys(text);
+  if (keys === undefined) {
+    throw new SignInError(
+      "keys",
+      `the key file ${path} does not hold different keys of 32 bytes in Base64, one a line`,
+    );
+  }
+  return [...keys];
+}
+
+/** The keys of the file, or `undefined` when there is none. */
+async function readKeys(path: string): Promise<string[] | undefined> {
+  let file: FileHandle;
+  try {
+    // Without O_NONBLOCK, opening a pipe would wait for its other end for ever.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw cannot("read", path, error);
+  }
+  try {
+    return await readOpened(file, path);
+  } catch (error) {
+    throw error instanceof SignInError ? error : cannot("read", path, error);
+  } finally {
+    await file.close();
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  // Windows can't open a folder, and keeps its entries safe by itself.
+  if (process.platform === "win32") return;
+  const folder = await open(dirname(path), constants.O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/**
+ * Makes the file with one new key, unless another process is faster. It appears under its name complete and
+ * on the disk, for `link` neither shows half a file nor replaces one.
+ */
+async function makeFile(path: string): Promise<void> {
+  const temporary = `${path}.${randomBytes(8).toString("hex")}.tmp`;
+  await mkdir(dirname(path), { recursive: true });
+  const file = await open(temporary, "wx", MODE);
+  try {
+    try {
+      // The mask of the process may have taken bits away.
+      await file.chmod(MODE);
+      await file.writeFile(`${makeSecret()}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await link(temporary, path);
+    await syncFolder(path);
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  } finally {
+    await unlink(temporary);
+  }
+}
+
+/**
+ * Reads `keys.secrets` from a key file; makes the file, with one key and mode 0600, when there is none. Any
+ * number of processes may call this at once: all get the same keys.
+ *
+ * @param path the key file itself, see {@link keyFileOf}.
+ * @returns keys of 32 bytes in Base64, at least one; the first encrypts.
+ * @throws SignInError `keys` when the file is missing and may not be made, is malformed, is open to other
+ * users, or can't be read or written. No message holds what is in the file.
+ */
+export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOptions): Promise<string[]> {
+  const found = await readKeys(path);
+  if (found !== undefined) return found;
+  if (mayCreate) {
+    try {
+      await makeFile(path);
+    } catch (error) {
+      throw cannot("made", path, error);
+    }
+    const made = await readKeys(path);
+    if (made !== undefined) return made;
+  }
+  throw new SignInError(
+    "keys",
+    `the key file ${path} is missing: what the database keeps encrypted opens only with its keys, restore it from a backup`,
+  );
 }

@@ -1,4 +1,5 @@
 /** From what the caller wrote to what the service works with. */
+import type { z } from "zod";
 import { ConfigurationError } from "../lib/errors.ts";
 import { createSystemClock } from "../lib/clock.ts";
 import {
@@ -9,16 +10,13 @@ import {
   type ProxyTrust,
   type SmtpSettings,
 } from "./configuration.ts";
-import { deepFreeze } from "./deep-freeze.ts";
 import { toDeployment } from "./deployments.ts";
 import type { MailInput } from "./input.ts";
-import { toCidr } from "./networks.ts";
 import { formatProblem, type Problem, problemsOf } from "./problems.ts";
-import { brokenRules } from "./rules.ts";
-import { isProduction, type WrittenBases } from "./rules/rule.ts";
+import { brokenRules, isProduction, type WrittenBases } from "./rules.ts";
 import { type CheckedConfig, configurationSchema } from "./schema.ts";
-import { salvage } from "./salvage.ts";
-import { isPlainObject, takeSnapshot } from "./snapshot.ts";
+import { deepFreeze, isPlainObject, takeSnapshot } from "./plain-data.ts";
+import { toCidr } from "./value-forms.ts";
 
 const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set([
   "storage",
@@ -43,6 +41,46 @@ function writtenBases(value: unknown): WrittenBases {
     return typeof url === "string" ? { [kind]: url } : {};
   };
   return { ...base("oauth2"), ...base("openid") };
+}
+
+/** Taking out what is wrong may leave an object without a key that it needs: then that goes in the next round. */
+const ROUNDS = 6;
+
+/** Takes a key out; when it is not there, takes out the object that lacks it. */
+function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): void {
+  let holder = root;
+  let above: (() => void) | undefined;
+  for (const [depth, key] of path.map(String).entries()) {
+    if (!Object.hasOwn(holder, key)) break;
+    const parent = holder;
+    above = () => delete parent[key];
+    // What is taken out as a whole is not looked at: it may be an object of the host, and throw.
+    if (depth === path.length - 1) break;
+    const child = holder[key];
+    if (!isPlainObject(child)) break;
+    holder = child;
+  }
+  above?.();
+}
+
+function pathsOf(issue: z.core.$ZodIssue): readonly (readonly PropertyKey[])[] {
+  return issue.code === "unrecognized_keys" ? issue.keys.map((key) => [...issue.path, key]) : [issue.path];
+}
+
+/**
+ * The configuration without what is wrong in it: defaults are in its place, and there may be no deployment.
+ *
+ * @param snapshot is used up.
+ */
+export function salvage(snapshot: unknown): CheckedConfig {
+  const rest = isPlainObject(snapshot) ? snapshot : {};
+  for (let round = 0; round < ROUNDS; round++) {
+    if (!isPlainObject(rest["deployments"])) rest["deployments"] = {};
+    const result = configurationSchema.safeParse(rest);
+    if (result.success) return result.data;
+    for (const path of result.error.issues.flatMap(pathsOf)) takeOut(rest, path);
+  }
+  return configurationSchema.parse({ deployments: {} });
 }
 
 function check(input: unknown): CheckedConfig {

@@ -1,8 +1,283 @@
-/** Rules between keys. Each looks at what is right by itself, so that all problems come at once. */
+/** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported at once. */
+import type { Deployment, DeploymentKind } from "./configuration.ts";
+import { baseProblems, findClashes, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
-import { deploymentRules } from "./rules/deployments.ts";
-import type { Sound } from "./rules/rule.ts";
-import { settingRules } from "./rules/settings.ts";
+import type { CheckedConfig } from "./schema.ts";
+import { isInMemory, isLoopback, isRedisAddress, isSqlite, readRedisAddress } from "./value-forms.ts";
+
+/** The base URLs that were written, right or wrong. */
+export type WrittenBases = Readonly<Partial<Record<DeploymentKind, string>>>;
+
+/** What the rules look at. */
+export interface Sound {
+  /** The configuration; what is wrong by itself is left out of it, or has its default. */
+  readonly config: CheckedConfig;
+  readonly bases: WrittenBases;
+  /** True when any base URL is not on loopback. */
+  readonly production: boolean;
+}
+
+/** A rule and the keys that it reads: it holds its tongue while one of them is wrong by itself. */
+export interface Rule {
+  readonly reads: readonly string[];
+  readonly find: (sound: Sound) => readonly Problem[];
+}
+
+/** Both kinds of deployments. */
+export const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
+
+/** Whether any of these base URLs is not on loopback. */
+export function isProduction(bases: WrittenBases): boolean {
+  return KINDS.some((kind) => {
+    const url = parseBase(bases[kind] ?? "");
+    return url !== undefined && !isLoopback(url.hostname);
+  });
+}
+
+const MAX_CLASHES_SHOWN = 3;
+
+/** The base URLs that have nothing wrong with them. */
+function rightBases(bases: WrittenBases): readonly Deployment[] {
+  return KINDS.flatMap((kind) => {
+    const url = bases[kind];
+    return url === undefined || baseProblems(url).length > 0
+      ? []
+      : [toDeployment(kind, url, { post: false })];
+  });
+}
+
+const oneDeployment: Rule = {
+  reads: ["deployments"],
+  find: ({ config: { deployments } }) =>
+    deployments.oauth2 === undefined && deployments.openid === undefined
+      ? [{ path: ["deployments"], text: "needs at least one of `oauth2` and `openid`" }]
+      : [],
+};
+
+const basesAreRight: Rule = {
+  reads: [],
+  find: ({ bases }) =>
+    KINDS.flatMap((kind) =>
+      (bases[kind] === undefined ? [] : baseProblems(bases[kind])).map((text) => ({
+        path: ["deployments", kind, "url"],
+        text,
+      })),
+    ),
+};
+
+/** Where a base URL leads, however it is spelled; the scheme does not count, a request does not say it. */
+function place(base: string | undefined): string | undefined {
+  const url = parseBase(base ?? "");
+  return url && url.host + url.pathname.replace(/\/+$/u, "");
+}
+
+const basesDiffer: Rule = {
+  reads: [],
+  find: ({ bases }) => {
+    const path = ["deployments", "openid", "url"];
+    const where = place(bases.openid);
+    if (where !== undefined && where === place(bases.oauth2)) {
+      return [{ path, text: "must not be the same place as config.deployments.oauth2.url" }];
+    }
+    const [oauth2, openid] = rightBases(bases);
+    if (oauth2 === undefined || openid === undefined) return [];
+    const clashes = findClashes(oauth2, openid);
+    if (clashes.length === 0) return [];
+    const shown = clashes
+      .slice(0, MAX_CLASHES_SHOWN)
+      .map((clash) => `${clash.path} (its ${clash.openid}, and ${clash.oauth2} of oauth2)`);
+    const more = clashes.length - shown.length;
+    const text = `puts two endpoints at one address: ${shown.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+    return [{ path, text }];
+  },
+};
+
+const postNeedsHttps: Rule = {
+  reads: ["deployments.openid"],
+  find: ({ config: { deployments } }) =>
+    deployments.openid?.post === true && parseBase(deployments.openid.url)?.protocol === "http:"
+      ? [{ path: ["deployments", "openid", "post"], text: "needs https, for its cookies do" }]
+      : [],
+};
+
+const cookieDomainHoldsHosts: Rule = {
+  reads: ["cookies.domain"],
+  find: ({ config: { cookies }, bases }) => {
+    const { domain } = cookies;
+    if (domain === undefined) return [];
+    return rightBases(bases)
+      .filter(({ url }) => !`.${new URL(url).hostname}`.endsWith(`.${domain}`))
+      .map(({ kind }) => ({
+        path: ["cookies", "domain"],
+        text: `must be the host of config.deployments.${kind}.url, or a domain above it`,
+      }));
+  },
+};
+
+const prefixIsOfBases: Rule = {
+  reads: ["stripPrefix"],
+  find: ({ config: { stripPrefix }, bases }) => {
+    if (stripPrefix === undefined) return [];
+    return rightBases(bases)
+      .filter(({ path }) => path !== stripPrefix && !path.startsWith(`${stripPrefix}/`))
+      .map(({ kind }) => ({
+        path: ["stripPrefix"],
+        text: `must begin the path of config.deployments.${kind}.url, or no request reaches it`,
+      }));
+  },
+};
+
+/** Without an answer, everybody behind a TLS proxy would share its address, and one lock-out. */
+const httpsNamesItsProxy: Rule = {
+  reads: ["proxy"],
+  find: ({ config: { proxy }, bases }) =>
+    proxy === undefined && KINDS.some((kind) => parseBase(bases[kind] ?? "")?.protocol === "https:")
+      ? [
+          {
+            path: ["proxy"],
+            text: "is required with an https deployment: false when nothing is in front of this process, 1 for one proxy, a number for several in a row, or a list of their addresses or networks",
+          },
+        ]
+      : [],
+};
+
+/** In the order of their problems. */
+export const deploymentRules: readonly Rule[] = [
+  oneDeployment,
+  basesAreRight,
+  basesDiffer,
+  postNeedsHttps,
+  cookieDomainHoldsHosts,
+  prefixIsOfBases,
+  httpsNamesItsProxy,
+];
+
+const durableInProduction: Rule = {
+  reads: ["storage"],
+  find: ({ config: { storage }, production }) =>
+    production && typeof storage === "string" && isInMemory(storage)
+      ? [{ path: ["storage"], text: "must not be in memory in production (a deployment is not on loopback)" }]
+      : [],
+};
+
+const artifactsMoveToRedis: Rule = {
+  reads: ["storage", "artifacts"],
+  find: ({ config: { storage, artifacts } }) =>
+    artifacts === undefined || artifacts === storage || isRedisAddress(artifacts)
+      ? []
+      : [
+          {
+            path: ["artifacts"],
+            text: "must be a `redis://` or `rediss://` URL, or the same as config.storage",
+          },
+        ],
+};
+
+const redisAddressesAreRead: Rule = {
+  reads: ["artifacts", "queue"],
+  find: ({ config }) =>
+    (["artifacts", "queue"] as const).flatMap((key) => {
+      const text = config[key];
+      if (text === undefined || !isRedisAddress(text)) return [];
+      const address = readRedisAddress(text);
+      return typeof address === "string" ? [{ path: [key], text: address }] : [];
+    }),
+};
+
+const secretsOutsideSqlite: Rule = {
+  reads: ["storage", "keys.secrets"],
+  find: ({ config: { storage, keys } }) =>
+    !(typeof storage === "string" && isSqlite(storage)) && keys.secrets === undefined
+      ? [{ path: ["keys", "secrets"], text: "is required, for config.storage is not SQLite" }]
+      : [],
+};
+
+const signingKeysHaveNames: Rule = {
+  reads: ["keys.signing"],
+  find: ({ config: { keys } }) => {
+    const names = (keys.signing ?? []).map((key) => key.kid).filter((kid) => kid !== undefined);
+    return new Set(names).size === names.length
+      ? []
+      : [{ path: ["keys", "signing"], text: "must not have two keys with one `kid`" }];
+  },
+};
+
+const ownKeysRotate: Rule = {
+  reads: ["keys.signing", "keys.rotation.signing"],
+  find: ({ config: { keys } }) =>
+    keys.signing !== undefined && keys.rotation?.signing !== undefined
+      ? [
+          {
+            path: ["keys", "rotation", "signing"],
+            text: "must not be set together with config.keys.signing: the service rotates only keys that it made",
+          },
+        ]
+      : [],
+};
+
+const slidingEndsLater: Rule = {
+  reads: ["refreshTokens.sliding", "refreshTokens.maxAge", "lifetimes.refreshToken"],
+  find: ({ config: { refreshTokens, lifetimes } }) =>
+    refreshTokens.sliding && refreshTokens.maxAge < lifetimes.refreshToken
+      ? [{ path: ["refreshTokens", "maxAge"], text: "must be at least config.lifetimes.refreshToken" }]
+      : [],
+};
+
+/** OWASP's Password Storage Cheat Sheet: passes of Argon2id → least memory in KiB. More passes need no less. */
+const LEAST_MEMORY: readonly (readonly [passes: number, memory: number])[] = [
+  [5, 7168],
+  [4, 9216],
+  [3, 12_288],
+  [2, 19_456],
+  [1, 47_104],
+];
+
+const hashingCostsEnough: Rule = {
+  reads: ["passwords.memory", "passwords.passes"],
+  find: ({ config: { passwords } }) => {
+    const [, least = 0] = LEAST_MEMORY.find(([passes]) => passwords.passes >= passes) ?? [];
+    const text = `must be at least ${least} KiB with config.passwords.passes as it is (OWASP's minimum)`;
+    return passwords.memory < least ? [{ path: ["passwords", "memory"], text }] : [];
+  },
+};
+
+const copyIsShown: Rule = {
+  reads: ["interactions.copy", "interactions.locales"],
+  find: ({ config: { interactions } }) =>
+    Object.keys(interactions.copy)
+      .filter((tag) => !interactions.locales.includes(tag))
+      .map((tag) => ({
+        path: ["interactions", "copy", tag],
+        text: "is never shown: its language is not in config.interactions.locales",
+      })),
+};
+
+const registrationIsNotBuilt: Rule = {
+  reads: ["interactions.registration"],
+  find: ({ config }) =>
+    config.interactions.registration
+      ? [
+          {
+            path: ["interactions", "registration"],
+            text: "must be `false`: this version has no registration by the user",
+          },
+        ]
+      : [],
+};
+
+/** In the order of their problems. */
+export const settingRules: readonly Rule[] = [
+  durableInProduction,
+  artifactsMoveToRedis,
+  redisAddressesAreRead,
+  secretsOutsideSqlite,
+  signingKeysHaveNames,
+  ownKeysRotate,
+  slidingEndsLater,
+  hashingCostsEnough,
+  copyIsShown,
+  registrationIsNotBuilt,
+];
 
 /** Whether one path is the other, or above it; the empty path is above all. */
 function touch(one: string, other: string): boolean {

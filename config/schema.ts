@@ -9,14 +9,36 @@ import type { Clock } from "../lib/clock.ts";
 import type { Configuration, Mailer } from "./configuration.ts";
 import { defaults } from "./defaults.ts";
 import type { SignInServiceConfig } from "./input.ts";
-import { isTrustworthyNetwork } from "./networks.ts";
-import { mailSchema, notificationsSchema } from "./schema/delivery.ts";
-import { metricsSchema } from "./schema/metrics.ts";
-import { cookiesSchema, interactionsSchema } from "./schema/pages.ts";
-import { described, flag, list, optional, section, text, withMethods, writtenAs } from "./schema/parts.ts";
-import { auditSchema, passwordsSchema, rateLimitsSchema } from "./schema/protection.ts";
-import { keysSchema, lifetimesSchema, refreshTokensSchema } from "./schema/tokens.ts";
-import { isPathPrefix, isRedisAddress, isStorageAddress, isUuid } from "./value-forms.ts";
+import {
+  described,
+  flag,
+  list,
+  optional,
+  section,
+  text,
+  withMethods,
+  writtenAs,
+} from "./documented-schema.ts";
+import {
+  auditSchema,
+  cookiesSchema,
+  interactionsSchema,
+  keysSchema,
+  lifetimesSchema,
+  mailSchema,
+  metricsSchema,
+  notificationsSchema,
+  passwordsSchema,
+  rateLimitsSchema,
+  refreshTokensSchema,
+} from "./sections.ts";
+import {
+  isPathPrefix,
+  isRedisAddress,
+  isStorageAddress,
+  isTrustworthyNetwork,
+  isUuid,
+} from "./value-forms.ts";
 
 /** The keys that have their final shape when they are checked. */
 type Final =

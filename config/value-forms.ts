@@ -1,4 +1,5 @@
-/** Forms of single strings. Each answers yes or no and never throws. */
+/** Forms of single strings: addresses, hosts, networks, names. No check throws or repeats the text. */
+import { isIP, isIPv4 } from "node:net";
 
 /** Whether a text is free of control characters, line breaks included. */
 export function isPrintable(text: string): boolean {
@@ -91,4 +92,107 @@ export function isUuid(text: string): boolean {
  */
 export function isColour(text: string): boolean {
   return /^#(?:[\da-f]{3}|[\da-f]{6})$/iu.test(text);
+}
+
+/** What an address says. */
+export interface RedisAddress {
+  readonly tls: boolean;
+  readonly host: string;
+  readonly port: number;
+  /** Of an ACL user; without one, the default user's password is meant. */
+  readonly username: string | undefined;
+  readonly password: string | undefined;
+  /** The number of the database. */
+  readonly db: number;
+  /** What all keys begin with, if it is said. */
+  readonly prefix: string | undefined;
+}
+
+const DEFAULT_PORT = 6379;
+/** Another one, such as a misspelt `rediss:`, is not taken for a connection without TLS. */
+const PROTOCOLS: ReadonlySet<string> = new Set(["redis:", "rediss:"]);
+const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @returns the address, or what is wrong with it in words that don't repeat it. */
+export function readRedisAddress(text: string): RedisAddress | string {
+  const url = URL.parse(text);
+  if (url === null || !PROTOCOLS.has(url.protocol) || url.hostname === "") {
+    return "must be a `redis://` or `rediss://` URL";
+  }
+  const [username, password] = [decoded(url.username), decoded(url.password)];
+  if (username === undefined || password === undefined) {
+    return "has a user or password in which a `%` is not followed by two hexadecimal digits";
+  }
+  const db = /^\/?(\d{0,5})$/.exec(url.pathname)?.[1];
+  if (db === undefined) return "has a path that is not the number of a database";
+  const unknown = [...url.searchParams.keys()].some((name) => name !== "prefix");
+  if (unknown || url.hash !== "") return "knows no other option than `?prefix=`";
+  const prefixes = url.searchParams.getAll("prefix");
+  if (prefixes.length > 1 || prefixes.some((prefix) => !PREFIX.test(prefix))) {
+    return "needs a `prefix` of 1 to 64 letters, digits and `_.:-`";
+  }
+  return {
+    tls: url.protocol === "rediss:",
+    // An IPv6 address is in brackets in a URL, and nowhere else.
+    host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: url.port === "" ? DEFAULT_PORT : Number(url.port),
+    username: username === "" ? undefined : username,
+    password: password === "" ? undefined : password,
+    db: Number(db),
+    prefix: prefixes[0],
+  };
+}
+
+const BITS = { 4: 32, 6: 128 } as const;
+
+/** The version of an IP address in its usual form, without a zone: `0` when it is none. */
+function addressVersion(text: string): 0 | 4 | 6 {
+  const version = text.includes("%") ? 0 : isIP(text);
+  return version === 4 || version === 6 ? version : 0;
+}
+
+/** Whether this is an IP address, or a network in CIDR notation such as `10.0.0.0/8` or `fd00::/8`. */
+export function isNetwork(text: string): boolean {
+  const [, address = "", length] = /^([^/]*)(?:\/(0|[1-9]\d{0,2}))?$/u.exec(text) ?? [];
+  const version = addressVersion(address);
+  return version !== 0 && (length === undefined || Number(length) <= BITS[version]);
+}
+
+/** A network that may be trusted: not the whole Internet, for then nobody's address would be left. */
+export function isTrustworthyNetwork(text: string): boolean {
+  return isNetwork(text) && !text.endsWith("/0");
+}
+
+/** The network in CIDR notation; a single address becomes a network of one. */
+export function toCidr(network: string): string {
+  const version = addressVersion(network);
+  return version === 0 ? network : `${network}/${BITS[version]}`;
+}
+
+const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
+const HOST_NAME = new RegExp(`^(?:${LABEL}\\.)*${LABEL}$`, "u");
+const MAX_HOST_NAME = 253;
+
+/** Whether this is a host name: lower case, no port, no trailing dot, and nothing that could be an IP address. */
+export function isHostName(text: string): boolean {
+  return text.length <= MAX_HOST_NAME && HOST_NAME.test(text) && !/(?:^|\.)(?:\d+|0x[\da-f]*)$/u.test(text);
+}
+
+/**
+ * Whether a host is this machine itself: `127.0.0.0/8`, `::1`, `localhost` and names under `.localhost`
+ * (RFC 6761). There, and only there, plain http is allowed and the rules for production don't apply.
+ *
+ * @param hostname as `URL.hostname` gives it: lower case, an IPv6 address in brackets.
+ */
+export function isLoopback(hostname: string): boolean {
+  if (isIPv4(hostname)) return hostname.startsWith("127.");
+  return hostname === "[::1]" || hostname === "localhost" || hostname.endsWith(".localhost");
 }

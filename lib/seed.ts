@@ -1,7 +1,7 @@
 /** The seed: portals, groups, services, clients and first accounts, brought into a storage at every start. */
 import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
-import { described } from "../config/schema/parts.ts";
+import { described } from "../config/documented-schema.ts";
 import { importedAccount } from "./domain/account-schema.ts";
 import type { Accounts } from "./domain/accounts.ts";
 import type { ImportedAccount } from "./domain/account.ts";

@@ -4,7 +4,7 @@ import type { JWK } from "oidc-provider";
 import type { DirectoryStore } from "./directory/directory.ts";
 import { type Storage, UNFINISHED_COPY } from "./storage.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { readOrMakeKeyFile } from "../config/key-file.ts";
+import { readOrMakeKeyFile } from "../config/keys.ts";
 import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./domain/signing-keys.ts";
 import { ConfigurationError, SignInError } from "./errors.ts";
 import { createSealer, deriveKey, type Sealer } from "./sealing.ts";

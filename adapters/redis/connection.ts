@@ -6,7 +6,7 @@ import { hash, randomUUID } from "node:crypto";
 import type { EventEmitter } from "node:events";
 import { isIP } from "node:net";
 import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ioredis";
-import type { RedisAddress } from "../../config/redis-address.ts";
+import type { RedisAddress } from "../../config/value-forms.ts";
 import { StorageUnavailable } from "../errors.ts";
 
 // The errors of the driver carry the command with all that was sent, so none of them is passed on.

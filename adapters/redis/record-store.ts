@@ -1,7 +1,7 @@
 /** The record store in Redis: for what changes often and lives shortly. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { readRedisAddress } from "../../config/redis-address.ts";
+import { readRedisAddress } from "../../config/value-forms.ts";
 import type { Clock } from "../clock.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../errors.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";

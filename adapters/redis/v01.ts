@@ -9,7 +9,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
-import { readRedisAddress } from "../../config/redis-address.ts";
+import { readRedisAddress } from "../../config/value-forms.ts";
 import type { Clock } from "../clock.ts";
 import { ConfigurationError } from "../errors.ts";
 import type { JsonObject } from "../record-store.ts";

@@ -1,5 +1,5 @@
 /** Reading records: by name, by index, and all of a kind; each row is parsed once, and remembered while the file is the same. To be called within a read of the connection. */
-import { deepFreeze } from "../../config/deep-freeze.ts";
+import { deepFreeze } from "../../config/plain-data.ts";
 import type { Clock } from "../clock.ts";
 import type { Found, JsonObject, Page, Position, Query, Ref } from "../record-store.ts";
 import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";

@@ -1,7 +1,7 @@
 /** The file of `--config`: the configuration of the service, and `port` and `seed` beside it. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
-import { readConfiguration } from "../../config/index.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
 import { findJsonFault } from "./json-text.ts";
 import { StartFailure } from "./start-failure.ts";

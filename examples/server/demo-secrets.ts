@@ -1,5 +1,5 @@
 /** The passwords and secrets of the examples are public: no deployment that others can reach may use them. */
-import { readConfiguration } from "../../config/index.ts";
+import { readConfiguration } from "../../config/read.ts";
 import { ConfigurationError, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile, Seed } from "./config-file.ts";
 

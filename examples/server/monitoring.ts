@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Middleware } from "koa";
-import { readConfiguration } from "../../config/index.ts";
+import { readConfiguration } from "../../config/read.ts";
 import type { NotificationWorker, SignInService, SignInServiceConfig } from "../../lib/index.ts";
 import type { PortWords } from "./listener.ts";
 

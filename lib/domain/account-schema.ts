@@ -1,6 +1,6 @@
 /** What the calls about accounts accept. */
 import { z } from "zod";
-import { described } from "../../config/schema/parts.ts";
+import { described } from "../../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "./password-formats.ts";

@@ -1,5 +1,5 @@
 /** Rules for addresses that clients and receivers register. Each says what is wrong, without repeating the address. */
-import { isLoopback } from "../../config/loopback.ts";
+import { isLoopback } from "../../config/value-forms.ts";
 import type { Problem } from "./text-rules.ts";
 
 const MAX_LENGTH = 2048;

@@ -1,6 +1,6 @@
 /** Arguments of the public calls: checked with zod, refused with a `TypeError` that names the option and never its value. */
 import { z } from "zod";
-import { nearestKey } from "../../config/nearest-key.ts";
+import { nearestKey } from "../../config/problems.ts";
 
 /**
  * The checked value.

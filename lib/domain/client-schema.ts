@@ -1,6 +1,6 @@
 /** What the calls about clients accept. */
 import { z } from "zod";
-import { described } from "../../config/schema/parts.ts";
+import { described } from "../../config/documented-schema.ts";
 import { clientAddressProblem } from "./addresses.ts";
 import { exactly, flag, integer, ruled } from "./arguments.ts";
 import { type ClientChanges, type ClientCredentials, GRANT_TYPES, type NewClient } from "./client.ts";

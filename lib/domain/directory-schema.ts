@@ -1,6 +1,6 @@
 /** What the calls about services, groups and portals accept. */
 import { z } from "zod";
-import { described } from "../../config/schema/parts.ts";
+import { described } from "../../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { receiverAddressProblem } from "./addresses.ts";
 import { exactly, ruled } from "./arguments.ts";

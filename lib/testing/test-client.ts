@@ -1,6 +1,6 @@
 /** A client service in a test: it sends people to sign in, and exchanges what they come back with. */
 import { hash, randomBytes } from "node:crypto";
-import { endpointPaths } from "../../config/addresses.ts";
+import { endpointPaths } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { TestPerson } from "./test-person.ts";
 import { UnexpectedAnswer } from "./unexpected-answer.ts";

@@ -2,7 +2,7 @@
 import type { Redis } from "ioredis";
 import { driverOptions, endQuietly } from "../../adapters/redis/connection.ts";
 import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/first-look.ts";
-import type { RedisAddress } from "../../config/redis-address.ts";
+import type { RedisAddress } from "../../config/value-forms.ts";
 
 export interface OpenedRedis {
   /** For commands that may fail: nothing waits for a connection that is lost. */

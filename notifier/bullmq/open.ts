@@ -1,7 +1,7 @@
 /** A scheduler over the Redis of `config.queue`: the connections, the queue of BullMQ, and what is warned of. */
 import type { Queue } from "bullmq";
 import { unusable } from "../../adapters/redis/first-look.ts";
-import { readRedisAddress } from "../../config/redis-address.ts";
+import { readRedisAddress } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
 import type { Scheduler } from "../scheduler.ts";
 import { openRedis, PURPOSE } from "./connection.ts";

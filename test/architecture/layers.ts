@@ -49,9 +49,9 @@ const ROOMS: readonly Room[] = [
 ];
 
 const PUBLIC =
-  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|index))\.ts$/;
-/** Where `process.env` is read, and the index that passes it on; only entry points, examples and tools may ask. */
-const ENVIRONMENT = /^config\/(?:environment|index)\.ts$/;
+  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$/;
+/** The file that reads `process.env`. Only entry points, examples and tools import it. */
+const ENVIRONMENT = /^config\/environment\.ts$/;
 
 /** The packages that are loaded when their backend is chosen, and the folders that may name them. */
 const DRIVERS: Readonly<Record<string, RegExp>> = {
@@ -241,18 +241,18 @@ export const layerRules: readonly Rule[] = [
     check: (tree) =>
       edges(tree)
         .filter(({ to }) => ENVIRONMENT.test(to))
-        .filter(({ from }) => isProduct(from) && !ENVIRONMENT.test(from))
+        .filter(({ from }) => isProduct(from))
         .filter(({ from }) => roomOf(from)?.name !== "entry points")
         .map(at),
     planted: {
-      "lib/service.ts": 'import "../config/environment.ts";\nimport "../config/index.ts";',
-      "config/index.ts": 'export * from "./environment.ts";',
+      "lib/service.ts": 'import "../config/environment.ts";\nimport "../config/read.ts";',
+      "config/read.ts": 'export * from "./environment.ts";',
       "notifier/main.ts": 'import "../config/environment.ts";',
       "cli/main.ts": 'import "../config/environment.ts";',
       "cli/run.ts": 'import "../config/environment.ts";',
       "examples/a/main.ts": 'import "../../config/environment.ts";',
     },
-    finds: ["lib/service.ts:1", "lib/service.ts:2", "cli/run.ts:1"],
+    finds: ["lib/service.ts:1", "config/read.ts:1", "cli/run.ts:1"],
   },
   {
     says: "driver packages are named in the folders of their backends only, and loaded when they are chosen",

@@ -6,8 +6,8 @@ import { configurationPage, seedPage } from "../../build/configuration.ts";
 import { pages } from "../../build/docs.ts";
 import { withTable } from "../../build/page.ts";
 import { defaults } from "../../config/defaults.ts";
-import { configurationTable } from "../../config/document.ts";
-import { leavesOf } from "../../config/schema/walk.ts";
+import { keyTable, leavesOf } from "../../config/documented-schema.ts";
+import { configurationSchema } from "../../config/schema.ts";
 import { importedAccount } from "../../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../../lib/domain/directory-schema.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
@@ -17,7 +17,7 @@ const document = readFileSync(join(import.meta.dirname, "..", "..", configuratio
 
 /** The rows of the table: key → type, default, meaning. */
 function rows(): ReadonlyMap<string, readonly string[]> {
-  const lines = configurationTable().split("\n").slice(2);
+  const lines = keyTable(configurationSchema).split("\n").slice(2);
   return new Map(
     lines.map((line) => {
       const [, key = "", ...cells] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
@@ -60,7 +60,7 @@ describe("docs/configuration.md", () => {
   it("would be rewritten when a default or a hand in its table changed it", () => {
     const changed = document.replace("| `36000` |", "| `3600` |");
     expect(changed).not.toBe(document);
-    expect(withTable(changed, "all keys", configurationTable())).toBe(document);
+    expect(withTable(changed, "all keys", keyTable(configurationSchema))).toBe(document);
     expect(() => withTable("no markers", "all keys", "")).toThrow("once each and in this order");
     expect(() => withTable(document + document, "all keys", "")).toThrow("once each and in this order");
   });

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { describe, expect, it, jest } from "@jest/globals";
 import { defaults } from "../../config/defaults.ts";
-import { keyFileOf } from "../../config/key-file.ts";
+import { keyFileOf } from "../../config/keys.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { PRODUCTION, SMALLEST } from "./refusals.ts";
 

@@ -1,5 +1,5 @@
 import { expect, it } from "@jest/globals";
-import { readRedisAddress } from "../../config/redis-address.ts";
+import { readRedisAddress } from "../../config/value-forms.ts";
 
 const NOTHING = {
   tls: false,

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
-import { endpointPaths, endpointsOf } from "../../config/addresses.ts";
+import { endpointPaths, endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";

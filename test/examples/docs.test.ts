@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointPaths } from "../../config/addresses.ts";
+import { endpointPaths } from "../../config/deployments.ts";
 import { checkConfigFile } from "../../examples/server/config-file.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
@@ -199,7 +199,7 @@ describe("the tables of the README", () => {
     );
     const said = tableAfter(
       "README.md",
-      "<!-- endpoints: compared with config/addresses.ts by a test -->",
+      "<!-- endpoints: compared with config/deployments.ts by a test -->",
     ).flatMap(([methods, path, oauth2, openid]) =>
       Object.entries({ oauth2, openid }).flatMap(([kind, has]) =>
         has === "yes" ? `${kind} ${methods} ${path}` : [],

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointsOf } from "../../config/addresses.ts";
+import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { basic, relyingParty, send } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { EndpointName } from "../../config/addresses.ts";
+import type { EndpointName } from "../../config/deployments.ts";
 import { relyingParty, send } from "../flows/relying-party.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { newStorage } from "../servers/storage.ts";

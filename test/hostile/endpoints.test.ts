@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointPaths } from "../../config/addresses.ts";
+import { endpointPaths } from "../../config/deployments.ts";
 import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import {
   AUTHORIZATIONS,

@@ -1,5 +1,5 @@
 /** One right request for every method of every row of the table of endpoints: what hostile ones are made from. */
-import { endpointPaths, type EndpointName } from "../../config/addresses.ts";
+import { endpointPaths, type EndpointName } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { basic, type RelyingParty, relyingParty, type Tokens } from "../flows/relying-party.ts";

@@ -4,7 +4,7 @@ import { createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { endpointsOf } from "../../config/addresses.ts";
+import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { CALLBACK, type RunningService } from "../flows/running-service.ts";
 import { type RawAnswer, sendRaw } from "../hostile/raw.ts";

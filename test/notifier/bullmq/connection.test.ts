@@ -1,6 +1,6 @@
 /** Connections that are lost again before they are ready: nobody waits for what will not come. */
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { readRedisAddress, type RedisAddress } from "../../../config/redis-address.ts";
+import { readRedisAddress, type RedisAddress } from "../../../config/value-forms.ts";
 import { openRedis } from "../../../notifier/bullmq/connection.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
 import { Wire } from "../../servers/wire.ts";

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { keyFileOf, readOrMakeKeyFile } from "../../config/key-file.ts";
+import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { SMALLEST } from "./refusals.ts";
 

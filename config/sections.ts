@@ -1,0 +1,463 @@
+/** The sections of the configuration: the keys that are objects with keys of their own. `schema.ts` lists them all. */
+import type { JWK } from "oidc-provider";
+import { z } from "zod";
+import type {
+  Configuration,
+  InteractionSettings,
+  Lifetimes,
+  Mailer,
+  MailMessage,
+  MetricsSettings,
+  NotificationSettings,
+  PasswordRules,
+  RateLimit,
+  RateLimits,
+  RefreshTokenRules,
+} from "./configuration.ts";
+import { defaults } from "./defaults.ts";
+import {
+  described,
+  duration,
+  flag,
+  list,
+  MAX_SECONDS,
+  optional,
+  section,
+  text,
+  whole,
+  withMethods,
+  writtenAs,
+  type Written,
+} from "./documented-schema.ts";
+import type {
+  AuditInput,
+  CookiesInput,
+  InteractionsInput,
+  KeysInput,
+  LifetimesInput,
+  MailInput,
+  MetricsInput,
+  NotificationsInput,
+  PasswordsInput,
+  RateLimitsInput,
+  RefreshTokensInput,
+} from "./input.ts";
+import { isSecret, isSigningKey } from "./keys.ts";
+import {
+  isBearerToken,
+  isColour,
+  isCookiePrefix,
+  isHostName,
+  isLanguageTag,
+  isNetwork,
+  isPrintable,
+  isSender,
+  isSmtpAddress,
+} from "./value-forms.ts";
+
+const MIN_COOKIE_KEY = 32;
+const cookieKeyForm = `a string of at least ${MIN_COOKIE_KEY} characters`;
+const signingKeyForm = "a private JWK: RSA of at least 2048 bits, P-256, P-384, P-521 or Ed25519";
+
+/** A day. A new key signs after an hour, and every key stays published for months. */
+const LEAST_ROTATION = 24 * 60 * 60;
+
+/** `keys`. */
+export const keysSchema: z.ZodType<Configuration["keys"], Written<KeysInput>> = writtenAs<KeysInput>()(
+  z.strictObject({
+    cookies: optional(
+      list(
+        text(1024, (value) => value.length >= MIN_COOKIE_KEY, cookieKeyForm),
+        1,
+      ),
+      {
+        form: `a list of different entries, each ${cookieKeyForm}`,
+        description: "Sign cookies: the first signs, all verify",
+        otherwise: "made at the first start, kept in the storage",
+      },
+    ),
+    signing: optional(list(z.custom<JWK>(isSigningKey).meta({ form: signingKeyForm }), 1), {
+      form: `a list of entries, each ${signingKeyForm}`,
+      description: "The first signs ID tokens, all are published",
+      otherwise: "made at the first start, kept in the storage",
+    }),
+    secrets: optional(list(text(44, isSecret, "32 bytes in Base64"), 1), {
+      form: "a list of different entries, each 32 bytes in Base64",
+      description: "Encrypt what must be readable again: the first encrypts, all decrypt",
+      otherwise: "SQLite: made at the first start in `PATH.keys`; other storages: required",
+    }),
+    rotation: optional(
+      z.strictObject({
+        signing: optional(z.int().min(LEAST_ROTATION).max(MAX_SECONDS), {
+          form: `a whole number from ${LEAST_ROTATION} to ${MAX_SECONDS}`,
+          description: "Seconds after which the service makes another key to sign ID tokens with",
+          otherwise: "never",
+        }),
+      }),
+      {
+        form: "an object",
+        description: "Replaces keys that the service made; those of the configuration it never does",
+      },
+    ),
+  }),
+);
+
+const { lifetimes, refreshTokens } = defaults;
+
+/** `lifetimes`. */
+export const lifetimesSchema: z.ZodType<Lifetimes, Written<LifetimesInput>> = writtenAs<LifetimesInput>()(
+  z.strictObject({
+    authorizationCode: whole([1, 600], lifetimes.authorizationCode, "Seconds of an authorization code"),
+    accessToken: duration(
+      lifetimes.accessToken,
+      "Seconds of an access token: the `expires_in` of the answer",
+    ),
+    refreshToken: duration(lifetimes.refreshToken, "Seconds of a refresh token"),
+    idToken: duration(lifetimes.idToken, "Seconds of an ID token"),
+    session: duration(lifetimes.session, "Seconds since its last use after which a sign-in session ends"),
+    sessionMax: duration(
+      lifetimes.sessionMax,
+      "Seconds since the person last signed in after which the session ends, however much it is used",
+    ),
+    interaction: duration(lifetimes.interaction, "Seconds that a begun sign-in may take"),
+  }),
+);
+
+/** `refreshTokens`. */
+export const refreshTokensSchema: z.ZodType<
+  RefreshTokenRules,
+  Written<RefreshTokensInput>
+> = writtenAs<RefreshTokensInput>()(
+  z.strictObject({
+    rotate: flag(refreshTokens.rotate, "Each use gives a new refresh token"),
+    reuseWindow: whole(
+      [0, 600],
+      refreshTokens.reuseWindow,
+      "Seconds in which a rotated token still gets the answer that rotated it",
+    ),
+    sliding: flag(refreshTokens.sliding, "Each use prolongs the token"),
+    maxAge: duration(refreshTokens.maxAge, "Seconds after which a sliding token ends for good"),
+  }),
+);
+
+const { audit, passwords, rateLimits } = defaults;
+
+/** `passwords`. */
+export const passwordsSchema: z.ZodType<PasswordRules, Written<PasswordsInput>> = writtenAs<PasswordsInput>()(
+  z.strictObject({
+    memory: whole([7168, 4_194_304], passwords.memory, "Argon2id: memory in KiB"),
+    passes: whole(
+      [1, 100],
+      passwords.passes,
+      "Argon2id: passes. With the memory at least as costly as OWASP asks: 47104 KiB and 1 pass, 19456 and 2, 12288 and 3, 9216 and 4, or 7168 and 5",
+    ),
+    lanes: whole([1, 64], passwords.lanes, "Argon2id: lanes"),
+    minLength: whole([8, 64], passwords.minLength, "Characters of a password at least"),
+    maxLength: whole([64, 1024], passwords.maxLength, "Characters of a password at most"),
+    parallel: whole(
+      [1, 64],
+      passwords.parallel,
+      "Hashes computed at once in a process, each in a thread of its own; the others wait",
+    ),
+  }),
+);
+
+const limit = (byDefault: RateLimit, what: string) =>
+  section(
+    z
+      .strictObject({
+        points: whole([1, 1_000_000_000], byDefault.points, `${what}: how many in a window`),
+        seconds: duration(byDefault.seconds, `${what}: seconds of the window`),
+      })
+      .prefault({}),
+    what,
+  );
+
+/** `rateLimits`. */
+export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> = writtenAs<RateLimitsInput>()(
+  z.strictObject({
+    signIn: section(
+      z
+        .strictObject({
+          accountAndAddress: limit(
+            rateLimits.signIn.accountAndAddress,
+            "Failed sign-ins with one name from one address",
+          ),
+          account: limit(rateLimits.signIn.account, "Failed sign-ins with one name"),
+          address: limit(rateLimits.signIn.address, "Failed sign-ins from one address (IPv6: /64)"),
+        })
+        .prefault({}),
+      "The sign-in form",
+    ),
+    passwordGrant: section(
+      z
+        .strictObject({
+          accountAndClient: limit(
+            rateLimits.passwordGrant.accountAndClient,
+            "Failed password grants with one name at one client",
+          ),
+          account: limit(rateLimits.passwordGrant.account, "Failed password grants with one name"),
+          client: limit(rateLimits.passwordGrant.client, "Failed password grants at one client"),
+        })
+        .prefault({}),
+      "The password grant",
+    ),
+    clientSecret: limit(rateLimits.clientSecret, "Wrong secrets for one client from one address"),
+    interactions: limit(rateLimits.interactions, "Sign-ins begun from one address"),
+  }),
+);
+
+/** `audit`. */
+export const auditSchema: z.ZodType<Configuration["audit"], Written<AuditInput>> = writtenAs<AuditInput>()(
+  z.strictObject({
+    retention: duration(audit.retention, "Seconds for which audit records are kept"),
+  }),
+);
+
+const { interactions } = defaults;
+
+const tagForm = "a language tag such as `en`";
+const tag = text(35, isLanguageTag, tagForm);
+const copyKey = z.string().regex(/^[A-Za-z0-9_.-]{1,100}$/u);
+
+const colour = (description: string) =>
+  optional(text(64, isColour, "a colour"), {
+    form: "a colour such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits",
+    description,
+    otherwise: "built in",
+  });
+
+/** `interactions`. */
+export const interactionsSchema: z.ZodType<
+  InteractionSettings,
+  Written<InteractionsInput>
+> = writtenAs<InteractionsInput>()(
+  z.strictObject({
+    registration: flag(
+      interactions.registration,
+      "Registration by the user: not in this version, so `true` is refused",
+    ),
+    locales: described(list(tag, 1).default(interactions.locales), {
+      form: `a list of different entries, each ${tagForm}`,
+      description: "Languages of the pages; the first is the default",
+    }),
+    views: described(list(text(4096, isPrintable, "the path of a folder"), 0).default(interactions.views), {
+      form: "a list of different folders",
+      description: "Folders of EJS views that win over the built-in ones, the first match first",
+    }),
+    copy: described(
+      z
+        .record(tag, z.record(copyKey, z.string().max(10_000).meta({ form: "a text" })))
+        .default(interactions.copy),
+      {
+        form: "an object of language tags, each with an object of texts by their keys",
+        description: "Texts that replace the built-in ones",
+      },
+    ),
+    theme: section(
+      z
+        .strictObject({
+          name: optional(
+            text(80, (name) => name.trim() !== "" && isPrintable(name), "a name"),
+            {
+              form: "a text of 1 to 80 characters",
+              description: "Name of the service on its pages",
+              otherwise: "built in",
+            },
+          ),
+          accent: colour("Colour of buttons and links"),
+          background: colour("Colour of the page"),
+          text: colour("Colour of the text"),
+        })
+        .prefault({}),
+      "The look",
+    ),
+  }),
+);
+
+/** `cookies`. */
+export const cookiesSchema: z.ZodType<
+  Configuration["cookies"],
+  Written<CookiesInput>
+> = writtenAs<CookiesInput>()(
+  z.strictObject({
+    domain: optional(
+      text(253, (name) => isHostName(name) && name.includes("."), "a domain"),
+      {
+        form: "a domain of at least two labels, lower case, without a leading dot",
+        description:
+          "Domain of the session cookie: two deployments on hosts under it share their sign-in, and every subdomain is trusted",
+        otherwise: "none: the host alone",
+      },
+    ),
+    prefix: described(
+      z.string().max(32, { abort: true }).refine(isCookiePrefix).default(defaults.cookies.prefix),
+      {
+        form: "0 to 32 letters, digits, `_` and `-`, not beginning with `__Host-` or `__Secure-`",
+        description: "Put in front of the names of all cookies",
+      },
+    ),
+  }),
+);
+
+const { notifications } = defaults;
+
+const MAX_DELAY = 30 * 24 * 60 * 60;
+const delayForm = `a number of seconds from 0 to ${MAX_DELAY}`;
+const receiverForm = "an IP address, a network such as `10.0.0.0/8`, or a host name in lower case";
+
+const seconds = (byDefault: number, description: string) =>
+  described(z.number().min(0.001).max(300).default(byDefault), {
+    form: "a number of seconds from 0.001 to 300",
+    description,
+  });
+
+/** `notifications`. */
+export const notificationsSchema: z.ZodType<
+  NotificationSettings,
+  Written<NotificationsInput>
+> = writtenAs<NotificationsInput>()(
+  z.strictObject({
+    retryDelays: described(
+      z
+        .array(z.number().min(0).max(MAX_DELAY).meta({ form: delayForm }))
+        .max(100)
+        .readonly()
+        .default(notifications.retryDelays),
+      {
+        form: "a list of at most 100 numbers of seconds",
+        description: "The wait before each further attempt: N delays are N + 1 attempts",
+      },
+    ),
+    timeouts: section(
+      z
+        .strictObject({
+          connect: seconds(notifications.timeouts.connect, "Seconds to connect to a receiver"),
+          total: seconds(notifications.timeouts.total, "Seconds for the whole attempt"),
+        })
+        .prefault({}),
+      "Time-outs of an attempt",
+    ),
+    concurrency: section(
+      z
+        .strictObject({
+          total: whole(
+            [1, 10_000],
+            notifications.concurrency.total,
+            "Attempts at once in a process; one in five is kept for receivers that have none",
+          ),
+          perReceiver: whole(
+            [1, 10_000],
+            notifications.concurrency.perReceiver,
+            "Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them",
+          ),
+        })
+        .prefault({}),
+      "How much is sent at once",
+    ),
+    allowedReceivers: described(
+      list(
+        text(253, (value) => isNetwork(value) || isHostName(value), receiverForm),
+        0,
+      ).default(notifications.allowedReceivers),
+      {
+        form: `a list of different entries, each ${receiverForm}`,
+        description:
+          "Receivers of notifications and of logout tokens that may live outside the public Internet or speak plain http",
+      },
+    ),
+    breaker: section(
+      z
+        .strictObject({
+          failures: whole(
+            [1, 1000],
+            notifications.breaker.failures,
+            "Failed attempts in a row after which a receiver is held back and probed",
+          ),
+          probe: seconds(
+            notifications.breaker.probe,
+            "Seconds to the first probe; doubled after each that fails",
+          ),
+          longestProbe: seconds(notifications.breaker.longestProbe, "Seconds between two probes at most"),
+        })
+        .prefault({}),
+      "When a receiver that fails is held back",
+    ),
+    retention: section(
+      z
+        .strictObject({
+          payloads: duration(
+            notifications.retention.payloads,
+            "Seconds for which the payload is kept after success",
+          ),
+          records: duration(
+            notifications.retention.records,
+            "Seconds for which records are kept after the end, and parked deliveries with their payloads",
+          ),
+        })
+        .prefault({}),
+      "How long deliveries are kept that are not waiting any more",
+    ),
+    poll: seconds(
+      notifications.poll,
+      "Seconds between two looks at the storage for what other processes stored; SQLite and PostgreSQL tell of it sooner",
+    ),
+    worker: flag(notifications.worker, "Deliver in this process"),
+  }),
+);
+
+const smtpForm = "an `smtp://` or `smtps://` URL";
+const smtpUrl = text(2048, isSmtpAddress, smtpForm);
+
+/** `mail`. */
+export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<MailInput>()(
+  z.union([
+    smtpUrl,
+    z.strictObject({
+      url: described(smtpUrl, {
+        form: smtpForm,
+        description: "The mail server, with user and password when it wants them",
+        otherwise: "required",
+      }),
+      from: optional(text(320, isSender, "a sender"), {
+        form: "an e-mail address or `Name <address>`",
+        description: "The sender",
+        otherwise: "none",
+      }),
+    }),
+    withMethods<Mailer>("send"),
+    z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),
+  ]),
+);
+
+const hostForm = "an IP address or a host name in lower case";
+/** Shorter ones can be guessed: nothing counts the tries. */
+const LEAST_TOKEN = 16;
+const tokenForm = `a text of ${LEAST_TOKEN} to 512 letters, digits and \`-._~+/\`, with \`=\` only at its end`;
+
+/** `metrics`. */
+export const metricsSchema: z.ZodType<MetricsSettings, Written<MetricsInput>> = writtenAs<MetricsInput>()(
+  z.strictObject({
+    port: optional(z.int().min(0).max(65_535), {
+      form: "a whole number from 0 to 65535",
+      description:
+        "A port of its own for `/metrics` and the detailed `/health`; 0 is any free port, `--metrics-port` wins",
+      otherwise: "none",
+    }),
+    host: described(
+      text(253, (host) => isHostName(host) || (isNetwork(host) && !host.includes("/")), hostForm).default(
+        defaults.metrics.host,
+      ),
+      { form: hostForm, description: "The address that this port is opened on" },
+    ),
+    token: optional(
+      text(512, (token) => token.length >= LEAST_TOKEN && isBearerToken(token), tokenForm),
+      {
+        form: tokenForm,
+        description:
+          "Sent as a Bearer token it opens `/metrics` on the public port too; the port of its own then asks for it. A secret",
+        otherwise: "none: no `/metrics` on the public port",
+      },
+    ),
+  }),
+);
