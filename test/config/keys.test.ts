@@ -18,7 +18,7 @@ import { readConfiguration } from "../../config/read.ts";
 import { SMALLEST } from "./refusals.ts";
 
 const PROCESSES = 8;
-const module = join(import.meta.dirname, "..", "..", "config", "key-file.ts");
+const module = join(import.meta.dirname, "..", "..", "config", "keys.ts");
 
 let folder: string;
 let path: string;
