@@ -2,28 +2,27 @@
  * One HTTP attempt of a delivery. Specification: "Notification receiver" of the interface document, "Identity of
  * a delivery", "Success", "Time-outs" and "Where a receiver may live" of the decisions.
  *
- * - The status that a receiver gives is its answer, whatever becomes of the body after it.
- * - A receiver may close a connection that was kept open in the moment in which it is used again. That says nothing
- *   of the receiver: the request goes once more on a connection of its own, as part of the same attempt and within
- *   its time. It may so arrive twice, which the `webhook-id` shows.
+ * - The status decides the result, even if the body after it is cut off.
+ * - A receiver may close a kept-alive connection just as the next request goes out on it. That is no failure of the
+ *   receiver: the request is repeated once on a new connection, as part of the same attempt and within its time-out.
+ *   It may therefore arrive twice; the `webhook-id` shows that.
  */
+import { urlToHttpOptions } from "node:url";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createGuardedAgents, type GuardedAgents } from "../lib/guarded-agents.ts";
+import { receiverAddressProblem } from "../lib/domain/addresses.ts";
+import { createGuardedAgents } from "../lib/guarded-agents.ts";
 import { createAddressRules } from "../lib/receiver-addresses.ts";
 import type { Resolve } from "../lib/system-resolve.ts";
 import type { Attempt, AttemptResult, AttemptTarget, AttemptTiming } from "./attempt.ts";
-import { post, type PostOutcome } from "./post.ts";
-import { readRetryAfter } from "./retry-after.ts";
-import { remembered } from "./remembered.ts";
-import { createRunningAttempts } from "./running-attempts.ts";
-import { signatureHeader, signingKey } from "./signature.ts";
-import { inspectUrl } from "./url-guard.ts";
+import { post, type PostAddress, type PostOutcome } from "./post.ts";
+import { readRetryAfter } from "./retry-schedule.ts";
+import { signatureHeader } from "./signature.ts";
 
-/** What sends. */
+/** Sends notifications over HTTP. */
 export interface Deliverer {
   readonly attempt: Attempt;
-  /** Closes all connections: attempts that are running fail. */
+  /** Closes all connections: running attempts fail. */
   close(): void;
 }
 
@@ -32,20 +31,36 @@ export interface DelivererOptions {
   readonly clock: Clock;
   /** Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Certificates (PEM) that are trusted in place of the system's; default: the system's. */
+  /** Certificates (PEM) to trust instead of the system's. */
   readonly ca?: string;
 }
 
 const USER_AGENT = "sign-in-service";
 const MAX_REASON = 200;
 
-/** The connections of one deliverer: kept ones, and those of one request each. */
-interface Connections {
-  readonly kept: GuardedAgents;
-  readonly single: GuardedAgents;
+/**
+ * Checks the text of a URL before anything is looked up: http or https; the host written plainly (no decimal, octal or
+ * hexadecimal address, no escapes, no zone, no trailing dot); no user name, password or fragment. The agents of
+ * `lib/guarded-agents.ts` check the resolved addresses when they connect.
+ * @returns the address, or why it is refused.
+ */
+function inspectUrl(text: string): PostAddress | string {
+  const problem = receiverAddressProblem(text);
+  if (problem !== undefined) return `the URL ${problem}`;
+  const url = new URL(text);
+  // Certificates and `allowedReceivers` name hosts without it.
+  if (url.hostname.endsWith(".")) return "the URL must not have a dot at the end of its host";
+  const { hostname, port, path } = urlToHttpOptions(url);
+  return {
+    protocol: url.protocol === "https:" ? "https:" : "http:",
+    hostname: hostname ?? "",
+    port: port ?? "",
+    path: path ?? "/",
+    host: url.host,
+  };
 }
 
-/** Everything but the transport's own headers: names and values in turns. */
+/** Everything but the transport's own headers: names and values in turn. */
 function headersOf(
   { client_id, client_secret }: AttemptTarget,
   body: string,
@@ -74,59 +89,45 @@ function headersOf(
 }
 
 function toResult(outcome: PostOutcome, timing: AttemptTiming): AttemptResult {
-  const { startedAt, duration } = timing;
-  if (outcome.kind === "failed") return { kind: "failed", code: outcome.code, startedAt, duration };
+  if (outcome.kind === "failed") return { kind: "failed", code: outcome.code, ...timing };
   if (outcome.kind === "refused") {
-    return { kind: "refused", reason: outcome.reason.slice(0, MAX_REASON), startedAt, duration };
+    return { kind: "refused", reason: outcome.reason.slice(0, MAX_REASON), ...timing };
   }
   const { status, answer, retryAfter: header } = outcome;
-  const retryAfter = header === undefined ? undefined : readRetryAfter(header, startedAt + duration);
-  return {
-    kind: "answered",
-    status,
-    answer,
-    startedAt,
-    duration,
-    ...(retryAfter === undefined ? {} : { retryAfter }),
-  };
+  const retryAfter =
+    header === undefined ? undefined : readRetryAfter(header, timing.startedAt + timing.duration);
+  return { kind: "answered", status, answer, ...timing, ...(retryAfter !== undefined && { retryAfter }) };
 }
 
 /** @throws nothing; the deliverer opens no connection before its first attempt. */
 export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptions): Deliverer {
   const { timeouts, concurrency, allowedReceivers } = settings;
-  const rules = createAddressRules(allowedReceivers);
-  const common = { rules, resolve, ca, most: concurrency.total };
-  const connections: Connections = {
-    kept: createGuardedAgents({ ...common, keep: concurrency.perReceiver }),
-    single: createGuardedAgents({ ...common, keep: 0 }),
-  };
-
-  const running = createRunningAttempts();
-  const inspect = remembered(inspectUrl);
-  const keyOf = remembered(signingKey);
+  const common = { rules: createAddressRules(allowedReceivers), resolve, ca, most: concurrency.total };
+  const keptAlive = createGuardedAgents({ ...common, keep: concurrency.perReceiver });
+  const single = createGuardedAgents({ ...common, keep: 0 });
 
   async function send(
     target: AttemptTarget,
     body: string,
     { id, signal, startedAt }: { id: string; signal: AbortSignal; startedAt: number },
   ): Promise<PostOutcome> {
-    const { place, reason } = inspect(target.url);
-    if (place === undefined) return { kind: "refused", reason };
+    const address = inspectUrl(target.url);
+    if (typeof address === "string") return { kind: "refused", reason: address };
     const timestamp = Math.floor(startedAt / 1000);
     let signature: string;
     try {
-      signature = signatureHeader(target.signing_secrets.map(keyOf), { id, timestamp, body });
+      signature = signatureHeader(target.signing_secrets, { id, timestamp, body });
     } catch {
       return { kind: "failed", code: "invalid_signing_secret", stale: false };
     }
     const headers = headersOf(target, body, { id, timestamp, signature });
     const began = performance.now();
     const [connect, total] = [timeouts.connect * 1000, timeouts.total * 1000];
-    const details = { place, headers, body, connect, signal, running };
-    const outcome = await post({ ...details, agents: connections.kept, total });
+    const details = { address, headers, body, connect, signal };
+    const outcome = await post({ ...details, agents: keptAlive, total });
     const left = total - (performance.now() - began);
     if (outcome.kind !== "failed" || !outcome.stale || left <= 0) return outcome;
-    return post({ ...details, agents: connections.single, total: left });
+    return post({ ...details, agents: single, total: left });
   }
 
   return {
@@ -137,8 +138,8 @@ export function createDeliverer({ settings, clock, resolve, ca }: DelivererOptio
       return toResult(outcome, { startedAt, duration: performance.now() - began });
     },
     close() {
-      connections.kept.close();
-      connections.single.close();
+      keptAlive.close();
+      single.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Delivering notifications, and receiving them: the worker, and what a receiver needs. */
+/** Sending and receiving notifications: the worker, and the kit for receivers. */
 export type { SignInServiceConfig } from "../config/input.ts";
 export * from "../lib/errors.ts";
 export { createNotificationWorker } from "./start-worker.ts";
@@ -30,11 +30,13 @@ export {
   notificationReceiver,
   type NotificationReceiverOptions,
   type ReceiverCredentials,
+  rememberInMemory,
+  type SeenNotifications,
 } from "./receiving/notification-receiver.ts";
 export {
   InvalidNotification,
   type ReceivedNotification,
   type RequestHeaders,
-} from "./receiving/read-notification.ts";
-export { rememberInMemory, type SeenNotifications } from "./receiving/seen.ts";
-export { verifyNotification, type VerifyOptions } from "./receiving/verify-notification.ts";
+  verifyNotification,
+  type VerifyOptions,
+} from "./receiving/verify-notification.ts";

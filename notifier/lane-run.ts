@@ -19,7 +19,7 @@ import type { ServiceEmitter } from "../lib/events.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
 import { createReceiverWatch, type ReceiverWatch } from "./receiver-watch.ts";
 import { createTargets, type FindTarget, isUnopened, type TargetDeps, UNOPENED } from "./targets.ts";
-import { type Verdict, verdictOf } from "./verdict.ts";
+import { type Verdict, verdictOf } from "./retry-schedule.ts";
 
 export interface LaneRunDeps extends TargetDeps {
   readonly deliveries: DeliveryStore;
@@ -161,7 +161,7 @@ class Runner implements LaneRunner {
     const { outcome } = verdict;
     // First, so that nothing else of the receiver is begun.
     if (typeof verdict.receiver === "object") await this.#watch.paused(receiver, verdict.receiver.paused);
-    const attempt = verdict.kept ? this.#toRecord(claim.delivery.id, result) : undefined;
+    const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
     // A receiver that fails may be held back now: what of it goes next is looked at again.
     const onward = outcome.kind === "delivered" && performance.now() < verdict.turnEnd;
     const { recorded, next } = await this.#finish(claim, outcome, { attempt, onward });

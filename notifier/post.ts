@@ -1,28 +1,35 @@
-/** One POST on one connection, with everything that the other side may do in answer. */
+/** One POST on one connection, and everything that the peer may do in return. */
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
 import type { GuardedAgents } from "../lib/guarded-agents.ts";
 import { AddressRefused } from "../lib/guarded-agents.ts";
 import { http, https } from "../lib/node-http.ts";
-import { type AnswerBody, readAnswerBody } from "./answer-body.ts";
-import type { RunningAttempts } from "./running-attempts.ts";
-import type { Place } from "./url-guard.ts";
+
+/** Where a POST goes, in the form that `http.request` takes. */
+export interface PostAddress {
+  readonly protocol: "http:" | "https:";
+  /** Without brackets. */
+  readonly hostname: string;
+  readonly port: string | number;
+  /** With the query. */
+  readonly path: string;
+  /** The `Host` header. */
+  readonly host: string;
+}
 
 export interface Post {
-  readonly place: Place;
-  /** Names and values in turns, without `Host`. */
+  readonly address: PostAddress;
+  /** Names and values in turn, without `Host`. */
   readonly headers: readonly string[];
   readonly body: string;
   readonly agents: GuardedAgents;
-  /** Milliseconds until a new connection must be usable, its TLS included. */
+  /** Milliseconds until a new connection, including TLS, must be established. */
   readonly connect: number;
   /** Milliseconds for everything. */
   readonly total: number;
   readonly signal: AbortSignal;
-  readonly running: RunningAttempts;
 }
 
-/** What came of it. */
 export type PostOutcome =
   | {
       readonly kind: "answered";
@@ -33,65 +40,78 @@ export type PostOutcome =
   | {
       readonly kind: "failed";
       readonly code: string;
-      /** The other side closed a connection that it had kept open, and said nothing to this request. */
+      /** The peer closed a kept-alive connection without answering this request. */
       readonly stale: boolean;
     }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Interim answers (100 to 199) before the real one; what sends more is not going to answer. */
-const MOST_INTERIM = 16;
+/** Interim responses (100 to 199) that are accepted before the final one. */
+const MAX_INTERIM = 16;
+/** Bytes of the response body that are read before the connection is closed. */
+const MAX_READ = 64 * 1024;
+/** Bytes of the response body that are kept. */
+const MAX_KEPT = 4 * 1024;
 
-/**
- * The short code of an error of Node: it names the kind of fault, and never holds what was sent.
- */
+/** The code of a Node error. It names the kind of fault and never contains what was sent. */
 function codeOf(error: unknown): string {
   const { code } = error as { code?: unknown };
   return typeof code === "string" && /^[A-Z][A-Z0-9_]{1,60}$/.test(code) ? code : "unknown";
 }
 
-/** A running POST: the first thing that happens settles it, and whatever comes after is ignored. */
+/** The first 4 KiB as UTF-8. Invalid bytes become replacement characters; compressed bodies stay compressed. */
+function toText(chunks: readonly Buffer[]): string {
+  if (chunks.length === 0) return "";
+  // `stream` drops a character that the limit cuts in two.
+  const text = new TextDecoder().decode(Buffer.concat(chunks).subarray(0, MAX_KEPT), { stream: true });
+  const whole = text.replaceAll("\0", "\uFFFD");
+  const { read } = new TextEncoder().encodeInto(whole, new Uint8Array(MAX_KEPT));
+  return whole.slice(0, read);
+}
+
+/** A running POST. The first event that decides it settles it; later ones are ignored. */
 class Exchange {
   readonly #settle: (outcome: PostOutcome) => void;
   readonly #post: Post;
   readonly #request: ClientRequest;
   readonly #total: NodeJS.Timeout;
-  #leave: (() => void) | undefined;
   #connect: NodeJS.Timeout | undefined;
-  #response: { readonly message: IncomingMessage; readonly body: AnswerBody } | undefined;
-  /** The connection was there before this request: kept open, or waited for. */
-  #kept = false;
+  #response: IncomingMessage | undefined;
+  readonly #body: Buffer[] = [];
+  #bodySize = 0;
+  /** Whether the connection existed before this request: kept alive, or waited for. */
+  #isReused = false;
   #interim = 0;
   #done = false;
 
   constructor(details: Post, settle: (outcome: PostOutcome) => void) {
-    const { place, headers, agents, total } = details;
-    const { protocol, hostname, port, path } = place;
+    const { address, headers, agents, total } = details;
+    const { protocol, hostname, port, path } = address;
     this.#post = details;
     this.#settle = settle;
     const { request: send } = protocol === "https:" ? https : http;
     const agent = agents.agentFor(protocol);
-    // As a list they go out as they are: a third of what a request costs is looking after headers.
-    const list = ["host", place.host, ...headers];
+    // Node sends a list unchanged. Handling headers as an object takes a third of the cost of a request.
+    const list = ["host", address.host, ...headers];
     this.#request = send({ protocol, hostname, port, path, method: "POST", headers: list, agent });
-    this.#total = setTimeout(() => this.#give("timeout_total"), total);
+    this.#total = setTimeout(() => this.#stop("timeout_total"), total);
   }
 
   start(): void {
-    this.#leave = this.#post.running.add(this.#post.signal, this.#abort);
+    this.#post.signal.addEventListener("abort", this.#abort);
     this.#listen();
     this.#request.end(this.#post.body);
   }
 
   #listen(): void {
     const request = this.#request;
-    this.#kept = request.reusedSocket;
-    if (!this.#kept) this.#watchConnecting();
+    this.#isReused = request.reusedSocket;
+    if (!this.#isReused) this.#watchConnecting();
     request.on("information", () => {
       this.#interim += 1;
-      if (this.#interim > MOST_INTERIM) this.#give("too_many_interim_answers");
+      if (this.#interim > MAX_INTERIM) this.#stop("too_many_interim_answers");
     });
     request.on("response", (message) => this.#answered(message));
-    // 101: another protocol was not asked for, so this is an answer like any other, without a body.
+    // The request asked for no upgrade, so 101 is a response like any other, without a body.
     request.on("upgrade", (message, socket) => {
       socket.destroy();
       this.#answered(message);
@@ -102,10 +122,10 @@ class Exchange {
 
   #watchConnecting(): void {
     this.#request.on("socket", (socket) => {
-      // A connection that was waited for is connected already.
-      this.#kept = !socket.connecting;
-      if (this.#kept || this.#done) return;
-      this.#connect = setTimeout(() => this.#give("timeout_connect"), this.#post.connect);
+      // A request that waited for a free connection gets one that is already connected.
+      this.#isReused = !socket.connecting;
+      if (this.#isReused || this.#done) return;
+      this.#connect = setTimeout(() => this.#stop("timeout_connect"), this.#post.connect);
       const usable = (socket as Partial<TLSSocket>).encrypted === true ? "secureConnect" : "connect";
       socket.once(usable, () => clearTimeout(this.#connect));
     });
@@ -113,28 +133,38 @@ class Exchange {
 
   #answered(message: IncomingMessage): void {
     const { statusCode = 0 } = message;
-    if (statusCode < 100 || statusCode > 599) return this.#give("invalid_status");
-    this.#response = { message, body: readAnswerBody(message, this.#end) };
+    if (statusCode < 100 || statusCode > 599) return this.#stop("invalid_status");
+    this.#response = message;
+    message.on("data", (chunk: Buffer) => {
+      if (this.#bodySize < MAX_KEPT) this.#body.push(chunk);
+      this.#bodySize += chunk.length;
+      if (this.#bodySize <= MAX_READ) return;
+      message.destroy();
+      this.#end();
+    });
+    message.on("end", this.#end);
+    // The peer left in the middle of the body: its status still counts.
+    message.on("error", this.#end);
   }
 
+  /** Settles with the response, however much of its body has arrived. */
   readonly #end = (): void => {
-    const { message, body } = this.#response!;
-    const retryAfter = message.headers["retry-after"];
-    this.#finish({ kind: "answered", status: message.statusCode ?? 0, retryAfter, answer: body.text() });
+    const { statusCode = 0, headers } = this.#response!;
+    const retryAfter = headers["retry-after"];
+    this.#finish({ kind: "answered", status: statusCode, retryAfter, answer: toText(this.#body) });
   };
 
-  readonly #abort = (): void => this.#give("aborted");
+  readonly #abort = (): void => this.#stop("aborted");
 
   #failed(error: Error): void {
     if (this.#response !== undefined) return this.#end();
     if (error instanceof AddressRefused) return this.#finish({ kind: "refused", reason: error.message });
     const code = codeOf(error);
-    const stale = this.#kept && (code === "ECONNRESET" || code === "EPIPE");
+    const stale = this.#isReused && (code === "ECONNRESET" || code === "EPIPE");
     this.#finish({ kind: "failed", code, stale });
   }
 
-  /** Stops. With a status the answer has been given, however little of its body has come. */
-  #give(code: string): void {
+  #stop(code: string): void {
     if (this.#done) return;
     if (this.#response === undefined) this.#finish({ kind: "failed", code, stale: false });
     else this.#end();
@@ -146,19 +176,19 @@ class Exchange {
     this.#done = true;
     clearTimeout(this.#total);
     clearTimeout(this.#connect);
-    this.#leave?.();
+    this.#post.signal.removeEventListener("abort", this.#abort);
     this.#settle(outcome);
   }
 }
 
-/** Never rejects. Nothing is sent when the signal has ended before. */
+/** Never rejects. Sends nothing when the signal is already aborted. */
 export function post(details: Post): Promise<PostOutcome> {
   if (details.signal.aborted) return Promise.resolve({ kind: "failed", code: "aborted", stale: false });
   return new Promise((resolve) => {
     try {
       new Exchange(details, resolve).start();
     } catch (error) {
-      // Such as a header that can't be sent.
+      // For example a header that can't be sent.
       resolve({ kind: "failed", code: codeOf(error), stale: false });
     }
   });

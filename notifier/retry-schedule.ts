@@ -1,24 +1,27 @@
 /**
- * When a delivery that failed is tried again. The table itself is `notifications.retryDelays` of the configuration.
+ * What happens to a delivery after an attempt: whether it is delivered, retried or parked, and when the next attempt is
+ * due. The table of delays is `notifications.retryDelays` in the configuration. Pure functions.
  * Specification: `decisions.md`, "Retries".
  */
+import type { Delivery, Outcome } from "../lib/deliveries/delivery.ts";
+import type { AttemptResult } from "./attempt.ts";
 
-/** Each delay is moved by up to so much of itself, so that what failed together is not tried together. */
+/** Each delay varies by up to this fraction of itself, so that deliveries that failed together spread out. */
 const JITTER = 0.2;
-/** `Retry-After` may ask for so many seconds at least, and for twice the delay when that is more. */
-const PATIENCE = 3600;
+/** The longest `Retry-After` in seconds that is always honored; twice the planned delay may exceed it. */
+const LONGEST_RETRY_AFTER = 3600;
 
 export interface RetryRequest {
-  /** Attempts of the schedule that are used up, from 1: the one that failed just now is counted in. */
+  /** How many attempts of the schedule are used up, including the one that just failed. */
   readonly failures: number;
-  /** Seconds that the receiver asked for. */
+  /** Seconds that the receiver asked for in `Retry-After`. */
   readonly retryAfter: number | undefined;
 }
 
 /**
- * Milliseconds until the next attempt; `undefined` when there is none left.
+ * Milliseconds until the next attempt; `undefined` when none is left.
  * @param delays seconds before each further attempt.
- * @param random gives numbers from 0 to 1.
+ * @param random returns numbers from 0 to 1.
  */
 export function nextDelay(
   delays: readonly number[],
@@ -28,6 +31,78 @@ export function nextDelay(
   const delay = delays[failures - 1];
   if (delay === undefined) return undefined;
   const planned = delay * (1 + JITTER * (2 * random() - 1));
-  const longest = Math.max(2 * delay, PATIENCE);
+  const longest = Math.max(2 * delay, LONGEST_RETRY_AFTER);
   return Math.max(planned, Math.min(retryAfter, longest)) * 1000;
+}
+
+/** The date format of RFC 9110 section 5.6.7, and the two obsolete ones. */
+const DATES: readonly RegExp[] = [
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/,
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d{2}-[A-Z][a-z]{2}-\d{2} \d{2}:\d{2}:\d{2} GMT$/,
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/,
+];
+/** Longer values are cut to a year, so that arithmetic with them stays exact. */
+const YEAR = 365 * 24 * 60 * 60;
+
+/**
+ * Parses `Retry-After` (RFC 9110 section 10.2.3).
+ * @param now milliseconds since the epoch, when the response arrived.
+ * @returns seconds to wait: 0 for a date in the past, at most a year; `undefined` when the value is neither a whole
+ * number of seconds nor a date.
+ */
+export function readRetryAfter(header: string, now: number): number | undefined {
+  const text = header.trim();
+  if (/^\d+$/.test(text)) return Math.min(Number(text), YEAR);
+  if (!DATES.some((form) => form.test(text))) return undefined;
+  const date = Date.parse(text.endsWith(" GMT") ? text : `${text} GMT`);
+  if (Number.isNaN(date)) return undefined;
+  return Math.min(Math.max(Math.ceil((date - now) / 1000), 0), YEAR);
+}
+
+/** `decisions.md`, "Retries": 410 Gone pauses the receiver. */
+const GONE = 410;
+
+/** The reason of a delivery that is parked after its last attempt. */
+const USED_UP = "attempts_used_up";
+
+export interface Verdict {
+  readonly outcome: Outcome;
+  /** Whether the attempt is recorded. An attempt that the worker itself aborted is not. */
+  readonly recorded: boolean;
+  /** What the attempt says about the receiver. `nothing`: the receiver was not reached. */
+  readonly receiver: "well" | "failing" | "nothing" | { readonly paused: string };
+}
+
+/**
+ * What the result of an attempt means for the delivery and for its receiver.
+ * @param signal the one that the worker passed to the attempt.
+ */
+export function verdictOf(
+  result: AttemptResult,
+  delivery: Pick<Delivery, "failures">,
+  schedule: {
+    readonly delays: readonly number[];
+    readonly random: () => number;
+    readonly signal: AbortSignal;
+  },
+): Verdict {
+  if (schedule.signal.aborted && result.kind === "failed" && result.code === "aborted") {
+    return { outcome: { kind: "kept" }, recorded: false, receiver: "nothing" };
+  }
+  if (result.kind === "refused") {
+    return { outcome: { kind: "kept" }, recorded: true, receiver: { paused: result.reason } };
+  }
+  if (result.kind === "answered") {
+    if (result.status >= 200 && result.status < 300) {
+      return { outcome: { kind: "delivered" }, recorded: true, receiver: "well" };
+    }
+    if (result.status === GONE) {
+      return { outcome: { kind: "kept" }, recorded: true, receiver: { paused: "it answered 410 Gone" } };
+    }
+  }
+  const retryAfter = result.kind === "answered" ? result.retryAfter : undefined;
+  const after = nextDelay(schedule.delays, { failures: delivery.failures + 1, retryAfter }, schedule.random);
+  const outcome: Outcome =
+    after === undefined ? { kind: "parked", reason: USED_UP } : { kind: "retry", after };
+  return { outcome, recorded: true, receiver: "failing" };
 }

@@ -1,9 +1,9 @@
-/** Signatures as in Standard Webhooks 1.0, symmetric: `v1,` and the Base64 of an HMAC-SHA-256. */
-import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from "node:crypto";
+/** Signatures of Standard Webhooks 1.0, symmetric: `v1,` and the Base64 of an HMAC-SHA-256. */
+import { createHmac, timingSafeEqual } from "node:crypto";
 
 const PREFIX = "whsec_";
 const VERSION = "v1,";
-/** More signatures than any rotation has: a header is not a way to make a receiver work. */
+/** More than any rotation needs. A longer header would only cost the receiver time. */
 const MAX_SIGNATURES = 16;
 
 /** What is signed. */
@@ -16,41 +16,41 @@ export interface Signed {
   readonly body: string | Uint8Array;
 }
 
-/** `whsec_` and Base64, or the key made of it: making one takes longer than signing with it. */
-export type SigningSecret = string | KeyObject;
-
-/** @throws TypeError for a secret that is not `whsec_` and Base64; it does not repeat the secret. */
-export function signingKey(secret: string): KeyObject {
+/**
+ * The key in a signing secret.
+ * @throws TypeError for a secret that is not `whsec_` and Base64. The message does not repeat the secret.
+ */
+export function signingKey(secret: string): Buffer {
   const encoded = secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : "";
   const key = Buffer.from(encoded, "base64");
   if (key.length === 0 || key.toString("base64") !== encoded) {
     throw new TypeError("secrets: each must be whsec_ and Base64");
   }
-  return createSecretKey(key);
+  return key;
 }
 
-function sign(secret: SigningSecret, { id, timestamp, body }: Signed): string {
-  const hmac = createHmac("sha256", typeof secret === "string" ? signingKey(secret) : secret);
+function sign(secret: string, { id, timestamp, body }: Signed): string {
+  const hmac = createHmac("sha256", signingKey(secret));
   if (typeof body === "string") hmac.update(`${id}.${timestamp}.${body}`);
   else hmac.update(`${id}.${timestamp}.`).update(body);
   return hmac.digest("base64");
 }
 
 /**
- * The value of `webhook-signature`: one signature for each secret, so that during a rotation the receiver may
- * know either.
- * @throws TypeError for a secret of another form.
+ * The value of `webhook-signature`: one signature for each secret, so that a receiver may know either secret during
+ * a rotation.
+ * @throws TypeError for a malformed secret.
  */
-export function signatureHeader(secrets: readonly SigningSecret[], signed: Signed): string {
+export function signatureHeader(secrets: readonly string[], signed: Signed): string {
   return secrets.map((secret) => VERSION + sign(secret, signed)).join(" ");
 }
 
 /**
  * Whether one of the signatures in the header was made with one of the secrets. All are compared, each in
  * constant time.
- * @throws TypeError for a secret of another form.
+ * @throws TypeError for a malformed secret.
  */
-export function isSigned(header: string, secrets: readonly SigningSecret[], signed: Signed): boolean {
+export function isSigned(header: string, secrets: readonly string[], signed: Signed): boolean {
   const presented = header
     .split(" ", MAX_SIGNATURES)
     .filter((each) => each.startsWith(VERSION))

@@ -1,11 +1,14 @@
-/** For receivers: a Koa middleware that takes notifications. */
+/** For receivers: a Koa middleware that accepts notifications. */
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import { signingKey } from "../signature.ts";
-import { InvalidNotification, readNotification, type ReceivedNotification } from "./read-notification.ts";
-import { readBody } from "./request-body.ts";
-import { rememberInMemory, type SeenNotifications } from "./seen.ts";
-import { verifyNotification } from "./verify-notification.ts";
+import {
+  InvalidNotification,
+  readNotification,
+  type ReceivedNotification,
+  verifyNotification,
+} from "./verify-notification.ts";
 
 /** What the service sends in `Authorization: Basic`. */
 export interface ReceiverCredentials {
@@ -13,29 +16,104 @@ export interface ReceiverCredentials {
   readonly client_secret: string;
 }
 
+/**
+ * Remembers which notifications were handled: delivery is at least once, so some arrive again. In a table of the
+ * receiver's own database the ids survive a restart, and several processes share them. Keep them for as long as the
+ * service may send again: four days for automatic retries, 90 days for redrives by an operator.
+ */
+export interface SeenNotifications {
+  /** Whether the notification with this `webhook-id` was handled. */
+  has(id: string): boolean | Promise<boolean>;
+  /** Remembers a notification after it was handled. Adding it twice is no error. */
+  add(id: string): void | Promise<void>;
+}
+
 export interface NotificationReceiverOptions {
-  /** The credentials prepared for this receiver; several while they are being replaced. */
+  /** The credentials of this receiver; several during a rotation. */
   readonly credentials: ReceiverCredentials | readonly ReceiverCredentials[];
   /** Signing secrets, `whsec_` and Base64. Default: none, and then signature and timestamp are not checked. */
   readonly secrets?: readonly string[];
   /**
-   * Does what the notification asks for. When it throws or rejects, the answer is 503 and the notification comes
-   * again. It may be called twice for one when the process dies in between: what it does must bear that.
+   * Handles a notification. When it throws or rejects, the response is 503 and the service sends the notification
+   * again. It may run twice for one notification if the process dies in between, so it must be idempotent.
    */
   readonly onNotification: (notification: ReceivedNotification) => void | Promise<void>;
   /** Which notifications were handled. Default: {@link rememberInMemory}. */
   readonly seen?: SeenNotifications;
-  /** The only path that is answered; others fall through. Default: every path that comes here. */
+  /** The only path to answer; requests for others fall through. Default: every path. */
   readonly path?: string;
   /** Milliseconds since the epoch. Default: the system's clock. */
   readonly now?: () => number;
+}
+
+/** Remembers the newest notifications in the memory of one process. @param limit default 100,000, about 15 MB. */
+export function rememberInMemory(limit = 100_000): SeenNotifications {
+  const ids = new Set<string>();
+  return {
+    has: (id) => ids.has(id),
+    add(id) {
+      ids.add(id);
+      // A set keeps the order of insertion.
+      const [oldest] = ids;
+      if (ids.size > limit && oldest !== undefined) ids.delete(oldest);
+    },
+  };
+}
+
+/** Bytes of a body; a notification has a few hundred. */
+const MAX_BODY = 64 * 1024;
+
+const tooLarge = (): InvalidNotification => new InvalidNotification("malformed", "the body is over 64 KiB");
+const incomplete = (): InvalidNotification => new InvalidNotification("malformed", "the body is incomplete");
+
+function readStream(request: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const take = (chunk: Buffer): void => {
+      size += chunk.length;
+      chunks.push(chunk);
+      if (size <= MAX_BODY) return;
+      // Node discards the rest when it closes the connection after the response.
+      request.off("data", take);
+      request.pause();
+      reject(tooLarge());
+    };
+    request.on("data", take);
+    request.on("end", () => resolve(Buffer.concat(chunks)));
+    request.on("close", () => reject(incomplete()));
+    request.on("error", () => undefined);
+  });
+}
+
+/**
+ * The body as received, because a signature covers bytes and not what a parser made of them. If a body parser ran
+ * before, the text in `rawBody`.
+ * @throws InvalidNotification `malformed` when the body is too large or incomplete.
+ * @throws TypeError when a body parser consumed it without keeping the text: a mistake in the application.
+ */
+async function readBody(ctx: Context): Promise<string | Buffer> {
+  const { rawBody } = ctx.request as unknown as { readonly rawBody?: unknown };
+  if (typeof rawBody === "string") {
+    if (Buffer.byteLength(rawBody) > MAX_BODY) throw tooLarge();
+    return rawBody;
+  }
+  if (ctx.req.readableEnded || ctx.req.readableDidRead) {
+    throw new TypeError(
+      "notificationReceiver: must come before a body parser, or after one that keeps rawBody",
+    );
+  }
+  // The sender left while an earlier middleware ran: no more events will come.
+  if (ctx.req.destroyed) throw incomplete();
+  if (Number(ctx.get("content-length")) > MAX_BODY) throw tooLarge();
+  return readStream(ctx.req);
 }
 
 function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Whether a header has one of the credentials: all are compared, in the same time wherever they differ. */
+/** Checks a header against the credentials. All are compared, in constant time. */
 function createCheck(all: readonly ReceiverCredentials[]): (authorization: string) => boolean {
   const expected = all.map(({ client_id, client_secret }) => digest(`${client_id}:${client_secret}`));
   return (authorization) => {
@@ -47,27 +125,27 @@ function createCheck(all: readonly ReceiverCredentials[]): (authorization: strin
   };
 }
 
-function answer(ctx: Context, status: number, error?: string): void {
+function respond(ctx: Context, status: number, error?: string): void {
   ctx.status = status;
   ctx.set("cache-control", "no-store");
-  // Something of the body may not have been read.
+  // Part of the request body may still be unread.
   if (status >= 400 && status < 500) ctx.set("connection", "close");
   if (status === 405) ctx.set("allow", "POST");
   if (status === 401) ctx.set("www-authenticate", 'Basic realm="notifications", charset="UTF-8"');
   ctx.body = error === undefined ? {} : { error };
 }
 
-/** Anything can be thrown, and Koa tells errors alone. */
+/** Koa's `error` event takes errors only, but anything can be thrown. */
 function toError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error("what was thrown is no error", { cause: thrown });
+  return thrown instanceof Error
+    ? thrown
+    : new Error("a value that is not an error was thrown", { cause: thrown });
 }
 
-function refuse(ctx: Context, error: unknown): void {
-  if (!(error instanceof InvalidNotification)) throw error;
-  answer(ctx, error.reason === "malformed" ? 400 : 401, error.message);
-}
-
-/** Handles a notification once, also when it comes again while it is being handled. */
+/**
+ * Handles each notification once, even if it arrives again in the meantime: concurrent requests with one id share one
+ * call of the handler, as `notificationReceiver` promises.
+ */
 function createOnce({
   onNotification,
   seen = rememberInMemory(),
@@ -78,7 +156,7 @@ function createOnce({
   const handle = async (notification: ReceivedNotification): Promise<void> => {
     if (await seen.has(notification.id)) return;
     await onNotification(notification);
-    // Not before: what failed must come again.
+    // Only now: a notification whose handler failed must be accepted again.
     await seen.add(notification.id);
   };
   return (notification) => {
@@ -92,17 +170,17 @@ function createOnce({
 }
 
 /**
- * Takes notifications as the interface document says ("Notification receiver"): checks the Basic credentials, the
- * signature and its time, the size and the form of the body; calls `onNotification` once for each `webhook-id`; and
- * answers
+ * Accepts notifications according to the interface document ("Notification receiver"): checks the Basic credentials,
+ * the signature and its timestamp, and the size and form of the body; calls `onNotification` once for each
+ * `webhook-id`; and responds with
  *
  * - 200 when the notification was handled, now or before;
  * - 401 for wrong credentials, a wrong signature or a timestamp more than five minutes off;
- * - 400 for what is no notification, or more than 64 KiB;
- * - 405 for another method than POST;
- * - 503 when it could not be handled. The error goes to the application's `error` event.
+ * - 400 for a body that is no notification, or larger than 64 KiB;
+ * - 405 for methods other than POST;
+ * - 503 when the handler failed. The error goes to the application's `error` event.
  *
- * It must come before a body parser, or after one that keeps the text as `ctx.request.rawBody`.
+ * Mount it before any body parser, or after one that keeps the text as `ctx.request.rawBody`.
  * @throws TypeError for wrong options.
  */
 export function notificationReceiver(options: NotificationReceiverOptions): Middleware {
@@ -125,21 +203,22 @@ export function notificationReceiver(options: NotificationReceiverOptions): Midd
       const read = secrets.length === 0 ? readNotification : verifyNotification;
       notification = read(ctx.headers, body, secrets, { now });
     } catch (error) {
-      return refuse(ctx, error);
+      if (!(error instanceof InvalidNotification)) throw error;
+      return respond(ctx, error.reason === "malformed" ? 400 : 401, error.message);
     }
     try {
       await handleOnce(notification);
     } catch (error) {
       ctx.app.emit("error", toError(error), ctx);
-      return answer(ctx, 503, "the notification could not be handled");
+      return respond(ctx, 503, "the notification could not be handled");
     }
-    answer(ctx, 200);
+    respond(ctx, 200);
   }
 
   return async function receiveNotification(ctx, next) {
     if (path !== undefined && ctx.path !== path) await next();
-    else if (ctx.method !== "POST") answer(ctx, 405, "only POST");
+    else if (ctx.method !== "POST") respond(ctx, 405, "only POST");
     else if (isExpected(ctx.get("authorization"))) await receive(ctx);
-    else answer(ctx, 401, "the credentials are not the expected ones");
+    else respond(ctx, 401, "the credentials are wrong");
   };
 }

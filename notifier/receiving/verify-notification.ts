@@ -1,15 +1,89 @@
-/** For receivers: whether a notification comes from the service, whole and recent. */
+/** For receivers: reads a notification from a request, and verifies that it comes from the service. */
+import { z } from "zod";
+import { SignInError } from "../../lib/errors.ts";
+import { NOTIFICATION_TYPES, type NotificationBody } from "../plan.ts";
 import { isSigned } from "../signature.ts";
-import {
-  headerOf,
-  idOf,
-  InvalidNotification,
-  readNotification,
-  type ReceivedNotification,
-  type RequestHeaders,
-} from "./read-notification.ts";
 
-/** Seconds by which a timestamp may differ from now, both ways. */
+/** A notification with the id that distinguishes it from others. */
+export interface ReceivedNotification extends NotificationBody {
+  /** `webhook-id`: the same when the notification is sent again. */
+  readonly id: string;
+}
+
+/** Request headers in the form of Node, Koa or `fetch`; names in lower case. */
+export type RequestHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * The request is not a notification to trust. `reason`: `malformed` (a header or the body is missing or
+ * not in the documented form), `timestamp` (more than five minutes off), `signature` (none matches). The message
+ * contains nothing of the request.
+ */
+export class InvalidNotification extends SignInError {
+  readonly reason: "malformed" | "timestamp" | "signature";
+
+  constructor(reason: InvalidNotification["reason"], message: string, options?: ErrorOptions) {
+    super("invalid_notification", message, options);
+    this.reason = reason;
+  }
+}
+
+/** Not `z.record`, which drops keys such as `__proto__`. */
+const services = z.custom<NotificationBody["data"]["services"]>(
+  (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.values(value).every((id) => id === null || Number.isSafeInteger(id)),
+);
+
+/** Undocumented members are dropped, so that a later version may add some. */
+const notificationBody: z.ZodType<NotificationBody> = z.object({
+  notification_type: z.enum(NOTIFICATION_TYPES),
+  data: z.object({
+    user_id: z.int(),
+    user_uuid: z.guid(),
+    user_email: z.string(),
+    timestamp: z.int(),
+    services,
+  }),
+});
+
+/** The value of a header; `undefined` when it is missing or repeated. */
+function headerOf(headers: RequestHeaders, name: string): string | undefined {
+  const value = headers instanceof Headers ? (headers.get(name) ?? undefined) : headers[name];
+  return typeof value === "string" ? value : undefined;
+}
+
+function idOf(headers: RequestHeaders): string {
+  const id = headerOf(headers, "webhook-id") ?? "";
+  // No dot: the signed text uses it as the separator.
+  if (/^[\w-]{1,256}$/.test(id)) return id;
+  throw new InvalidNotification("malformed", "webhook-id is missing or malformed");
+}
+
+function parseJson(bytes: string | Uint8Array): unknown {
+  try {
+    const text = typeof bytes === "string" ? bytes : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return JSON.parse(text);
+  } catch {
+    // No cause: the parser's error quotes the body.
+    throw new InvalidNotification("malformed", "the body is not JSON");
+  }
+}
+
+/**
+ * Reads a notification and checks only its form.
+ * @throws InvalidNotification `malformed`
+ */
+export function readNotification(headers: RequestHeaders, bytes: string | Uint8Array): ReceivedNotification {
+  const id = idOf(headers);
+  const { success, data, error } = notificationBody.safeParse(parseJson(bytes));
+  if (success) return { id, ...data };
+  const [member = "the body"] = error.issues.map(({ path }) => path.slice(0, 2).join("."));
+  throw new InvalidNotification("malformed", `the body is not a notification: ${member || "no object"}`);
+}
+
+/** Seconds by which a timestamp may differ from now, in either direction. */
 const TOLERANCE = 300;
 
 export interface VerifyOptions {
@@ -18,13 +92,13 @@ export interface VerifyOptions {
 }
 
 /**
- * Checks `webhook-signature` and `webhook-timestamp` as Standard Webhooks 1.0 says, then the form of the body.
+ * Checks `webhook-signature` and `webhook-timestamp` according to Standard Webhooks 1.0, then the form of the body.
  *
  * @param headers of the request, names in lower case.
- * @param body the bytes as they came in, or their text: not parsed and written again.
- * @param secrets the receiver's signing secrets, `whsec_` and Base64; several while one is being replaced.
+ * @param body the bytes as received, or their text: not parsed and serialized again.
+ * @param secrets the receiver's signing secrets, `whsec_` and Base64; several during a rotation.
  * @throws InvalidNotification
- * @throws TypeError without a secret, or for one of another form.
+ * @throws TypeError without a secret, or for a malformed one.
  */
 export function verifyNotification(
   headers: RequestHeaders,
@@ -44,7 +118,7 @@ export function verifyNotification(
   }
   const header = headerOf(headers, "webhook-signature") ?? "";
   if (!isSigned(header, secrets, { id, timestamp, body })) {
-    throw new InvalidNotification("signature", "webhook-signature has no signature that fits");
+    throw new InvalidNotification("signature", "webhook-signature contains no valid signature");
   }
   return readNotification(headers, body);
 }

@@ -1,7 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
 import { Webhook } from "standardwebhooks";
-import { remembered } from "../../notifier/remembered.ts";
-import { readRetryAfter } from "../../notifier/retry-after.ts";
 import { at, BODY, deliverer, OK, OLD_SECRET, opened, options, SECRET, target, tried } from "./attempts.ts";
 import { bodyOf, bytesPeer, httpPeer, onRequests, tcpPeer } from "./peers.ts";
 
@@ -207,46 +205,5 @@ describe("a connection that is kept", () => {
     expect(await attempt(target(at(peer)), BODY, options())).toMatchObject(closed);
     expect(await attempt(target(at(peer)), BODY, options())).toMatchObject({ kind: "failed" });
     expect(peer.connections()).toBe(2);
-  });
-});
-
-describe("what is remembered", () => {
-  it("is made once for each text, as long as there is room, and not when making it failed", () => {
-    const made: string[] = [];
-    const find = remembered((text) => {
-      made.push(text);
-      if (text === "bad") throw new Error("bad");
-      return { text };
-    }, 2);
-    expect(find("a")).toBe(find("a"));
-    find("b");
-    find("c");
-    expect([find("c"), find("a")]).toEqual([{ text: "c" }, { text: "a" }]);
-    for (let i = 0; i < 2; i += 1) expect(() => find("bad")).toThrow("bad");
-    expect(made).toEqual(["a", "b", "c", "a", "bad", "bad"]);
-  });
-});
-
-describe("Retry-After", () => {
-  const now = Date.parse("1994-11-06T08:49:00Z");
-  it.each([
-    ["0", 0],
-    ["120", 120],
-    [" 7 ", 7],
-    ["9".repeat(400), 31_536_000],
-    ["Sun, 06 Nov 1994 08:49:37 GMT", 37],
-    ["Sunday, 06-Nov-94 08:49:37 GMT", 37],
-    ["Sun Nov  6 08:49:37 1994", 37],
-    ["Sun, 06 Nov 1994 08:48:00 GMT", 0],
-    ["Sun, 06 Nov 2994 08:49:37 GMT", 31_536_000],
-    ["-1", undefined],
-    ["1.5", undefined],
-    ["1e3", undefined],
-    ["", undefined],
-    ["soon", undefined],
-    ["1994-11-06T08:49:37Z", undefined],
-    ["Sun, 99 Nov 1994 08:49:37 GMT", undefined],
-  ])("%j is %p seconds", (header, seconds) => {
-    expect(readRetryAfter(header, now)).toBe(seconds);
   });
 });

@@ -4,9 +4,8 @@ import { type ReceiverState, untouchedReceiver } from "../../lib/deliveries/deli
 import { defaults } from "../../config/defaults.ts";
 import type { AttemptResult } from "../../notifier/attempt.ts";
 import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/breaker.ts";
-import { nextDelay } from "../../notifier/retry-schedule.ts";
+import { nextDelay, readRetryAfter, verdictOf } from "../../notifier/retry-schedule.ts";
 import { keptPlaces, shareOut } from "../../notifier/shares.ts";
-import { verdictOf } from "../../notifier/verdict.ts";
 
 const { retryDelays, breaker } = defaults.notifications;
 const middle = (): number => 0.5;
@@ -81,6 +80,30 @@ describe("the retry schedule", () => {
   });
 });
 
+describe("Retry-After", () => {
+  const now = Date.parse("1994-11-06T08:49:00Z");
+  it.each([
+    ["0", 0],
+    ["120", 120],
+    [" 7 ", 7],
+    ["9".repeat(400), 31_536_000],
+    ["Sun, 06 Nov 1994 08:49:37 GMT", 37],
+    ["Sunday, 06-Nov-94 08:49:37 GMT", 37],
+    ["Sun Nov  6 08:49:37 1994", 37],
+    ["Sun, 06 Nov 1994 08:48:00 GMT", 0],
+    ["Sun, 06 Nov 2994 08:49:37 GMT", 31_536_000],
+    ["-1", undefined],
+    ["1.5", undefined],
+    ["1e3", undefined],
+    ["", undefined],
+    ["soon", undefined],
+    ["1994-11-06T08:49:37Z", undefined],
+    ["Sun, 99 Nov 1994 08:49:37 GMT", undefined],
+  ])("%j is %p seconds", (header, seconds) => {
+    expect(readRetryAfter(header, now)).toBe(seconds);
+  });
+});
+
 describe("a receiver that fails", () => {
   it("is held back after 5 failures in a row, for 30 s and rising to 5 min", () => {
     expect(failing(4)).toEqual({ ...untouchedReceiver, failures: 4 });
@@ -144,14 +167,14 @@ describe("the result of an attempt", () => {
   it("that was refused pauses the receiver and keeps the delivery", () => {
     expect(verdict({ kind: "refused", reason: "10.0.0.1 is private" }, 9)).toEqual({
       outcome: { kind: "kept" },
-      kept: true,
+      recorded: true,
       receiver: { paused: "10.0.0.1 is private" },
     });
   });
 
   it("that we broke off ourselves is none", () => {
     const signal = AbortSignal.abort();
-    const none = { outcome: { kind: "kept" }, kept: false, receiver: "nothing" };
+    const none = { outcome: { kind: "kept" }, recorded: false, receiver: "nothing" };
     expect(verdict({ kind: "failed", code: "aborted" }, 9, signal)).toEqual(none);
     expect(verdict({ kind: "failed", code: "ECONNRESET" }, 0, signal).outcome.kind).toBe("retry");
     expect(verdict({ kind: "failed", code: "aborted" }, 0).outcome.kind).toBe("retry");
