@@ -4,13 +4,21 @@ import { join } from "node:path";
 import { auditPage } from "./audit.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
-import { traceabilityPage } from "./traceability.ts";
 import type { Page } from "./page.ts";
+import { architecturePicture } from "./picture.ts";
+import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
 /** Every generated page: a new one is one line here. */
-export const pages: readonly Page[] = [auditPage, configurationPage, kindsPage, seedPage, traceabilityPage];
+export const pages: readonly Page[] = [
+  architecturePicture,
+  auditPage,
+  configurationPage,
+  kindsPage,
+  seedPage,
+  traceabilityPage,
+];
 
 /** The pages that do not say what the code says now; with `write`, they are brought up to date. */
 export async function drifted(write: boolean): Promise<string[]> {

@@ -1,52 +1,7 @@
-import { dirname, join } from "node:path/posix";
+import { type Edge, edgesOf, layerOf } from "../../build/layers.ts";
 import type { Import, Source } from "../../build/syntax.ts";
 import { isProduct } from "./rule.ts";
 import type { Rule, Tree } from "./rule.ts";
-
-/** A room may import from itself and from rooms on lower floors; the entry points and tools are at the top. */
-interface Room {
-  readonly name: string;
-  readonly floor: number;
-  readonly holds: RegExp;
-}
-
-/** The first row that fits a path is its room. */
-const ROOMS: readonly Room[] = [
-  { name: "examples", floor: 10, holds: /^examples\// },
-  { name: "bench", floor: 11, holds: /^bench\// },
-  { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
-  {
-    name: "entry points",
-    floor: 9,
-    holds:
-      /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
-  },
-  {
-    name: "composition root",
-    floor: 7,
-    holds:
-      /^lib\/(?:health|seed|service|service-account|service-http|service-keys|start-service|sweeper)\.ts$/,
-  },
-  { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
-  { name: "plan", floor: 3.2, holds: /^notifier\/plan\.ts$/ },
-  { name: "compat", floor: 6, holds: /^compat\// },
-  { name: "interactions", floor: 6, holds: /^interactions\// },
-  { name: "notifier", floor: 6, holds: /^notifier\// },
-  { name: "command line", floor: 6, holds: /^cli\// },
-  { name: "lib/provider", floor: 5, holds: /^lib\/provider\// },
-  { name: "lib/domain", floor: 4, holds: /^lib\/domain\// },
-  { name: "oidc adapter", floor: 3.5, holds: /^adapters\/oidc\// },
-  {
-    name: "records",
-    floor: 3,
-    holds:
-      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration)\/|(?:all-kinds|check|kinds|records|storage)\.ts$)/,
-  },
-  { name: "storage contract", floor: -1, holds: /^adapters\/(?:clock|errors|record-store)\.ts$/ },
-  { name: "adapters", floor: 2, holds: /^adapters\// },
-  { name: "config", floor: 1, holds: /^config\// },
-  { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/ },
-];
 
 const PUBLIC =
   /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$/;
@@ -61,31 +16,16 @@ const DRIVERS: Readonly<Record<string, RegExp>> = {
   bullmq: /^notifier\/bullmq\//,
 };
 
-interface Edge {
-  readonly from: string;
-  readonly to: string;
-  readonly import: Import;
-}
-
-/** Imports of our own files, with the path from the root that they lead to. */
 function edges(tree: Tree): Edge[] {
-  return tree.sources.flatMap(({ path, imports }) =>
-    imports
-      .filter(({ specifier }) => specifier.startsWith("."))
-      .map((each) => ({ from: path, to: join(dirname(path), each.specifier), import: each })),
-  );
+  return edgesOf(tree.sources);
 }
 
 const at = (edge: Edge): string => `${edge.from}:${edge.import.line}`;
 
-function roomOf(path: string): Room | undefined {
-  return ROOMS.find(({ holds }) => holds.test(path));
-}
-
 function points(edge: Edge): string | undefined {
-  const from = roomOf(edge.from);
-  const to = roomOf(edge.to);
-  if (from === undefined || to === undefined) return `${at(edge)} ${edge.to} is in no room`;
+  const from = layerOf(edge.from);
+  const to = layerOf(edge.to);
+  if (from === undefined || to === undefined) return `${at(edge)} ${edge.to} is in no layer`;
   if (from === to || to.floor < from.floor) return undefined;
   return `${at(edge)} ${from.name} → ${to.name}: ${edge.to}`;
 }
@@ -164,7 +104,7 @@ export const layerRules: readonly Rule[] = [
       "lib/service.ts:2 composition root → entry points: lib/index.ts",
       "lib/errors.ts:1 leaves → config: config/e.ts",
       "config/e.ts:1 config → adapters: adapters/f.ts",
-      "adapters/f.ts:2 somewhere/g.ts is in no room",
+      "adapters/f.ts:2 somewhere/g.ts is in no layer",
     ],
   },
   {
@@ -242,7 +182,7 @@ export const layerRules: readonly Rule[] = [
       edges(tree)
         .filter(({ to }) => ENVIRONMENT.test(to))
         .filter(({ from }) => isProduct(from))
-        .filter(({ from }) => roomOf(from)?.name !== "entry points")
+        .filter(({ from }) => layerOf(from)?.name !== "entry points")
         .map(at),
     planted: {
       "lib/service.ts": 'import "../config/environment.ts";\nimport "../config/read.ts";',

@@ -1,0 +1,102 @@
+/** The layers of this repository: `test/architecture` holds imports to them, and `build/picture.ts` draws them. */
+import { dirname, join } from "node:path/posix";
+import type { Import, Source } from "./syntax.ts";
+
+/** A layer may import from itself and from layers on lower floors. */
+export interface Layer {
+  readonly name: string;
+  readonly floor: number;
+  readonly holds: RegExp;
+  /** Its box in the picture of `docs/architecture.md`: where it is, and what it is for. Without one it is not drawn. */
+  readonly box?: readonly [where: string, what: string];
+}
+
+/** The first row that fits a path is its layer. Entry points and tools are at the top. */
+const LAYERS: readonly Layer[] = [
+  { name: "examples", floor: 10, holds: /^examples\// },
+  { name: "bench", floor: 11, holds: /^bench\// },
+  { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
+  {
+    name: "entry points",
+    floor: 9,
+    holds:
+      /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
+  },
+  {
+    name: "composition root",
+    floor: 7,
+    holds:
+      /^lib\/(?:health|seed|service|service-account|service-http|service-keys|start-service|sweeper)\.ts$/,
+    box: ["lib/service.ts", "puts everything together"],
+  },
+  { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },
+  {
+    name: "plan",
+    floor: 3.5,
+    holds: /^notifier\/plan\.ts$/,
+    box: ["notifier/plan.ts", "which receiver gets what"],
+  },
+  { name: "compat", floor: 6, holds: /^compat\//, box: ["compat/", "the HTTP endpoints"] },
+  { name: "interactions", floor: 6, holds: /^interactions\//, box: ["interactions/", "the pages"] },
+  { name: "notifier", floor: 6, holds: /^notifier\//, box: ["notifier/", "sends notifications"] },
+  { name: "command line", floor: 6, holds: /^cli\//, box: ["cli/", "the command line"] },
+  {
+    name: "lib/provider",
+    floor: 5,
+    holds: /^lib\/provider\//,
+    box: ["lib/provider/", "configures oidc-provider"],
+  },
+  {
+    name: "lib/domain",
+    floor: 4,
+    holds: /^lib\/domain\//,
+    box: ["lib/domain/", "accounts, clients, passwords, keys"],
+  },
+  {
+    name: "oidc adapter",
+    floor: 3.5,
+    holds: /^adapters\/oidc\//,
+    box: ["adapters/oidc/", "one request, one commit"],
+  },
+  {
+    name: "records",
+    floor: 3,
+    holds:
+      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration)\/|(?:all-kinds|check|kinds|records|storage)\.ts$)/,
+    box: ["lib/artifacts/, directory/, deliveries/, audit/", "what is kept, and the rules for it"],
+  },
+  {
+    name: "storage contract",
+    floor: -1,
+    holds: /^adapters\/(?:clock|errors|record-store)\.ts$/,
+    box: ["adapters/record-store.ts", "the storage contract"],
+  },
+  {
+    name: "adapters",
+    floor: 2,
+    holds: /^adapters\//,
+    box: ["adapters/sqlite/, postgresql/, mongodb/, redis/", "the storage backends"],
+  },
+  { name: "config", floor: 1, holds: /^config\//, box: ["config/", "settings, defaults and their checks"] },
+  { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/, box: ["lib/*.ts", "errors, events, logger, clock"] },
+];
+
+export function layerOf(path: string): Layer | undefined {
+  return LAYERS.find(({ holds }) => holds.test(path));
+}
+
+/** An import of one of our files. */
+export interface Edge {
+  readonly from: string;
+  readonly to: string;
+  readonly import: Import;
+}
+
+/** Imports of our own files, with the path from the root that they lead to. */
+export function edgesOf(sources: readonly Source[]): Edge[] {
+  return sources.flatMap(({ path, imports }) =>
+    imports
+      .filter(({ specifier }) => specifier.startsWith("."))
+      .map((each) => ({ from: path, to: join(dirname(path), each.specifier), import: each })),
+  );
+}

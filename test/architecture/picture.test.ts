@@ -1,0 +1,32 @@
+import { describe, expect, it } from "@jest/globals";
+import { drawArchitecture, importsBetween, reduced } from "../../build/picture.ts";
+
+const TREE = new Map([
+  ["compat/a.ts", 'import "../lib/domain/b.ts";\nimport type { C } from "../config/c.ts";'],
+  ["lib/domain/b.ts", 'import "../../config/c.ts";\nimport "./d.ts";'],
+  ["lib/domain/d.ts", ""],
+  ["config/c.ts", ""],
+  ["test/e.test.ts", 'import "../compat/a.ts";'],
+]);
+
+function arrows(imports: ReturnType<typeof importsBetween>): string[] {
+  return [...imports].flatMap(([from, targets]) => [...targets].map((to) => `${from.name} → ${to.name}`));
+}
+
+describe("the picture of the architecture", () => {
+  it("has an arrow for each import between layers of the product, and none for what a longer way shows", () => {
+    const imports = importsBetween(TREE);
+    const all = ["compat → config", "compat → lib/domain", "lib/domain → config"];
+    expect(arrows(imports).toSorted()).toEqual(all);
+    expect(arrows(reduced(imports)).toSorted()).toEqual(all.slice(1));
+  });
+
+  it("changes with the imports, and says in words what the arrows say", () => {
+    const picture = drawArchitecture(TREE);
+    expect(picture).toMatch(
+      /<title id="title">.+<\/title>\n<desc id="desc">compat\/ imports from lib\/domain\/\./,
+    );
+    expect(drawArchitecture(TREE)).toBe(picture);
+    expect(drawArchitecture(new Map([...TREE, ["lib/domain/b.ts", ""]]))).not.toBe(picture);
+  });
+});
