@@ -49,7 +49,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: "lib/domain",
     floor: 4,
-    holds: /^lib\/domain\//,
+    holds: /^lib\/(?:domain|passwords)\//,
     box: ["lib/domain/", "accounts, clients, passwords, keys"],
   },
   {

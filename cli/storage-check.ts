@@ -4,7 +4,7 @@ import { type Check, type Flaw, kindChecks } from "../lib/check.ts";
 import type { Clock } from "../lib/clock.ts";
 import { deliveryChecks } from "../lib/deliveries/check.ts";
 import { directoryChecks } from "../lib/directory/check.ts";
-import { namesOf } from "../lib/domain/names.ts";
+import { namesOf } from "../lib/domain/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { describePlace, pathOf, type Place, readPlace } from "./addresses.ts";

@@ -6,7 +6,7 @@ import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts"
 import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import type { Artifact } from "../lib/artifacts/artifact.ts";
-import type { AccountInternals } from "../lib/domain/accounts.ts";
+import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";

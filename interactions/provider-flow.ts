@@ -4,7 +4,7 @@ import type { AccountRecord } from "../lib/directory/directory.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { isDisabled } from "../lib/domain/account.ts";
-import type { AccountInternals } from "../lib/domain/accounts.ts";
+import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/clients.ts";
 import type { Actor, Caller } from "../lib/audit/audit-event.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";

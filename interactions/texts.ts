@@ -1,7 +1,7 @@
 /** The texts that people read: built-in locale files, and what the configuration puts in their place. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ownValue } from "../lib/domain/own-entries.ts";
+import { ownValue } from "../lib/untrusted-keys.ts";
 
 /** Locale → key → text with `{placeholders}`. */
 export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;

@@ -8,8 +8,8 @@ export type { Account, AccountChanges, ImportedAccount, NewAccount } from "./dom
 export type { AuditAction } from "./audit/actions.ts";
 export type { Actor, ActorKind, AuditPage, AuditRecord } from "./audit/audit-event.ts";
 export type { AuditLog, AuditQuery } from "./domain/audit-log.ts";
-export type { CallOptions } from "./domain/call-options.ts";
-export type { Accounts } from "./domain/accounts.ts";
+export type { CallOptions } from "./domain/arguments.ts";
+export type { Accounts } from "./domain/account.ts";
 export type { Client, ClientChanges, ClientCredentials, NewClient } from "./domain/client.ts";
 export type { Clients } from "./domain/clients.ts";
 export type { Directory } from "./domain/directory.ts";

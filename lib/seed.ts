@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
 import { importedAccount } from "./domain/account-schema.ts";
-import type { Accounts } from "./domain/accounts.ts";
+import type { Accounts } from "./domain/account.ts";
 import type { ImportedAccount } from "./domain/account.ts";
 import { exactly, isObject, mapOf } from "./domain/arguments.ts";
 import type { ClientCredentials, NewClient } from "./domain/client.ts";

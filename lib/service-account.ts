@@ -9,7 +9,7 @@ import { createConsoleSeals } from "../interactions/console-seals.ts";
 import type { DeliveryConsole, UnderWay } from "../interactions/delivery-console.ts";
 import { createAnswers, type Form, type Pages } from "../interactions/index.ts";
 import type { Notifications } from "../notifier/notifications.ts";
-import type { AccountInternals } from "./domain/accounts.ts";
+import type { AccountInternals } from "./domain/account.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import { cookieName, sessionCookieName } from "./provider/cookies.ts";
 import type { CurrentProvider } from "./provider/current-provider.ts";

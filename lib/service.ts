@@ -11,14 +11,15 @@ import type { Interactions } from "../interactions/index.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier, type Notifier } from "../notifier/notifier.ts";
 import { type AuditCollector, createAuditCollector } from "./audit/collector.ts";
-import type { AccountDeps } from "./domain/account-change.ts";
+import type { AccountInternals, Accounts } from "./domain/account.ts";
+import type { AccountWriterOptions } from "./domain/account-change.ts";
 import { type AuditLog, createAuditLog } from "./domain/audit-log.ts";
-import { type AccountInternals, type Accounts, createAccounts } from "./domain/accounts.ts";
+import { createAccounts } from "./domain/accounts.ts";
 import { type ClientInternals, type Clients, createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
 import type { Keys } from "./domain/signing-keys.ts";
-import { createPasswords, type Passwords } from "./domain/passwords.ts";
+import { createPasswords, type Passwords } from "./passwords/passwords.ts";
 import { GRANTABLE } from "./provider/grant.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
 import { type Health, storageHealth } from "./health.ts";
@@ -119,7 +120,7 @@ type DomainCalls = {
 function createDomain(
   { configuration, storage, keys }: Parts,
   events: ServiceEmitter,
-  told: Required<Pick<AccountDeps, "onEnded" | "notify">>,
+  told: Required<Pick<AccountWriterOptions, "onEnded" | "notify">>,
 ): DomainCalls {
   const { clock } = configuration;
   const { directory, artifacts } = storage;

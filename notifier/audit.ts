@@ -1,7 +1,7 @@
 /** Who asked for what: a record in the audit before anything is done, so that nothing is done without one. */
 import type { AuditAction } from "../lib/audit/actions.ts";
 import type { Actor, AuditDetail, AuditStore } from "../lib/audit/audit-event.ts";
-import { named } from "../lib/domain/call-options.ts";
+import { callerFor } from "../lib/domain/arguments.ts";
 
 /** What an operator asks for. The subject is the delivery's `webhook-id`, or the name of the receiver. */
 export type AuditedAction = Extract<AuditAction, `delivery.${string}` | `receiver.${string}`>;
@@ -20,5 +20,5 @@ export type Audit = (
 /** The record says what was asked for, not what came of it; it is stored at once, in a transaction of its own. */
 export function createAudit({ audit }: AuditDeps): Audit {
   return (action, subject, { actor, ...detail }) =>
-    audit.append({ ...named(actor), action, subject, ...detail });
+    audit.append({ ...callerFor(actor), action, subject, ...detail });
 }

@@ -10,7 +10,7 @@
 import { urlToHttpOptions } from "node:url";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
-import { receiverAddressProblem } from "../lib/domain/addresses.ts";
+import { receiverAddressProblem } from "../lib/domain/text-rules.ts";
 import { createGuardedAgents } from "../lib/guarded-agents.ts";
 import { createAddressRules } from "../lib/receiver-addresses.ts";
 import type { Resolve } from "../lib/system-resolve.ts";

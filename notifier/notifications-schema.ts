@@ -2,7 +2,7 @@
 import { z } from "zod";
 import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
 import { exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
-import { actor, type CallOptions } from "../lib/domain/call-options.ts";
+import { actor, type CallOptions } from "../lib/domain/arguments.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";
 import { subProblem } from "../lib/domain/text-rules.ts";
 import type { ExplainedAction } from "./explain.ts";

@@ -9,7 +9,7 @@ import type {
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
 import { checked } from "../lib/domain/arguments.ts";
-import type { CallOptions } from "../lib/domain/call-options.ts";
+import type { CallOptions } from "../lib/domain/arguments.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./attempt.ts";

@@ -2,7 +2,7 @@
 import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../lib/deliveries/delivery.ts";
 import type { DirectoryStore, EntryKind } from "../lib/directory/directory.ts";
 import { receiverName } from "../lib/domain/receivers.ts";
-import { isObjectName } from "../lib/object-names.ts";
+import { isObjectName } from "../lib/untrusted-keys.ts";
 
 /** How a receiver is doing. Times are milliseconds since the epoch. */
 export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures" | "heldUntil"> {

@@ -1,39 +1,47 @@
 /**
- * The one way to change an account. Whoever asks for a change (pages, API, sign-in, seed), it is decided on
- * the record as it is, planned, and committed in one atomic write with its notifications.
+ * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
+ * the current record and committed in one atomic write with its notifications and its audit record.
  */
-import { setTimeout as pause } from "node:timers/promises";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import type { NewDelivery } from "../deliveries/delivery.ts";
-import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../directory/directory.ts";
+import type { ArtifactFilter } from "../artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
-import { SignInError, StorageUnavailable, VersionConflict } from "../errors.ts";
-import type { ServiceEmitter } from "../events.ts";
+import type { NewDelivery } from "../deliveries/delivery.ts";
+import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../directory/directory.ts";
+import type { ServiceEmitter, SessionEnd } from "../events.ts";
 import type { Sealer } from "../sealing.ts";
-import { clearArtifacts, endingsOf, type EndReason, type SessionsEnded } from "./account-endings.ts";
 import { planChange } from "./account-plan.ts";
-import { namesOf } from "./names.ts";
-import type { Passwords } from "./passwords.ts";
+import { afterCommit, retryOnConflict } from "./commit.ts";
+import { raisedKeys } from "./generations.ts";
+import { namesOf } from "./text-rules.ts";
 
-/** What accounts are built from. */
-export interface AccountDeps {
+/** Why the sign-in sessions of an account ended. */
+export type EndReason = Exclude<SessionEnd, "signed_out">;
+
+/** The sessions of an account that have just ended: the clients in them get a back-channel logout. */
+export interface SessionsEnded {
+  readonly sub: string;
+  readonly reason: EndReason;
+  /** The `uid` of the one session that stays signed in. */
+  readonly keepSession?: string;
+}
+
+export interface AccountWriterOptions {
   readonly directory: DirectoryStore;
   readonly artifacts: ArtifactStore;
-  readonly passwords: Passwords;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
   /** Seals the bodies of notifications. */
   readonly sealer: Sealer;
-  /** Every scope and claim that there is; a consent remembers no other. */
+  /** Every scope and claim that exists; a consent stores no other. */
   readonly grantable: Consent;
-  /** Told after a commit which deliveries it stored, so that they need not wait for the next look. */
+  /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
   readonly notify?: (deliveries: readonly NewDelivery[]) => void;
-  /** Told after a commit that sessions ended, before their records are removed. */
+  /** Called after a commit that ended sessions, before their records are removed. */
   readonly onEnded?: (ended: SessionsEnded) => void | Promise<void>;
 }
 
-/** What names an account change in events and in the audit. */
+/** The name of an account change in events and in the audit. */
 export type AccountAction =
   | "account.created"
   | "account.imported"
@@ -50,8 +58,8 @@ export type AccountAction =
   | "account.consented"
   | "account.consent_forgotten";
 
-/** Changes of what only the service itself sees: `updated_at` is about the account that others see. */
-const UNSEEN: ReadonlySet<AccountAction> = new Set([
+/** Changes of internal fields: `updated_at` is about the fields that others can read. */
+const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.rehashed",
   "account.sessions_ended",
   "account.tokens_revoked",
@@ -59,7 +67,13 @@ const UNSEEN: ReadonlySet<AccountAction> = new Set([
   "account.consent_forgotten",
 ]);
 
-/** What a change shall be. `updated_at` and `version` are set at the commit. */
+const REASONS: Partial<Record<AccountAction, EndReason>> = {
+  "account.deleted": "deleted",
+  "account.disabled": "disabled",
+  "account.password_changed": "password",
+};
+
+/** A change to make. `updated_at` and `version` are set at the commit. */
 export interface AccountDecision {
   readonly action: AccountAction;
   /** The record afterwards; `undefined` deletes the account. */
@@ -68,11 +82,11 @@ export interface AccountDecision {
   readonly detail?: AuditDetail;
   /** For the audit: the client that the change is about. */
   readonly client?: string;
-  /** The `uid` of the one session that lives on when sessions end. */
+  /** The `uid` of the one session that stays signed in when sessions end. */
   readonly keepSession?: string | undefined;
 }
 
-/** Decides on the record as it is; `undefined` leaves everything as it is. Called again after a conflict, so it must be pure. */
+/** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
 export type Decide = (before: AccountRecord | undefined) => AccountDecision | undefined;
 
 /** The record afterwards, and whether anything was written. */
@@ -81,43 +95,142 @@ export interface ChangedAccount {
   readonly changed: boolean;
 }
 
-/** Conflicts in a row after which the account counts as too busy; each waits a little longer at random. */
-const TRIES = 50;
-const LONGEST_PAUSE = 40;
-
-/**
- * @param caller who asks for the change: the audit keeps it.
- * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
- * @throws StorageUnavailable when the storage fails or too many change this account at once.
- */
-export async function changeAccount(
-  deps: AccountDeps,
-  sub: string,
-  caller: Caller,
-  decide: Decide,
-): Promise<ChangedAccount> {
-  for (let attempt = 1; attempt <= TRIES; attempt += 1) {
-    const before = await deps.directory.findAccount(sub);
-    const decision = decide(before);
-    if (decision === undefined) return { record: before, changed: false };
-    const change = await toChange(deps, sub, before, { ...decision, caller });
-    if (await committed(deps.directory, change)) {
-      await afterwards(deps, before, change, decision);
-      return { record: change.record, changed: true };
-    }
-    await pause(Math.random() * Math.min(attempt * 2, LONGEST_PAUSE));
-  }
-  throw new StorageUnavailable("the account is being changed by too many at once");
+/** Sessions and tokens that a change revoked. */
+interface Revoked {
+  readonly account: boolean;
+  readonly sessions: boolean;
+  readonly tokens: boolean;
+  /** Services whose codes and tokens were revoked. */
+  readonly services: readonly string[];
+  /** Clients whose codes and tokens were revoked. */
+  readonly clients: readonly string[];
 }
 
-/** The consents with what can be granted, each once: a client can't make them grow by asking for other names. */
-export function bounded(consents: AccountRecord["consents"], grantable: Consent): AccountRecord["consents"] {
-  return Object.fromEntries(
-    Object.entries(consents).map(([clientId, { scopes, claims }]) => [
-      clientId,
-      { scopes: among(grantable.scopes, scopes), claims: among(grantable.claims, claims) },
-    ]),
-  );
+export class AccountWriter {
+  readonly #options: AccountWriterOptions;
+
+  constructor(options: AccountWriterOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @param caller who requests the change, for the audit.
+   * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
+   * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
+   */
+  change(sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
+    const { directory } = this.#options;
+    return retryOnConflict("account", async () => {
+      const before = await directory.findAccount(sub);
+      const decision = decide(before);
+      if (decision === undefined) return { record: before, changed: false };
+      const change = await this.#plan(sub, caller, before, decision);
+      await directory.commitAccount(change);
+      await this.#followUp(before, change, decision);
+      return { record: change.record, changed: true };
+    });
+  }
+
+  /** The consents reduced to what can be granted, each once: a client can't make them grow with invented names. */
+  bounded(consents: AccountRecord["consents"]): AccountRecord["consents"] {
+    const { grantable } = this.#options;
+    return Object.fromEntries(
+      Object.entries(consents).map(([clientId, { scopes, claims }]) => [
+        clientId,
+        { scopes: among(grantable.scopes, scopes), claims: among(grantable.claims, claims) },
+      ]),
+    );
+  }
+
+  async #plan(
+    sub: string,
+    caller: Caller,
+    before: AccountRecord | undefined,
+    decision: AccountDecision,
+  ): Promise<AccountChange> {
+    const { directory, sealer, clock } = this.#options;
+    const at = seconds(clock);
+    const record = decision.record && {
+      ...decision.record,
+      consents: this.bounded(decision.record.consents),
+      ...(INTERNAL.has(decision.action) ? {} : { updated_at: at }),
+      version: (before?.version ?? 0) + 1,
+    };
+    const [oldNames, newNames] = [before, record].map((each) => (each === undefined ? [] : namesOf(each)));
+    const portal = record?.portal ?? null;
+    return {
+      sub,
+      expectedVersion: before?.version,
+      record,
+      claimNames: newNames?.filter((name) => !oldNames?.includes(name)) ?? [],
+      releaseNames: oldNames?.filter((name) => !newNames?.includes(name)) ?? [],
+      requireServices: Object.keys(record?.services ?? {}).filter(
+        (key) => before === undefined || !Object.hasOwn(before.services, key),
+      ),
+      ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
+      deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
+      audit: {
+        ...caller,
+        action: decision.action,
+        subject: sub,
+        ...(decision.client !== undefined && { client: decision.client }),
+        ...(decision.detail && { detail: decision.detail }),
+      },
+    };
+  }
+
+  /** The change is committed, so a failure here must not fail the call. */
+  async #followUp(
+    before: AccountRecord | undefined,
+    { sub, deliveries, record }: AccountChange,
+    { action, keepSession }: AccountDecision,
+  ): Promise<void> {
+    const { events, notify, onEnded } = this.#options;
+    await afterCommit(events, "notify", () => {
+      if (deliveries.length > 0) notify?.(deliveries);
+    });
+    events.emit("account.changed", { sub, action, deliveries: deliveries.length });
+    if (before === undefined) return;
+    const revoked = compare(before, record);
+    const reason = REASONS[action] ?? "ended";
+    if (revoked.tokens || revoked.services.length + revoked.clients.length > 0) {
+      const [client_id] = revoked.tokens ? [] : revoked.clients;
+      events.emit("family.revoked", {
+        sub,
+        reason: action === "account.unassigned" ? "unassigned" : reason,
+        ...(client_id === undefined ? {} : { client_id }),
+      });
+    }
+    if (revoked.sessions) {
+      events.emit("session.ended", { sub, reason });
+      await afterCommit(events, "sessions ended", () =>
+        onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
+      );
+    }
+    await afterCommit(events, "clear artifacts", () => this.#removeArtifacts(sub, revoked, keepSession));
+  }
+
+  /**
+   * Removes what the change revoked. The generations make it invalid already, so after a failure here only dead
+   * records are left, until they expire.
+   * @param keepSession when one session stays, all session records do: the store can't tell them apart.
+   */
+  async #removeArtifacts(sub: string, revoked: Revoked, keepSession: string | undefined): Promise<void> {
+    const { artifacts, directory } = this.#options;
+    const filters: ArtifactFilter[] = [];
+    if (revoked.account) filters.push({ accountId: sub });
+    else {
+      if (revoked.sessions && keepSession === undefined)
+        filters.push({ accountId: sub, models: ["Session"] });
+      // The codes and tokens of a grant go with it.
+      if (revoked.tokens) filters.push({ accountId: sub, models: ["Grant"] });
+      else {
+        const clientIds = [...revoked.clients, ...(await clientsOf(directory, revoked.services))];
+        if (clientIds.length > 0) filters.push({ accountId: sub, clientIds, models: ["Grant"] });
+      }
+    }
+    for (const filter of filters) await artifacts.removeByAccount(filter);
+  }
 }
 
 function among(all: readonly string[], named: readonly string[]): readonly string[] {
@@ -125,106 +238,25 @@ function among(all: readonly string[], named: readonly string[]): readonly strin
   return all.filter((name) => wanted.has(name));
 }
 
-async function committed(directory: DirectoryStore, change: AccountChange): Promise<boolean> {
-  try {
-    await directory.commitAccount(change);
-    return true;
-  } catch (error) {
-    if (error instanceof VersionConflict) return false;
-    throw error;
-  }
-}
-
-async function toChange(
-  deps: AccountDeps,
-  sub: string,
-  before: AccountRecord | undefined,
-  decision: AccountDecision & { readonly caller: Caller },
-): Promise<AccountChange> {
-  const at = seconds(deps.clock);
-  const version = (before?.version ?? 0) + 1;
-  const seen = UNSEEN.has(decision.action) ? {} : { updated_at: at };
-  const record = decision.record && {
-    ...decision.record,
-    consents: bounded(decision.record.consents, deps.grantable),
-    ...seen,
-    version,
-  };
-  const [had, has] = [before, record].map((each) => (each === undefined ? [] : namesOf(each)));
-  const portal = record?.portal ?? null;
+function compare(before: AccountRecord, after: AccountRecord | undefined): Revoked {
+  if (after === undefined) return { account: true, sessions: true, tokens: true, services: [], clients: [] };
   return {
-    sub,
-    expectedVersion: before?.version,
-    record,
-    claimNames: has?.filter((name) => !had?.includes(name)) ?? [],
-    releaseNames: had?.filter((name) => !has?.includes(name)) ?? [],
-    requireServices: Object.keys(record?.services ?? {}).filter(
-      (key) => before === undefined || !Object.hasOwn(before.services, key),
-    ),
-    ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
-    deliveries: before === undefined ? [] : await planChange(deps, before, record, at),
-    audit: {
-      ...decision.caller,
-      action: decision.action,
-      subject: sub,
-      ...(decision.client !== undefined && { client: decision.client }),
-      ...(decision.detail && { detail: decision.detail }),
-    },
+    account: false,
+    sessions: after.sessions_generation !== before.sessions_generation,
+    tokens: after.tokens_generation !== before.tokens_generation,
+    services: raisedKeys(before.service_generations, after.service_generations),
+    clients: raisedKeys(before.client_generations, after.client_generations),
   };
 }
 
-const REASONS: Partial<Record<AccountAction, EndReason>> = {
-  "account.deleted": "deleted",
-  "account.disabled": "disabled",
-  "account.password_changed": "password",
-};
-
-/** The change stands, so nothing here may fail the call: what goes wrong is told as a `fault`. */
-async function afterwards(
-  deps: AccountDeps,
-  before: AccountRecord | undefined,
-  change: AccountChange,
-  decision: AccountDecision,
-): Promise<void> {
-  const { sub, deliveries, record } = change;
-  await harmless(deps, "notify", () => {
-    if (deliveries.length > 0) deps.notify?.(deliveries);
-  });
-  deps.events.emit("account.changed", { sub, action: decision.action, deliveries: deliveries.length });
-  if (before === undefined) return;
-  const endings = endingsOf(before, record);
-  const { keepSession } = decision;
-  const reason = reasonOf(decision.action);
-  if (endings.tokens || endings.services.length + endings.clients.length > 0) {
-    const [client_id] = endings.tokens ? [] : endings.clients;
-    deps.events.emit("family.revoked", {
-      sub,
-      reason: decision.action === "account.unassigned" ? "unassigned" : reason,
-      ...(client_id === undefined ? {} : { client_id }),
-    });
-  }
-  if (endings.sessions) {
-    deps.events.emit("session.ended", { sub, reason });
-    await harmless(deps, "sessions ended", () =>
-      deps.onEnded?.({ sub, reason, ...(keepSession === undefined ? {} : { keepSession }) }),
-    );
-  }
-  await harmless(deps, "clear artifacts", () => clearArtifacts(deps, sub, endings, keepSession));
-}
-
-function reasonOf(action: AccountAction): EndReason {
-  return REASONS[action] ?? "ended";
-}
-
-/** Runs what follows a commit; a failure becomes a `fault` event. */
-export async function harmless(
-  deps: Pick<AccountDeps, "events">,
-  where: string,
-  work: () => void | Promise<void>,
-): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    deps.events.emit("fault", { where, code: error instanceof SignInError ? error.code : "unexpected" });
-  }
+/** The ids of all clients that belong to one of these services. */
+export async function clientsOf(
+  directory: Pick<DirectoryStore, "listClients">,
+  services: readonly string[],
+): Promise<string[]> {
+  if (services.length === 0) return [];
+  const clients = await directory.listClients();
+  return clients
+    .filter(({ service }) => service !== null && services.includes(service))
+    .map((client) => client.client_id);
 }

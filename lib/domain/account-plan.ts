@@ -3,28 +3,28 @@ import { randomBytes } from "node:crypto";
 import type { NewDelivery } from "../deliveries/delivery.ts";
 import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "../../notifier/plan.ts";
-import { isObjectName } from "../object-names.ts";
 import type { Sealer } from "../sealing.ts";
+import { isObjectName } from "../untrusted-keys.ts";
 
 /** The context under which the body of a delivery is sealed. */
 export function deliveryContext(id: string): string {
   return `delivery ${id}`;
 }
 
-/** The hexadecimal digits of a time in seconds, for some ten thousand years. */
+/** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
 const TIME_DIGITS = 10;
 
 /**
- * Begins with the time, so that what is stored together has its place in the index of ids together, however many
- * there are already; the rest, 88 bits, is random.
+ * Starts with the time, so that ids of the same period are neighbours in the index, however large it is; the rest,
+ * 88 bits, is random.
  */
 function newDeliveryId(at: number): string {
   return `msg_${at.toString(16).padStart(TIME_DIGITS, "0")}${randomBytes(11).toString("hex")}`;
 }
 
 /**
- * What the plan needs of the directory for an account: its services, their groups, its portal.
- * @param accounts the account before and after; entries of both are read.
+ * The directory entries that the plan needs for an account: its services, their groups, its portal.
+ * @param accounts the account before and after; the entries of both are read.
  */
 export async function readPlannedDirectory(
   directory: Pick<DirectoryStore, "findEntry">,
@@ -59,21 +59,22 @@ async function readEntries(
   return new Map(found.filter((entry) => entry !== undefined).map((entry) => [entry.key, entry]));
 }
 
-/** The deliveries that the change of an account causes; none for one that tells nobody anything. */
+/** The deliveries that an account change causes, with sealed bodies. */
 export async function planChange(
-  deps: { readonly directory: Pick<DirectoryStore, "findEntry">; readonly sealer: Sealer },
+  directory: Pick<DirectoryStore, "findEntry">,
+  sealer: Sealer,
   before: AccountRecord,
   after: AccountRecord | undefined,
   at: number,
 ): Promise<NewDelivery[]> {
   const types = causedBy(before, after);
   if (types.length === 0) return [];
-  const directory = await readPlannedDirectory(deps.directory, [before, after ?? before]);
+  const entries = await readPlannedDirectory(directory, [before, after ?? before]);
   return types
-    .flatMap((type) => planDeliveries({ type, at }, before, after, directory))
+    .flatMap((type) => planDeliveries({ type, at }, before, after, entries))
     .map(({ receiver, type, body }) => {
       const id = newDeliveryId(at);
-      const payload = deps.sealer.seal(deliveryContext(id), JSON.stringify(body));
+      const payload = sealer.seal(deliveryContext(id), JSON.stringify(body));
       return { id, receiver, sub: before.sub, type, payload, at };
     });
 }

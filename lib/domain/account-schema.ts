@@ -1,9 +1,9 @@
-/** What the calls about accounts accept. */
+/** What the calls for accounts accept, with the descriptions that the documentation prints. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
 import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
-import { readForeignHash } from "./password-formats.ts";
+import { readForeignHash } from "../passwords/password-formats.ts";
 import {
   clientIdProblem,
   dateProblem,
@@ -15,7 +15,7 @@ import {
   usernameProblem,
 } from "./text-rules.ts";
 
-/** A text about the person. */
+/** A text field of the person. */
 function text(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
   return described(ruled(textProblem).nullish(), {
     form: "a text of 1 to 256 characters",
@@ -70,17 +70,17 @@ const newFields = {
 /** Key of a service. */
 export const serviceKey: z.ZodType<string> = ruled(keyProblem);
 
-/** Of an assignment that is taken away: one that was stored under a name that is refused by now can still go. */
+/** Key of an assignment to remove: one that was stored under a name that is refused by now can still be removed. */
 const storedServiceKey = ruled(keyFormProblem);
 
-/** One key of a service, or several, to unassign from. */
+/** One or more keys of services to unassign from. */
 export const serviceKeys: z.ZodType<readonly string[]> = z
   .union([storedServiceKey.transform((key) => [key]), z.array(storedServiceKey)], {
     error: "must be a service key or a list of them",
   })
   .transform((keys) => [...new Set(keys)]);
 
-/** `user_id_in_service`: a safe integer, or `null` while the service has not told it. */
+/** `user_id_in_service`: a safe integer, or `null` until the service reports it. */
 export const userIdInService: z.ZodType<number | null> = z.union(
   [z.null(), integer(Number.MIN_SAFE_INTEGER)],
   { error: "must be a safe integer or null" },

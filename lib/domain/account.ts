@@ -1,7 +1,9 @@
-/** An account as the public calls give and take it. */
-import type { AccountRecord } from "../directory/directory.ts";
+/** The public calls for accounts, and what they take and return. */
+import type { Caller } from "../audit/audit-event.ts";
+import type { AccountRecord, Consent } from "../directory/directory.ts";
+import type { CallOptions } from "./arguments.ts";
 
-/** An account as every call returns it; its members come in this order. A field without a value is `null`. */
+/** An account as every call returns it, with its members in this order. A field without a value is `null`. */
 export interface Account {
   /** Unique user identifier, a UUID. */
   readonly sub: string;
@@ -18,9 +20,9 @@ export interface Account {
   readonly gender: string | null;
   /** Key of the portal to which the account belongs. */
   readonly portal: string | null;
-  /** Service key → `user_id_in_service`; `null` while the service has not told it. */
+  /** Service key → `user_id_in_service`; `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
-  /** Whether nobody can sign in to it: see `Accounts.disable`. */
+  /** Whether sign-in is blocked: see `Accounts.disable`. */
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
@@ -28,11 +30,11 @@ export interface Account {
   readonly updated_at: number;
 }
 
-/** The fields that a caller may leave out or give as `null` when there is no value. */
+/** Fields that can be left out, or `null` for no value. */
 export interface AccountFields {
-  /** 1 to 64 characters, no `@`; unique among usernames and e-mail addresses without regard to case. */
+  /** 1 to 64 characters, no `@`; unique among usernames and e-mail addresses, ignoring case. */
   readonly username?: string | null | undefined;
-  /** At most 256 characters, like the next ones. */
+  /** At most 256 characters. So are `surname` and `gender`. */
   readonly name?: string | null | undefined;
   readonly surname?: string | null | undefined;
   /** `YYYY-MM-DD`, a real date. */
@@ -40,50 +42,195 @@ export interface AccountFields {
   readonly gender?: string | null | undefined;
   /** Key of a portal in the directory. */
   readonly portal?: string | null | undefined;
-  /** Whether the person has shown that the address is theirs. Default `false`. */
+  /** Whether the person has proved that the address is theirs. Default `false`. */
   readonly email_verified?: boolean | undefined;
 }
 
 /** What `accounts.create` takes. */
 export interface NewAccount extends AccountFields {
-  /** Unique among usernames and e-mail addresses without regard to case. */
+  /** Unique among usernames and e-mail addresses, ignoring case. */
   readonly email: string;
-  /** Without one the account can't sign in with a password. */
+  /** Without one, nobody can sign in to the account with a password. */
   readonly password?: string | null | undefined;
 }
 
-/** What `accounts.import` takes: an account from elsewhere, with its identifiers. */
+/** What `accounts.import` takes: an account of another system, with its identifiers. */
 export interface ImportedAccount extends NewAccount {
   /** A UUID in lower case. Default: a new one. */
   readonly sub?: string | undefined;
-  /** A positive integer that no account has. The counter moves past it. Default: the next one. */
+  /** A positive integer that no account has. The counter moves past it. Default: the next number. */
   readonly user_id?: number | undefined;
-  /** An Argon2, bcrypt, scrypt or PBKDF2 hash; in place of `password`. */
+  /** An Argon2, bcrypt, scrypt or PBKDF2 hash, instead of `password`. */
   readonly password_hash?: string | null | undefined;
   /** Assignments: service key → `user_id_in_service` or `null`. */
   readonly services?: Readonly<Record<string, number | null>> | undefined;
 }
 
-/** What `accounts.update` takes: only what is named changes; `null` takes a value away. */
+/** What `accounts.update` takes. Only the given fields change; `null` removes a value. */
 export interface AccountChanges extends AccountFields {
-  /** A new address is not verified unless `email_verified` says so in the same call. */
+  /** A new address is unverified unless the same call sets `email_verified`. */
   readonly email?: string | undefined;
 }
 
-/** A page of accounts. */
+/** Which page of accounts to list. */
 export interface AccountPage {
-  /** The `sub` of the last account of the page before. */
+  /** The `sub` of the last account on the previous page. */
   readonly after?: string | undefined;
   /** 1 to 1000. Default 100. */
   readonly limit?: number | undefined;
 }
 
-/** Whether nobody can sign in to the account, and nothing that it was given works. */
+/** Options of `setPassword`. */
+export interface SetPasswordOptions extends CallOptions {
+  /** The `uid` of the session that stays signed in: the one in which the person changed the password. Default: none. */
+  readonly keepSession?: string | undefined;
+}
+
+/** The values that a session or grant has to carry from now on. */
+export interface NewGenerations {
+  readonly sessions_generation: number;
+  readonly tokens_generation: number;
+}
+
+/**
+ * The accounts. A wrong argument is a `TypeError` that names the option. A storage fault, or too many concurrent
+ * changes to one account, is `StorageUnavailable`. Every change writes an audit record that names its `actor`.
+ */
+export interface Accounts {
+  /**
+   * Creates an account. No notification is sent.
+   * @throws NameTaken when the e-mail address or username belongs to another account.
+   * @throws UnknownReference when the portal is not in the directory.
+   * @throws InvalidPassword when the password breaks a rule.
+   */
+  create(account: NewAccount, options?: CallOptions): Promise<Account>;
+  /** The account; `undefined` if there is none. */
+  find(sub: string): Promise<Account | undefined>;
+  /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
+  findByLogin(usernameOrEmail: string): Promise<Account | undefined>;
+  /** A page of accounts, ordered by `user_id`. */
+  list(page?: AccountPage): Promise<Account[]>;
+  /**
+   * Changes the given fields. A new value of username, e-mail, name, surname, date_of_birth or gender sends one
+   * `PROFILE_CHANGED`. A call that changes nothing writes nothing.
+   * @throws NotFound if there is no such account.
+   * @throws NameTaken, UnknownReference as `create` does.
+   */
+  update(sub: string, changes: AccountChanges, options?: CallOptions): Promise<Account>;
+  /**
+   * Creates an account of another system with its identifiers, assignments and password hash (Argon2, bcrypt, scrypt
+   * or PBKDF2). Moves the counter past its `user_id`. No notification is sent.
+   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
+   * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
+   */
+  import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
+  /**
+   * Sets the password and ends all codes, tokens and sessions of the account except `keepSession`, which has to
+   * carry the returned generations from now on.
+   * @throws InvalidPassword when it breaks a rule.
+   * @throws NotFound if there is no such account.
+   */
+  setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;
+  /** Whether this is the password. It takes as long for an account that has none, is disabled or does not exist. */
+  verifyPassword(sub: string, password: string): Promise<boolean>;
+  /**
+   * Ends all codes, tokens and sessions of the account. From now on a sign-in fails like one with a wrong password. No
+   * notification is sent. `false` if there is no such account.
+   */
+  disable(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Undoes `disable`: the person can sign in again. What has ended stays ended. `false` if there is no such account. */
+  enable(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Deletes the account and ends its codes, tokens and sessions. `false` if there is no such account. */
+  delete(sub: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Assigns the account to a service. `userIdInService` is the number in `data.services` of notifications. If it is left
+   * out, an existing assignment keeps its number and a new one gets `null`.
+   * @throws NotFound if there is no such account.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  assign(
+    sub: string,
+    serviceKey: string,
+    userIdInService?: number | null,
+    options?: CallOptions,
+  ): Promise<Account>;
+  /**
+   * Removes assignments and ends the codes and tokens of the services' clients, but no session. Sends one
+   * `UNASSINGED_FROM_SERVICE` for all keys. `false`, and no notification, if none of them was assigned.
+   */
+  unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
+  /** Ends all sign-in sessions. `false` if there is no such account. */
+  endSessions(sub: string, options?: CallOptions): Promise<boolean>;
+  /** Ends all codes and tokens and forgets the consents, or those of one client. `false` if there is no such account. */
+  revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
+}
+
+/** What someone who enters a name and a password gets. */
+export interface Authenticated {
+  /** Whether the password is right and the account is not disabled. */
+  readonly ok: boolean;
+  /** Why not. The end user sees the same message for both. */
+  readonly refusal?: "credentials" | "disabled";
+  /** The account as it was before the comparison, also if the password is wrong. */
+  readonly record?: AccountRecord;
+}
+
+/** The generations that were read when the person signed in. */
+export interface SignInGenerations {
+  readonly serviceGeneration: number;
+  readonly tokensGeneration: number;
+}
+
+/** What a person allows a client, and the `sessions_generation` of the session in which they allow it. */
+export interface NewConsent extends Consent {
+  readonly sessionsGeneration: number;
+}
+
+/** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
+export interface AccountInternals {
+  /** The record that `find` shows a part of: with generations and consents. */
+  record(sub: string): Promise<AccountRecord | undefined>;
+  /** The record that `findByLogin` shows a part of. */
+  recordByLogin(login: string): Promise<AccountRecord | undefined>;
+  /**
+   * Compares a password. A wrong password, an unknown name, a name of impossible length and an account without a
+   * password take the same time. A hash that is weaker than the rules is replaced afterwards, in the background.
+   * @throws StorageUnavailable when too many comparisons are waiting.
+   */
+  authenticate(login: string, password: string): Promise<Authenticated>;
+  /**
+   * Assigns the account to a service. Writes nothing if it is assigned already.
+   * @throws ConditionFailed when the account was deleted or one of the generations was raised since the sign-in.
+   */
+  assignAtSignIn(
+    sub: string,
+    serviceKey: string,
+    signedIn: SignInGenerations,
+    caller: Caller,
+  ): Promise<AccountRecord>;
+  /**
+   * Adds to the account's consent for the client, and drops consents for clients that were removed. Names that can't
+   * be granted are not stored.
+   * @throws ConditionFailed when the account was deleted or the session has ended.
+   */
+  rememberConsent(
+    sub: string,
+    client_id: string,
+    consent: NewConsent,
+    caller: Caller,
+  ): Promise<AccountRecord>;
+  /** Forgets the consents of all accounts for one client. Reads every account. */
+  forgetConsents(client_id: string, caller: Caller): Promise<void>;
+  /** Resolves when background work is done. */
+  settled(): Promise<void>;
+}
+
+/** Whether the account is disabled: nobody can sign in to it, and its codes, tokens and sessions are invalid. */
 export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">): boolean {
   return disabled;
 }
 
-/** The record as the public calls show it: without the password and what only the service itself needs. */
+/** The record as the public calls show it: without the password hash and internal fields. */
 export function toAccount(record: AccountRecord): Account {
   return {
     sub: record.sub,

@@ -1,187 +1,192 @@
-/** Accounts: the public calls, and what the HTTP layer asks for beside them. */
-import type { AccountRecord } from "../directory/directory.ts";
+/** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
+import { randomInt, randomUUID } from "node:crypto";
 import type { Caller } from "../audit/audit-event.ts";
-import type { Account, AccountChanges, AccountPage, ImportedAccount, NewAccount } from "./account.ts";
-import { toAccount } from "./account.ts";
-import type { AccountDeps } from "./account-change.ts";
-import { accountPage } from "./account-schema.ts";
-import { anyString, checked } from "./arguments.ts";
-import { assign, assignAtSignIn, type SeenGenerations, unassign } from "./assignments.ts";
+import { seconds } from "../clock.ts";
+import type { AccountRecord } from "../directory/directory.ts";
+import { AlreadyExists, IdentifierTaken } from "../errors.ts";
+import type { Passwords } from "../passwords/passwords.ts";
 import {
-  authenticate,
-  type Authenticated,
-  createBackground,
-  recordByLogin,
-  verifyPassword,
-} from "./authenticate.ts";
-import type { CallOptions } from "./call-options.ts";
-import { forgetConsents, type NewConsent, rememberConsent } from "./consents.ts";
-import { createAccount, importAccount } from "./create-account.ts";
-import { endSessions, revokeTokens, setDisabled } from "./end-access.ts";
-import {
-  deleteAccount,
-  type NewGenerations,
-  setPassword,
-  type SetPasswordOptions,
-  updateAccount,
-} from "./update-account.ts";
+  type Account,
+  type AccountChanges,
+  type AccountInternals,
+  type Accounts,
+  type ImportedAccount,
+  type NewAccount,
+  toAccount,
+} from "./account.ts";
+import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
+import { type AccountAction, AccountWriter, type AccountWriterOptions } from "./account-change.ts";
+import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
+import { actor, anyString, callerFor, callerOf, checked } from "./arguments.ts";
+import { createSignIns } from "./authenticate.ts";
+import { createConsents } from "./consents.ts";
 
-export type { AccountDeps } from "./account-change.ts";
+/** How often a new account draws another number because an import took the one that the counter gave it. */
+const NUMBER_ATTEMPTS = 20;
 
-/**
- * The accounts. Wrong arguments are a `TypeError` that names the option; a fault of the storage, or too many
- * changes of one account at once, is `StorageUnavailable`. Each call that changes something leaves an audit record with
- * the change; `actor` says there who asked for it.
- */
-export interface Accounts {
-  /**
-   * Creates an account. Nobody is notified.
-   * @throws NameTaken when the e-mail address or username belongs to another account.
-   * @throws UnknownReference when the portal is not in the directory.
-   * @throws InvalidPassword when the password breaks a rule.
-   */
-  create(account: NewAccount, options?: CallOptions): Promise<Account>;
-  /** The account; `undefined` when there is none. */
-  find(sub: string): Promise<Account | undefined>;
-  /** The account with this username or e-mail address, compared as at sign-in; `undefined` when there is none. */
-  findByLogin(usernameOrEmail: string): Promise<Account | undefined>;
-  /** Ordered by `user_id`; a page of 100 unless `limit` says another number up to 1000. */
-  list(page?: AccountPage): Promise<Account[]>;
-  /**
-   * Changes what is named. A change of value of username, e-mail, name, surname, date_of_birth or gender is
-   * one `PROFILE_CHANGED`; a call that changes nothing writes nothing.
-   * @throws NotFound when there is no such account.
-   * @throws NameTaken, UnknownReference as `create` does.
-   */
-  update(sub: string, changes: AccountChanges, options?: CallOptions): Promise<Account>;
-  /**
-   * Creates an account that comes from elsewhere, with its identifiers, assignments and password hash
-   * (Argon2, bcrypt, scrypt or PBKDF2). Moves the counter past its `user_id`. Nobody is notified.
-   * @throws AlreadyExists when the `sub` or `user_id` belongs to another account, or the `sub` is a `client_id`.
-   * @throws NameTaken, UnknownReference, InvalidPassword as `create` does.
-   */
-  import(account: ImportedAccount, options?: CallOptions): Promise<Account>;
-  /**
-   * Sets the password and ends all codes, tokens and sessions of the account but `keepSession`, which has to
-   * carry the returned generations from now on.
-   * @throws InvalidPassword when it breaks a rule.
-   * @throws NotFound when there is no such account.
-   */
-  setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;
-  /** Whether this is the password; `false` after the same work for an account that has none, is disabled or is not there. */
-  verifyPassword(sub: string, password: string): Promise<boolean>;
-  /**
-   * Ends all codes, tokens and sessions of the account at once. Signing in to it is answered as a wrong password is.
-   * Nobody is notified. `false` when there is no such account.
-   */
-  disable(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Takes `disable` back: the person can sign in again, and what has ended stays so. `false` when there is no such account. */
-  enable(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Deletes the account and ends everything of it at once; `false` when there is none. */
-  delete(sub: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Assigns the account to a service. `userIdInService` is the number in `data.services` of notifications;
-   * left out, an assignment that is there keeps its number and a new one has `null`.
-   * @throws NotFound when there is no such account.
-   * @throws UnknownReference when the service is not in the directory.
-   */
-  assign(
-    sub: string,
-    serviceKey: string,
-    userIdInService?: number | null,
-    options?: CallOptions,
-  ): Promise<Account>;
-  /**
-   * Takes away assignments and ends codes and tokens of the services' clients, not the session: one
-   * `UNASSINGED_FROM_SERVICE` for all keys. `false` when none of them was assigned; then nobody is notified.
-   */
-  unassign(sub: string, serviceKeys: string | readonly string[], options?: CallOptions): Promise<boolean>;
-  /** Ends all sign-in sessions; `false` when there is no such account. */
-  endSessions(sub: string, options?: CallOptions): Promise<boolean>;
-  /** Ends all codes and tokens, or those of one client, and forgets the consents; `false` without an account. */
-  revokeTokens(sub: string, client_id?: string, options?: CallOptions): Promise<boolean>;
+export interface AccountsOptions extends AccountWriterOptions {
+  readonly passwords: Passwords;
 }
 
-/** What only the service itself uses. Names and identifiers are taken as they come: an odd one is just unknown. */
-export interface AccountInternals {
-  /** The record behind `find`: with generations and consents. */
-  record(sub: string): Promise<AccountRecord | undefined>;
-  /** The record behind `findByLogin`. */
-  recordByLogin(login: string): Promise<AccountRecord | undefined>;
-  /**
-   * Compares a password. A wrong password, an unknown name, a name that is too long for anybody, and an account
-   * without a password cost the same work.
-   * A hash that is weaker than the rules is replaced afterwards, in the background.
-   * @throws StorageUnavailable when too many passwords are being compared.
-   */
-  authenticate(login: string, password: string): Promise<Authenticated>;
-  /**
-   * Assigns the account to a service unless it is assigned already; then nothing is written.
-   * @param seen the generations on which the sign-in rests.
-   * @throws ConditionFailed when the account or one of these generations has ended.
-   */
-  assignAtSignIn(
-    sub: string,
-    serviceKey: string,
-    seen: SeenGenerations,
-    caller: Caller,
-  ): Promise<AccountRecord>;
-  /**
-   * Adds to what the account has allowed the client, and drops what it allowed clients that are gone. Names that can't
-   * be granted are not remembered.
-   * @throws ConditionFailed when the account or the session in which it is allowed has ended.
-   */
-  rememberConsent(
-    sub: string,
-    client_id: string,
-    consent: NewConsent,
-    caller: Caller,
-  ): Promise<AccountRecord>;
-  /** Forgets the consents of all accounts to one client: reads every account, for rare use. */
-  forgetConsents(client_id: string, caller: Caller): Promise<void>;
-  /** Resolves when the work in the background is done; for closing. */
-  settled(): Promise<void>;
-}
+/** The accounts of one storage. */
+export function createAccounts(options: AccountsOptions): Accounts & AccountInternals {
+  const { directory, passwords, clock } = options;
+  const writer = new AccountWriter(options);
+  const signIns = createSignIns(writer, directory, passwords, options.events);
 
-/** The calls over one storage. */
-export function createAccounts(deps: AccountDeps): Accounts & AccountInternals {
-  const background = createBackground(deps);
-  const { directory } = deps;
+  async function hashOf({ password }: NewAccount): Promise<string | null> {
+    if (password === undefined || password === null) return null;
+    passwords.check(password);
+    return passwords.hash(password);
+  }
+
+  async function store(
+    action: AccountAction,
+    input: ImportedAccount,
+    hash: string | null,
+    caller: Caller,
+  ): Promise<Account> {
+    const sub = input.sub ?? randomUUID();
+    let isSubTaken = false;
+    for (let attempt = 1; ; attempt += 1) {
+      const userId = input.user_id ?? (await directory.nextUserId());
+      const record = newRecord(input, sub, userId, hash, seconds(clock));
+      try {
+        await writer.change(sub, caller, (before) => {
+          isSubTaken = before !== undefined;
+          if (isSubTaken) throw new AlreadyExists("an account with this sub");
+          return { action, record };
+        });
+        return toAccount(record);
+      } catch (error) {
+        if (error instanceof IdentifierTaken) throw error;
+        // An import took this number before the commit, and has moved the counter past it.
+        const isNumberTaken = error instanceof AlreadyExists && !isSubTaken && input.user_id === undefined;
+        if (!isNumberTaken || attempt === NUMBER_ATTEMPTS) throw error;
+      }
+    }
+  }
+
   return {
-    create: (account, options) => createAccount(deps, account, options),
-    import: (account, options) => importAccount(deps, account, options),
+    ...createAccountAccess(writer, directory),
+    ...createConsents(writer, directory),
+    ...signIns,
+    record: (sub) => directory.findAccount(sub),
+
+    async create(input, callOptions) {
+      const account = checked("account", newAccount, input);
+      const caller = callerOf(callOptions);
+      return store("account.created", account, await hashOf(account), caller);
+    },
+
+    async import(input, callOptions) {
+      const account = checked("account", importedAccount, input);
+      const caller = callerOf(callOptions);
+      const hash = account.password_hash ?? (await hashOf(account));
+      if (account.user_id !== undefined) await directory.passUserId(account.user_id);
+      return store("account.imported", account, hash, caller);
+    },
+
     async find(sub) {
-      return shown(await directory.findAccount(checked("sub", anyString, sub)));
+      const record = await directory.findAccount(checked("sub", anyString, sub));
+      return record && toAccount(record);
     },
+
     async findByLogin(login) {
-      return shown(await recordByLogin(deps, checked("usernameOrEmail", anyString, login)));
+      const record = await signIns.recordByLogin(checked("usernameOrEmail", anyString, login));
+      return record && toAccount(record);
     },
+
     async list(page = {}) {
       const { after, limit = 100 } = checked("page", accountPage, page);
       const records = await directory.listAccounts({ limit, ...(after === undefined ? {} : { after }) });
       return records.map((record) => toAccount(record));
     },
-    update: (sub, changes, options) => updateAccount(deps, sub, changes, options),
-    setPassword: (sub, password, options = {}) => setPassword(deps, sub, password, options),
-    verifyPassword: (sub, password) => verifyPassword(deps, background, sub, password),
-    disable: (sub, options) => setDisabled(deps, sub, true, options),
-    enable: (sub, options) => setDisabled(deps, sub, false, options),
-    delete: (sub, options) => deleteAccount(deps, sub, options),
-    assign: (sub, serviceKey, userIdInService, options) =>
-      assign(deps, sub, serviceKey, userIdInService, options),
-    unassign: (sub, serviceKeys, options) => unassign(deps, sub, serviceKeys, options),
-    endSessions: (sub, options) => endSessions(deps, sub, options),
-    revokeTokens: (sub, clientId, options) => revokeTokens(deps, sub, clientId, options),
-    record: (sub) => directory.findAccount(sub),
-    recordByLogin: (login) => recordByLogin(deps, login),
-    authenticate: (login, password) => authenticate(deps, background, login, password),
-    assignAtSignIn: (sub, serviceKey, seen, caller) => assignAtSignIn(deps, sub, serviceKey, seen, caller),
-    rememberConsent: (sub, id, consent, caller) => rememberConsent(deps, sub, id, consent, caller),
-    forgetConsents: (id, caller) => forgetConsents(deps, id, caller),
-    settled: () => background.settled(),
+
+    async update(sub, input, callOptions) {
+      checked("sub", anyString, sub);
+      const caller = callerOf(callOptions);
+      const changes = checked("changes", accountChanges, input);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) throw noAccount();
+        const after = applied(before, changes);
+        const fields = Object.keys(after) as (keyof AccountRecord)[];
+        const changed = fields.filter((field) => before[field] !== after[field]);
+        if (changed.length === 0) return undefined;
+        return { action: "account.updated", record: after, detail: { fields: changed.join(" ") } };
+      });
+      if (record === undefined) throw noAccount();
+      return toAccount(record);
+    },
+
+    async setPassword(sub, password, callOptions = {}) {
+      checked("sub", anyString, sub);
+      const keepSession = checked("keepSession", anyString.optional(), callOptions.keepSession);
+      const caller = callerFor(checked("options.actor", actor, callOptions.actor));
+      passwords.check(password);
+      if ((await directory.findAccount(sub)) === undefined) throw noAccount();
+      const password_hash = await passwords.hash(password);
+      const { record } = await writer.change(sub, caller, (before) => {
+        if (before === undefined) throw noAccount();
+        const after = {
+          ...withoutTokens(withoutSessions(before)),
+          password_hash,
+          password_generation: (before.password_generation ?? 0) + 1,
+        };
+        return { action: "account.password_changed", record: after, keepSession };
+      });
+      if (record === undefined) throw noAccount();
+      const { sessions_generation, tokens_generation } = record;
+      return { sessions_generation, tokens_generation };
+    },
+
+    async delete(sub, callOptions) {
+      checked("sub", anyString, sub);
+      const { changed } = await writer.change(
+        sub,
+        callerOf(callOptions),
+        (before) => before && { action: "account.deleted", record: undefined },
+      );
+      return changed;
+    },
   };
 }
 
-function shown(record: AccountRecord | undefined): Account | undefined {
-  return record === undefined ? undefined : toAccount(record);
+function newRecord(
+  input: ImportedAccount,
+  sub: string,
+  userId: number,
+  hash: string | null,
+  now: number,
+): AccountRecord {
+  return {
+    sub,
+    user_id: userId,
+    email: input.email,
+    email_verified: input.email_verified ?? false,
+    username: input.username ?? null,
+    name: input.name ?? null,
+    surname: input.surname ?? null,
+    date_of_birth: input.date_of_birth ?? null,
+    gender: input.gender ?? null,
+    portal: input.portal ?? null,
+    services: input.services ?? {},
+    password_hash: hash,
+    // Random, so that sessions and tokens of a deleted account with this sub don't become valid again.
+    sessions_generation: randomInt(1, 2 ** 31),
+    tokens_generation: randomInt(1, 2 ** 31),
+    service_generations: {},
+    client_generations: {},
+    consents: {},
+    created_at: now,
+    updated_at: now,
+    version: 1,
+  };
+}
+
+function applied(before: AccountRecord, changes: AccountChanges): AccountRecord {
+  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined));
+  const after: AccountRecord = { ...before, ...given };
+  const isNewAddress = after.email !== before.email && changes.email_verified === undefined;
+  return isNewAddress ? { ...after, email_verified: false } : after;
 }

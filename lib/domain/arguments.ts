@@ -1,10 +1,14 @@
-/** Arguments of the public calls: checked with zod, refused with a `TypeError` that names the option and never its value. */
+/**
+ * Arguments of the public calls, checked with zod. A wrong argument is a `TypeError` that names the option and never
+ * repeats its value.
+ */
 import { z } from "zod";
 import { nearestKey } from "../../config/problems.ts";
+import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../audit/audit-event.ts";
 
 /**
  * The checked value.
- * @param what what the call is given, such as `account`: the name of the argument in messages.
+ * @param what the name of the argument in messages, such as `account`.
  * @throws TypeError with one part for each problem, such as `account.email: must be a string`.
  */
 export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
@@ -16,7 +20,7 @@ export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): 
   throw new TypeError(problems.join("; "));
 }
 
-/** Turns a rule into a schema: the rule returns what is wrong, or `undefined`. */
+/** Turns a rule into a schema. The rule returns what is wrong, or `undefined`. */
 export function ruled(rule: (text: string) => string | undefined): z.ZodType<string> {
   return z.string({ error: textExpected }).superRefine((text, context) => {
     const problem = rule(text);
@@ -28,7 +32,7 @@ function textExpected({ input }: { readonly input?: unknown }): string {
   return input === undefined ? "is required" : "must be a string";
 }
 
-/** An object with these keys and no others. Inherited keys don't count. */
+/** An object with exactly these keys. Inherited keys don't count. */
 export function exactly<S extends z.ZodRawShape>(shape: S): z.ZodObject<S, z.core.$strict> {
   const known = Object.keys(shape);
   return z.strictObject(shape, {
@@ -43,7 +47,7 @@ function objectProblem(input: unknown): string {
   return input === undefined ? "is required" : "must be an object";
 }
 
-/** A name that can't be a key is not repeated: somebody may have written a secret in the place of a name. */
+/** A name that can't be a key is not repeated: it may be a secret that was written in the wrong place. */
 function unknownKey(key: string, known: readonly string[]): string {
   if (!/^[A-Za-z_]\w{0,39}$/u.test(key)) return "unknown key";
   const nearest = nearestKey(key, known, []);
@@ -52,7 +56,7 @@ function unknownKey(key: string, known: readonly string[]): string {
     : `unknown key ${key}; the keys are ${known.join(", ")}`;
 }
 
-/** A map from keys to values. zod's own record drops the key `__proto__`, which is a valid key here. */
+/** A map from keys to values. zod's own record type drops the key `__proto__`, which is valid here. */
 export function mapOf<T>(
   key: z.ZodType<string>,
   value: z.ZodType<T>,
@@ -92,5 +96,40 @@ export function flag(): z.ZodType<boolean> {
   return z.boolean({ error: "must be true or false" });
 }
 
-/** A `sub` in a question: any string, for an unknown one is no error. */
+/** An identifier to look up: any string, because an unknown one is not an error. */
 export const anyString: z.ZodType<string> = z.string({ error: "must be a string" });
+
+/** What every call that changes something accepts. */
+export interface CallOptions {
+  /** Who requests the change, for the audit. Default: `{ kind: "system" }`. */
+  readonly actor?: Actor | undefined;
+}
+
+/** A change always has an authenticated actor. */
+const KINDS = ACTOR_KINDS.filter((kind) => kind !== "anonymous");
+const NEEDS_ID: ReadonlySet<string> = new Set(["account", "client"]);
+
+/** The option `actor`: only identifiers, so that no e-mail address gets into the audit by mistake. */
+export const actor: z.ZodType<Actor | undefined> = exactly({
+  kind: z.enum(KINDS, { error: `must be one of ${KINDS.join(", ")}` }),
+  id: ruled((id) =>
+    /^[\w.~:-]{1,128}$/.test(id) ? undefined : "must be 1 to 128 characters of A-Z a-z 0-9 . _ ~ : -",
+  ).exactOptional(),
+})
+  .superRefine(({ kind, id }, context) => {
+    if (id !== undefined || !NEEDS_ID.has(kind)) return;
+    context.addIssue({ code: "custom", path: ["id"], message: `is required for ${kind}` });
+  })
+  .optional();
+
+const callOptions: z.ZodType<CallOptions> = exactly({ actor });
+
+/** The caller that the options of a call name. @throws TypeError for wrong options. */
+export function callerOf(options: CallOptions = {}): Caller {
+  return callerFor(checked("options", callOptions, options).actor);
+}
+
+/** The caller for an actor that has been checked. */
+export function callerFor(who: Actor | undefined): Caller {
+  return who === undefined ? SYSTEM : { actor: who };
+}

@@ -1,7 +1,7 @@
 /** What the calls about clients accept. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import { clientAddressProblem } from "./addresses.ts";
+import { clientAddressProblem } from "./text-rules.ts";
 import { exactly, flag, integer, ruled } from "./arguments.ts";
 import { type ClientChanges, type ClientCredentials, GRANT_TYPES, type NewClient } from "./client.ts";
 import { clientIdProblem, keyProblem, textProblem } from "./text-rules.ts";

@@ -1,7 +1,7 @@
 /** A client as the public calls give and take it. */
 import type { ClientRecord } from "../directory/directory.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import { isObjectName } from "../object-names.ts";
+import { isObjectName } from "../untrusted-keys.ts";
 
 /** The grants that a client can be registered for. */
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;

@@ -1,7 +1,7 @@
 /** Clients: the public calls, and what the HTTP layer asks for beside them. */
 import type { ClientRecord } from "../directory/directory.ts";
 import { anyString, checked } from "./arguments.ts";
-import { actor, type CallOptions, callerOf, named } from "./call-options.ts";
+import { actor, type CallOptions, callerFor, callerOf } from "./arguments.ts";
 import {
   type Client,
   type ClientChanges,
@@ -108,7 +108,7 @@ async function rotateSecret(
   options: NonNullable<Parameters<Clients["rotateSecret"]>[1]>,
 ): Promise<{ readonly client_secret: string }> {
   const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), options.keepOldFor) ?? 0;
-  const caller = named(checked("options.actor", actor, options.actor));
+  const caller = callerFor(checked("options.actor", actor, options.actor));
   const client_secret = generateSecret();
   const fresh = keptSecret(deps.secretKey, client_secret);
   await changeClient(deps, client_id, caller, (before) => {

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
-import { receiverAddressProblem } from "./addresses.ts";
+import { receiverAddressProblem } from "./text-rules.ts";
 import { exactly, ruled } from "./arguments.ts";
 import type { EntrySettings, ServiceSettings } from "./directory-entry.ts";
 import { type ReceiverSettings, signingSecrets } from "./receivers.ts";

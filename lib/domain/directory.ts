@@ -2,10 +2,10 @@
 import type { z } from "zod";
 import type { DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
 import type { Caller } from "../audit/audit-event.ts";
-import { isObjectName } from "../object-names.ts";
+import { isObjectName } from "../untrusted-keys.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString, checked } from "./arguments.ts";
-import { type CallOptions, callerOf } from "./call-options.ts";
+import { type CallOptions, callerOf } from "./arguments.ts";
 import {
   type Entry,
   type EntrySettings,

@@ -1,22 +1,22 @@
 /**
- * Generations: counters on the account that decide at once which sessions, codes and tokens still count.
- * A session or grant carries the values that were read at authentication; any other value is refused.
+ * Generations: counters on the account that decide at once which sessions, codes and tokens are still valid. A
+ * session or grant carries the values that were current when it was made; it is refused when one of them differs.
  */
 import type { AccountRecord } from "../directory/directory.ts";
-import { ownValue, withEntry } from "./own-entries.ts";
+import { ownValue, withEntry } from "../untrusted-keys.ts";
 
 /** The values of one account at one client of one service. */
 export interface Generations {
   readonly sessions: number;
   readonly tokens: number;
-  /** 0 for a service where nothing has been ended yet. */
+  /** 0 until tokens at this service are revoked for the first time. */
   readonly service: number;
-  /** 0 for a client where nothing has been ended yet. */
+  /** 0 until tokens of this client are revoked for the first time. */
   readonly client: number;
 }
 
 /**
- * What a session, grant, code or token has to carry to count.
+ * The values that a session, grant, code or token has to carry to be valid.
  * @param service the client's service; `null` for the internal account client.
  */
 export function generationsOf(record: AccountRecord, clientId: string, service: string | null): Generations {
@@ -28,7 +28,7 @@ export function generationsOf(record: AccountRecord, clientId: string, service: 
   };
 }
 
-/** The number of one key: 0 until it was raised for the first time. */
+/** The value of one key; 0 until it is raised for the first time. */
 export function generationAt(generations: Readonly<Record<string, number>>, key: string): number {
   return ownValue(generations, key) ?? 0;
 }
@@ -39,4 +39,12 @@ export function raised(
   keys: readonly string[],
 ): Readonly<Record<string, number>> {
   return keys.reduce((all, key) => withEntry(all, key, generationAt(all, key) + 1), generations);
+}
+
+/** The keys that were raised between two states. */
+export function raisedKeys(
+  before: Readonly<Record<string, number>>,
+  after: Readonly<Record<string, number>>,
+): string[] {
+  return Object.keys(after).filter((key) => generationAt(after, key) !== generationAt(before, key));
 }

@@ -2,7 +2,7 @@
 import type { DirectoryStore, EntryKind, ReceiverRecord } from "../directory/directory.ts";
 import type { NotificationType } from "../../notifier/plan.ts";
 import { SignInError } from "../errors.ts";
-import { isObjectName } from "../object-names.ts";
+import { isObjectName } from "../untrusted-keys.ts";
 import type { Sealer } from "../sealing.ts";
 
 /** A receiver as it is configured. */

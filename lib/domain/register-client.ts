@@ -12,12 +12,12 @@ import {
   type NewClient,
   toClient,
 } from "./client.ts";
-import { harmless } from "./account-change.ts";
+import { afterCommit } from "./commit.ts";
 import { changeClient, type ClientDeps } from "./client-change.ts";
 import { clientChanges, newClient } from "./client-schema.ts";
 import { generateSecret, keptSecret } from "./client-secrets.ts";
 import { checked } from "./arguments.ts";
-import { type CallOptions, callerOf } from "./call-options.ts";
+import { type CallOptions, callerOf } from "./arguments.ts";
 
 /** Under which name the storage keeps that a client was removed once. */
 function removalMark(client_id: string): string {
@@ -150,9 +150,9 @@ export async function removeClient(
   if (!changed) return false;
   // Without its client no token works and no consent is read. What can't be removed now goes when it expires, with the
   // next consent of the account, or before another client gets this id.
-  await harmless(deps, "clear artifacts", async () => {
+  await afterCommit(deps.events, "clear artifacts", async () => {
     await deps.artifacts.removeByClient(client_id);
   });
-  await harmless(deps, "forget consents", () => deps.forgetConsents(client_id, caller));
+  await afterCommit(deps.events, "forget consents", () => deps.forgetConsents(client_id, caller));
   return true;
 }

@@ -9,7 +9,7 @@ import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString, checked } from "./arguments.ts";
-import { type CallOptions, callerOf } from "./call-options.ts";
+import { type CallOptions, callerOf } from "./arguments.ts";
 import {
   firstKey,
   isRotationDue,

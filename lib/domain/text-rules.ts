@@ -1,22 +1,26 @@
-/** Rules for single texts. Each says what is wrong, without repeating the text, or `undefined`. */
-import { isObjectName, OBJECT_NAME_PROBLEM } from "../object-names.ts";
-import { LONGEST_NAME, normaliseName } from "./names.ts";
+/**
+ * Rules for texts that come from outside: names, e-mail addresses, keys, URLs. A rule returns what is wrong, without
+ * repeating the text, or `undefined`.
+ */
+import { isLoopback } from "../../config/value-forms.ts";
+import type { AccountRecord } from "../directory/directory.ts";
+import { isObjectName, OBJECT_NAME_PROBLEM } from "../untrusted-keys.ts";
 
-/** What is wrong with a text, completing "NAME: …"; `undefined` when nothing is. */
+/** What is wrong with a text, completing "NAME: …"; `undefined` if nothing is. */
 export type Problem = string | undefined;
 
-/** Characters of a text field, a key's display name included. */
+/** Characters of a text field or a display name. */
 const MAX_TEXT = 256;
 const MAX_USERNAME = 64;
 
-/** Length in code points: what a person counts as characters, nearly. */
+/** Length in code points: close to what a person counts as characters. */
 export function characters(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;
   return count;
 }
 
-/** Text that a person reads: not empty, no control characters or line breaks, at most 256 characters. */
+/** Text for people to read: not empty, no control characters or line breaks, at most 256 characters. */
 export function textProblem(text: string): Problem {
   if (text === "") return "must not be empty";
   if (text.length > 2 * MAX_TEXT || characters(text) > MAX_TEXT) {
@@ -26,12 +30,12 @@ export function textProblem(text: string): Problem {
   return undefined;
 }
 
-/** Names that are compared may have nothing that nobody sees: formatting characters would make twins. */
+/** Names are compared, so invisible characters would let two different names look the same. */
 function invisible(text: string): boolean {
   return !text.isWellFormed() || /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text);
 }
 
-/** A username: 1 to 64 characters, no `@`, nothing invisible, no space around it; in its normal form too. */
+/** A username: 1 to 64 characters, no `@`, nothing invisible, no surrounding space; also in its normal form. */
 export function usernameProblem(username: string): Problem {
   if (username.length > 2 * MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`;
   for (const form of [username, normaliseName(username)]) {
@@ -58,7 +62,7 @@ export function emailProblem(email: string): Problem {
   return undefined;
 }
 
-/** A date that the calendar has, as `YYYY-MM-DD`. */
+/** A real date, as `YYYY-MM-DD`. */
 export function dateProblem(date: string): Problem {
   if (!/^\d{4}-\d{2}-\d{2}$/u.test(date)) return "must have the form YYYY-MM-DD";
   const parsed = new Date(`${date}T00:00:00Z`);
@@ -66,7 +70,7 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
-/** The form of every key of a service, group or portal, including stored keys that may no longer be used. */
+/** The form of the key of a service, group or portal, including stored keys that are refused by now. */
 export function keyFormProblem(key: string): Problem {
   return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
 }
@@ -76,7 +80,7 @@ export function keyProblem(key: string): Problem {
   return isObjectName(key) ? OBJECT_NAME_PROBLEM : keyFormProblem(key);
 }
 
-/** `client_id`: has no `%` and no `+`, so that one in a Basic header can only come from form-encoding. */
+/** `client_id`: without `%` and `+`, so that these can only come from form-encoding in a Basic header. */
 export function clientIdProblem(clientId: string): Problem {
   if (isObjectName(clientId)) return OBJECT_NAME_PROBLEM;
   return /^[A-Za-z0-9._~-]{1,128}$/u.test(clientId)
@@ -89,4 +93,70 @@ export function subProblem(sub: string): Problem {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(sub)
     ? undefined
     : "must be a UUID in lower case";
+}
+
+/** UTF-16 units of the longest sign-in name: an e-mail address (RFC 5321 section 4.5.3.1.3, without brackets). */
+export const LONGEST_NAME = 254;
+
+/**
+ * The normal form of a sign-in name: Unicode NFKC and lower case. NFKC is applied again because lower-casing can leave
+ * a sequence that composes. The result can be eighteen times as long, so callers bound the name first.
+ */
+export function normaliseName(name: string): string {
+  return name.toWellFormed().normalize("NFKC").toLowerCase().normalize("NFKC");
+}
+
+/**
+ * The normal form of a name as it was typed; `undefined` if it is too long, before or after normalising. No account
+ * can have such a name, so it needs no look-up.
+ */
+export function typedName(typed: string): string | undefined {
+  if (typed.length > LONGEST_NAME) return undefined;
+  const name = normaliseName(typed);
+  return name.length > LONGEST_NAME ? undefined : name;
+}
+
+/** The sign-in names of the account, in their normal form: e-mail addresses and usernames share one name space. */
+export function namesOf(record: Pick<AccountRecord, "email" | "username">): string[] {
+  const names = [record.email, ...(record.username === null ? [] : [record.username])];
+  return [...new Set(names.map((name) => normaliseName(name)))];
+}
+
+const MAX_URL = 2048;
+
+/**
+ * Redirect, post-logout and back-channel URLs: absolute, https or http on loopback, no userinfo, no fragment, nothing
+ * that two parsers could read differently. They are compared as registered.
+ */
+export function clientAddressProblem(address: string): Problem {
+  const problem = urlProblem(address);
+  if (problem !== undefined) return problem;
+  if (address.includes("*")) return "must not have a wildcard";
+  const url = new URL(address);
+  const allowed = url.protocol === "https:" || isLoopback(url.hostname);
+  return allowed ? undefined : "must be https, or http on loopback";
+}
+
+/**
+ * The URL of a receiver: http or https, no userinfo, no fragment. Whether its address is allowed is checked when a
+ * notification is sent, because only then is the host name resolved.
+ */
+export function receiverAddressProblem(address: string): Problem {
+  return urlProblem(address);
+}
+
+/** What is wrong with any URL. The URL parser corrects much silently, and other parsers do so differently. */
+function urlProblem(address: string): Problem {
+  if (address.length > MAX_URL) return `must have at most ${MAX_URL} characters`;
+  if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
+  if (/[\\"<>^`{|}]/u.test(address)) return "must not have a character that a URL can't have";
+  if (address.includes("#")) return "must not have a fragment";
+  const authority = /^https?:\/\/([^/?]+)/u.exec(address)?.[1];
+  if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
+  if (authority.includes("@")) return "must not have a user name or password";
+  const host = authority.replace(/:\d*$/u, "").toLowerCase();
+  // `127.1`, `0x7f000001` and `%61` are other spellings of a host: what a person reviews must be what is used.
+  return URL.parse(address)?.hostname === host
+    ? undefined
+    : "must be an absolute URL with its host written plainly";
 }

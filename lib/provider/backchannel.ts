@@ -4,7 +4,7 @@
  */
 import type { Provider } from "oidc-provider";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
-import type { SessionsEnded } from "../domain/account-endings.ts";
+import type { SessionsEnded } from "../domain/account-change.ts";
 import type { BackchannelFailure, ServiceEmitter } from "../events.ts";
 import { AddressRefused } from "../guarded-agents.ts";
 

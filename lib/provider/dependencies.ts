@@ -4,7 +4,7 @@ import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { AuditCollector } from "../audit/collector.ts";
-import type { AccountInternals, Accounts } from "../domain/accounts.ts";
+import type { AccountInternals, Accounts } from "../domain/account.ts";
 import type { ClientInternals, Clients } from "../domain/clients.ts";
 import type { ServiceEmitter } from "../events.ts";
 import type { Backchannel } from "./backchannel.ts";

@@ -6,7 +6,7 @@ import type { RateLimiter, RateLimiterFactory } from "../../adapters/rate-limits
 import type { RateLimit, RateLimits } from "../../config/configuration.ts";
 import type { AuditEvent, Refusal } from "../audit/audit-event.ts";
 import type { AuditCollector } from "../audit/collector.ts";
-import { typedName } from "../domain/names.ts";
+import { typedName } from "../domain/text-rules.ts";
 import type { SecretKey } from "../sealing.ts";
 
 /** An attempt that took its points: allowed to go on, or not for so many seconds. */

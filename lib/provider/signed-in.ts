@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Context } from "koa";
 import type { AccountRecord } from "../directory/directory.ts";
-import type { AccountInternals } from "../domain/accounts.ts";
+import type { AccountInternals } from "../domain/account.ts";
 import { isDisabled } from "../domain/account.ts";
 import { withoutDoubleCookie } from "./cookies.ts";
 import type { CurrentProvider } from "./current-provider.ts";

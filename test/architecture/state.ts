@@ -31,7 +31,7 @@ const CHANGES = new Set(
 const STARTED: ReadonlySet<string> = new Set([
   "notifier/main.ts",
   "cli/main.ts",
-  "lib/domain/hash-thread.ts",
+  "lib/passwords/hash-thread.ts",
 ]);
 
 /** What happens as soon as the module is imported: statements that are neither a declaration nor an import. */

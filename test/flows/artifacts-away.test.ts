@@ -1,6 +1,6 @@
 /** Accounts and artifacts in two stores: what an account change ends, while the store of the artifacts is away. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Accounts } from "../../lib/domain/accounts.ts";
+import type { Accounts } from "../../lib/domain/account.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";

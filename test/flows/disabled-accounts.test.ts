@@ -1,6 +1,6 @@
 /** What a disabled account can do: nothing, and nobody is told why. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Accounts } from "../../lib/domain/accounts.ts";
+import type { Accounts } from "../../lib/domain/account.ts";
 import { Holdings } from "./holdings.ts";
 import { type Answer, type Person, type RelyingParty, relyingParty, type Tokens } from "./relying-party.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { SYSTEM } from "../../../lib/audit/audit-event.ts";
-import type { Accounts } from "../../../lib/domain/accounts.ts";
+import type { Accounts } from "../../../lib/domain/account.ts";
 import { generationAt, generationsOf } from "../../../lib/domain/generations.ts";
 import {
   CLIENTS,

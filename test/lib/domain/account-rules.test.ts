@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { normaliseName } from "../../../lib/domain/names.ts";
+import { normaliseName } from "../../../lib/domain/text-rules.ts";
 import { emailProblem, usernameProblem } from "../../../lib/domain/text-rules.ts";
 import { codeOf, openWorld, type World } from "./world.ts";
 

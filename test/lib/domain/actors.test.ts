@@ -1,6 +1,6 @@
 /** Who asked for a change, as each call is told and the audit keeps it. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { CallOptions } from "../../../lib/domain/call-options.ts";
+import type { CallOptions } from "../../../lib/domain/arguments.ts";
 import { CLIENTS, openWorld, prepared, type World } from "./world.ts";
 
 let world: World;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { clientAddressProblem } from "../../../lib/domain/addresses.ts";
+import { clientAddressProblem } from "../../../lib/domain/text-rules.ts";
 import type { NewClient } from "../../../lib/domain/client.ts";
 import { codeOf, openWorld, type World } from "./world.ts";
 

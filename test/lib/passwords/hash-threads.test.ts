@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, describe, expect, it, jest } from "@jest/globals";
-import { createHashThreads, type HashThreads } from "../../../lib/domain/hash-threads.ts";
-import { createPasswords } from "../../../lib/domain/passwords.ts";
-import { RULES } from "./world.ts";
+import { createHashThreads, type HashThreads } from "../../../lib/passwords/hash-threads.ts";
+import { createPasswords } from "../../../lib/passwords/passwords.ts";
+import { RULES } from "../domain/world.ts";
 
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** A second of work and more. */
@@ -107,7 +107,7 @@ describe("threads that hash passwords", () => {
     expect(await died()).toMatch(/MODULE_NOT_FOUND/);
     writeFileSync(script, 'throw new TypeError("no such algorithm")');
     expect(await Promise.all([died(), died()])).toEqual(["no such algorithm", "no such algorithm"]);
-    const own = new URL("../../../lib/domain/hash-thread.ts", import.meta.url).href;
+    const own = new URL("../../../lib/passwords/hash-thread.ts", import.meta.url).href;
     writeFileSync(script, `import ${JSON.stringify(own)};`);
     expect(await died()).toMatch(/^\$argon2id\$/);
     rmSync(folder, { recursive: true });
@@ -128,7 +128,7 @@ describe("threads that hash passwords", () => {
   });
 
   it("keep the process alive for an answer, and not afterwards", async () => {
-    const source = new URL("../../../lib/domain/hash-threads.ts", import.meta.url).href;
+    const source = new URL("../../../lib/passwords/hash-threads.ts", import.meta.url).href;
     const script = `import { createHashThreads } from ${JSON.stringify(source)};
       console.log((await createHashThreads(2).hash("secret", ${JSON.stringify(COST)})).slice(0, 9));`;
     const run = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);

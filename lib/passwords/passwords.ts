@@ -3,7 +3,7 @@ import type { PasswordRules } from "../../config/configuration.ts";
 import { InvalidPassword, StorageUnavailable } from "../errors.ts";
 import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
-import { characters } from "./text-rules.ts";
+import { characters } from "../domain/text-rules.ts";
 import { createWorkQueue, type WorkQueue } from "./work-queue.ts";
 
 /** How passwords are kept and compared. */

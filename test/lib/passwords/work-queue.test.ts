@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
-import { createWorkQueue } from "../../../lib/domain/work-queue.ts";
-import { codeOf } from "./world.ts";
+import { createWorkQueue } from "../../../lib/passwords/work-queue.ts";
+import { codeOf } from "../domain/world.ts";
 
 describe("heavy work", () => {
   it("runs no more at once than allowed, those first who wait at a form, and refuses when too many do", async () => {

@@ -2,10 +2,10 @@ import { pbkdf2Sync, scryptSync } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { hash as hashArgon2 } from "@node-rs/argon2";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
-import { readForeignHash } from "../../../lib/domain/password-formats.ts";
-import { createPasswords } from "../../../lib/domain/passwords.ts";
+import { readForeignHash } from "../../../lib/passwords/password-formats.ts";
+import { createPasswords } from "../../../lib/passwords/passwords.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { openWorld, RULES, withCommit, type World } from "./world.ts";
+import { openWorld, RULES, withCommit, type World } from "../domain/world.ts";
 
 const PASSWORD = "correct horse";
 const OURS = { memoryCost: RULES.memory, timeCost: RULES.passes, parallelism: RULES.lanes };
