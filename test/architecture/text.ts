@@ -23,6 +23,10 @@ const FOREIGN: Readonly<Record<string, RegExp>> = {
     /\b(?:as[ ]an AI|AI[- ](?:assistant|generated|session)|language[ ]model|sub-?agents?|coding[ ]agent|brief[.]md)\b/i,
 };
 
+/** A path of ours in a document: `lib/a.ts`, or a folder with its slash. */
+const NAMED_PATH =
+  /`((?:lib|adapters|config|compat|interactions|notifier|cli|test|build|examples|bench)\/(?:[\w.-]+\/)*(?:[\w-]+\.[\w.-]+)?)`/g;
+
 /** The lock file names the public registry in every entry, as npm writes it. */
 const LOCK = "package-lock.json";
 const LOCKED = /"resolved": "https:\/\/registry\.npmjs\.org\//;
@@ -71,6 +75,23 @@ function templateFaults(path: string, text: string): string[] {
     ...[...attributes, ...words].map(({ index, 0: found }) => `${at(index)} text: ${found.trim()}`),
     ...scripts,
   ];
+}
+
+/** Files and folders of ours that a document names and that are not there, unless it shows how to write them. */
+function gonePaths(tree: Tree): string[] {
+  const paths = [...tree.files.keys()];
+  const isThere = (path: string): boolean =>
+    path.endsWith("/") ? paths.some((each) => each.startsWith(path)) : tree.files.has(path);
+  return [...tree.files]
+    .filter(([path]) => path === "README.md" || /^docs\/.*\.md$/.test(path))
+    .flatMap(([document, text]) =>
+      text.split("\n").flatMap((line, index) =>
+        [...line.matchAll(NAMED_PATH)]
+          .map(([, path = ""]) => path)
+          .filter((path) => !isThere(path) && !text.includes(`\n\`\`\`ts ${path}\n`))
+          .map((path) => `${document}:${index + 1} ${path}`),
+      ),
+    );
 }
 
 /** @param checkout the folder where the project lies on this machine. */
@@ -155,6 +176,17 @@ export function textRules(checkout: string): readonly Rule[] {
         "docs/b.md:3 the folder of this checkout",
         "package-lock.json:2 a package registry",
       ],
+    },
+    {
+      says: "the files and folders that README and docs name are there",
+      check: gonePaths,
+      planted: {
+        "docs/a.md":
+          "`lib/a.ts`, `lib/`\nand `lib/b.ts`, `cli/x/`\n```ts lib/c.ts\n```\n`lib/c.ts`, `lib/*.ts`\n",
+        "docs/decisions/d.md": "`https://lib/x.ts`, `notifier/e.test.ts`",
+        "lib/a.ts": "// `lib/gone.ts`",
+      },
+      finds: ["docs/a.md:2 lib/b.ts", "docs/a.md:2 cli/x/", "docs/decisions/d.md:1 notifier/e.test.ts"],
     },
   ];
 }
