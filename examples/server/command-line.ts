@@ -22,8 +22,8 @@ export interface CommandLine {
 export const USAGE = `Usage: npm start -- [options]
        node examples/server/main.ts [options]
 
-Without --config: a demo at http://127.0.0.1:3000 with one user, a client at the next port, and a receiver of
-notifications at the one after it, which prints here what it is told.
+Without --config, starts a demo at http://127.0.0.1:3000 with one user, a client on the next port, and a receiver on
+the port after that. The receiver prints each notification to this terminal.
 
   --config FILE  the configuration as JSON, with "port" and "seed" (docs/configuration.md)
   --port N       the port to listen on; the demo moves its addresses along, 0 for free ones

@@ -68,7 +68,7 @@ export async function banner(
     ["OAuth 2.0", oauth2?.url ?? ""],
     ["OpenID Connect", openid?.url ?? ""],
     ["Deliveries", `${oauth2?.url ?? ""}/account/deliveries`],
-    ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints here what it is told)`]]),
+    ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints each notification here)`]]),
     ["Health", `${oauth2?.url ?? ""}/health`],
     ["Data", configuration.storage.replace("sqlite:", "")],
   ];
