@@ -1,4 +1,16 @@
-/** The storage contract, for those who write a backend of their own. */
-export type * from "./clock.ts";
+/** The storage contract, for backends of your own. */
+export type { Clock } from "./clock.ts";
 export { ConditionFailed, StorageUnavailable } from "./errors.ts";
-export * from "./record-store.ts";
+export {
+  checkCommit,
+  type Commit,
+  type Expectation,
+  type Found,
+  type IndexEntry,
+  type JsonObject,
+  type Page,
+  type Query,
+  type RecordData,
+  type RecordStore,
+  type Ref,
+} from "./record-store.ts";

@@ -8,14 +8,11 @@ import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
-import {
-  createAnswers,
-  createInteractionHandlers,
-  createPages,
-  type InteractionFlow,
-  type Interactions,
-  type Pages,
-} from "../interactions/index.ts";
+import { createAnswers } from "../interactions/answers.ts";
+import type { InteractionFlow } from "../interactions/flow.ts";
+import { createInteractionHandlers } from "../interactions/handlers.ts";
+import type { Interactions } from "../interactions/own-pages.ts";
+import { createPages, type Pages } from "../interactions/pages.ts";
 import { createInteractions } from "../interactions/own-pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
 import type { Notifications } from "../notifier/notifications.ts";

@@ -7,7 +7,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { CALLBACK_PATH } from "../interactions/account-gate.ts";
-import type { Interactions } from "../interactions/index.ts";
+import type { Interactions } from "../interactions/own-pages.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier, type Notifier } from "../notifier/notifier.ts";
 import { type AuditCollector, createAuditCollector } from "./audit/collector.ts";

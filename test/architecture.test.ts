@@ -4,6 +4,7 @@ import { parse } from "../build/syntax.ts";
 import { readTree } from "../build/tree.ts";
 import { codeRules } from "./architecture/code.ts";
 import { layerRules } from "./architecture/layers.ts";
+import { exportedNames, MOST_PUBLIC_NAMES, PUBLIC_NAMES } from "./architecture/public-names.ts";
 import { stateRules } from "./architecture/state.ts";
 import { textRules } from "./architecture/text.ts";
 import type { Rule, Tree } from "./architecture/rule.ts";
@@ -32,6 +33,32 @@ describe("the architecture", () => {
 
   it.each(rules.map((rule) => [rule.says, rule] as const))("%s", (_says, rule) => {
     expect(rule.check(tree)).toEqual([]);
+  });
+});
+
+describe("the public names", () => {
+  const files = readTree();
+  const manifest = JSON.parse(files.get("package.json") ?? "{}") as {
+    readonly exports: Readonly<Record<string, { readonly types: string }>>;
+  };
+  const entries = Object.values(manifest.exports).map(({ types }) =>
+    types.replace(/^\.\/dist\/(.*)\.d\.ts$/, "$1.ts"),
+  );
+  const tree = treeOf(new Map(entries.map((entry) => [entry, files.get(entry) ?? ""])));
+
+  it("are those of the table, each with its reason", () => {
+    expect(entries.toSorted()).toEqual(Object.keys(PUBLIC_NAMES).toSorted());
+    const exported = Object.fromEntries(entries.map((entry) => [entry, exportedNames(tree, entry)]));
+    const listed = Object.entries(PUBLIC_NAMES).map(([entry, names]) => [
+      entry,
+      Object.keys(names).toSorted(),
+    ]);
+    expect(exported).toEqual(Object.fromEntries(listed));
+  });
+
+  it(`are at most ${MOST_PUBLIC_NAMES}`, () => {
+    const count = Object.values(PUBLIC_NAMES).flatMap((names) => Object.keys(names)).length;
+    expect(count).toBeLessThanOrEqual(MOST_PUBLIC_NAMES);
   });
 });
 

@@ -1,5 +1,6 @@
 /** The worker as a process of its own, and nothing else in it: its memory is measured. */
-import { createNotificationWorker, type SignInServiceConfig } from "../../notifier/index.ts";
+import type { SignInServiceConfig } from "../../lib/index.ts";
+import { createNotificationWorker } from "../../notifier/index.ts";
 import { live } from "./live.ts";
 
 const { config } = JSON.parse(process.argv[2] ?? "{}") as { readonly config: SignInServiceConfig };

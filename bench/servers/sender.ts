@@ -1,7 +1,7 @@
 /** Sends notifications for as many seconds as it is asked to, and answers with how many there were in a second. */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
-import { createDeliverer } from "../../notifier/index.ts";
+import { createDeliverer } from "../../notifier/deliver.ts";
 import { CREDENTIALS, documentedBody, SIGNING_SECRET } from "./notices.ts";
 import { serve } from "./ready.ts";
 

@@ -2,8 +2,18 @@
 import { hash, randomBytes } from "node:crypto";
 import { endpointPaths } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import type { TestPerson } from "./test-person.ts";
-import { UnexpectedAnswer } from "./unexpected-answer.ts";
+import type { Account } from "../domain/account.ts";
+import { type Browser, UnexpectedAnswer } from "./browser/browser.ts";
+
+/** Somebody with an account, a password and a browser of their own; see `TestSignIn.addPerson`. */
+export interface TestPerson {
+  readonly account: Account;
+  /** What they type as their name: the username. */
+  readonly username: string;
+  readonly password: string;
+  /** Keeps their cookies, so that they stay signed in from one client to the next. */
+  readonly browser: Browser;
+}
 
 /** How one sign-in differs from the usual one. */
 export interface SignInOptions {
@@ -16,7 +26,7 @@ export interface SignInOptions {
 }
 
 /** Where a sign-in led. */
-export interface SentBack {
+export interface SignInResult {
   /** The client's address, with `code` or `error` in its query. */
   readonly location: URL;
   /** `null` when the sign-in was refused. */
@@ -86,7 +96,7 @@ export class TestClient {
    * is shown, and answer the consent page.
    * @throws UnexpectedAnswer when they are not sent back, such as after a wrong password.
    */
-  async authorize(person: TestPerson, options: SignInOptions = {}): Promise<SentBack> {
+  async authorize(person: TestPerson, options: SignInOptions = {}): Promise<SignInResult> {
     const { browser, username, password } = person;
     await browser.get(this.authorizationUrl(options));
     const loginShown = browser.hasForm("password");

@@ -4,8 +4,11 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { pino } from "pino";
-import { openStorage } from "../storage.ts";
-import type { Storage } from "../storage.ts";
+import { openStorage, type Storage } from "../storage.ts";
+import type { DeliveryState, DeliveryStore } from "../deliveries/delivery.ts";
+import { deliveryContext } from "../domain/account-plan.ts";
+import type { Sealer } from "../sealing.ts";
+import type { NotificationBody } from "../../notifier/plan.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ImportedAccount } from "../domain/account.ts";
@@ -13,13 +16,23 @@ import type { NewClient } from "../domain/client.ts";
 import { openSealer } from "../service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../service.ts";
 import { Browser } from "./browser/browser.ts";
-import { TestClient } from "./test-client.ts";
+import { TestClient, type TestPerson } from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
-import type { TestPerson } from "./test-person.ts";
-import { readTold, type ToldNotification } from "./told.ts";
 
 /** The configuration, of which nothing is required; the clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
+
+/** One notification for one receiver. */
+export interface TestNotification {
+  /** Its `webhook-id`. */
+  readonly id: string;
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  /** Stays `waiting` while the service delivers nothing, which is the default of a test service. */
+  readonly state: DeliveryState;
+  /** The documented body. */
+  readonly body: NotificationBody;
+}
 
 /** What {@link createTestSignIn} returns. */
 export interface TestSignIn {
@@ -38,7 +51,7 @@ export interface TestSignIn {
    */
   addClient(settings?: Partial<NewClient>): Promise<TestClient>;
   /** Every notification that was stored, with its body. */
-  notifications(): Promise<ToldNotification[]>;
+  notifications(): Promise<TestNotification[]>;
   /** Ends the service, and the listener if it has one. */
   close(): Promise<void>;
 }
@@ -150,11 +163,28 @@ function testSignIn({ service, clock, storage, deployments, listener }: TestSign
     },
     async notifications() {
       const sealer = await openSealer(service.configuration, storage.directory);
-      return readTold(storage.deliveries, sealer);
+      return readNotifications(storage.deliveries, sealer);
     },
     async close() {
       await listener?.close();
       await service.close();
     },
   };
+}
+
+const PAGE = 500;
+
+/** All stored notifications, oldest first. */
+async function readNotifications(deliveries: DeliveryStore, sealer: Sealer): Promise<TestNotification[]> {
+  const found: TestNotification[] = [];
+  for (let after: string | undefined; ;) {
+    const page = await deliveries.list({ limit: PAGE, ...(after !== undefined && { after }) });
+    for (const { id, receiver, state, payload } of page) {
+      if (payload === null) continue;
+      const body = JSON.parse(sealer.open(deliveryContext(id), payload)) as NotificationBody;
+      found.push({ id, receiver, state, body });
+    }
+    after = page.at(-1)?.id;
+    if (page.length < PAGE) return found;
+  }
 }

@@ -1,7 +1,7 @@
 /** What the tests of the pages begin with. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createPages, type Pages, type PageSettings } from "../../interactions/index.ts";
+import { createPages, type Pages, type PageSettings } from "../../interactions/pages.ts";
 import { samplePages } from "../../interactions/sample-pages.ts";
 
 /** The folder of the pages. */

@@ -2,16 +2,16 @@
 import Koa from "koa";
 import request, { type Response, type Test } from "supertest";
 import type { Deployment } from "../../config/configuration.ts";
-import {
-  createAnswers,
-  createInteractionHandlers,
-  type Credentials,
-  type InteractionContext,
-  type InteractionFlow,
-  isSameToken,
-  type RunningInteraction,
-  type SignInOutcome,
-} from "../../interactions/index.ts";
+import { createAnswers } from "../../interactions/answers.ts";
+import type {
+  Credentials,
+  InteractionContext,
+  InteractionFlow,
+  RunningInteraction,
+  SignInOutcome,
+} from "../../interactions/flow.ts";
+import { isSameToken } from "../../interactions/forgery.ts";
+import { createInteractionHandlers } from "../../interactions/handlers.ts";
 import { pagesWith } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 

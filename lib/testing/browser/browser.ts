@@ -10,7 +10,7 @@
  */
 import { CookieJar } from "./cookie-jar.ts";
 import { type Form, readForms } from "./forms.ts";
-import { UnexpectedAnswer } from "../unexpected-answer.ts";
+import { SignInError } from "../../errors.ts";
 import { tagsNamed } from "./html.ts";
 
 /** What sends a request; never follows a redirect by itself. */
@@ -40,6 +40,13 @@ export interface Visit {
 
 const MOST_REDIRECTS = 20;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/** The service answered with something that the test can't continue from. The message says what. */
+export class UnexpectedAnswer extends SignInError {
+  constructor(message: string) {
+    super("unexpected_answer", message);
+  }
+}
 
 /** One person's browser; see above. */
 export class Browser {
