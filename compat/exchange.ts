@@ -7,7 +7,7 @@ import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import type { Artifact } from "../lib/artifacts/artifact.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
-import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { ClientInternals } from "../lib/domain/client.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";

@@ -5,7 +5,7 @@ import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { isDisabled } from "../lib/domain/account.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
-import type { ClientInternals } from "../lib/domain/clients.ts";
+import type { ClientInternals } from "../lib/domain/client.ts";
 import type { Actor, Caller } from "../lib/audit/audit-event.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";

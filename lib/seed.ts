@@ -8,7 +8,7 @@ import type { ImportedAccount } from "./domain/account.ts";
 import { exactly, isObject, mapOf } from "./domain/arguments.ts";
 import type { ClientCredentials, NewClient } from "./domain/client.ts";
 import { identifiedClient } from "./domain/client-schema.ts";
-import type { Clients } from "./domain/clients.ts";
+import type { Clients } from "./domain/client.ts";
 import type { Directory } from "./domain/directory.ts";
 import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts";
 import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";

@@ -12,7 +12,7 @@ import type { Pages } from "../interactions/pages.ts";
 import type { Form } from "../interactions/readable-form.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import type { AccountInternals } from "./domain/account.ts";
-import { ACCOUNT_CLIENT } from "./domain/internal-client.ts";
+import { ACCOUNT_CLIENT } from "./domain/client.ts";
 import { cookieName, sessionCookieName } from "./provider/cookies.ts";
 import type { CurrentProvider } from "./provider/current-provider.ts";
 import { createSignedIn } from "./provider/signed-in.ts";

@@ -20,7 +20,7 @@ import { monotonic } from "./clock.ts";
 import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-change.ts";
 import type { AccountInternals, Accounts } from "./domain/account.ts";
-import type { ClientInternals, Clients } from "./domain/clients.ts";
+import type { ClientInternals, Clients } from "./domain/client.ts";
 import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannel } from "./provider/backchannel.ts";

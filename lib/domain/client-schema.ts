@@ -1,16 +1,15 @@
-/** What the calls about clients accept. */
+/** What the calls for clients accept, with the descriptions that the documentation prints. */
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
-import { clientAddressProblem } from "./text-rules.ts";
 import { exactly, flag, integer, ruled } from "./arguments.ts";
 import { type ClientChanges, type ClientCredentials, GRANT_TYPES, type NewClient } from "./client.ts";
-import { clientIdProblem, keyProblem, textProblem } from "./text-rules.ts";
+import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "./text-rules.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_SECRET = 512;
 /** Ten years, in seconds. */
 const LONGEST = 3650 * 24 * 60 * 60;
-/** A year, in seconds: an old secret that lives longer was not rotated. */
+/** A year, in seconds: a longer overlap would defeat the rotation. */
 const LONGEST_OVERLAP = 365 * 24 * 60 * 60;
 
 const address = ruled(clientAddressProblem);
@@ -29,7 +28,7 @@ const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or 
 const settings = {
   name: described(ruled(textProblem), {
     form: "a text of 1 to 256 characters",
-    description: "What people see",
+    description: "Display name",
     otherwise: "the name of its service",
   }),
   service: described(ruled(keyProblem), {
@@ -39,18 +38,18 @@ const settings = {
   }),
   redirect_uris: described(addresses(1), {
     form: `a list of ${addressesForm}, at least one`,
-    description: "Where browsers return to; compared character by character",
+    description: "Where the authorization endpoint may redirect; compared character by character",
     otherwise: "required",
   }),
   post_logout_redirect_uris: described(addresses(0).optional(), {
     form: `a list of ${addressesForm}`,
-    description: "Where browsers may return to after signing out (OpenID Connect)",
+    description: "Where RP-initiated logout may redirect (OpenID Connect)",
     otherwise: "none",
   }),
   backchannel_logout_uri: described(address.nullish(), {
     form: "an address: https, or http on loopback",
     description:
-      "Is told when a session ends (OpenID Connect); connected to under the rules of `notifications.allowedReceivers`",
+      "Gets a logout token when a session ends (OpenID Connect); its address must be allowed by `notifications.allowedReceivers`",
     otherwise: "none",
   }),
   grant_types: described(
@@ -63,39 +62,39 @@ const settings = {
       .optional(),
     {
       form: `a list of different entries, each one of ${GRANT_TYPES.map((type) => `\`${type}\``).join(", ")}`,
-      description: "What it may do at the token endpoint",
+      description: "The grants that it may use at the token endpoint",
       otherwise: "`authorization_code` and `refresh_token`",
     },
   ),
   password_grant: described(flag().optional(), {
     form: "`true` or `false`",
-    description: "Adds `password` to `grant_types`, or takes it away; not for third parties",
+    description: "Adds `password` to `grant_types`, or removes it; not for third parties",
     otherwise: "as `grant_types` says",
   }),
   first_party: described(flag().optional(), {
     form: "`true` or `false`",
-    description: "`false`: people are asked whether it may read their account",
+    description: "`false`: end users are asked for consent",
     otherwise: "`true`",
   }),
   refresh_tokens: exactly({
     rotate: described(flag().optional(), {
       form: "`true` or `false`",
-      description: "Each use gives a new refresh token",
+      description: "Each use returns a new refresh token",
       otherwise: "`refreshTokens.rotate`",
     }),
     reuseWindow: described(integer(0, LONGEST).optional(), {
       form: `a whole number from 0 to ${LONGEST}`,
-      description: "Seconds in which a rotated token still gets the answer that rotated it",
+      description: "Seconds in which a rotated token still gets the response that rotated it",
       otherwise: "`refreshTokens.reuseWindow`",
     }),
     sliding: described(flag().optional(), {
       form: "`true` or `false`",
-      description: "Each use prolongs the token",
+      description: "Each use extends the lifetime of the token",
       otherwise: "`refreshTokens.sliding`",
     }),
     maxAge: described(integer(1, LONGEST).optional(), {
       form: `a whole number from 1 to ${LONGEST}`,
-      description: "Seconds after which a sliding token ends for good",
+      description: "Seconds after which a sliding token expires for good",
       otherwise: "`refreshTokens.maxAge`",
     }),
   }).optional(),
@@ -103,7 +102,7 @@ const settings = {
     z.enum(["documented", "standard"], { error: "must be documented or standard" }).optional(),
     {
       form: "`documented` or `standard`",
-      description: "`standard` answers faults with 401 and 403 where the standards say so, instead of 400",
+      description: "`standard` answers errors with 401 and 403 where the standards say so, instead of 400",
       otherwise: "`documented`",
     },
   ),
@@ -119,7 +118,7 @@ function secret(minLength: number): z.ZodType<string> {
   });
 }
 
-/** Argument of `register`. @param minSecretLength characters of a chosen secret at least. */
+/** Argument of `register`. @param minSecretLength characters that a chosen secret needs. */
 export function newClient(minSecretLength: number): z.ZodType<NewClient> {
   return exactly({
     ...settings,
@@ -128,7 +127,7 @@ export function newClient(minSecretLength: number): z.ZodType<NewClient> {
   });
 }
 
-/** The same with an id and a secret that are chosen. @param minSecretLength characters of the secret at least. */
+/** The same with a required id and secret. @param minSecretLength characters that the secret needs. */
 export function identifiedClient(minSecretLength: number): z.ZodType<NewClient & ClientCredentials> {
   return exactly({
     client_id: described(ruled(clientIdProblem), {
@@ -138,14 +137,14 @@ export function identifiedClient(minSecretLength: number): z.ZodType<NewClient &
     }),
     client_secret: described(secret(minSecretLength), {
       form: secretForm,
-      description: "Its secret; kept as a keyed digest",
+      description: "Its secret; stored as a keyed digest",
       otherwise: "required",
     }),
     ...settings,
   });
 }
 
-/** Argument of `update`. @param minSecretLength characters of a chosen secret at least. */
+/** Argument of `update`. @param minSecretLength characters that a chosen secret needs. */
 export function clientChanges(minSecretLength: number): z.ZodType<ClientChanges> {
   return exactly({
     ...settings,

@@ -1,37 +1,40 @@
-/** A client as the public calls give and take it. */
-import type { ClientRecord } from "../directory/directory.ts";
+/** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
+import type { ClientRecord } from "../directory/directory.ts";
 import { isObjectName } from "../untrusted-keys.ts";
+import type { CallOptions } from "./arguments.ts";
+
+/** The `client_id` of the internal client; no other client can have it. */
+export const ACCOUNT_CLIENT = "sign-in-service.account";
 
 /** The grants that a client can be registered for. */
 export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
 
-/** One grant of the token endpoint. */
 export type GrantType = (typeof GRANT_TYPES)[number];
 
-/** What a client is registered with, beside its identifier and secret. */
+/** The settings of a client. */
 export interface ClientSettings {
-  /** What people see, at most 256 characters. */
+  /** Display name, at most 256 characters. */
   readonly name: string;
-  /** Key of the service to which the client belongs. */
+  /** Key of the service that the client belongs to. */
   readonly service: string;
-  /** 1 to 100 addresses, https or http on loopback, compared character by character. */
+  /** 1 to 100 URLs, https or http on loopback, compared character by character. */
   readonly redirect_uris: readonly string[];
-  /** Where RP-initiated logout may lead; the same rules. Default: none. */
+  /** Where RP-initiated logout may redirect; the same rules. Default: none. */
   readonly post_logout_redirect_uris?: readonly string[] | undefined;
-  /** Where back-channel logout is sent; the same rules. Default: none. */
+  /** Where back-channel logout tokens are sent; the same rules. Default: none. */
   readonly backchannel_logout_uri?: string | null | undefined;
   /** Default: `authorization_code` and `refresh_token`. */
   readonly grant_types?: readonly GrantType[] | undefined;
-  /** `true` adds the password grant to `grant_types`, `false` takes it away. Not for third parties. */
+  /** `true` adds the password grant to `grant_types`, `false` removes it. Not for third parties. */
   readonly password_grant?: boolean | undefined;
-  /** `false`: a third party, for which people are asked for consent. Default `true`. */
+  /** `false`: a third party, for which end users are asked for consent. Default `true`. */
   readonly first_party?: boolean | undefined;
-  /** What differs from the service's `refreshTokens`. Default: nothing. */
+  /** Overrides of the configuration's `refreshTokens`. Default: none. */
   readonly refresh_tokens?:
     | { readonly [K in keyof RefreshTokenRules]?: RefreshTokenRules[K] | undefined }
     | undefined;
-  /** `standard` answers faults with 401 and 403 where the standards say so. Default `documented`: 400. */
+  /** `standard` answers errors with 401 and 403 where the standards say so. Default `documented`: 400. */
   readonly error_status?: "documented" | "standard" | undefined;
 }
 
@@ -43,15 +46,15 @@ export interface NewClient extends ClientSettings {
   readonly client_secret?: string | undefined;
 }
 
-/** What `clients.update` takes: only what is named changes. */
+/** What `clients.update` takes. Only the given settings change. */
 export type ClientChanges = {
   readonly [K in keyof ClientSettings]?: ClientSettings[K] | undefined;
 } & {
-  /** Replaces all secrets by this one, unless it is accepted already and not about to expire. */
+  /** Replaces all secrets by this one, unless it is one of them and has no expiry. */
   readonly client_secret?: string | undefined;
 };
 
-/** A client as every call returns it: never with a secret or what is kept of one. */
+/** A client as every call returns it, without its secrets and their digests. */
 export interface Client {
   readonly client_id: string;
   readonly name: string;
@@ -71,29 +74,86 @@ export interface Client {
   readonly updated_at: number;
 }
 
-/** What `register` returns: the secret is shown here and never again. */
+/** What `register` returns. The secret can't be read again. */
 export interface ClientCredentials {
   readonly client_id: string;
   readonly client_secret: string;
 }
 
-/** A client that the public calls know. */
+/**
+ * The clients. A wrong argument is a `TypeError` that names the option; a storage fault is `StorageUnavailable`. Every
+ * change writes an audit record that names its `actor`.
+ */
+export interface Clients {
+  /**
+   * Registers a client. The secret is returned only here.
+   * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  register(client: NewClient, options?: CallOptions): Promise<ClientCredentials>;
+  /** The client; `undefined` if there is none. */
+  find(client_id: string): Promise<Client | undefined>;
+  /** All clients, ordered by `client_id`. */
+  list(): Promise<Client[]>;
+  /**
+   * Changes the given settings. A call that changes nothing writes nothing.
+   * @throws NotFound when there is no such client.
+   * @throws UnknownReference when the service is not in the directory.
+   */
+  update(client_id: string, changes: ClientChanges, options?: CallOptions): Promise<Client>;
+  /**
+   * Makes a new secret. The old ones stay valid for `keepOldFor` seconds (default 0, at most a year). A client has at
+   * most four secrets.
+   * @throws NotFound when there is no such client.
+   */
+  rotateSecret(
+    client_id: string,
+    options?: CallOptions & { readonly keepOldFor?: number | undefined },
+  ): Promise<{ readonly client_secret: string }>;
+  /** From now on the client is refused like an unknown one. `false` if there is no such client. */
+  disable(client_id: string, options?: CallOptions): Promise<boolean>;
+  /** Undoes `disable`. `false` if there is no such client. */
+  enable(client_id: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Removes the client, its tokens and its consents; assignments stay. Reads every account. `false` if there is no such
+   * client.
+   */
+  remove(client_id: string, options?: CallOptions): Promise<boolean>;
+}
+
+/** The client through which the account pages sign in. It has no secret, because nobody outside uses it. */
+export interface InternalClient {
+  readonly client_id: string;
+  readonly name: string;
+  readonly redirect_uris: readonly string[];
+}
+
+/** Calls that only the service itself uses. */
+export interface ClientInternals {
+  /** The record of any client, also of disabled and internal ones. */
+  record(client_id: string): Promise<ClientRecord | undefined>;
+  /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
+  secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
+  /** Registers the internal client, or updates it to these values. */
+  keepInternal(client: InternalClient): Promise<ClientRecord>;
+}
+
 type PublicClient = ClientRecord & { readonly service: string };
 
 /**
- * Whether the public calls know this client. They don't know the internal account client, which has no service, and
- * not one that an earlier version stored under a name that every object has.
+ * Whether the public calls show this client. They hide the internal client, which has no service, and one that an
+ * earlier version stored under a name that every object has.
  */
 export function isPublic(record: ClientRecord | undefined): record is PublicClient {
   return record !== undefined && record.service !== null && !isObjectName(record.client_id);
 }
 
-/** Whether requests may name this client: neither it nor its service has a name that every object has. */
+/** Whether requests may use this client: neither it nor its service has a name that every object has. */
 export function isUsable({ client_id, service }: ClientRecord): boolean {
   return !isObjectName(client_id) && (service === null || !isObjectName(service));
 }
 
-/** The record as the public calls show it; `undefined` for one that they don't know. */
+/** The record as the public calls show it; `undefined` for a client that they hide. */
 export function toClient(record: ClientRecord): Client | undefined {
   if (!isPublic(record)) return undefined;
   return {

@@ -1,136 +1,349 @@
-/** Clients: the public calls, and what the HTTP layer asks for beside them. */
-import type { ClientRecord } from "../directory/directory.ts";
-import { anyString, checked } from "./arguments.ts";
-import { actor, type CallOptions, callerFor, callerOf } from "./arguments.ts";
+/** Registering, changing and removing clients, and verifying their secrets, of which only keyed digests are stored. */
+import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import { type Caller, SYSTEM } from "../audit/audit-event.ts";
+import { type Clock, seconds } from "../clock.ts";
+import type { ClientRecord, ClientSecret, DirectoryStore } from "../directory/directory.ts";
+import { AlreadyExists, IdentifierTaken, NotFound, VersionConflict } from "../errors.ts";
+import type { ServiceEmitter } from "../events.ts";
+import { hmac, type SecretKey } from "../sealing.ts";
+import { actor, anyString, callerFor, callerOf, type CallOptions, checked } from "./arguments.ts";
 import {
-  type Client,
   type ClientChanges,
-  type ClientCredentials,
+  type ClientInternals,
+  type Clients,
   isPublic,
   isUsable,
-  type NewClient,
   toClient,
 } from "./client.ts";
-import { changeClient, type ClientDeps } from "./client-change.ts";
-import { keepOldFor as keepOldForSchema } from "./client-schema.ts";
-import { generateSecret, keptSecret, rotated, secretMatches } from "./client-secrets.ts";
-import { keepInternalClient, type InternalClient } from "./internal-client.ts";
-import { noClient, registerClient, removeClient, updateClient } from "./register-client.ts";
+import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
+import { afterCommit, retryOnConflict } from "./commit.ts";
 
-export type { ClientDeps } from "./client-change.ts";
+export interface ClientsOptions {
+  readonly directory: DirectoryStore;
+  readonly artifacts: ArtifactStore;
+  readonly clock: Clock;
+  readonly events: ServiceEmitter;
+  /** The storage's random key for the digests of secrets. */
+  readonly secretKey: SecretKey;
+  /** The shortest secret that can be chosen: 32 characters, or 16 if all deployments are on loopback. */
+  readonly minSecretLength: number;
+  /** Forgets the consents of all accounts for a client. */
+  readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
+}
 
-/**
- * The clients. Wrong arguments are a `TypeError` that names the option; a fault of the storage is `StorageUnavailable`.
- * Each call that changes something leaves an audit record with the change; `actor` says there who asked for it.
- */
-export interface Clients {
+/** A change to make. `updated_at` and `version` are set at the commit. */
+interface ClientDecision {
+  /** The name of the change in events and in the audit. */
+  readonly action:
+    | "client.registered"
+    | "client.updated"
+    | "client.secret_rotated"
+    | "client.disabled"
+    | "client.enabled"
+    | "client.removed";
+  /** The record afterwards; `undefined` removes the client. */
+  readonly record: ClientRecord | undefined;
+}
+
+/** The settings of a client that names none. */
+const DEFAULTS = {
+  post_logout_redirect_uris: [],
+  backchannel_logout_uri: null,
+  first_party: true,
+  refresh_tokens: {},
+  error_status: "documented",
+  disabled: false,
+} as const satisfies Partial<ClientRecord>;
+
+/** The setting that records that a client of this id was removed once. */
+function removalMark(client_id: string): string {
+  return `client removed ${client_id}`;
+}
+
+function noClient(): NotFound {
+  return new NotFound("this client");
+}
+
+function clientId(text: string): string {
+  return checked("client_id", anyString, text);
+}
+
+/** The clients of one storage. */
+export function createClients(options: ClientsOptions): Clients & ClientInternals {
+  const { directory, artifacts, clock, events, secretKey, minSecretLength, forgetConsents } = options;
+
   /**
-   * Registers a client. The secret is returned here and never again.
-   * @throws AlreadyExists when the `client_id` is taken, or is the `sub` of an account.
-   * @throws UnknownReference when the service is not in the directory.
+   * The one way to change a client.
+   * @param decide decides on the current record; `undefined` changes nothing. It is called again after a conflict.
+   * @throws UnknownReference when the client's service does not exist.
+   * @throws IdentifierTaken when the id of a new client is the `sub` of an account.
+   * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
-  register(client: NewClient, options?: CallOptions): Promise<ClientCredentials>;
-  /** The client; `undefined` when there is none. */
-  find(client_id: string): Promise<Client | undefined>;
-  /** All clients, ordered by `client_id`. */
-  list(): Promise<Client[]>;
-  /**
-   * Changes what is named; a call that changes nothing writes nothing.
-   * @throws NotFound when there is no such client.
-   * @throws UnknownReference when the service is not in the directory.
-   */
-  update(client_id: string, changes: ClientChanges, options?: CallOptions): Promise<Client>;
-  /**
-   * Makes a new secret. The old ones are accepted for `keepOldFor` more seconds (default 0, at most a year),
-   * four secrets in all at most.
-   * @throws NotFound when there is no such client.
-   */
-  rotateSecret(
+  function change(
     client_id: string,
-    options?: CallOptions & { readonly keepOldFor?: number | undefined },
-  ): Promise<{ readonly client_secret: string }>;
-  /** From now on the client is refused as if it were unknown; `false` when there is none. */
-  disable(client_id: string, options?: CallOptions): Promise<boolean>;
-  /** Takes `disable` back; `false` when there is none. */
-  enable(client_id: string, options?: CallOptions): Promise<boolean>;
-  /**
-   * Removes the client, ends its tokens and forgets what people allowed it; assignments stay. Reads every account.
-   * `false` when there is none.
-   */
-  remove(client_id: string, options?: CallOptions): Promise<boolean>;
-}
+    caller: Caller,
+    decide: (before: ClientRecord | undefined) => ClientDecision | undefined,
+  ): Promise<{ readonly record: ClientRecord | undefined; readonly changed: boolean }> {
+    return retryOnConflict("client", async () => {
+      const before = await directory.findClient(client_id);
+      const decision = decide(before);
+      if (decision === undefined) return { record: before, changed: false };
+      const { action } = decision;
+      const version = (before?.version ?? 0) + 1;
+      const record = decision.record && { ...decision.record, updated_at: seconds(clock), version };
+      try {
+        const audit = { ...caller, action, subject: client_id };
+        await directory.commitClient({ client_id, expectedVersion: before?.version, record, audit });
+      } catch (error) {
+        const isNew = before === undefined && error instanceof AlreadyExists;
+        // Another call has registered the client since it was read: decide again on its record.
+        if (isNew && !(error instanceof IdentifierTaken)) throw new VersionConflict(error.message);
+        throw error;
+      }
+      events.emit("client.changed", { client_id, action });
+      return { record, changed: true };
+    });
+  }
 
-/** What only the service itself uses. */
-export interface ClientInternals {
-  /** The record behind `find`, disabled and internal ones included; any string may be asked for. */
-  record(client_id: string): Promise<ClientRecord | undefined>;
-  /** Whether this is a secret of the client that has not expired; the same work for no client at all. */
-  secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
-  /** Registers the internal client of the account pages, or brings it to these values. */
-  keepInternal(client: InternalClient): Promise<ClientRecord>;
-}
+  /** A new client must not inherit tokens and consents of a removed one with the same id. */
+  async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
+    if ((await directory.kept(removalMark(client_id))) === undefined) return;
+    if ((await directory.findClient(client_id)) !== undefined) return;
+    await artifacts.removeByClient(client_id);
+    await forgetConsents(client_id, caller);
+  }
 
-/** The calls over one storage. */
-export function createClients(deps: ClientDeps): Clients & ClientInternals {
-  const { directory } = deps;
+  function withSecret(record: ClientRecord, secret: string | undefined): ClientRecord {
+    if (secret === undefined) return record;
+    const digest = digestOf(secretKey, secret);
+    const isKnown = record.secrets.some(
+      ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
+    );
+    return isKnown ? record : { ...record, secrets: [digest] };
+  }
+
+  async function setDisabled(
+    text: string,
+    action: "client.disabled" | "client.enabled",
+    callOptions: CallOptions | undefined,
+  ): Promise<boolean> {
+    const client_id = clientId(text);
+    const disabled = action === "client.disabled";
+    const { record } = await change(client_id, callerOf(callOptions), (before) =>
+      !isPublic(before) || before.disabled === disabled
+        ? undefined
+        : { action, record: { ...before, disabled } },
+    );
+    return isPublic(record);
+  }
+
   return {
-    register: (client, options) => registerClient(deps, client, options),
-    async find(client_id) {
-      const record = await directory.findClient(text(client_id));
+    async register(input, callOptions) {
+      const client = checked("client", newClient(minSecretLength), input);
+      const caller = callerOf(callOptions);
+      const { client_id = randomUUID(), client_secret = generateSecret() } = client;
+      const now = seconds(clock);
+      const record = withSettings(
+        {
+          ...DEFAULTS,
+          client_id,
+          name: client.name,
+          service: client.service,
+          secrets: [digestOf(secretKey, client_secret)],
+          redirect_uris: client.redirect_uris,
+          grant_types: ["authorization_code", "refresh_token"],
+          created_at: now,
+          updated_at: now,
+          version: 1,
+        },
+        client,
+      );
+      if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
+      await change(client_id, caller, (before) => {
+        if (before !== undefined) throw new AlreadyExists("a client with this client_id");
+        return { action: "client.registered", record };
+      });
+      return { client_id, client_secret };
+    },
+
+    async find(text) {
+      const record = await directory.findClient(clientId(text));
       return record && toClient(record);
     },
+
     async list() {
       const records = await directory.listClients();
       return records.flatMap((record) => toClient(record) ?? []);
     },
-    update: async (client_id, changes, options) => updateClient(deps, text(client_id), changes, options),
-    rotateSecret: async (client_id, options = {}) => rotateSecret(deps, text(client_id), options),
-    disable: async (client_id, options) => setDisabled(deps, text(client_id), "client.disabled", options),
-    enable: async (client_id, options) => setDisabled(deps, text(client_id), "client.enabled", options),
-    remove: async (client_id, options) => removeClient(deps, text(client_id), options),
+
+    async update(text, input, callOptions) {
+      const client_id = clientId(text);
+      const caller = callerOf(callOptions);
+      const changes = checked("changes", clientChanges(minSecretLength), input);
+      const { record } = await change(client_id, caller, (before) => {
+        if (!isPublic(before)) throw noClient();
+        const after = withSecret(withSettings(before, changes), changes.client_secret);
+        // Both come from JSON and keep the order of their members, so equal text is an equal record.
+        if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
+        return { action: "client.updated", record: after };
+      });
+      const client = record && toClient(record);
+      if (client === undefined) throw noClient();
+      return client;
+    },
+
+    async rotateSecret(text, callOptions = {}) {
+      const client_id = clientId(text);
+      const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), callOptions.keepOldFor) ?? 0;
+      const caller = callerFor(checked("options.actor", actor, callOptions.actor));
+      const client_secret = generateSecret();
+      const digest = digestOf(secretKey, client_secret);
+      await change(client_id, caller, (before) => {
+        if (!isPublic(before)) throw noClient();
+        const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
+        return { action: "client.secret_rotated", record: { ...before, secrets } };
+      });
+      return { client_secret };
+    },
+
+    disable: (text, callOptions) => setDisabled(text, "client.disabled", callOptions),
+    enable: (text, callOptions) => setDisabled(text, "client.enabled", callOptions),
+
+    async remove(text, callOptions) {
+      const client_id = clientId(text);
+      const caller = callerOf(callOptions);
+      const known = await directory.findClient(client_id);
+      if (known === undefined || known.service === null) return false;
+      await directory.keep(removalMark(client_id), "1");
+      const { changed } = await change(
+        client_id,
+        caller,
+        (before) => before && { action: "client.removed", record: undefined },
+      );
+      if (!changed) return false;
+      // Tokens and consents are dead without their client. What can't be removed now goes when it expires, at the
+      // account's next consent, or before another client gets this id.
+      await afterCommit(events, "clear artifacts", async () => {
+        await artifacts.removeByClient(client_id);
+      });
+      await afterCommit(events, "forget consents", () => forgetConsents(client_id, caller));
+      return true;
+    },
+
     async record(client_id) {
       const record = await directory.findClient(client_id);
       return record !== undefined && isUsable(record) ? record : undefined;
     },
-    secretMatches: (record, presented) =>
-      secretMatches(deps.secretKey, record, presented, deps.clock.now() / 1000),
-    keepInternal: (client) => keepInternalClient(deps, client),
+
+    secretMatches: (record, presented) => secretMatches(secretKey, record, presented, clock.now() / 1000),
+
+    async keepInternal(client) {
+      const now = seconds(clock);
+      const { record } = await change(client.client_id, SYSTEM, (before) => {
+        if (before !== undefined && before.service !== null) {
+          throw new TypeError("client_id: belongs to a registered client");
+        }
+        const blank: Omit<ClientRecord, keyof typeof client> = {
+          ...DEFAULTS,
+          service: null,
+          secrets: [],
+          grant_types: ["authorization_code"],
+          created_at: now,
+          updated_at: now,
+          version: 1,
+        };
+        const after = { ...(before ?? blank), ...client };
+        if (before !== undefined && JSON.stringify(after) === JSON.stringify(before)) return undefined;
+        return { action: before === undefined ? "client.registered" : "client.updated", record: after };
+      });
+      if (record === undefined) throw new TypeError("client_id: could not be stored");
+      return record;
+    },
   };
 }
 
-function text(client_id: string): string {
-  return checked("client_id", anyString, client_id);
+/** The record with the given settings. Of the two names of the password grant, `password_grant` wins. */
+function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecord {
+  const given = changes.grant_types ?? before.grant_types;
+  const others = given.filter((grant) => grant !== "password");
+  const password = changes.password_grant ?? given.includes("password");
+  const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
+  const record: ClientRecord = {
+    ...before,
+    name: changes.name ?? before.name,
+    service: changes.service ?? before.service,
+    redirect_uris: changes.redirect_uris ?? before.redirect_uris,
+    post_logout_redirect_uris: changes.post_logout_redirect_uris ?? before.post_logout_redirect_uris,
+    backchannel_logout_uri:
+      changes.backchannel_logout_uri === undefined
+        ? before.backchannel_logout_uri
+        : changes.backchannel_logout_uri,
+    grant_types: password ? [...others, "password"] : others,
+    first_party: changes.first_party ?? before.first_party,
+    refresh_tokens: {
+      ...(rotate === undefined ? {} : { rotate }),
+      ...(reuseWindow === undefined ? {} : { reuseWindow }),
+      ...(sliding === undefined ? {} : { sliding }),
+      ...(maxAge === undefined ? {} : { maxAge }),
+    },
+    error_status: changes.error_status ?? before.error_status,
+  };
+  if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
+  if (!record.first_party && password) {
+    throw new TypeError("password_grant: a third-party client can't have the password grant");
+  }
+  return record;
 }
 
-async function rotateSecret(
-  deps: ClientDeps,
-  client_id: string,
-  options: NonNullable<Parameters<Clients["rotateSecret"]>[1]>,
-): Promise<{ readonly client_secret: string }> {
-  const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), options.keepOldFor) ?? 0;
-  const caller = callerFor(checked("options.actor", actor, options.actor));
-  const client_secret = generateSecret();
-  const fresh = keptSecret(deps.secretKey, client_secret);
-  await changeClient(deps, client_id, caller, (before) => {
-    if (!isPublic(before)) throw noClient();
-    const secrets = rotated(before.secrets, fresh, deps.clock.now() / 1000, keepOldFor);
-    return { action: "client.secret_rotated", record: { ...before, secrets } };
-  });
-  return { client_secret };
+/** The newest secrets that a client keeps at most. */
+const MAX_SECRETS = 4;
+
+/** A new secret of 256 bits in Base64url, which needs no encoding in Basic credentials. */
+function generateSecret(): string {
+  return randomBytes(32).toString("base64url");
 }
 
-async function setDisabled(
-  deps: ClientDeps,
-  client_id: string,
-  action: "client.disabled" | "client.enabled",
-  options: CallOptions | undefined,
-): Promise<boolean> {
-  const caller = callerOf(options);
-  const disabled = action === "client.disabled";
-  const { record } = await changeClient(deps, client_id, caller, (before) =>
-    !isPublic(before) || before.disabled === disabled
-      ? undefined
-      : { action, record: { ...before, disabled } },
-  );
-  return isPublic(record);
+/** What is stored of a secret. */
+function digestOf(key: SecretKey, secret: string): ClientSecret {
+  return { hash: hmac(key, secret) };
+}
+
+/** @param now seconds since the epoch, with a fraction. */
+function isValid({ expires_at }: ClientSecret, now: number): boolean {
+  return expires_at === undefined || now < expires_at;
+}
+
+/**
+ * Whether this is one of the client's valid secrets. It takes the same time wherever a secret differs, and for a client
+ * that does not exist or has no secret.
+ */
+function secretMatches(
+  key: SecretKey,
+  record: Pick<ClientRecord, "secrets"> | undefined,
+  presented: string,
+  now: number,
+): boolean {
+  const digest = Buffer.from(hmac(key, presented));
+  const valid = record?.secrets.filter((secret) => isValid(secret, now)) ?? [];
+  const hashes = valid.length > 0 ? valid.map(({ hash }) => hash) : [hmac(key, "")];
+  let matches = 0;
+  for (const hash of hashes) {
+    const kept = Buffer.from(hash);
+    matches |= Number(kept.length === digest.length && timingSafeEqual(kept, digest));
+  }
+  return valid.length > 0 && matches === 1;
+}
+
+/** The secrets after a rotation: the new one, and the old ones until they expire. @param now seconds since the epoch. */
+function addedSecret(
+  secrets: readonly ClientSecret[],
+  fresh: ClientSecret,
+  now: number,
+  keepOldFor: number,
+): ClientSecret[] {
+  const old = secrets
+    .map((secret) => ({ ...secret, expires_at: Math.min(secret.expires_at ?? Infinity, now + keepOldFor) }))
+    .filter((secret) => isValid(secret, now));
+  return [fresh, ...old].slice(0, MAX_SECRETS);
 }

@@ -5,7 +5,7 @@ import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
 import type { AuditCollector } from "../audit/collector.ts";
 import type { AccountInternals, Accounts } from "../domain/account.ts";
-import type { ClientInternals, Clients } from "../domain/clients.ts";
+import type { ClientInternals, Clients } from "../domain/client.ts";
 import type { ServiceEmitter } from "../events.ts";
 import type { Backchannel } from "./backchannel.ts";
 import type { AttemptLimits } from "./limits.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { ACCOUNT_CLIENT } from "../../lib/domain/internal-client.ts";
+import { ACCOUNT_CLIENT } from "../../lib/domain/client.ts";
 import { atCallback, signIn } from "./account-visitor.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { send } from "./relying-party.ts";
