@@ -157,8 +157,9 @@ function isName(name: unknown): boolean {
 }
 
 async function applyClient(clients: SeededService["clients"], client: NewClient & SeedClient): Promise<void> {
-  const { client_id, ...settings } = client;
-  if ((await clients.find(client_id)) === undefined) {
+  const { client_id, id_token_signed_response_alg: alg, ...settings } = client;
+  const known = await clients.find(client_id);
+  if (known === undefined) {
     try {
       await clients.register(client);
       return;
@@ -166,6 +167,11 @@ async function applyClient(clients: SeededService["clients"], client: NewClient 
       if (!(error instanceof AlreadyExists) || error instanceof IdentifierTaken) throw error;
       // Another process registered it in the meantime.
     }
+  }
+  if (known !== undefined && (alg ?? "RS256") !== known.id_token_signed_response_alg) {
+    throw new TypeError(
+      `client.id_token_signed_response_alg: the client is registered with ${known.id_token_signed_response_alg}, and that can't be changed`,
+    );
   }
   const { password_grant = client.grant_types?.includes("password") ?? false } = settings;
   await clients.update(client_id, {

@@ -144,6 +144,7 @@ function createDomain(
     events,
     forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
     secretKey: keys.clientSecrets,
+    idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
     minSecretLength: configuration.production ? 32 : 16,
   });
   return { accounts, clients, directory: createDirectory({ directory, sealer }), passwords };

@@ -92,6 +92,8 @@ export interface ClientRecord {
   /** What differs from the service's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  /** Missing in what was registered without one: `RS256`. */
+  readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;

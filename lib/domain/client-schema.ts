@@ -2,7 +2,13 @@
 import { z } from "zod";
 import { described } from "../../config/documented-schema.ts";
 import { exactly, flag, integer, ruled } from "./arguments.ts";
-import { type ClientChanges, type ClientCredentials, GRANT_TYPES, type NewClient } from "./client.ts";
+import {
+  type ClientChanges,
+  type ClientCredentials,
+  GRANT_TYPES,
+  ID_TOKEN_ALGORITHMS,
+  type NewClient,
+} from "./client.ts";
 import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "./text-rules.ts";
 
 const MAX_ADDRESSES = 100;
@@ -110,6 +116,15 @@ const settings = {
 
 const secretForm = `printable ASCII, 32 to ${MAX_SECRET} characters; at least 16 when all deployments are on loopback`;
 
+const signingAlgorithm = described(
+  z.enum(ID_TOKEN_ALGORITHMS, { error: `must be one of ${ID_TOKEN_ALGORITHMS.join(", ")}` }).optional(),
+  {
+    form: ID_TOKEN_ALGORITHMS.map((each) => `\`${each}\``).join(", "),
+    description: "The algorithm of its ID tokens; can't be changed later",
+    otherwise: "`RS256`",
+  },
+);
+
 function secret(minLength: number): z.ZodType<string> {
   return ruled((text) => {
     if (!/^[\u0020-\u007e]*$/u.test(text)) return "must be printable ASCII";
@@ -124,6 +139,7 @@ export function newClient(minSecretLength: number): z.ZodType<NewClient> {
     ...settings,
     client_id: ruled(clientIdProblem).optional(),
     client_secret: secret(minSecretLength).optional(),
+    id_token_signed_response_alg: signingAlgorithm,
   });
 }
 
@@ -141,6 +157,7 @@ export function identifiedClient(minSecretLength: number): z.ZodType<NewClient &
       otherwise: "required",
     }),
     ...settings,
+    id_token_signed_response_alg: signingAlgorithm,
   });
 }
 

@@ -12,6 +12,11 @@ export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] a
 
 export type GrantType = (typeof GRANT_TYPES)[number];
 
+/** The algorithms that ID tokens can be signed with (RFC 7518, RFC 8037). */
+export const ID_TOKEN_ALGORITHMS = ["RS256", "ES256", "EdDSA"] as const;
+
+export type IdTokenAlgorithm = (typeof ID_TOKEN_ALGORITHMS)[number];
+
 /** The settings of a client. */
 export interface ClientSettings {
   /** Display name, at most 256 characters. */
@@ -44,6 +49,8 @@ export interface NewClient extends ClientSettings {
   readonly client_id?: string | undefined;
   /** Printable ASCII, at least 32 characters (16 when all deployments are on loopback). Default: generated. */
   readonly client_secret?: string | undefined;
+  /** The algorithm of ID tokens for this client. It can't be changed later. Default: `RS256`. */
+  readonly id_token_signed_response_alg?: IdTokenAlgorithm | undefined;
 }
 
 /** What `clients.update` takes. Only the given settings change. */
@@ -67,6 +74,7 @@ export interface Client {
   readonly first_party: boolean;
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  readonly id_token_signed_response_alg: IdTokenAlgorithm;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
@@ -168,6 +176,7 @@ export function toClient(record: ClientRecord): Client | undefined {
     first_party: record.first_party,
     refresh_tokens: record.refresh_tokens,
     error_status: record.error_status,
+    id_token_signed_response_alg: record.id_token_signed_response_alg ?? "RS256",
     disabled: record.disabled,
     created_at: record.created_at,
     updated_at: record.updated_at,

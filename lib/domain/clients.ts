@@ -28,6 +28,8 @@ export interface ClientsOptions {
   readonly secretKey: SecretKey;
   /** The shortest secret that can be chosen: 32 characters, or 16 if all deployments are on loopback. */
   readonly minSecretLength: number;
+  /** The algorithms of the current signing keys. */
+  readonly idTokenAlgorithms: () => readonly (string | undefined)[];
   /** Forgets the consents of all accounts for a client. */
   readonly forgetConsents: (client_id: string, caller: Caller) => Promise<void>;
 }
@@ -143,10 +145,17 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const client = checked("client", newClient(minSecretLength), input);
       const caller = callerOf(callOptions);
       const { client_id = randomUUID(), client_secret = generateSecret() } = client;
+      const { id_token_signed_response_alg: algorithm } = client;
+      if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
+        throw new TypeError(
+          `client.id_token_signed_response_alg: no key in keys.signing signs with ${algorithm}`,
+        );
+      }
       const now = seconds(clock);
       const record = withSettings(
         {
           ...DEFAULTS,
+          ...(algorithm === undefined ? {} : { id_token_signed_response_alg: algorithm }),
           client_id,
           name: client.name,
           service: client.service,

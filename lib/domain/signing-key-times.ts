@@ -1,6 +1,7 @@
 /**
- * When a signing key is published, signs and is retired (decisions.md, Signing keys). Everything follows from the times
- * that a key is kept with, so no process has to do anything at those times. All times are seconds since the epoch.
+ * When a signing key is published, signs and is retired (decisions.md, Signing keys). Each algorithm has keys of its own,
+ * one of which signs. Everything follows from the times that a key is kept with, so no process has to do anything at
+ * those times. All times are seconds since the epoch.
  */
 import type { SigningKeyRecord } from "../keys/signing-key-store.ts";
 
@@ -13,15 +14,15 @@ type Keys = readonly SigningKeyRecord[];
 export const LEAD = 3600;
 
 /**
- * The key that signs: the first that is not retired. The clock of the process that made it may be ahead of this one, so
- * its `signs_from` is not asked for.
+ * The key that signs with an algorithm: the first that is not retired. The clock of the process that made it may be ahead
+ * of this one, so `signs_from` does not count.
  */
-export function signingKey(keys: Keys, now: number): SigningKeyRecord | undefined {
-  return keys.find((key) => now < (key.retires_at ?? Infinity));
+export function signingKey(keys: Keys, alg: string, now: number): SigningKeyRecord | undefined {
+  return keys.find((key) => key.alg === alg && now < (key.retires_at ?? Infinity));
 }
 
 export function stateOf(key: SigningKeyRecord, keys: Keys, now: number): SigningKeyState {
-  if (key === signingKey(keys, now)) return "signing";
+  if (key === signingKey(keys, key.alg, now)) return "signing";
   return now < key.signs_from ? "published" : "retired";
 }
 
@@ -38,37 +39,38 @@ export function stillPublished(keys: Keys, now: number, usable: number): Keys {
   return keys.filter((key) => now < (publishedUntil(key, usable) ?? Infinity));
 }
 
-/** What the JWKS has at this time, the key that signs first, and the time at which that may be different. */
+/** What the JWKS has at this time, the keys that sign first, and the time at which that may be different. */
 export function keysInForce(
   keys: Keys,
   now: number,
   usable: number,
 ): { readonly keys: Keys; readonly until: number } {
-  const signing = signingKey(keys, now);
-  const others = stillPublished(keys, now, usable).filter((key) => key !== signing);
+  const published = stillPublished(keys, now, usable);
+  const signing = published.filter((key) => stateOf(key, keys, now) === "signing");
+  const others = published.filter((key) => !signing.includes(key));
   const times = keys.flatMap((key) => [key.signs_from, publishedUntil(key, usable) ?? Infinity]);
   return {
-    keys: signing === undefined ? others : [signing, ...others],
+    keys: [...signing, ...others],
     until: Math.min(...times.filter((time) => now < time), Infinity),
   };
 }
 
-/** The key that is published and waits to sign, if there is one. */
-export function nextKey(keys: Keys, now: number): SigningKeyRecord | undefined {
-  return keys.find((key) => stateOf(key, keys, now) === "published");
+/** The key that is published and waits to sign with an algorithm, if there is one. */
+export function nextKey(keys: Keys, alg: string, now: number): SigningKeyRecord | undefined {
+  return keys.find((key) => key.alg === alg && stateOf(key, keys, now) === "published");
 }
 
-/** Whether the newest key is this old, and no other one waits to sign. */
-export function isRotationDue(keys: Keys, now: number, every: number | undefined): boolean {
-  const newest = keys.at(-1);
-  if (every === undefined || newest === undefined || nextKey(keys, now) !== undefined) return false;
+/** Whether the newest key of an algorithm is this old, and no other one waits to sign. */
+export function isRotationDue(keys: Keys, alg: string, now: number, every: number | undefined): boolean {
+  const newest = keys.findLast((key) => key.alg === alg);
+  if (every === undefined || newest === undefined || nextKey(keys, alg, now) !== undefined) return false;
   return newest.published_at + every <= now;
 }
 
 /** A key without its times. */
 export type NewSigningKey = Pick<SigningKeyRecord, "kid" | "alg" | "sealed">;
 
-/** The first key of a storage: it signs at once. */
+/** The first key of an algorithm: it signs at once. */
 export function firstKey(key: NewSigningKey, now: number): SigningKeyRecord {
   return { ...key, published_at: now, signs_from: now, retires_at: null };
 }
@@ -76,7 +78,7 @@ export function firstKey(key: NewSigningKey, now: number): SigningKeyRecord {
 /** The keys with a new one, which takes over from the one that signs. */
 export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
   const takesOver = now + LEAD;
-  const signing = signingKey(keys, now);
+  const signing = signingKey(keys, fresh.alg, now);
   const before = signing === undefined ? keys : replaced(keys, { ...signing, retires_at: takesOver });
   return [...before, { ...fresh, published_at: now, signs_from: takesOver, retires_at: null }];
 }
@@ -84,21 +86,21 @@ export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
 /**
  * The keys without one that nobody may trust any more. If it signs, the next one signs at once; if it was the next one,
  * the one that signs goes on.
- * @param makeKey for when it signs and no other one waits.
+ * @param makeKey for when it signs and no other one of its algorithm waits.
  */
 export async function without(
   keys: Keys,
-  kid: string,
+  gone: SigningKeyRecord,
   now: number,
-  makeKey: () => Promise<NewSigningKey>,
+  makeKey: (alg: string) => Promise<NewSigningKey>,
 ): Promise<Keys> {
-  const rest = keys.filter((key) => key.kid !== kid);
-  const signing = signingKey(keys, now);
-  const next = nextKey(keys, now);
-  if (signing !== undefined && next?.kid === kid) return replaced(rest, { ...signing, retires_at: null });
-  if (signing?.kid !== kid) return rest;
+  const rest = keys.filter((key) => key !== gone);
+  const signing = signingKey(keys, gone.alg, now);
+  const next = nextKey(keys, gone.alg, now);
+  if (signing !== undefined && next === gone) return replaced(rest, { ...signing, retires_at: null });
+  if (signing !== gone) return rest;
   if (next !== undefined) return replaced(rest, { ...next, signs_from: now });
-  return [...rest, firstKey(await makeKey(), now)];
+  return [...rest, firstKey(await makeKey(gone.alg), now)];
 }
 
 function replaced(keys: Keys, changed: SigningKeyRecord): Keys {

@@ -1,5 +1,5 @@
 /** The signing keys of a service: the calls of `service.keys`, and the keys that this process signs and verifies with. */
-import { generateKeyPair, randomBytes } from "node:crypto";
+import { generateKeyPair, type KeyObject, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
 import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
@@ -8,8 +8,8 @@ import { NotFound, SignInError } from "../errors.ts";
 import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys/signing-key-store.ts";
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
-import { anyString, checked } from "./arguments.ts";
-import { type CallOptions, callerOf } from "./arguments.ts";
+import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
+import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "./client.ts";
 import {
   firstKey,
   isRotationDue,
@@ -17,6 +17,7 @@ import {
   type NewSigningKey,
   nextKey,
   publishedUntil,
+  signingKey,
   type SigningKeyState,
   stateOf,
   stillPublished,
@@ -24,12 +25,10 @@ import {
   without,
 } from "./signing-key-times.ts";
 
-const generate = promisify(generateKeyPair);
-
 /** A key that signs ID tokens and logout tokens, or did, or will. Times are seconds since the epoch. */
 export interface SigningKey {
   readonly kid: string;
-  /** As in RFC 7518: `RS256`. */
+  /** `RS256`, `ES256` or `EdDSA` (RFC 7518, RFC 8037); keys of the configuration may have others. */
   readonly alg: string;
   /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: signs no more, what it has signed still counts. */
   readonly state: SigningKeyState;
@@ -51,12 +50,12 @@ export interface Keys {
   /** Every key in the JWKS, in the sequence in which they were made. */
   list(): Promise<SigningKey[]>;
   /**
-   * Makes another key: it is published at once and signs in an hour. The key before it stays published until nothing
-   * that it signed can be presented any more. While a new key waits for its hour, no other one is made.
-   * @returns the key that signs next.
+   * Makes another key for each algorithm: it is published at once and signs in an hour. The key before it stays published
+   * until nothing that it signed can be presented any more. While a new key waits for its hour, no other one is made.
+   * @returns the keys that sign next, one for each algorithm.
    * @throws SignInError `keys` when the keys are those of the configuration: they are changed there.
    */
-  rotate(options?: CallOptions): Promise<SigningKey>;
+  rotate(options?: CallOptions): Promise<SigningKey[]>;
   /**
    * Takes a key away at once, for one that others may know: what it has signed is refused from then on. If it is the
    * key that signs, the next one takes its place immediately.
@@ -68,7 +67,7 @@ export interface Keys {
 
 /** The signing keys as a running service has them. */
 export interface SigningKeys extends Keys {
-  /** What the JWKS has now, with the private parts: the first signs. The same array for as long as nothing changes. */
+  /** What the JWKS has now, with the private parts; the first of each algorithm signs. The same array until a key changes. */
   inForce(): readonly JWK[];
   /** Takes what other processes have changed, removes what has left the JWKS, and rotates when it is time. */
   look(): Promise<void>;
@@ -94,10 +93,10 @@ export function fixedSigningKeys(
   return {
     inForce: () => keys,
     list: async () =>
-      keys.map(({ kid, alg }, index) => ({
-        kid,
-        alg,
-        state: index === 0 ? "signing" : "published",
+      keys.map((key) => ({
+        kid: key.kid,
+        alg: key.alg,
+        state: key === keys.find(({ alg }) => alg === key.alg) ? "signing" : "published",
         ...unknown,
       })),
     rotate: refuse,
@@ -128,7 +127,7 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
   if (kept.version === undefined) {
     await store.change(async ({ version, earlier }) => {
       if (version !== undefined) return undefined;
-      const key = earlier === undefined ? await makeKey(sealer) : earlierKey(sealer, earlier);
+      const key = earlier === undefined ? await makeKey(sealer, "RS256") : earlierKey(sealer, earlier);
       return { keys: [firstKey(key, seconds(clock))], audit: [] };
     });
     kept = await store.read();
@@ -139,10 +138,22 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
   return keys;
 }
 
-async function makeKey(sealer: Sealer): Promise<NewSigningKey> {
-  const { privateKey } = await generate("rsa", { modulusLength: 2048 });
+/** How the private key of each algorithm is made. */
+const GENERATORS: Readonly<Record<IdTokenAlgorithm, () => Promise<{ readonly privateKey: KeyObject }>>> = {
+  RS256: () => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
+  ES256: () => promisify(generateKeyPair)("ec", { namedCurve: "P-256" }),
+  EdDSA: () => promisify(generateKeyPair)("ed25519"),
+};
+
+async function makeKey(sealer: Sealer, alg: string): Promise<NewSigningKey> {
+  const { privateKey } = await GENERATORS[alg as IdTokenAlgorithm]();
   const kid = randomBytes(12).toString("base64url");
-  return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" });
+  return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg });
+}
+
+/** The algorithms that no key signs with: a storage that was made before there were several has only the first. */
+function missingAlgorithms(keys: readonly SigningKeyRecord[], now: number): IdTokenAlgorithm[] {
+  return ID_TOKEN_ALGORITHMS.filter((alg) => signingKey(keys, alg, now) === undefined);
 }
 
 /** Version 0.1 has kept one key, in a list. */
@@ -194,12 +205,17 @@ class KeptKeys implements SigningKeys {
     });
   }
 
-  async rotate(options?: CallOptions): Promise<SigningKey> {
+  async rotate(options?: CallOptions): Promise<SigningKey[]> {
     const caller = callerOf(options);
     return this.#inTurn(async () => {
-      await this.#change((keys, now) => this.#rotated(keys, now, { ...caller, by: "call" }));
+      await this.#change((keys, now) =>
+        this.#rotated(keys, now, ID_TOKEN_ALGORITHMS, { ...caller, by: "call" }),
+      );
       const { keys } = this.#kept;
-      return this.#shown(nextKey(keys, this.#now()) ?? keys.at(-1)!);
+      const now = this.#now();
+      return ID_TOKEN_ALGORITHMS.flatMap(
+        (alg) => nextKey(keys, alg, now) ?? signingKey(keys, alg, now) ?? [],
+      ).map((key) => this.#shown(key));
     });
   }
 
@@ -212,8 +228,10 @@ class KeptKeys implements SigningKeys {
         if (key === undefined) throw new NotFound("the signing key");
         const was = stateOf(key, keys, now);
         return {
-          keys: await without(keys, kid, now, () => makeKey(this.#options.sealer)),
-          audit: [{ ...caller, action: "signing_key.retired", subject: kid, detail: { state: was } }],
+          keys: await without(keys, key, now, (alg) => makeKey(this.#options.sealer, alg)),
+          audit: [
+            { ...caller, action: "signing_key.retired", subject: kid, detail: { alg: key.alg, state: was } },
+          ],
         };
       }),
     );
@@ -230,11 +248,21 @@ class KeptKeys implements SigningKeys {
         const gone = current.filter((key) => !left.includes(key));
         const { actor } = SYSTEM;
         const action = "signing_key.removed";
-        const audit = gone.map(({ kid }): AuditEvent => ({ actor, action, subject: kid }));
-        const rotated = isRotationDue(left, now, this.#options.every)
-          ? await this.#rotated(left, now, { ...SYSTEM, by: "schedule" })
-          : undefined;
-        return { keys: rotated?.keys ?? left, audit: [...audit, ...(rotated?.audit ?? [])] };
+        const audit = gone.map(({ kid, alg }): AuditEvent => ({
+          actor,
+          action,
+          subject: kid,
+          detail: { alg },
+        }));
+        const missing = await Promise.all(
+          missingAlgorithms(left, now).map((alg) => makeKey(this.#options.sealer, alg)),
+        );
+        const complete = [...left, ...missing.map((key) => firstKey(key, now))];
+        const old = ID_TOKEN_ALGORITHMS.filter((alg) =>
+          isRotationDue(complete, alg, now, this.#options.every),
+        );
+        const rotated = await this.#rotated(complete, now, old, { ...SYSTEM, by: "schedule" });
+        return { keys: rotated?.keys ?? complete, audit: [...audit, ...(rotated?.audit ?? [])] };
       });
     });
   }
@@ -281,7 +309,9 @@ class KeptKeys implements SigningKeys {
   /** Whether there is something for `look` to do. */
   #isWaiting(keys: readonly SigningKeyRecord[], now: number): boolean {
     const { usable, every } = this.#options;
-    return stillPublished(keys, now, usable).length < keys.length || isRotationDue(keys, now, every);
+    if (stillPublished(keys, now, usable).length < keys.length) return true;
+    if (missingAlgorithms(keys, now).length > 0) return true;
+    return ID_TOKEN_ALGORITHMS.some((alg) => isRotationDue(keys, alg, now, every));
   }
 
   #decide(now: number): void {
@@ -300,13 +330,20 @@ class KeptKeys implements SigningKeys {
   async #rotated(
     keys: readonly SigningKeyRecord[],
     now: number,
+    algorithms: readonly IdTokenAlgorithm[],
     { by, ...caller }: Caller & { readonly by: "call" | "schedule" },
   ): Promise<{ keys: readonly SigningKeyRecord[]; audit: readonly AuditEvent[] } | undefined> {
-    if (nextKey(keys, now) !== undefined) return undefined;
-    const fresh = await makeKey(this.#options.sealer);
-    const after = withNext(keys, fresh, now);
-    const detail = { by, signs_from: after.at(-1)?.signs_from ?? null };
-    return { keys: after, audit: [{ ...caller, action: "signing_key.rotated", subject: fresh.kid, detail }] };
+    const due = algorithms.filter((alg) => nextKey(keys, alg, now) === undefined);
+    if (due.length === 0) return undefined;
+    let after = keys;
+    const audit: AuditEvent[] = [];
+    for (const alg of due) {
+      const fresh = await makeKey(this.#options.sealer, alg);
+      after = withNext(after, fresh, now);
+      const detail = { by, alg, signs_from: after.at(-1)?.signs_from ?? null };
+      audit.push({ ...caller, action: "signing_key.rotated", subject: fresh.kid, detail });
+    }
+    return { keys: after, audit };
   }
 
   async #change(

@@ -10,7 +10,7 @@ export function clientRecord(client: Client): ClientRecord {
 
 /**
  * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0, section 2).
- * @param options.signingAlgorithm `alg` of the key that signs ID tokens.
+ * @param options.signingAlgorithm for clients that were registered without one.
  * @param options.profile with `strict` the library does not know the password grant, not even as a name.
  */
 export function clientMetadata(
@@ -29,7 +29,7 @@ export function clientMetadata(
     grant_types: record.grant_types.filter((type) => profile !== "strict" || type !== "password"),
     // With a response type the library adds the grant that belongs to it.
     response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
-    id_token_signed_response_alg: signingAlgorithm,
+    id_token_signed_response_alg: record.id_token_signed_response_alg ?? signingAlgorithm,
     ...(record.backchannel_logout_uri === null
       ? {}
       : { backchannel_logout_uri: record.backchannel_logout_uri, backchannel_logout_session_required: true }),

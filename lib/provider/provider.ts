@@ -62,13 +62,18 @@ export function createProvider(dependencies: ProtocolDependencies, signing: read
   return provider;
 }
 
+/** For clients that chose none: `RS256`, or what the first key of the configuration signs with where none has that. */
+function defaultAlgorithm(signing: readonly JWK[]): string {
+  return signing.find(({ alg }) => alg === "RS256")?.alg ?? signing[0]?.alg ?? "RS256";
+}
+
 function providerConfiguration(
   dependencies: ProtocolDependencies,
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const { configuration, keys } = dependencies;
   return {
-    adapter: createAdapter(dependencies, signing[0]?.alg ?? "RS256"),
+    adapter: createAdapter(dependencies, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,

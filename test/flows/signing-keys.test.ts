@@ -12,6 +12,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";
+import type { SigningKey } from "../../lib/domain/signing-keys.ts";
 import { readTokens, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 
@@ -76,19 +77,35 @@ async function atBoth<T>(work: () => Promise<T>): Promise<T[]> {
   return results;
 }
 
-async function jwks(): Promise<unknown[]> {
+/** The names of the published keys of one algorithm, the one that signs first. */
+async function jwks(alg: string = "RS256"): Promise<unknown[]> {
   const { body } = await send(`${running.openid}/oauth2/jwks`);
   const keys = body["keys"] as Readonly<Record<string, unknown>>[];
-  for (const key of keys) expect(Object.keys(key).toSorted()).toEqual(["alg", "e", "kid", "kty", "n", "use"]);
-  return keys.map(({ kid }) => kid);
+  const publicParts: Readonly<Record<string, readonly string[]>> = {
+    RSA: ["e", "n"],
+    EC: ["crv", "x", "y"],
+    OKP: ["crv", "x"],
+  };
+  for (const key of keys) {
+    const names = ["alg", "kid", "kty", "use", ...(publicParts[String(key["kty"])] ?? [])];
+    expect(Object.keys(key).toSorted()).toEqual(names.toSorted());
+  }
+  return keys.filter((key) => key["alg"] === alg).map(({ kid }) => kid);
+}
+
+/** Rotates all keys. @returns the next one for RS256. */
+async function rotateAll(): Promise<SigningKey> {
+  const next = (await running.service.keys.rotate()).find(({ alg }) => alg === "RS256");
+  if (next === undefined) throw new Error("no key for RS256");
+  return next;
 }
 
 /** A client that reads the JWKS anew. */
-async function verified(token = ""): Promise<unknown> {
+async function verified(token = "", audience = "news"): Promise<unknown> {
   const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
   const { protectedHeader } = await jwtVerify(token, keys, {
     issuer: running.openid,
-    audience: "news",
+    audience,
     currentDate: new Date(clock.now()),
   });
   return protectedHeader.kid;
@@ -115,7 +132,7 @@ describe("a rotation of the signing keys", () => {
     const before = await signIn();
     const [old] = await jwks();
     expect(kidOf(before)).toBe(old);
-    const { kid } = await running.service.keys.rotate();
+    const { kid } = await rotateAll();
     await second.keys.list();
 
     expect(await atBoth(jwks)).toEqual([
@@ -164,7 +181,7 @@ describe("a rotation of the signing keys", () => {
     await start();
     // What the storage announces before somebody listens is not heard.
     await pause(1_000);
-    const { kid } = await running.service.keys.rotate();
+    const { kid } = await rotateAll();
     // MongoDB announces nothing: there a service looks once a minute, or when it is asked.
     if (BACKENDS.includes("mongodb")) await bothLook();
     isSecond = true;
@@ -202,7 +219,7 @@ describe("a rotation of the signing keys", () => {
     const heard: unknown[] = [];
     running.service.provider.on("grant.success", (ctx) => heard.push(ctx.oidc.params?.["grant_type"]));
     const browser = await news.browser().get(news.authorizeUrl({ scope: "openid" }));
-    const { kid } = await running.service.keys.rotate();
+    const { kid } = await rotateAll();
     clock.advance(HOUR - 1);
     expect(running.service.provider).not.toBe(undefined);
     await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
@@ -234,6 +251,59 @@ describe("a key that others may know", () => {
     expect(await atBoth(() => verified(after.id_token))).toEqual([kid, kid]);
     const { records } = await running.service.audit.list({ action: "signing_key.retired" });
     expect(records).toMatchObject([{ subject: leaked, actor: { kind: "operator", id: "grace" } }]);
+  });
+});
+
+describe("a client's own algorithm", () => {
+  it.each(["ES256", "EdDSA"] as const)(
+    "%s signs its ID tokens, rotates with the others, and makes hints for signing out [D-KEYS-6]",
+    async (alg) => {
+      await start();
+      const { clients, keys } = running.service;
+      const credentials = await clients.register({
+        name: "Modern news",
+        service: "1",
+        redirect_uris: [NEWS.redirect_uris[0] ?? ""],
+        post_logout_redirect_uris: [GOODBYE],
+        id_token_signed_response_alg: alg,
+      });
+      await expect(clients.find(credentials.client_id)).resolves.toMatchObject({
+        id_token_signed_response_alg: alg,
+      });
+      const modern = relyingParty(running, "openid", { ...NEWS, ...credentials });
+      const tokens = await modern.tokens({ scope: "openid" });
+      expect(decodeProtectedHeader(tokens.id_token ?? "").alg).toBe(alg);
+      const [signing] = await jwks(alg);
+      await expect(verified(tokens.id_token, credentials.client_id)).resolves.toBe(signing);
+      const next = (await keys.rotate()).find((key) => key.alg === alg);
+      clock.advance(HOUR);
+      const later = await modern.tokens({ scope: "openid" });
+      await expect(verified(later.id_token, credentials.client_id)).resolves.toBe(next?.kid);
+      expect(await atBoth(() => signOutWith(tokens))).toEqual([200, 200]);
+      await expect(
+        clients.update(credentials.client_id, { id_token_signed_response_alg: "RS256" } as never),
+      ).rejects.toThrow(TypeError);
+    },
+  );
+
+  it.each(["none", "HS256", "RS512", "", null, ["ES256"], "__proto__"])("can't be %p", async (alg) => {
+    await start();
+    const settings = { name: "x", service: "1", redirect_uris: [NEWS.redirect_uris[0] ?? ""] };
+    const wanted = { ...settings, id_token_signed_response_alg: alg as "ES256" };
+    await expect(running.service.clients.register(wanted)).rejects.toThrow(
+      /id_token_signed_response_alg: must be one of/,
+    );
+  });
+
+  it("needs a key for it in keys.signing, where there are such", async () => {
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
+    await start({ keys: { signing: [rsa] } });
+    const settings = { name: "x", service: "1", redirect_uris: [NEWS.redirect_uris[0] ?? ""] };
+    const { clients } = running.service;
+    await expect(clients.register({ ...settings, id_token_signed_response_alg: "ES256" })).rejects.toThrow(
+      "id_token_signed_response_alg: no key in keys.signing signs with ES256",
+    );
+    await clients.register({ ...settings, id_token_signed_response_alg: "RS256" });
   });
 });
 

@@ -71,6 +71,15 @@ async function problemsOf(input: unknown): Promise<readonly string[]> {
 }
 
 describe("a seed", () => {
+  it("can't change how the ID tokens of a client are signed", async () => {
+    await applySeed(world, seed);
+    const [first, ...others] = seed.clients;
+    const changed = { ...seed, clients: [{ ...first, id_token_signed_response_alg: "ES256" }, ...others] };
+    await expect(problemsOf(changed)).resolves.toEqual([
+      expect.stringContaining("registered with RS256, and that can't be changed"),
+    ]);
+  });
+
   it("creates what it names; a client without a name is called like its service [D-RUN-2]", async () => {
     await applySeed(world, seed);
     expect(await world.accounts.findByLogin("ADA")).toMatchObject({

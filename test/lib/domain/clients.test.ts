@@ -28,6 +28,7 @@ describe("a client", () => {
       first_party: true,
       refresh_tokens: {},
       error_status: "documented",
+      id_token_signed_response_alg: "RS256",
       disabled: false,
       created_at: START,
       updated_at: START,

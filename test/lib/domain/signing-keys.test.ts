@@ -13,11 +13,12 @@ import type { AuditStore } from "../../../lib/audit/audit-event.ts";
 import { createAuditStore } from "../../../lib/audit/audit-store.ts";
 import { createDirectoryStore } from "../../../lib/directory/directory-store.ts";
 import { createPositions } from "../../../lib/deliveries/add.ts";
-import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "../../../lib/domain/signing-keys.ts";
+import { openSigningKeys, type SigningKeys } from "../../../lib/domain/signing-keys.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
 import { createSigningKeyStore } from "../../../lib/keys/signing-key-store.ts";
 import { createSealer } from "../../../lib/sealing.ts";
 import { TestClock } from "../../../lib/testing/test-clock.ts";
+import { chainOf, kept, type KeyChain, published, states, untilPublished } from "./key-chain.ts";
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -26,15 +27,18 @@ const [SECRET = "", NEWER = "", OTHER = ""] = [1, 2, 3].map((byte) =>
   Buffer.alloc(32, byte).toString("base64"),
 );
 
+interface OpenOptions {
+  readonly secrets?: readonly string[];
+  readonly every?: number;
+}
+
 /** One process: its store, its keys, and what it can read beside them. */
 interface Process {
   readonly store: RecordStore;
   readonly directory: ReturnType<typeof createDirectoryStore>;
   readonly audit: AuditStore;
-  readonly open: (options?: {
-    readonly secrets?: readonly string[];
-    readonly every?: number;
-  }) => Promise<SigningKeys>;
+  readonly open: (options?: OpenOptions) => Promise<KeyChain>;
+  readonly openAll: (options?: OpenOptions) => Promise<SigningKeys>;
 }
 
 let folder: string;
@@ -63,7 +67,8 @@ async function newProcess(around: (store: RecordStore) => RecordStore = (store) 
     store,
     directory: createDirectoryStore(records, log, positions),
     audit: log,
-    open: ({ secrets = [SECRET], every } = {}) =>
+    open: async (options) => chainOf("RS256", await found.openAll(options)),
+    openAll: ({ secrets = [SECRET], every } = {}) =>
       openSigningKeys({
         store: createSigningKeyStore(records, log),
         sealer: createSealer(secrets),
@@ -76,33 +81,14 @@ async function newProcess(around: (store: RecordStore) => RecordStore = (store) 
   return found;
 }
 
-const opened = async (options?: Parameters<Process["open"]>[0]): Promise<SigningKeys> =>
+const opened = async (options?: Parameters<Process["open"]>[0]): Promise<KeyChain> =>
   (await newProcess()).open(options);
-
-/** The names of what is published, the one that signs first. */
-const published = (keys: SigningKeys): unknown[] => keys.inForce().map(({ kid }) => kid);
-
-/** Waits for so many keys. @returns how many there are. */
-async function untilPublished(keys: SigningKeys, count: number): Promise<number> {
-  const end = performance.now() + 10_000;
-  while (published(keys).length !== count && performance.now() < end) await pause(20);
-  return published(keys).length;
-}
-
-const states = async (keys: SigningKeys): Promise<string[]> => (await keys.list()).map(({ state }) => state);
 
 async function audit(actions = /^signing_key\./): Promise<object[]> {
   const [first] = processes;
   const { records = [] } = (await first?.audit.list({ limit: 100 })) ?? {};
-  return records.filter(({ action }) => actions.test(action)).toReversed();
-}
-
-/** Everything that is kept, as text. */
-async function kept(store: RecordStore): Promise<string> {
-  const pages = await Promise.all(
-    ["signing-key", "signing-key-set", "setting", "audit"].map((kind) => store.scan(kind, undefined, 1_000)),
-  );
-  return JSON.stringify(pages);
+  const ofChain = records.filter(({ detail }) => detail["alg"] === "RS256");
+  return ofChain.filter(({ action }) => actions.test(action)).toReversed();
 }
 
 describe("the first opening", () => {
@@ -174,6 +160,53 @@ describe("the first opening", () => {
     const keys = await opened();
     await expect(opened({ secrets: [OTHER] })).rejects.toMatchObject({ code: "keys" });
     await expect(states(keys)).resolves.toEqual(["signing"]);
+  });
+});
+
+describe("each algorithm", () => {
+  it("has a key from the first start on, and rotates with the others", async () => {
+    const keys = await (await newProcess()).openAll();
+    const algorithms = (): unknown[] => keys.inForce().map(({ alg }) => alg);
+    expect(algorithms()).toEqual(expect.arrayContaining(["RS256", "ES256", "EdDSA"]));
+    expect(algorithms()).toHaveLength(3);
+    const rotated = await keys.rotate();
+    expect(rotated.map(({ alg, state }) => [alg, state])).toEqual([
+      ["RS256", "published"],
+      ["ES256", "published"],
+      ["EdDSA", "published"],
+    ]);
+    // The first three sign: oidc-provider takes the first key of an algorithm.
+    expect(new Set(algorithms().slice(0, 3)).size).toBe(3);
+    clock.advance(HOUR);
+    expect(
+      keys
+        .inForce()
+        .slice(0, 3)
+        .map(({ kid }) => kid),
+    ).toEqual(expect.arrayContaining(rotated.map(({ kid }) => kid)));
+    await keys.retire(rotated[1]?.kid ?? "");
+    const list = await keys.list();
+    expect(list.filter(({ state }) => state === "signing").map(({ alg }) => alg)).toHaveLength(3);
+    expect(list.map(({ kid }) => kid)).not.toContain(rotated[1]?.kid);
+  });
+
+  it("gets its key in a storage that was begun with RS256 alone", async () => {
+    const { store, open, openAll } = await newProcess();
+    await open();
+    const { records } = await store.scan("signing-key", undefined, 10);
+    const rsa = records.filter(({ value }) => value["alg"] === "RS256");
+    await store.commit({
+      id: "only-rs256",
+      deadline: clock.now() + 4_000,
+      put: [{ kind: "signing-key-set", key: "all", value: { kids: rsa.map(({ key }) => key) } }],
+      remove: records.filter((record) => !rsa.includes(record)),
+    });
+    const starts = await Promise.all([openAll(), openAll()]);
+    for (const keys of starts) {
+      expect(keys.inForce().map(({ alg }) => alg)).toHaveLength(3);
+      expect(keys.inForce()[0]?.kid).toBe(rsa[0]?.key);
+    }
+    expect(starts[0]?.inForce()).toEqual(starts[1]?.inForce());
   });
 });
 
@@ -407,23 +440,6 @@ describe("retiring a key", () => {
 
   it.each([undefined, null, 1, {}, ["a"], Symbol("a")])("takes a string only: %p", async (kid) => {
     await expect((await opened()).retire(kid as string)).rejects.toThrow(TypeError);
-  });
-});
-
-describe("keys of the configuration", () => {
-  it("are listed, and changed only there [D-KEYS-4]", async () => {
-    const keys = fixedSigningKeys([
-      { kty: "RSA", kid: "a", alg: "RS256" },
-      { kty: "EC", crv: "P-256", kid: "b", alg: "ES256" },
-    ]);
-    const unknown = { published_at: null, signs_from: null, retires_at: null, published_until: null };
-    await expect(keys.list()).resolves.toEqual([
-      { kid: "a", alg: "RS256", state: "signing", ...unknown },
-      { kid: "b", alg: "ES256", state: "published", ...unknown },
-    ]);
-    const refusal = { code: "keys", message: expect.stringContaining("config.keys.signing") };
-    await expect(keys.rotate()).rejects.toMatchObject(refusal);
-    await expect(keys.retire("a")).rejects.toMatchObject(refusal);
   });
 });
 

@@ -120,6 +120,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
     clock,
     events,
     secretKey: Buffer.alloc(32, 9),
+    idTokenAlgorithms: () => ["RS256"],
     minSecretLength: options.minSecretLength ?? 16,
     forgetConsents: (clientId, caller) => accounts.forgetConsents(clientId, caller),
   });
