@@ -2,10 +2,10 @@
 import type { ClientRecord } from "../lib/directory/directory.ts";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { noteLimited } from "../lib/provider/limits.ts";
+import { noteLimited } from "../lib/provider/attempt-limits.ts";
 import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/provider/claims.ts";
-import { effectiveScope } from "../lib/provider/scopes.ts";
-import { SENT_STATE } from "../lib/provider/provider.ts";
+import { effectiveScope } from "../lib/provider/claims.ts";
+import { SENT_STATE } from "../lib/provider/responses.ts";
 import { appendToQuery, responseMembers } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";
@@ -171,9 +171,9 @@ export function provenCode({ configuration }: CompatDependencies): Step {
  * the sent state.
  */
 export function librarySees(fields: Fields, exchange: Pick<Exchange, "deployment" | "client">): Fields {
-  const openid = exchange.deployment.kind === "openid";
+  const { kind } = exchange.deployment;
   let seen = fields.without([SENT_STATE]);
-  if (seen.all("scope").length <= 1) seen = seen.with("scope", effectiveScope(seen.one("scope"), { openid }));
+  if (seen.all("scope").length <= 1) seen = seen.with("scope", effectiveScope(seen.one("scope"), kind));
   if (!(seen.one("scope") ?? "").split(" ").includes("openid")) seen = seen.without([...OPENID_ONLY]);
   const claims = seen.one("claims");
   if (claims !== undefined) {

@@ -15,7 +15,7 @@ import {
   resumeProtocol,
 } from "./authorize.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { noteLimited } from "../lib/provider/limits.ts";
+import { noteLimited } from "../lib/provider/attempt-limits.ts";
 import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
 import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./endpoint-error.ts";

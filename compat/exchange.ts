@@ -11,7 +11,7 @@ import type { ClientInternals } from "../lib/domain/client.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";
-import type { AttemptLimits } from "../lib/provider/limits.ts";
+import type { AttemptLimits } from "../lib/provider/attempt-limits.ts";
 import type { Connections } from "../lib/connections.ts";
 import type { Fields } from "./form-fields.ts";
 

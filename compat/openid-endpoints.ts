@@ -1,6 +1,6 @@
 /** Endpoints that only the OpenID Connect deployment has: the library's own, with the decided differences. */
-import { SENT_STATE } from "../lib/provider/provider.ts";
-import { ALL_FIELDS } from "../lib/provider/scopes.ts";
+import { SENT_STATE } from "../lib/provider/responses.ts";
+import { ALL_FIELDS } from "../lib/provider/claims.ts";
 import { librarySees } from "./authorize.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";

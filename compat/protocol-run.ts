@@ -7,7 +7,7 @@ import type { Context } from "koa";
 import type { KoaContextWithOIDC } from "oidc-provider";
 import { withoutDoubleCookie } from "../lib/provider/cookies.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";
-import type { ProtocolState } from "../lib/provider/dependencies.ts";
+import type { RequestState } from "../lib/provider/request.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Fields } from "./form-fields.ts";
 import { SeenRequest } from "./seen-request.ts";
@@ -16,7 +16,7 @@ import { SeenRequest } from "./seen-request.ts";
 export interface ProtocolAnswer {
   readonly status: number;
   readonly body: unknown;
-  readonly state: ProtocolState & { readonly retryAfter?: number };
+  readonly state: RequestState & { readonly retryAfter?: number };
   /** What the library found out on the way: client, account, grant, tokens. */
   readonly oidc: KoaContextWithOIDC["oidc"] | undefined;
 }
@@ -104,9 +104,13 @@ export function createProtocolRunner(currentProvider: CurrentProvider, sessionCo
     exchange.ended.push(() => {
       if (!served.isWatched()) letGo(inner);
     });
-    // What the browser sees is the configured base URL, whatever the last hop was.
-    Object.defineProperty(inner.request, "secure", { value: deployment.secure });
-    const state = inner.state as ProtocolState;
+    // oidc-provider builds URLs from these: the browser sees the configured base URL, whatever the last hop was.
+    Object.defineProperties(inner.request, {
+      protocol: { value: deployment.secure ? "https" : "http" },
+      host: { value: deployment.host },
+    });
+    Object.assign(inner, { mountPath: deployment.path });
+    const state = inner.state as RequestState;
     state.deployment = deployment;
     state.address = exchange.address;
     const work = (): Promise<unknown> => served.run(inner);

@@ -1,7 +1,7 @@
 /** The documented token endpoint, in front of the library's. */
 import { clientIdProblem } from "../lib/domain/text-rules.ts";
 import { ConditionFailed } from "../lib/errors.ts";
-import { formDecoded } from "../lib/provider/basic-readings.ts";
+import { formDecoded } from "../lib/provider/clients.ts";
 import { EndpointError } from "./endpoint-error.ts";
 import type { CompatDependencies, Step } from "./exchange.ts";
 import type { Protocol } from "./protocol-step.ts";

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "koa";
 import type { Deployment } from "../config/configuration.ts";
-import type { FindSignedIn, SignedIn } from "../lib/provider/signed-in.ts";
+import type { FindSignedIn, SignedIn } from "../lib/provider/account.ts";
 import type { ReturnPaths } from "./account-return.ts";
 import { seeOther, type Answers } from "./answers.ts";
 

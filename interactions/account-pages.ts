@@ -1,5 +1,5 @@
 /** Pages under `{base}/account`, each with its path and what answers each method. */
-import type { SignedIn } from "../lib/provider/signed-in.ts";
+import type { SignedIn } from "../lib/provider/account.ts";
 import { CALLBACK_PATH, type AccountContext, type AccountGate, type AccountRequest } from "./account-gate.ts";
 import { createAnswers, sendPage } from "./answers.ts";
 import type { Pages } from "./pages.ts";

@@ -1,6 +1,6 @@
 /** Which fields a third-party client would get: what the consent page lists, exactly. */
 import { isPersonal, scopeClaims } from "../lib/provider/claims.ts";
-import { ALL_FIELDS } from "../lib/provider/scopes.ts";
+import { ALL_FIELDS } from "../lib/provider/claims.ts";
 
 /** What a request without a scope asks for: the whole documented profile. */
 const DOCUMENTED: readonly string[] = ["sub", "email", "name", "surname", "date_of_birth", "gender"];

@@ -1,6 +1,6 @@
 /** What the forms of the delivery console do. Each answers 303, to the page that says what came of it. */
 import type { Context } from "koa";
-import type { SignedIn } from "../lib/provider/signed-in.ts";
+import type { SignedIn } from "../lib/provider/account.ts";
 import type { AccountContext } from "./account-gate.ts";
 import type { OperatorAnswer } from "./account-pages.ts";
 import { createAnswers, seeOther } from "./answers.ts";

@@ -1,5 +1,5 @@
 /** The delivery console: what operators see of the notifications. */
-import type { SignedIn } from "../lib/provider/signed-in.ts";
+import type { SignedIn } from "../lib/provider/account.ts";
 import type { AccountContext } from "./account-gate.ts";
 import type { OperatorAnswer, OperatorPage } from "./account-pages.ts";
 import { createAnswers, sendPage } from "./answers.ts";

@@ -1,6 +1,6 @@
 /** What the forms of the console carry, and what an address carries after a form: both made here, for one session. */
 import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
-import type { SignedIn } from "../lib/provider/signed-in.ts";
+import type { SignedIn } from "../lib/provider/account.ts";
 import type { Signer } from "../lib/sealing.ts";
 
 /** What came of an action, to be said on the page that follows: a code, and values for its text. */

@@ -15,7 +15,7 @@ import type { AccountInternals } from "./domain/account.ts";
 import { ACCOUNT_CLIENT } from "./domain/client.ts";
 import { cookieName, sessionCookieName } from "./provider/cookies.ts";
 import type { CurrentProvider } from "./provider/current-provider.ts";
-import { createSignedIn } from "./provider/signed-in.ts";
+import { createSignedIn } from "./provider/account.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import type { ServiceKeys } from "./service-keys.ts";
 
@@ -38,11 +38,7 @@ export function createServiceAccount(parts: ServiceAccountParts): readonly Accou
   const gate = createAccountGate({
     clientId: ACCOUNT_CLIENT,
     answers: createAnswers(pages),
-    findSignedIn: createSignedIn({
-      currentProvider,
-      accounts,
-      sessionCookie: sessionCookieName(configuration),
-    }),
+    findSignedIn: createSignedIn(currentProvider, accounts, sessionCookieName(configuration)),
     returns: createReturnPaths({
       keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
       cookie: cookieName(configuration, "return"),

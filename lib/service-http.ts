@@ -23,12 +23,11 @@ import type { AccountInternals, Accounts } from "./domain/account.ts";
 import type { ClientInternals, Clients } from "./domain/client.ts";
 import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
-import { createBackchannel } from "./provider/backchannel.ts";
+import { createBackchannelLogout } from "./provider/backchannel-logout.ts";
 import { cookieName, deviceCookieName, sessionCookieName } from "./provider/cookies.ts";
-import type { ProtocolDependencies } from "./provider/dependencies.ts";
-import { createAttemptLimits } from "./provider/limits.ts";
+import { createAttemptLimits } from "./provider/attempt-limits.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
-import { createProvider } from "./provider/provider.ts";
+import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSigner } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { createServiceAccount } from "./service-account.ts";
@@ -70,13 +69,13 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events, audit };
-  const backchannel = createBackchannel(artifacts, events, onWarning);
-  const protocol = { ...shared, keys, pages: createAnswers(pages), backchannel };
+  const backchannel = createBackchannelLogout(artifacts, events, onWarning);
+  const options = { ...shared, keys, pages: createAnswers(pages), backchannel };
   const currentProvider = createCurrentProvider(
-    (signing) => createProvider(protocol, signing),
+    (signing) => createProvider(options, signing),
     () => keys.signing.inForce(),
   );
-  // What the library refuses is an error of the start.
+  // oidc-provider checks its settings here, so that a mistake stops the start.
   currentProvider();
   const flow = createFlow(shared, currentProvider, keys);
   const connections = watchConnections(monotonic);
@@ -112,7 +111,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   };
 }
 
-type Shared = Omit<ProtocolDependencies, "keys" | "pages" | "backchannel">;
+type Shared = Omit<ProviderOptions, "keys" | "pages" | "backchannel">;
 
 function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: ServiceKeys): InteractionFlow {
   const { configuration } = shared;

@@ -1,39 +1,38 @@
-/** The adapter that oidc-provider asks for, over the storage contract: it hashes, collects and reads back. */
+/** The adapter of oidc-provider: it stores artifacts under the hash of their identifier, through the unit of work. */
 import { hash } from "node:crypto";
 import type { Adapter, AdapterPayload } from "oidc-provider";
 import type { Clock } from "../../lib/clock.ts";
 import type { Artifact, Payload } from "../../lib/artifacts/artifact.ts";
 import type { Unit, UnitsOfWork } from "./unit-of-work.ts";
 
-/** What the adapter needs. */
-export interface OidcAdapterDependencies {
+export interface OidcAdapterOptions {
   readonly units: UnitsOfWork;
   readonly clock: Clock;
-  /** Seconds after the sign-in: an older session counts as expired, also when it was stored with a later end. */
+  /** Seconds since the sign-in: an older session has expired, even if it was stored with a later end. */
   readonly sessionMax: number;
-  /** The metadata of a client that may be used now; `undefined` for an unknown or disabled one. */
+  /** @returns `undefined` for an unknown or disabled client. */
   readonly clientMetadata: (clientId: string) => Promise<AdapterPayload | undefined>;
 }
 
 /**
- * Milliseconds for which a code is kept after its end. A use of it ends the family for at least ten minutes after the
- * exchange; the rest is for clocks that differ.
+ * Milliseconds for which an expired code is kept. A replay revokes the family for at least ten minutes after the
+ * exchange; the rest allows for clock differences.
  */
-const REMEMBERED = 660_000;
+const KEPT_AFTER_EXPIRY = 660_000;
 
-/** Stands for the identifier in an address that holds it. */
+/** Replaces the identifier in a URL that contains it. */
 const IDENTIFIER = "{id}";
 
-/** Models whose artifacts belong to a family and copy the generations of its grant. */
+/** Models whose artifacts belong to a grant and copy its generations. */
 const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
 
-/** Milliseconds that a write outside a request may take. */
+/** Milliseconds for a write outside a request. */
 const DEADLINE = 4_500;
 
-/** What a client or browser may present as an identifier; anything else is unknown without a look-up. */
+/** Identifiers that can exist. Others are unknown without a look-up. */
 export const PRESENTABLE: RegExp = /^[\x21-\x7e]{1,255}$/;
 
-/** The key under which an identifier is stored: its hash, so that a copy of the store opens nothing. */
+/** The key under which an artifact is stored: a hash, so that a copy of the store contains no valid tokens. */
 export function artifactKey(identifier: string): string {
   return hash("sha256", identifier, "base64url");
 }
@@ -43,8 +42,8 @@ const PLAIN = { configurable: true, enumerable: true, writable: true };
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 /**
- * What a session keeps of the clients that it has been to. The library adds the grant of the last authorization, which it
- * needs in that request only: tokens don't end with a session. Without it a session stays as it is while it is used.
+ * The clients of a session without their grants. oidc-provider adds the grant of the last authorization, but needs it in
+ * that request only, because tokens outlive sessions. Without it, using a session does not change it.
  */
 function withoutGrants(authorizations: object): object {
   const entries = Object.entries(authorizations as Readonly<Record<string, { readonly grantId?: string }>>);
@@ -55,7 +54,7 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
   const { jti: _id, consumed: _consumed, ...kept } = payload as Payload;
   const session = kept["session"] as Payload | undefined;
   if (model === "Interaction" && session) {
-    // The library stores the browser's session identifier here and never reads it.
+    // oidc-provider stores the session identifier of the browser here and never reads it.
     const { cookie: _cookie, ...rest } = session;
     kept["session"] = rest;
   }
@@ -72,13 +71,13 @@ function toArtifact(model: string, id: string, payload: AdapterPayload, expiresA
   return artifact;
 }
 
-/** A copy of JSON. `structuredClone` takes ten times as long. */
+/** Copies JSON. `structuredClone` takes ten times as long. */
 function copy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copy);
   if (typeof value !== "object" || value === null) return value;
   const copied: Record<string, unknown> = {};
   for (const [name, member] of Object.entries(value)) {
-    // A client may be called `__proto__`.
+    // A client can be named `__proto__`.
     if (name === "__proto__") Object.defineProperty(copied, name, { ...PLAIN, value: copy(member) });
     else copied[name] = copy(member);
   }
@@ -86,7 +85,7 @@ function copy(value: unknown): unknown {
 }
 
 function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
-  // The library changes what it is given.
+  // oidc-provider changes what it gets.
   const payload = copy(artifact.payload) as Mutable<AdapterPayload>;
   const { returnTo } = artifact.payload;
   if (id !== undefined) {
@@ -95,13 +94,13 @@ function toPayload(artifact: Artifact, id: string | undefined): AdapterPayload {
   }
   if (artifact.consumedAt !== undefined) {
     payload.consumed = Math.floor(artifact.consumedAt / 1000);
-    // The library looks at the end of a code before it looks whether that was used.
+    // oidc-provider checks whether a code has expired before it checks whether it was used.
     if (artifact.model === "AuthorizationCode") payload.exp = Math.floor(artifact.expiresAt / 1000);
   }
   return payload;
 }
 
-/** A code or token carries the generations that its grant was given at the sign-in. */
+/** Codes and tokens carry the generations of their grant. */
 function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): void {
   if (!descendants.has(model) || grantKey === undefined) return;
   const generations = unit.known("Grant", grantKey)?.payload["generations"];
@@ -110,16 +109,16 @@ function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): vo
 
 class ArtifactAdapter implements Adapter {
   readonly #model: string;
-  readonly #dependencies: OidcAdapterDependencies;
+  readonly #options: OidcAdapterOptions;
 
-  constructor(model: string, dependencies: OidcAdapterDependencies) {
+  constructor(model: string, options: OidcAdapterOptions) {
     this.#model = model;
-    this.#dependencies = dependencies;
+    this.#options = options;
   }
 
-  /** Within a request the unit of that request; outside one that is committed at once. */
+  /** Runs in the unit of the request. Outside a request it commits at once. */
   async #in<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
-    const { units, clock } = this.#dependencies;
+    const { units, clock } = this.#options;
     const unit = units.current();
     try {
       if (unit) return await work(unit);
@@ -137,10 +136,8 @@ class ArtifactAdapter implements Adapter {
 
   upsert(id: string, payload: AdapterPayload, expiresIn: number): Promise<undefined> {
     const end =
-      typeof payload.exp === "number"
-        ? payload.exp * 1000
-        : this.#dependencies.clock.now() + expiresIn * 1000;
-    const expiresAt = this.#model === "AuthorizationCode" ? end + REMEMBERED : end;
+      typeof payload.exp === "number" ? payload.exp * 1000 : this.#options.clock.now() + expiresIn * 1000;
+    const expiresAt = this.#model === "AuthorizationCode" ? end + KEPT_AFTER_EXPIRY : end;
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, payload, expiresAt);
       giveGenerations(artifact, unit);
@@ -151,7 +148,7 @@ class ArtifactAdapter implements Adapter {
 
   async find(id: string): Promise<AdapterPayload | undefined> {
     if (!PRESENTABLE.test(id)) return undefined;
-    if (this.#model === "Client") return this.#in(() => this.#dependencies.clientMetadata(id));
+    if (this.#model === "Client") return this.#in(() => this.#options.clientMetadata(id));
     const found = await this.#in((unit) => unit.find(this.#model, artifactKey(id)));
     return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, id);
   }
@@ -162,7 +159,7 @@ class ArtifactAdapter implements Adapter {
   }
 
   #isTooOld({ model, payload }: Artifact): boolean {
-    const { clock, sessionMax } = this.#dependencies;
+    const { clock, sessionMax } = this.#options;
     const { loginTs } = payload as { readonly loginTs?: number };
     return model === "Session" && loginTs !== undefined && (loginTs + sessionMax) * 1000 <= clock.now();
   }
@@ -196,7 +193,7 @@ class ArtifactAdapter implements Adapter {
   }
 }
 
-/** The factory to give to oidc-provider as its `adapter`. */
-export function createOidcAdapter(dependencies: OidcAdapterDependencies): (model: string) => Adapter {
-  return (model) => new ArtifactAdapter(model, dependencies);
+/** `adapter` of oidc-provider. */
+export function createOidcAdapter(options: OidcAdapterOptions): (model: string) => Adapter {
+  return (model) => new ArtifactAdapter(model, options);
 }

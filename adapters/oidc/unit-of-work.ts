@@ -48,6 +48,8 @@ export interface Unit {
 /** Carries the unit of a request to the adapter, across everything that the request awaits. */
 export interface UnitsOfWork {
   current(): Unit | undefined;
+  /** The unit of this request. @throws TypeError outside a request. */
+  required(): Unit;
   run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
 }
 
@@ -310,6 +312,11 @@ export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWo
   const storage = new AsyncLocalStorage<Unit>();
   return {
     current: () => storage.getStore(),
+    required() {
+      const unit = storage.getStore();
+      if (unit === undefined) throw new TypeError("this runs only within a request");
+      return unit;
+    },
     run(request, work) {
       const unit = new PendingUnit(store, clock, request);
       return storage.run(unit, () => work(unit));

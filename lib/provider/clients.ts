@@ -1,33 +1,39 @@
-/** How a registered client looks to oidc-provider. */
-import type { AdapterPayload, Client } from "oidc-provider";
-import type { ClientRecord } from "../directory/directory.ts";
+/** Clients as oidc-provider sees them: their metadata, and how their secrets are checked. */
+import { Provider, type AdapterPayload, type Client } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
+import { ANONYMOUS } from "../audit/audit-event.ts";
+import type { AuditCollector } from "../audit/collector.ts";
+import type { ClientRecord } from "../directory/directory.ts";
+import type { ClientInternals } from "../domain/client.ts";
+import { type AttemptLimits, noteLimited } from "./attempt-limits.ts";
+import { callerOf, type RequestState } from "./request.ts";
 
-/** The record from which the library's client was built; as fresh as the request, for it is read on each. */
+/** Our record of a client of oidc-provider. It is read on each request, so it is up to date. */
 export function clientRecord(client: Client): ClientRecord {
   return client["record"] as ClientRecord;
 }
 
 /**
- * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0, section 2).
- * @param options.signingAlgorithm for clients that were registered without one.
- * @param options.profile with `strict` the library does not know the password grant, not even as a name.
+ * The metadata of a client (OpenID Connect Dynamic Client Registration 1.0 section 2).
+ * @param signingAlgorithm for clients that are registered without one.
+ * @param profile with `strict`, oidc-provider does not know the password grant, not even by name.
  */
 export function clientMetadata(
   record: ClientRecord,
-  { signingAlgorithm, profile }: { signingAlgorithm: string; profile: Configuration["profile"] },
+  signingAlgorithm: string,
+  profile: Configuration["profile"],
 ): AdapterPayload {
   return {
     client_id: record.client_id,
     client_name: record.name,
-    // Required to be there; it is never compared, see the patch of compareClientSecret.
+    // oidc-provider requires a secret but never compares this one: see `compareClientSecret` in patches.ts.
     client_secret: "kept-as-a-keyed-digest",
     application_type: "web",
     token_endpoint_auth_method: "client_secret_basic",
     redirect_uris: [...record.redirect_uris],
     post_logout_redirect_uris: [...record.post_logout_redirect_uris],
     grant_types: record.grant_types.filter((type) => profile !== "strict" || type !== "password"),
-    // With a response type the library adds the grant that belongs to it.
+    // oidc-provider adds the grant that belongs to each response type.
     response_types: record.grant_types.includes("authorization_code") ? ["code"] : [],
     id_token_signed_response_alg: record.id_token_signed_response_alg ?? signingAlgorithm,
     ...(record.backchannel_logout_uri === null
@@ -35,4 +41,67 @@ export function clientMetadata(
       : { backchannel_logout_uri: record.backchannel_logout_uri, backchannel_logout_session_required: true }),
     record,
   } as AdapterPayload;
+}
+
+/**
+ * Decodes half of a Basic credential as RFC 6749 section 2.3.1 encodes it.
+ * @returns `undefined` when there is nothing to decode.
+ */
+export function formDecoded(text: string): string | undefined {
+  if (!/[%+]/.test(text)) return undefined;
+  try {
+    return decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether the presented secret is one of the client's. Called while a request is authenticated. */
+export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
+
+/** Grants that write nothing until the response is known to be good, so they need not wait for the rate limit. */
+const WITHOUT_WAITING: ReadonlySet<unknown> = new Set(["authorization_code", "refresh_token"]);
+
+/**
+ * Compares client secrets in constant time, under a rate limit, as they are and form-decoded. A refused attempt leaves
+ * `retryAfter` in the state of the request, or the `verdict` that the response waits for.
+ */
+export function createSecretCheck(
+  clients: Pick<ClientInternals, "secretMatches">,
+  limits: Pick<AttemptLimits, "clientSecret">,
+  audit: Pick<AuditCollector, "note" | "noteRefusal">,
+): SecretCheck {
+  return async (client, presented) => {
+    const ctx = Provider.ctx;
+    const record = clientRecord(client);
+    const state = (ctx?.state ?? {}) as Partial<RequestState>;
+    const readings = [presented];
+    const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
+    if (decoded !== undefined) readings.push(decoded);
+    let matches = false;
+    const check = (): boolean => {
+      matches = readings.some((reading) => clients.secretMatches(record, reading));
+      return matches;
+    };
+    const verdict = limits
+      .clientSecret({ client: record.client_id, address: state.address ?? "" }, check)
+      .then((attempt) => {
+        if (attempt.allowed && matches) return attempt;
+        const { client_id: subject } = record;
+        const caller = ctx === undefined ? { actor: ANONYMOUS } : callerOf(ctx, ANONYMOUS);
+        const event = { ...caller, action: "client.authentication", subject } as const;
+        if (attempt.allowed) audit.note({ ...event, outcome: "failure", reason: "credentials" });
+        else noteLimited(audit, event, attempt);
+        return attempt;
+      });
+    if (matches && WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])) {
+      // The response awaits the same promise and reports its failure.
+      verdict.catch(() => undefined);
+      state.verdict = verdict;
+      return true;
+    }
+    const { allowed, retryAfter } = await verdict;
+    if (!allowed) state.retryAfter = retryAfter;
+    return allowed && matches;
+  };
 }

@@ -4,41 +4,41 @@ import type { Configuration as ProviderConfiguration } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import { createSigner, type Signer } from "../sealing.ts";
 
-/** What a cookie's name starts with, so that two services on one host don't meet. */
+/** The name contains a hash of the deployments' URLs, so two services on one host have different cookies. */
 export function cookieName(configuration: Configuration, purpose: string): string {
   const { oauth2, openid } = configuration.deployments;
   const urls = [oauth2?.url ?? "", openid?.url ?? ""].join(" ");
   return `${configuration.cookies.prefix}sis_${purpose}_${hash("sha256", urls, "hex").slice(0, 8)}`;
 }
 
-/** Whether every deployment is on https: only then a cookie name may promise it. */
+/** Whether every deployment uses https. Only then can a cookie name have a `__Host-` or `__Secure-` prefix. */
 export function allSecure(configuration: Configuration): boolean {
   const { oauth2, openid } = configuration.deployments;
   return [oauth2, openid].every((deployment) => deployment?.secure ?? true);
 }
 
-/** The session cookie: bound to the host on https, to the domain where one is configured. */
+/** With https, the session cookie is bound to the host, or to the configured domain. */
 export function sessionCookieName(configuration: Configuration): string {
   const name = cookieName(configuration, "session");
   if (!allSecure(configuration)) return name;
   return `${configuration.cookies.domain === undefined ? "__Host-" : "__Secure-"}${name}`;
 }
 
-/** The device cookie: always of one host, so on https its name says so. */
+/** With https, the device cookie is bound to the host. */
 export function deviceCookieName(configuration: Configuration): string {
   return `${allSecure(configuration) ? "__Host-" : ""}${cookieName(configuration, "device")}`;
 }
 
-/** What Koa's cookies ask of the signing keys. */
+/** What Koa's cookies need of the signing keys. */
 export interface CookieSignatures extends Signer {
   /** 0 when one of the keys made the signature, else -1. */
   index(data: string, signature: string): number;
 }
 
 /**
- * Koa's cookies sign a cookie again when `index` says that a later key signed it, and lose its path, domain and
- * lifetime: the browser then has two signatures for one session, or none after it was closed. So they are told that it
- * was the first key. The library signs the session cookie with that one at the next authorization.
+ * Koa signs a cookie again if `index` reports another key than the first, and loses its path, domain and lifetime, so
+ * the browser gets two signatures for one session, or none after it was closed. `index` therefore always reports the
+ * first key. oidc-provider signs the session cookie with it at the next authorization.
  * @param keys `keys.cookies`: the first signs, all verify.
  */
 export function cookieSignatures(keys: readonly string[]): CookieSignatures {
@@ -66,7 +66,7 @@ export function cookieSettings(
       interaction: cookieName(configuration, "interaction"),
       resume: cookieName(configuration, "resume"),
     },
-    // A form that another site posts to the authorization endpoint brings no other kind of session cookie.
+    // Browsers only send such a session cookie with a form that another site posts to the authorization endpoint.
     long: {
       ...flags,
       path: "/",
@@ -76,7 +76,7 @@ export function cookieSettings(
   };
 }
 
-/** Two session cookies at once: neither is used, for one of them was put there by somebody else. */
+/** Removes the session cookie from the header if it occurs twice: an attacker may have set one of them. */
 export function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;
   const pairs = header.split(/; */);

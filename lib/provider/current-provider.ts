@@ -1,27 +1,27 @@
 /**
- * The provider that new requests run on. The library takes its signing keys when it is made, so other keys mean another
- * provider; a request that is under way ends on the one that it began with.
+ * The oidc-provider instance for new requests. It takes its signing keys when it is created, so new keys mean a new
+ * instance. Requests in flight finish on the instance they started with.
  */
 import type { EventEmitter } from "node:events";
 import compose from "koa-compose";
 import type { Context } from "koa";
 import type { JWK, Provider } from "oidc-provider";
 
-/** An oidc-provider as one function, with the listeners and middleware that the host application has given it by now. */
+/** An instance of oidc-provider as one function, with the middleware that the host application has added so far. */
 export interface ServedProvider {
   readonly provider: Provider;
   run(inner: Context): Promise<unknown>;
-  /** Whether the host application is given contexts, and so may go on with one after the answer. */
+  /** Whether the host application has listeners or middleware, and so may use a context after the response. */
   isWatched(): boolean;
 }
 
-/** Asked anew at each use: nobody keeps what it returns for longer than a request. */
+/** Call it for each request; do not keep the result for longer. */
 export type CurrentProvider = () => ServedProvider;
 
 type Listener = (...parameters: unknown[]) => void;
 type Middleware = Provider["middleware"][number];
 
-/** What the host application has added to a provider. */
+/** Listeners and middleware that the host application has added to an instance. */
 interface Added {
   readonly listeners: readonly (readonly [name: string | symbol, listener: Listener])[];
   readonly middleware: readonly Middleware[];
@@ -39,9 +39,9 @@ function serve(provider: Provider): Served {
   const ownMiddleware = new Set<unknown>(middleware);
   let known = middleware.length;
   let composed = compose(middleware);
-  let isHeard = false;
+  let hasListeners = false;
   emitter.on("newListener", (name) => {
-    isHeard ||= name !== "newListener";
+    hasListeners ||= name !== "newListener";
   });
   const ownListeners = new Set<unknown>(emitter.eventNames().flatMap((name) => emitter.rawListeners(name)));
   return {
@@ -53,7 +53,7 @@ function serve(provider: Provider): Served {
       }
       return composed(inner, () => Promise.resolve());
     },
-    isWatched: () => isHeard || middleware.length !== ownMiddleware.size,
+    isWatched: () => hasListeners || middleware.length !== ownMiddleware.size,
     added: () => ({
       listeners: emitter
         .eventNames()
@@ -67,9 +67,9 @@ function serve(provider: Provider): Served {
 }
 
 /**
- * Listeners and middleware of the host application go along to each new provider.
- * @param make a provider that signs with these keys.
- * @param keysInForce the same array for as long as they are the same keys.
+ * Moves the listeners and middleware of the host application to each new instance.
+ * @param make creates an instance that signs with these keys.
+ * @param keysInForce returns the same array until the keys change.
  */
 export function createCurrentProvider(
   make: (signing: readonly JWK[]) => Provider,

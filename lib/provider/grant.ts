@@ -1,22 +1,20 @@
-/** Each authorization creates its own grant: the head of the family of everything that descends from it. */
+/** Grants: each authorization creates one, and everything that is issued from it forms a family. */
 import { randomBytes } from "node:crypto";
-import type { Grant, KoaContextWithOIDC, Provider } from "oidc-provider";
+import { type Grant, interactionPolicy, type KoaContextWithOIDC, type Provider } from "oidc-provider";
 import type { ClientRecord, Consent } from "../directory/directory.ts";
+import type { AccountInternals } from "../domain/account.ts";
 import { consentOf } from "../domain/consents.ts";
-import { currentGenerations, type OidcAccount } from "./account.ts";
-import { KNOWN_CLAIMS } from "./claims.ts";
+import { currentGenerations, type GrantGenerations, type OidcAccount } from "./account.ts";
+import { ALL_FIELDS, KNOWN_CLAIMS, PUBLIC_SCOPES } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
-import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
-import type { Generations } from "./patches.ts";
+import { callerOf } from "./request.ts";
 
-/** Everything that a person can allow a client. */
+/** Everything that a user can allow a client. */
 export const GRANTABLE: Consent = { scopes: [...PUBLIC_SCOPES, ALL_FIELDS], claims: [...KNOWN_CLAIMS] };
 
-type GrantWithGenerations = Grant & { generations?: Generations };
-
-/** A grant that is not written yet, with the generations that decide how long it is good. */
+/** A grant that is not stored yet. Its generations decide how long it is valid. */
 export function newGrant(provider: Provider, account: OidcAccount, client: ClientRecord): Grant {
-  const grant: GrantWithGenerations = new provider.Grant({
+  const grant: Grant & { generations?: GrantGenerations } = new provider.Grant({
     accountId: account.accountId,
     clientId: client.client_id,
   });
@@ -26,9 +24,8 @@ export function newGrant(provider: Provider, account: OidcAccount, client: Clien
 }
 
 /**
- * `loadExistingGrant` of oidc-provider. A first-party client gets what it asks for; a third-party client what
- * the person allowed, now or before: the page writes it to the account, so what was withdrawn since is not there.
- * The grant is written by the last check of the policy.
+ * `loadExistingGrant` of oidc-provider. A first-party client gets everything it requests; a third-party client gets
+ * what the user has allowed, now or earlier. Consent is stored with the account, so withdrawn consent is not granted.
  */
 export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { account, client, provider, requestParamOIDCScopes, requestParamClaims } = ctx.oidc;
@@ -46,7 +43,34 @@ export async function loadGrant(ctx: KoaContextWithOIDC): Promise<Grant | undefi
   return grant;
 }
 
-/** Whether a token of this client and scope opens the e-mail address and the documented profile. */
+/**
+ * Assigns the user to the client's service and stores the grant, when the policy has no more questions. oidc-provider
+ * awaits nothing else between its last check and the code, so this is a check that always passes, in a prompt of its
+ * own: the checks of one prompt run in parallel.
+ */
+export function writeGrant(accounts: Pick<AccountInternals, "assignAtSignIn">): interactionPolicy.Prompt {
+  async function write(ctx: KoaContextWithOIDC): Promise<false> {
+    const { account, client, grant } = ctx.oidc;
+    if (!account || !client || !grant) return false;
+    const { record } = account as OidcAccount;
+    const clientEntry = clientRecord(client);
+    const { service } = clientEntry;
+    if (service !== null && !Object.hasOwn(record.services, service)) {
+      const generations = currentGenerations(record, clientEntry);
+      const expected = { serviceGeneration: generations.service, tokensGeneration: generations.tokens };
+      const caller = callerOf(ctx, { kind: "account", id: record.sub });
+      await accounts.assignAtSignIn(record.sub, service, expected, caller);
+    }
+    await grant.save();
+    return false;
+  }
+  return new interactionPolicy.Prompt(
+    { name: "write_grant", requestable: false },
+    new interactionPolicy.Check("unwritten", "the grant is not written", "server_error", write),
+  );
+}
+
+/** Whether a token of this client and scope gives access to the e-mail address and to the documented profile. */
 export function openedFields(
   client: ClientRecord,
   scope: string,

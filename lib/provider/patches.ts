@@ -1,19 +1,12 @@
 /**
- * Everything that reaches into oidc-provider beyond its public interface, and why. Nothing else in this
- * project imports `oidc-provider/lib/*` or changes one of its prototypes.
+ * Everything that changes oidc-provider beyond its public interface, and the file of oidc-provider that makes it
+ * necessary. Nothing else in this project changes its prototypes, and nothing imports `oidc-provider/lib/*`.
  */
 import type { Client, Provider } from "oidc-provider";
-import type { Deployment } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../clock.ts";
+import type { SecretCheck } from "./clients.ts";
 
-/** Generations that a session, grant, code or token was given when the person signed in. */
-export interface Generations {
-  readonly tokens: number;
-  readonly service: number;
-  readonly client: number;
-}
-
-/** A model class of the provider, as far as it is patched. */
+/** A model class of oidc-provider, as far as it is patched. */
 interface ModelClass {
   readonly IN_PAYLOAD: readonly string[];
   readonly prototype: object;
@@ -22,8 +15,8 @@ interface ModelClass {
 const WITH_GENERATIONS = ["Session", "Grant", "AuthorizationCode", "AccessToken", "RefreshToken"] as const;
 
 /**
- * The models keep only the members named in `IN_PAYLOAD`; what ends "at once" is decided by generations,
- * which have to be read back with the model (decisions.md, How "at once" is kept).
+ * Models keep only the members that `IN_PAYLOAD` names (lib/models/payload.js). Generations decide what has ended "at
+ * once" (decisions.md, How "at once" is kept), so they must be stored and read with the model.
  */
 function keepGenerations(provider: Provider): void {
   for (const name of WITH_GENERATIONS) {
@@ -33,32 +26,21 @@ function keepGenerations(provider: Provider): void {
   }
 }
 
-/** The documented `token_type` is exactly `bearer`; the library writes `Bearer`. A DPoP token stays one. */
+/**
+ * The documented `token_type` is exactly `bearer`. oidc-provider writes `Bearer` in token responses and in introspection
+ * (lib/models/access_token.js, `tokenType`). DPoP tokens keep their type.
+ */
 function documentedTokenType(provider: Provider): void {
   Object.defineProperty(provider.AccessToken.prototype, "tokenType", {
-    get(this: { jkt?: string }) {
+    get(this: { readonly jkt?: string }) {
       return this.jkt ? "DPoP" : "bearer";
     },
   });
 }
 
 /**
- * The library works endpoint addresses out from the Host header and the innermost mount; behind nested
- * mounts and proxies these are wrong. The configured base URL is always right.
- */
-function configuredAddresses(provider: Provider): void {
-  const prototype = (provider as unknown as { OIDCContext: ModelClass }).OIDCContext.prototype;
-  Object.defineProperty(prototype, "urlFor", {
-    value(this: { ctx: { state: { deployment: Deployment } } }, name: string, options?: object) {
-      const { url } = this.ctx.state.deployment;
-      return url + provider.pathFor(name, { mountPath: "", ...options });
-    },
-  });
-}
-
-/**
- * The library writes an empty session for a cookie whose session is over. Whoever shows such a cookie again and again
- * would fill the storage: what is not kept is new, and a new session is written when there is something in it.
+ * For a cookie whose session has expired, oidc-provider stores an empty session (lib/models/session.js, `get`). Sending
+ * such a cookie repeatedly would fill the storage. Marked as new, a session is stored when it has content.
  */
 function emptySessionsUnwritten(provider: Provider): void {
   const get = provider.Session.get.bind(provider.Session);
@@ -71,10 +53,9 @@ function emptySessionsUnwritten(provider: Provider): void {
   });
 }
 
-/** What a session keeps of each client that it has been to, by `client_id`. */
+/** What a session stores for each client, by `client_id`. */
 type Authorizations = Record<string, object>;
 
-/** Where a client is looked up or added, as far as it is patched. */
 type AuthorizationFor = (
   this: { authorizations?: Authorizations },
   clientId: string,
@@ -82,17 +63,16 @@ type AuthorizationFor = (
 ) => object;
 
 /**
- * The library keeps what a session knows of its clients in a plain object and finds it there as
- * `this.authorizations[clientId]` (lib/models/session.js, `authorizationFor`). For a client called `constructor` that
- * is a function which all sessions share, and for `__proto__` it is `Object.prototype` itself. Every reading and
- * writing by client goes through this method, so the object loses its prototype here.
+ * A session stores what belongs to a client as `this.authorizations[clientId]`, in a plain object (lib/models/session.js,
+ * `authorizationFor`). For a client named `constructor` that is a function which all sessions share, and for `__proto__`
+ * it is `Object.prototype`. All reads and writes go through this method, so it makes the object lose its prototype.
  */
 function ownAuthorizations(provider: Provider): void {
   const { prototype } = provider.Session as unknown as ModelClass;
   const authorizationFor = Reflect.get(prototype, "authorizationFor") as AuthorizationFor;
   Object.defineProperty(prototype, "authorizationFor", {
     value(this: ThisParameterType<AuthorizationFor>, clientId: string, value?: string) {
-      // Like the library: reading a session that has been nowhere adds nothing to it.
+      // Like oidc-provider: reading adds nothing to a session without clients.
       if (this.authorizations !== undefined || value !== undefined)
         this.authorizations = withoutPrototype(this.authorizations);
       return authorizationFor.call(this, clientId, value);
@@ -105,10 +85,10 @@ function withoutPrototype(authorizations: Authorizations = {}): Authorizations {
   return Object.assign(Object.create(null) as Authorizations, authorizations);
 }
 
-/** Whether the presented secret is one of the client's. Runs while a request is authenticated. */
-export type SecretCheck = (client: Client, presented: string) => Promise<boolean>;
-
-/** The library compares with a plain text; only keyed digests are stored here, several during a rotation. */
+/**
+ * oidc-provider compares a secret with one plain text (lib/models/client.js, `compareClientSecret`). We store keyed
+ * digests, several during a rotation.
+ */
 function hashedSecrets(provider: Provider, check: SecretCheck): void {
   Object.defineProperty(provider.Client.prototype, "compareClientSecret", {
     value(this: Client, presented: string) {
@@ -117,63 +97,25 @@ function hashedSecrets(provider: Provider, check: SecretCheck): void {
   });
 }
 
-/** The client's record that the request has read already, if it may be used. A made-up ID token names anything as its client. */
-export type RecordInHand = (clientId: unknown) => object | undefined;
-
-/** The library writes out and hashes the metadata of a client to know whether it has built it before. */
-function builtClients(provider: Provider, recordInHand: RecordInHand): void {
-  const find = provider.Client.find.bind(provider.Client);
-  const built = new WeakMap<object, Client>();
-  Object.defineProperty(provider.Client, "find", {
-    async value(id: string) {
-      const record = recordInHand(id);
-      const known = record && built.get(record);
-      if (known !== undefined) return known;
-      const client = await find(id);
-      if (record !== undefined && client !== undefined) built.set(record, client);
-      return client;
-    },
-  });
-}
-
-/** Delivers one logout token to a client. */
-export type LogoutDelivery = (clientId: string, send: () => Promise<void>) => Promise<void>;
-
-/** The library tells a client once that a session ended; decided are three attempts, whoever ends it. */
-function repeatedLogout(provider: Provider, deliver: LogoutDelivery): void {
-  const { prototype } = provider.Client as unknown as ModelClass;
-  const once = Reflect.get(prototype, "backchannelLogout") as (
-    this: Client,
-    sub: string,
-    sid: string,
-  ) => Promise<void>;
-  Object.defineProperty(prototype, "backchannelLogout", {
-    value(this: Client, sub: string, sid: string) {
-      return deliver(this.clientId, () => once.call(this, sub, sid));
-    },
-  });
-}
-
-/** A model as far as time goes, in seconds. */
+/** A model with its times, in seconds. */
 interface Timed {
-  readonly jti: string;
+  iat?: number;
   exp?: number;
-  readonly iat?: number;
   /** When the first of a chain of refresh tokens was issued. */
   iiat?: number;
   readonly loginTs?: number;
   readonly rotations?: number;
-  /** How long it is to live, from the configuration. */
+  /** The configured lifetime. */
   readonly expiration: number;
-  save(span: number): Promise<unknown>;
+  save(lifetime: number): Promise<unknown>;
 }
 
 interface TimedClass extends ModelClass {
-  /** Where it is missing, `save` is told how long the model is to live. */
+  /** Only tokens have it; the lifetime of other models is the argument of `save`. */
   readonly expiresIn?: unknown;
 }
 
-/** The check of a record that was read. */
+/** The check of a stored model. */
 type Verify = (
   this: TimedClass,
   stored: { readonly exp?: number },
@@ -184,51 +126,25 @@ type Verify = (
 type Now = () => number;
 
 /**
- * The library reads the system's time, where every other time in this service is that of its clock. Codes, tokens,
- * grants, sessions and interactions begin and end by our clock; what it compares with times that clients have
- * signed, such as DPoP proofs, stays with the system's.
+ * oidc-provider reads the system clock (lib/helpers/epoch_time.js); the rest of this service reads the configured one.
+ * Codes, tokens, grants, sessions and interactions begin and end by the configured clock. Times that clients sign, such
+ * as those of DPoP proofs, are still compared with the system clock.
  */
-function ownTime(provider: Provider, clock: Clock): void {
+function configuredClock(provider: Provider, clock: Clock): void {
   const now: Now = () => seconds(clock);
-  const base = Object.getPrototypeOf(provider.Session) as TimedClass;
-  const stored = storedBy(now);
-  for (const { prototype } of [base, provider.AccessToken as unknown as ModelClass]) {
-    Object.defineProperty(prototype, "getValueAndPayload", { value: stored });
-  }
-  ownEnds(base, now);
-  ownEndsOfSessions(provider, now);
-  ownTimeOfIdTokens(provider, now);
+  timesOfModels(Object.getPrototypeOf(provider.Session) as TimedClass, now);
+  timesOfSessions(provider, now);
+  timesOfIdTokens(provider, now);
 }
 
-/**
- * What the library stores of a model: all are opaque here, and access tokens have no claims of their own. Times of an
- * artifact that is new are written when it is stored. The library's own way over lists of pairs and described
- * properties takes several times as long, for each token.
- */
-function storedBy(now: Now): (this: Timed) => Promise<{ readonly value: string; readonly payload: object }> {
-  const members = new WeakMap<object, ReadonlySet<string>>();
-  return async function getValueAndPayload(this: Timed) {
-    const at = now();
-    if (this.iat === undefined && this.iiat !== undefined && !this.rotations) this.iiat = at;
-    const payload: Record<string, unknown> = { iat: this.iat ?? at, exp: this.exp ?? at + this.expiration };
-    const model = this.constructor as unknown as ModelClass;
-    const kept = members.get(model) ?? new Set(model.IN_PAYLOAD);
-    members.set(model, kept);
-    const own = this as unknown as Readonly<Record<string, unknown>>;
-    for (const name of Object.keys(own)) {
-      if (kept.has(name) && own[name] !== undefined) payload[name] = own[name];
-    }
-    return { value: this.jti, payload };
-  };
-}
-
-function ownEnds(base: TimedClass, now: Now): void {
+/** lib/models/base_model.js, and for `iiat` the constructor of lib/models/refresh_token.js. */
+function timesOfModels(base: TimedClass, now: Now): void {
   const verify = Reflect.get(base, "verify") as Verify;
   const save = Reflect.get(base.prototype, "save") as Timed["save"];
   Object.defineProperty(base, "verify", {
     async value(this: TimedClass, ...[stored, options]: Parameters<Verify>) {
       if (options?.ignoreExpiration !== true && Number(stored.exp) <= now())
-        throw new Error("it has expired");
+        throw new Error("the artifact has expired");
       return verify.call(this, stored, { ...options, ignoreExpiration: true });
     },
   });
@@ -244,23 +160,27 @@ function ownEnds(base: TimedClass, now: Now): void {
       },
     },
     save: {
-      value(this: Timed, span: number) {
-        const told = typeof (this.constructor as unknown as TimedClass).expiresIn !== "function";
-        // The library adds the span to the system's time and takes what comes of it as the end.
-        if (told) Object.defineProperty(this, "exp", fixed(now() + span));
-        return save.call(this, span);
+      value(this: Timed, lifetime: number) {
+        const at = now();
+        const isToken = typeof (this.constructor as unknown as TimedClass).expiresIn === "function";
+        if (isToken) this.exp ??= at + this.expiration;
+        // For other models `save` assigns the end by the system clock.
+        else Object.defineProperty(this, "exp", fixed(at + lifetime));
+        if (this.iat === undefined && this.iiat !== undefined && !this.rotations) this.iiat = at;
+        this.iat ??= at;
+        return save.call(this, lifetime);
       },
     },
   });
 }
 
-/** A member that stays as it is, whatever is assigned to it. */
+/** A property that ignores assignments. */
 function fixed(value: number): PropertyDescriptor {
   return { configurable: true, enumerable: true, get: () => value, set: () => undefined };
 }
 
-/** What the library saves again for the rest of its time: it works that out by the system's. */
-function ownEndsOfSessions(provider: Provider, now: Now): void {
+/** lib/models/session.js, `persist` and, for `max_age`, `past`; callers of `save` in lib/models/interaction.js. */
+function timesOfSessions(provider: Provider, now: Now): void {
   const { prototype: session } = provider.Session as unknown as ModelClass;
   const { prototype: interaction } = provider.Interaction as unknown as ModelClass;
   const save = Reflect.get(interaction, "save") as Timed["save"];
@@ -277,14 +197,14 @@ function ownEndsOfSessions(provider: Provider, now: Now): void {
     },
   });
   Object.defineProperty(interaction, "save", {
-    value(this: Timed, span: number) {
-      return save.call(this, this.exp === undefined ? span : this.exp - now());
+    value(this: Timed, lifetime: number) {
+      return save.call(this, this.exp === undefined ? lifetime : this.exp - now());
     },
   });
 }
 
-/** ID tokens and logout tokens: the library writes both times into their payload when it signs them. */
-function ownTimeOfIdTokens(provider: Provider, now: Now): void {
+/** ID tokens and logout tokens get both times when they are signed (lib/models/id_token.js, lib/helpers/jwt.js). */
+function timesOfIdTokens(provider: Provider, now: Now): void {
   const { prototype } = provider.IdToken as unknown as ModelClass;
   const claims = Reflect.get(prototype, "payload") as (this: unknown) => Promise<object>;
   Object.defineProperty(prototype, "payload", {
@@ -311,23 +231,12 @@ function ownTimeOfIdTokens(provider: Provider, now: Now): void {
   });
 }
 
-/** What the patches call. */
-export interface PatchCalls {
-  readonly checkSecret: SecretCheck;
-  readonly recordInHand: RecordInHand;
-  readonly deliverLogout: LogoutDelivery;
-  readonly clock: Clock;
-}
-
-/** Applies all patches to one provider; other providers in the process are not touched. */
-export function patchProvider(provider: Provider, calls: PatchCalls): void {
+/** Applies all patches to one instance; other instances in the process are not changed. */
+export function patchProvider(provider: Provider, checkSecret: SecretCheck, clock: Clock): void {
   keepGenerations(provider);
   documentedTokenType(provider);
-  configuredAddresses(provider);
-  hashedSecrets(provider, calls.checkSecret);
-  builtClients(provider, calls.recordInHand);
-  repeatedLogout(provider, calls.deliverLogout);
   emptySessionsUnwritten(provider);
   ownAuthorizations(provider);
-  ownTime(provider, calls.clock);
+  hashedSecrets(provider, checkSecret);
+  configuredClock(provider, clock);
 }

@@ -1,42 +1,24 @@
-/** When the library must ask the person: its own rules, and four of ours. */
+/** When oidc-provider must ask the user: its own rules, and ours. Nothing here writes. */
 import { errors, interactionPolicy, type KoaContextWithOIDC } from "oidc-provider";
-import type { OidcAccount } from "./account.ts";
-import { protocolCaller } from "./caller.ts";
+import { currentGenerations, type OidcAccount, type SessionGeneration } from "./account.ts";
+import { KNOWN_ACRS } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
-import type { ProtocolDependencies } from "./dependencies.ts";
-import { currentGenerations } from "./account.ts";
-import { KNOWN_ACRS } from "./sign-in-method.ts";
 
 const { Check, Prompt, base } = interactionPolicy;
 
-/** The session as it is patched: it carries the account's `sessions_generation` of the sign-in. */
-interface SessionGeneration {
-  generation?: number;
-}
-
-/** What the sign-in form writes as its result. */
-interface LoginResult {
-  readonly accountId: string;
-  readonly generation?: number;
-}
-
 /** A session ends with its account, and when the account's sessions were ended after the sign-in. */
-function isStale(ctx: KoaContextWithOIDC): boolean {
-  const { session, account, result } = ctx.oidc;
+function isStale({ oidc: { session, account } }: KoaContextWithOIDC): boolean {
   if (!session?.accountId) return false;
   if (account === undefined) return true;
-  const login = result?.["login"] as LoginResult | undefined;
-  const carried = session as typeof session & SessionGeneration;
-  if (login?.accountId === session.accountId && login.generation !== undefined)
-    carried.generation = login.generation;
-  return carried.generation !== (account as OidcAccount).record.sessions_generation;
+  const { generation } = session as typeof session & SessionGeneration;
+  return generation !== (account as OidcAccount).record.sessions_generation;
 }
 
 const known: ReadonlySet<unknown> = new Set(KNOWN_ACRS);
 
 /**
- * An essential `acr` that no sign-in here has would be asked for again and again; it is a failed attempt
- * (OpenID Connect Core 1.0 section 5.5.1.1).
+ * No sign-in can satisfy an essential `acr` that this service does not support, so the request fails instead of asking
+ * forever (OpenID Connect Core 1.0 section 5.5.1.1).
  */
 function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
   const acr = oidc.claims.id_token?.["acr"] as
@@ -49,30 +31,18 @@ function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
   throw new errors.UnmetAuthenticationRequirements("no sign-in here has the acr that is asked for");
 }
 
-/**
- * The last step before a code is issued: the user becomes assigned to the client's service, and the grant
- * is written. It runs only when nobody has to be asked any more.
- * @returns true when the person has to be asked: an unassigned user does not come back unseen.
- */
-async function assign(ctx: KoaContextWithOIDC, { accounts }: ProtocolDependencies): Promise<boolean> {
-  const { account, client, grant, prompts } = ctx.oidc;
-  if (!account || !client || !grant) return false;
+/** A user who was unassigned from a service does not return to it without noticing: `prompt=none` is refused. */
+function isUnassigned({ oidc: { account, client, grant, prompts } }: KoaContextWithOIDC): boolean {
+  if (!account || !client || !grant || !prompts.has("none")) return false;
   const { record } = account as OidcAccount;
   const clientEntry = clientRecord(client);
   const { service } = clientEntry;
-  if (service !== null && !Object.hasOwn(record.services, service)) {
-    const { service: serviceGeneration, tokens: tokensGeneration } = currentGenerations(record, clientEntry);
-    if (prompts.has("none") && serviceGeneration > 0) return true;
-    const seen = { serviceGeneration, tokensGeneration };
-    const caller = protocolCaller(ctx, { kind: "account", id: record.sub });
-    await accounts.assignAtSignIn(record.sub, service, seen, caller);
-  }
-  await grant.save();
-  return false;
+  if (service === null || Object.hasOwn(record.services, service)) return false;
+  return currentGenerations(record, clientEntry).service > 0;
 }
 
-/** The policy to give to oidc-provider as `interactions.policy`. */
-export function signInPolicy(dependencies: ProtocolDependencies): interactionPolicy.DefaultPolicy {
+/** `interactions.policy` of oidc-provider. */
+export function signInPolicy(): interactionPolicy.DefaultPolicy {
   const policy = base();
   policy
     .get("login")
@@ -87,16 +57,17 @@ export function signInPolicy(dependencies: ProtocolDependencies): interactionPol
     );
   policy
     .get("login")
-    ?.checks.add(
-      new Check("session_stale", "the sign-in session has ended", "login_required", (ctx) => isStale(ctx)),
-    );
-  // Every client has a secret here; a native one that is first-party is not asked each time.
+    ?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
+  // oidc-provider asks native clients for consent each time, because they have no secret. All clients have one here.
   policy.get("consent")?.checks.remove("native_client_prompt");
   policy.add(
     new Prompt(
       { name: "assignment", requestable: false },
-      new Check("unassigned", "the user was unassigned from this service", "interaction_required", (ctx) =>
-        assign(ctx, dependencies),
+      new Check(
+        "unassigned",
+        "the user was unassigned from this service",
+        "interaction_required",
+        isUnassigned,
       ),
     ),
   );

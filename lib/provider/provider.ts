@@ -1,32 +1,37 @@
-/** The one oidc-provider instance behind both deployments, and everything it is told. */
+/** The oidc-provider instance behind both deployments, and all of its settings. */
 import {
-  type Provider,
   type Configuration as ProviderConfiguration,
   type JWK,
-  type KoaContextWithOIDC,
+  Provider,
+  type TokenEndpointGrantContext,
 } from "oidc-provider";
+import type { ParameterizedContext } from "koa";
 import { createOidcAdapter } from "../../adapters/oidc/adapter.ts";
-import { isDisabled } from "../domain/account.ts";
-import { isCurrent, oidcAccount, type OidcAccount } from "./account.ts";
-import { backchannelFetch } from "./backchannel-fetch.ts";
-import { scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
-import { clientMetadata, clientRecord } from "./clients.ts";
+import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { AuditCollector } from "../audit/collector.ts";
+import { seconds } from "../clock.ts";
+import type { AccountInternals } from "../domain/account.ts";
+import type { ClientInternals } from "../domain/client.ts";
+import type { ServiceEmitter } from "../events.ts";
+import { findAccount, isCurrent, keepSessionGeneration } from "./account.ts";
+import type { AttemptLimits } from "./attempt-limits.ts";
+import { reportEndedAccess } from "./audit.ts";
+import { type BackchannelLogout, backchannelFetch } from "./backchannel-logout.ts";
+import { ALL_FIELDS, KNOWN_ACRS, PUBLIC_SCOPES, scopeClaims, SIGN_IN_CLAIMS } from "./claims.ts";
+import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
+import { codeGrant, type GrantHandler } from "./code-grant.ts";
 import { cookieSettings } from "./cookies.ts";
-import type { ProtocolDependencies, ProtocolState } from "./dependencies.ts";
-import { loadGrant } from "./grant.ts";
-import { registerPasswordGrant } from "./password-grant.ts";
+import { loadGrant, writeGrant } from "./grant.ts";
+import { PasswordGrant } from "./password-grant.ts";
 import { patchProvider } from "./patches.ts";
 import { signInPolicy } from "./policy.ts";
-import { ALL_FIELDS, PUBLIC_SCOPES } from "./scopes.ts";
-import { secretCheck } from "./secret-check.ts";
-import { createServiceProvider } from "./service-provider.ts";
-import { KNOWN_ACRS } from "./sign-in-method.ts";
-import { grantLifetime, refreshRules, refreshTokenLifetime } from "./token-grants.ts";
+import { RefreshTokens } from "./refresh-tokens.ts";
+import { requestState } from "./request.ts";
+import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
 
-/** Name of the parameter that carries the sent `state` to the answer: the library drops an empty one. */
-export const SENT_STATE = "sent_state";
-
-/** Where the endpoints are below each base URL; the compat table says which deployment has which. */
+/** Paths below each base URL. The table of endpoints says which deployment has which. */
 const routes = {
   authorization: "/oauth2/authorize",
   token: "/oauth2/token",
@@ -38,42 +43,95 @@ const routes = {
   end_session: "/oauth2/logout",
 } as const;
 
+/** The pages of oidc-provider's logout endpoints. */
+export interface LogoutPages {
+  /** Asks before signing out: a form to `action` with the hidden field `xsrf` and the choice `logout`. */
+  confirmLogout(
+    ctx: ParameterizedContext,
+    form: { readonly action: string; readonly xsrf: string },
+  ): Promise<void>;
+  /** The answer to that form, if the client gave no address to return to. */
+  loggedOut(ctx: ParameterizedContext, answer: { readonly stayed: boolean }): Promise<void>;
+}
+
+/** What an instance works with. */
+export interface ProviderOptions {
+  readonly configuration: Configuration;
+  readonly artifacts: ArtifactStore;
+  readonly units: UnitsOfWork;
+  readonly accounts: AccountInternals;
+  readonly clients: ClientInternals;
+  readonly limits: AttemptLimits;
+  readonly events: ServiceEmitter;
+  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
+  readonly pages: LogoutPages;
+  readonly backchannel: Pick<BackchannelLogout, "listen">;
+  /** The cookie keys: the first signs, all verify. */
+  readonly keys: { readonly cookies: readonly string[] };
+}
+
 /**
- * The provider, patched, with the documented grants; nothing is listening yet.
+ * Creates an instance with the documented grants.
  * @param signing private keys: the first signs, all are published.
  */
-export function createProvider(dependencies: ProtocolDependencies, signing: readonly JWK[]): Provider {
-  const { configuration } = dependencies;
+export function createProvider(options: ProviderOptions, signing: readonly JWK[]): Provider {
+  const { configuration, artifacts, units, accounts, clients, limits, events, audit } = options;
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
-  const provider = createServiceProvider(issuer, providerConfiguration(dependencies, signing), dependencies);
-  patchProvider(provider, {
-    checkSecret: secretCheck(dependencies),
-    recordInHand(clientId) {
-      const client = dependencies.units.current()?.client;
-      if (client === undefined || client.disabled) return undefined;
-      return client.client_id === clientId ? client : undefined;
-    },
-    deliverLogout: (clientId, send) => dependencies.backchannel.deliver(clientId, send),
-    clock: configuration.clock,
+  const refreshTokens = new RefreshTokens(configuration, accounts, units);
+
+  /** The constructor of oidc-provider calls both methods to register its response modes and grants. */
+  class DocumentedProvider extends Provider {
+    override registerResponseMode(name: string, handler: ResponseMode): void {
+      const documented = responseMode(name, handler);
+      if (documented) super.registerResponseMode(name, documented);
+    }
+
+    override registerGrantType<Params extends object>(
+      name: string,
+      handler: (ctx: TokenEndpointGrantContext<Params>) => void | Promise<void>,
+      ...rest: (string | readonly string[] | ReadonlySet<string>)[]
+    ): void {
+      const original: GrantHandler = (ctx) => handler(ctx as unknown as TokenEndpointGrantContext<Params>);
+      super.registerGrantType(name, grantHandler(name, original), ...rest);
+    }
+  }
+
+  function grantHandler(name: string, original: GrantHandler): GrantHandler {
+    if (name === "authorization_code") return codeGrant(original, artifacts, units, configuration.clock);
+    return name === "refresh_token" ? refreshTokens.grant(original) : original;
+  }
+
+  const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
+  patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.clock);
+  keepSessionGeneration(provider);
+  reportEndedAccess(provider, units, events, audit);
+  options.backchannel.listen(provider);
+  // oidc-provider answers an unexpected error by itself. The HTTP layer needs it, for example if the storage is down.
+  provider.on("server_error", (_ctx, error) => {
+    const unit = units.current();
+    if (unit !== undefined) unit.failure ??= error;
   });
-  if (configuration.profile === "documented") registerPasswordGrant(provider, dependencies);
+  if (configuration.profile === "documented")
+    new PasswordGrant(accounts, limits, audit, units, configuration.clock).register(provider);
   return provider;
 }
 
-/** For clients that chose none: `RS256`, or what the first key of the configuration signs with where none has that. */
+/** For clients without a choice of their own: `RS256`, or the algorithm of the first key if no key has that. */
 function defaultAlgorithm(signing: readonly JWK[]): string {
   return signing.find(({ alg }) => alg === "RS256")?.alg ?? signing[0]?.alg ?? "RS256";
 }
 
-function providerConfiguration(
-  dependencies: ProtocolDependencies,
+function settings(
+  { configuration, units, accounts, clients, pages, keys }: ProviderOptions,
+  refreshTokens: RefreshTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
-  const { configuration, keys } = dependencies;
+  const policy = signInPolicy();
+  policy.add(writeGrant(accounts));
   return {
-    adapter: createAdapter(dependencies, defaultAlgorithm(signing)),
+    adapter: createAdapter(configuration, units, clients, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },
     cookies: cookieSettings(configuration, keys.cookies),
     routes,
@@ -96,22 +154,21 @@ function providerConfiguration(
     allowOmittingSingleRegisteredRedirectUri: false,
     acceptQueryParamAccessTokens: false,
     expiresWithSession: () => false,
-    // The documented token response always has one; whether it may be used the client's grants say.
+    // The documented response always has a refresh token. The client's grants say whether it can be used.
     issueRefreshToken: () => true,
-    rotateRefreshToken: (ctx) => refreshRules(ctx as never, dependencies).rotate,
+    rotateRefreshToken: (ctx) => refreshTokens.rules(ctx as never).rotate,
     clientBasedCORS: () => false,
-    features: features(dependencies),
+    features: features(configuration, accounts, pages),
     interactions: {
-      policy: signInPolicy(dependencies),
-      url: (ctx, interaction) =>
-        `${(ctx.state as ProtocolState).deployment.url}/interaction/${interaction.uid}`,
+      policy,
+      url: (ctx, interaction) => `${requestState(ctx).deployment.url}/interaction/${interaction.uid}`,
     },
-    ttl: lifetimes(dependencies),
-    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, dependencies),
+    ttl: timesToLive(configuration, refreshTokens),
+    findAccount: (ctx, sub, token) => findAccount(ctx, sub, token, accounts),
     loadExistingGrant: loadGrant,
-    // The HTTP layer decides between page and JSON, and with which status.
+    // The HTTP layer chooses between a page and JSON, and sets the status.
     renderError(ctx, { error, error_description }) {
-      (ctx.state as ProtocolState).problem = {
+      requestState(ctx).problem = {
         error,
         ...(error_description === undefined ? {} : { error_description }),
       };
@@ -121,28 +178,30 @@ function providerConfiguration(
 }
 
 function createAdapter(
-  { units, configuration, clients }: ProtocolDependencies,
+  { clock, lifetimes, profile }: Configuration,
+  units: UnitsOfWork,
+  clients: Pick<ClientInternals, "record">,
   signingAlgorithm: string,
 ): NonNullable<ProviderConfiguration["adapter"]> {
   return createOidcAdapter({
     units,
-    clock: configuration.clock,
-    sessionMax: configuration.lifetimes.sessionMax,
+    clock,
+    sessionMax: lifetimes.sessionMax,
     async clientMetadata(clientId) {
       const known = units.current()?.client;
       const record = known?.client_id === clientId ? known : await clients.record(clientId);
       return record === undefined || record.disabled
         ? undefined
-        : clientMetadata(record, { signingAlgorithm, profile: configuration.profile });
+        : clientMetadata(record, signingAlgorithm, profile);
     },
   });
 }
 
-function features({
-  configuration,
-  pages,
-  accounts,
-}: ProtocolDependencies): ProviderConfiguration["features"] {
+function features(
+  configuration: Configuration,
+  accounts: Pick<AccountInternals, "record">,
+  pages: LogoutPages,
+): ProviderConfiguration["features"] {
   return {
     devInteractions: { enabled: false },
     dPoP: { enabled: configuration.features.dpop },
@@ -153,7 +212,7 @@ function features({
     backchannelLogout: { enabled: true },
     introspection: {
       enabled: true,
-      // Own tokens only, with the checks that every use of a token makes.
+      // A client can inspect its own tokens. They must pass the same checks as in any other use.
       async allowedPolicy(_ctx, client, token) {
         if (token.clientId !== client.clientId) return false;
         const { accountId, generations } = token as typeof token & {
@@ -166,7 +225,8 @@ function features({
     },
     revocation: {
       enabled: true,
-      // The library ends the whole family for an access token too; here it ends alone (RFC 7009 section 2.1 allows both).
+      // oidc-provider revokes the whole family of an access token. Here only the token ends, which RFC 7009 section 2.1
+      // also allows.
       async allowedPolicy(_ctx, client, token) {
         if (token.clientId !== client.clientId) return false;
         if (token.kind !== "AccessToken") return true;
@@ -181,7 +241,7 @@ function features({
         await pages.confirmLogout(ctx, { action: ctx.oidc.urlFor("end_session_confirm"), xsrf: secret });
       },
       async postLogoutSuccessSource(ctx) {
-        // The library comes here after "stay signed in" as well.
+        // Also called when the user has chosen to stay signed in.
         const session = await ctx.oidc.provider.Session.get(ctx);
         await pages.loggedOut(ctx, { stayed: session.accountId !== undefined });
       },
@@ -189,47 +249,32 @@ function features({
   };
 }
 
-function lifetimes(dependencies: ProtocolDependencies): ProviderConfiguration["ttl"] {
-  const { lifetimes: seconds } = dependencies.configuration;
+function timesToLive(
+  configuration: Configuration,
+  refreshTokens: RefreshTokens,
+): ProviderConfiguration["ttl"] {
+  const { lifetimes: ttl } = configuration;
   return {
-    AuthorizationCode: seconds.authorizationCode,
-    AccessToken: seconds.accessToken,
-    IdToken: seconds.idToken,
-    Interaction: seconds.interaction,
-    Session: (_ctx, session) => sessionLifetime(session.loginTs, dependencies),
-    RefreshToken: (ctx) => refreshTokenLifetime(ctx as never, dependencies),
-    Grant: (ctx) => grantLifetime(ctx as never, dependencies),
-    // Not offered; the library asks for a value of each.
-    ClientCredentials: seconds.accessToken,
-    DeviceCode: seconds.authorizationCode,
-    BackchannelAuthenticationRequest: seconds.authorizationCode,
+    AuthorizationCode: ttl.authorizationCode,
+    AccessToken: ttl.accessToken,
+    IdToken: ttl.idToken,
+    Interaction: ttl.interaction,
+    Session: (_ctx, session) => sessionLifetime(session.loginTs, configuration),
+    RefreshToken: (ctx) => refreshTokens.lifetime(ctx as never),
+    Grant: (ctx) => refreshTokens.grantLifetime(ctx as never),
+    // Not used, but oidc-provider prints a warning if they are missing.
+    ClientCredentials: ttl.accessToken,
+    DeviceCode: ttl.authorizationCode,
+    BackchannelAuthenticationRequest: ttl.authorizationCode,
   };
 }
 
 /**
- * `ttl.Session`, asked at each use: `lifetimes.session` from now, but not past `lifetimes.sessionMax` from the sign-in.
- * @param signedInAt seconds since the epoch; missing when nobody is signed in.
+ * `ttl.Session`, called at each use: `lifetimes.session` from now, but at most `lifetimes.sessionMax` from the sign-in.
+ * @param signedInAt seconds since the epoch; `undefined` when no one is signed in.
  */
-function sessionLifetime(signedInAt: number | undefined, { configuration }: ProtocolDependencies): number {
-  const { session, sessionMax } = configuration.lifetimes;
+function sessionLifetime(signedInAt: number | undefined, { lifetimes, clock }: Configuration): number {
+  const { session, sessionMax } = lifetimes;
   if (signedInAt === undefined) return session;
-  const left = signedInAt + sessionMax - Math.floor(configuration.clock.now() / 1000);
-  return Math.max(1, Math.min(session, left));
-}
-
-/** Called for sessions without a token, for every use of a code or token with it. */
-async function findAccount(
-  ctx: KoaContextWithOIDC,
-  sub: string,
-  token: unknown,
-  { accounts }: ProtocolDependencies,
-): Promise<OidcAccount | undefined> {
-  const record = await accounts.record(sub);
-  if (record === undefined || isDisabled(record)) return undefined;
-  if (token !== undefined) {
-    const { client } = ctx.oidc;
-    const { generations } = token as { generations?: unknown };
-    if (client === undefined || !isCurrent(generations, record, clientRecord(client))) return undefined;
-  }
-  return oidcAccount(record);
+  return Math.max(1, Math.min(session, signedInAt + sessionMax - seconds(clock)));
 }

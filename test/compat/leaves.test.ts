@@ -6,9 +6,9 @@ import { callerAddress, requestedHost } from "../../compat/caller.ts";
 import { EndpointError } from "../../compat/endpoint-error.ts";
 import { Fields, parseFields } from "../../compat/form-fields.ts";
 import { plainBasic } from "../../compat/token.ts";
-import { callerNetwork } from "../../lib/provider/limits.ts";
+import { callerNetwork } from "../../lib/provider/attempt-limits.ts";
 import { appendToQuery } from "../../lib/provider/responses.ts";
-import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/provider/scopes.ts";
+import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/provider/claims.ts";
 
 /** Text that may be in a parameter: whole Unicode, no NUL. */
 const text = fc.string({ unit: "binary" }).filter((value) => value.isWellFormed() && !value.includes("\0"));
@@ -181,14 +181,16 @@ describe("the scope inside", () => {
 
   it("is never empty and holds nothing that is unknown; openid only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
     fc.assert(
-      fc.property(fc.array(scope), fc.boolean(), (scopes, openid) => {
-        const inside = effectiveScope(scopes.join(" "), { openid }).split(" ");
-        const wanted = PUBLIC_SCOPES.filter((one) => scopes.includes(one) && (openid || one !== "openid"));
+      fc.property(fc.array(scope), fc.constantFrom("openid", "oauth2"), (scopes, kind) => {
+        const inside = effectiveScope(scopes.join(" "), kind).split(" ");
+        const wanted = PUBLIC_SCOPES.filter(
+          (one) => scopes.includes(one) && (kind === "openid" || one !== "openid"),
+        );
         expect(inside.toSorted()).toEqual(wanted.length === 0 ? [ALL_FIELDS] : wanted.toSorted());
       }),
     );
-    expect(effectiveScope(undefined, { openid: true })).toBe(ALL_FIELDS);
-    expect(effectiveScope('open"id', { openid: true })).toBe('open"id');
+    expect(effectiveScope(undefined, "openid")).toBe(ALL_FIELDS);
+    expect(effectiveScope('open"id', "openid")).toBe('open"id');
   });
 });
 

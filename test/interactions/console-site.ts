@@ -14,7 +14,7 @@ import type {
   ConsoleReceiver,
   DeliveryConsole,
 } from "../../interactions/delivery-console.ts";
-import type { SignedIn } from "../../lib/provider/signed-in.ts";
+import type { SignedIn } from "../../lib/provider/account.ts";
 import { readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { pagesWith } from "./every-page.ts";

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals
 import type { Context, Middleware } from "koa";
 import type { Artifact } from "../../lib/artifacts/artifact.ts";
 import { watchConnections } from "../../lib/connections.ts";
-import { createCodeExchanges } from "../../lib/provider/code-exchanges.ts";
+import { createCodeExchanges } from "../../lib/provider/code-grant.ts";
 import { createRequestGate } from "../../lib/request-gate.ts";
 import { ManualClock } from "./rules/stage.ts";
 

@@ -4,7 +4,7 @@
  */
 import { Provider } from "oidc-provider";
 import type { Configuration } from "../../../config/configuration.ts";
-import { backchannelFetch } from "../../../lib/provider/backchannel-fetch.ts";
+import { backchannelFetch } from "../../../lib/provider/backchannel-logout.ts";
 
 const [, , url = "", ...allowedReceivers] = process.argv;
 const notifications = { allowedReceivers } as unknown as Configuration["notifications"];

@@ -1,4 +1,4 @@
-/** Which buckets an attempt takes its points from (decisions.md, Rate limits). */
+/** Rate limits of guesses: which buckets an attempt takes a point from (decisions.md, Rate limits). */
 import { createHmac } from "node:crypto";
 import { isIPv4 } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -9,48 +9,49 @@ import type { AuditCollector } from "../audit/collector.ts";
 import { typedName } from "../domain/text-rules.ts";
 import type { SecretKey } from "../sealing.ts";
 
-/** An attempt that took its points: allowed to go on, or not for so many seconds. */
+/** An attempt that has taken its points, and whether it may continue. */
 export interface Attempt {
   readonly allowed: boolean;
-  /** Seconds; 0 when allowed. */
+  /** Seconds until the next attempt can succeed; 0 when allowed. */
   readonly retryAfter: number;
-  /** The full buckets that refused it; empty when allowed. */
+  /** The buckets without a point left; empty when allowed. */
   readonly refusedBy: readonly Refusal[];
-  /** The attempt was a success: gives all its points back. */
+  /** Gives the points back because the attempt succeeded. */
   succeed(): Promise<void>;
-  /** A fault kept the secret from being checked, so it was no guess: gives all its points back. */
+  /** Gives the points back because a fault kept the secret from being checked. */
   withdraw(): Promise<void>;
 }
 
 export interface AttemptLimits {
   /**
-   * A submitted sign-in form. `name` is what the person typed. `device` is the id of a device cookie that belongs to
-   * the account of this name.
+   * A submitted sign-in form.
+   * @param attempt.name as typed.
+   * @param attempt.device the id of a device cookie that belongs to the account of this name.
    */
   signIn(attempt: {
     readonly name: string;
     readonly address: string;
     readonly device?: string;
   }): Promise<Attempt>;
-  /** `name` is what the client sent. */
+  /** @param attempt.name as the client sent it. */
   passwordGrant(attempt: { readonly name: string; readonly client: string }): Promise<Attempt>;
   /**
-   * A client secret. It is compared in no time, so that is done first: a wrong one takes a point, a right one only
-   * needs that there is one. Guesses in parallel still count, for each takes its point before its answer is known.
-   * @param check is called at once.
+   * A client secret. Comparing it is cheap and happens first: a wrong secret takes a point, a correct one only needs
+   * one to be left. Parallel guesses count too, because each takes its point before its response is known.
+   * @param check called synchronously.
    */
   clientSecret(
     attempt: { readonly client: string; readonly address: string },
     check: () => boolean,
   ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
-  /** A new interaction; it is not given back. */
+  /** A new interaction. Its point is not given back. */
   interaction(address: string): Promise<Attempt>;
 }
 
-/** Of an HMAC: nobody finds two names with one key, and memory holds 20,000 of them for each limit. */
+/** Length of a bucket key: long enough against collisions, and short enough to keep 20,000 per limit in memory. */
 const KEY_BYTES = 16;
 
-/** One of the limits, with what makes it. */
+/** One of the limits, with its counters. */
 interface Limit {
   readonly name: LimitName;
   readonly seconds: number;
@@ -59,7 +60,7 @@ interface Limit {
 
 type Bucket = readonly [limit: Limit, key: string];
 
-/** What the buckets of a limit are about: so much of a refused attempt is in the audit. */
+/** The members of an audit event that identify a bucket: a refused attempt is recorded with these only. */
 const ABOUT = {
   "signIn.accountAndAddress": ["subject", "address"],
   "signIn.account": ["subject"],
@@ -73,7 +74,7 @@ const ABOUT = {
 
 type LimitName = keyof typeof ABOUT;
 
-/** Counts an attempt in the audit that a limit has refused: of all that it was, what the full bucket is about. */
+/** Counts a refused attempt in the audit, once for each bucket that refused it. */
 export function noteLimited(
   audit: Pick<AuditCollector, "noteRefusal">,
   event: AuditEvent,
@@ -99,15 +100,14 @@ export function noteLimited(
 
 const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: name, bucket, seconds });
 
-/** The longest text that is read as an address: longer than any IPv6 address with its zone. */
+/** Longer than any IPv6 address with its zone. */
 const LONGEST_ADDRESS = 64;
 
 /**
- * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 one. Text that is no address
- * (a proxy may write `unknown`) is a caller of its own, by its first 64 characters.
+ * The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 address. Other text (a proxy may write
+ * `unknown`) is a caller of its own, by its first 64 characters.
  */
 export function callerNetwork(address: string): string {
-  // What most are, and read in a fraction of the time.
   if (isIPv4(address)) return `${Buffer.from(address.split(".").map(Number)).toString("hex")}/32`;
   if (address.length > LONGEST_ADDRESS || !ipaddr.isValid(address)) return address.slice(0, LONGEST_ADDRESS);
   const parsed = ipaddr.process(address);
@@ -116,8 +116,8 @@ export function callerNetwork(address: string): string {
 }
 
 /**
- * What the failures of a typed name count under. It depends on nothing but the name, so a limit tells neither which
- * names exist nor which belong to one account. Names that are too long for anybody share one bucket for each caller.
+ * The bucket of a name. It depends only on the name as typed, so a limit reveals neither which names exist nor which
+ * belong to one account. Names that are too long for any account share one bucket per caller.
  */
 function subjectOf(typed: string, caller: string): readonly string[] {
   const name = typedName(typed);
@@ -127,7 +127,7 @@ function subjectOf(typed: string, caller: string): readonly string[] {
 async function take(buckets: readonly Bucket[]): Promise<Attempt> {
   const taken = await Promise.all(buckets.map(([{ limiter }, key]) => limiter.take(key)));
   const refused = taken.filter(({ allowed }) => !allowed);
-  // A refused attempt is no guess: whoever hammers on one full bucket must not empty the others.
+  // A refused attempt is not a guess, so it takes no points from the other buckets.
   if (refused.length > 0) {
     const granted = buckets.filter((_bucket, index) => taken[index]?.allowed);
     await Promise.all(granted.map(([{ limiter }, key]) => limiter.giveBack(key)));
@@ -145,9 +145,9 @@ async function take(buckets: readonly Bucket[]): Promise<Attempt> {
 }
 
 /**
- * @param create makes the limiter of one bucket, in memory or shared between processes.
- * @param key makes HMACs of names and addresses: a bucket is as large whatever somebody typed, and a look into the
- *   storage shows neither. Processes that share buckets need the same one.
+ * @param create creates the counters of one limit, in memory or shared between processes.
+ * @param key makes HMACs of names and addresses, so that all buckets are small and the storage shows neither. Processes
+ *   that share buckets need the same key.
  */
 export function createAttemptLimits(
   limits: RateLimits,
@@ -177,7 +177,7 @@ export function createAttemptLimits(
     signIn({ name, address, device }) {
       const network = callerNetwork(address);
       const subject = subjectOf(name, network);
-      // A browser that signed in to this account before can't be locked out by somebody else's guesses.
+      // Guesses by others don't lock out a browser that has signed in to this account before.
       const own: readonly Bucket[] =
         device === undefined
           ? [

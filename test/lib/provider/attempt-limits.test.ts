@@ -2,7 +2,11 @@ import { beforeEach, describe, expect, it } from "@jest/globals";
 import { memoryRateLimits } from "../../../adapters/rate-limits-memory.ts";
 import type { RateLimiterFactory } from "../../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
-import { type AttemptLimits, callerNetwork, createAttemptLimits } from "../../../lib/provider/limits.ts";
+import {
+  type AttemptLimits,
+  callerNetwork,
+  createAttemptLimits,
+} from "../../../lib/provider/attempt-limits.ts";
 import { ManualClock } from "../rules/stage.ts";
 
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });

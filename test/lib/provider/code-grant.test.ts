@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { createCodeExchanges } from "../../../lib/provider/code-exchanges.ts";
+import { createCodeExchanges } from "../../../lib/provider/code-grant.ts";
 import { ManualClock } from "../rules/stage.ts";
 
 const clock = new ManualClock();

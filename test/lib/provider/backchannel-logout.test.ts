@@ -1,9 +1,15 @@
 import { execFile } from "node:child_process";
+import { EventEmitter } from "node:events";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, describe, expect, it } from "@jest/globals";
+import type { Provider } from "oidc-provider";
 import type { Configuration } from "../../../config/configuration.ts";
-import { backchannelFetch } from "../../../lib/provider/backchannel-fetch.ts";
+import { createEvents } from "../../../lib/events.ts";
+import { backchannelFetch, createBackchannelLogout } from "../../../lib/provider/backchannel-logout.ts";
 import { bodyOf, bytesPeer, httpPeer, type Peer } from "../../notifier/peers.ts";
 
 const open: Peer[] = [];
@@ -17,7 +23,7 @@ async function opened(peer: Promise<Peer>): Promise<string> {
   return `http://127.0.0.1:${known.port}/logout`;
 }
 
-/** The parts of a configuration that are read. */
+/** A `fetch` with the parts of a configuration that it reads. */
 function configured(
   allowedReceivers: readonly string[],
   fetch?: typeof globalThis.fetch,
@@ -26,7 +32,7 @@ function configured(
   return backchannelFetch({ notifications, ...(fetch && { fetch }) } as Configuration);
 }
 
-/** As the library calls it, with its own guard along. */
+/** Arguments as oidc-provider passes them, with its own guard. */
 const call = () => ({
   method: "POST",
   redirect: "manual" as const,
@@ -36,8 +42,8 @@ const call = () => ({
   dispatcher: { guard: true },
 });
 
-describe("the requests that the protocol library makes", () => {
-  it("arrive as they were meant, and give the answer [D-ACCOUNT-16]", async () => {
+describe("requests for back-channel logout", () => {
+  it("arrive unchanged, and the response comes back [D-ACCOUNT-16]", async () => {
     const seen: unknown[] = [];
     const url = await opened(
       httpPeer((request, response) => {
@@ -56,7 +62,7 @@ describe("the requests that the protocol library makes", () => {
     expect(seen).toEqual([["POST", "/logout", "application/x-www-form-urlencoded", "logout_token=a.b.c"]]);
   });
 
-  it("go to no address that a notification may not go to, and follow no redirect [D-ACCOUNT-16, D-NOTIFY-18]", async () => {
+  it("obey the address rules of notifications and follow no redirects [D-ACCOUNT-16, D-NOTIFY-18]", async () => {
     const url = await opened(
       bytesPeer("HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n"),
     );
@@ -71,7 +77,7 @@ describe("the requests that the protocol library makes", () => {
     expect(open.map((peer) => peer.connections())).toEqual([1]);
   });
 
-  it("end when the other side breaks off, answers without a body or without an end", async () => {
+  it("end when the receiver closes early, sends no body or sends an endless one", async () => {
     const fetch = configured(["127.0.0.1"]);
     const none = await opened(bytesPeer("HTTP/1.1 204 No Content\r\n\r\n"));
     expect((await fetch(none, call())).status).toBe(204);
@@ -96,7 +102,7 @@ describe("the requests that the protocol library makes", () => {
     await expect(fetch(silent, soon)).rejects.toMatchObject({ name: expect.stringMatching(/Abort|Timeout/) });
   });
 
-  it("go through the host's own fetch, with the library's guard unless the address is allowed", async () => {
+  it("use the host application's fetch, with oidc-provider's guard unless the address is allowed", async () => {
     const guards: unknown[] = [];
     const own: typeof globalThis.fetch = async (_target, init) => {
       guards.push((init as { dispatcher?: unknown }).dispatcher);
@@ -108,7 +114,7 @@ describe("the requests that the protocol library makes", () => {
     expect(guards).toEqual([undefined, { guard: true }]);
   });
 
-  it("are refused by the library's guard in the same words as by ours, where the host's own fetch connects [D-BACKCHANNEL-1]", async () => {
+  it("are refused with the same code by oidc-provider's guard, where the host application's fetch connects [D-BACKCHANNEL-1]", async () => {
     const url = await opened(httpPeer((_request, response) => response.end()));
     const script = join(import.meta.dirname, "guarded-logout.ts");
     const run = async (...allowed: string[]): Promise<string> => {
@@ -117,4 +123,41 @@ describe("the requests that the protocol library makes", () => {
     };
     expect([await run(), await run("127.0.0.1")]).toEqual(["address_refused", "sent"]);
   });
+});
+
+/** A client whose first logout token is refused. What the client holds is gone when no one holds it. */
+function refusedOnce(provider: EventEmitter): {
+  readonly held: WeakRef<object>;
+  readonly notified: Promise<void>;
+} {
+  const { promise: notified, resolve } = Promise.withResolvers<void>();
+  const client = {
+    clientId: "news",
+    backchannelLogout: () => {
+      resolve();
+      return Promise.resolve();
+    },
+  };
+  provider.emit("backchannel.error", {}, new Error("refused"), client, "ada", "a session");
+  return { held: new WeakRef(client), notified };
+}
+
+it("keeps nothing of a client that was notified at the second attempt", async () => {
+  const provider = new EventEmitter();
+  const backchannel = createBackchannelLogout(
+    { sessionsOf: () => Promise.resolve([]) },
+    createEvents(() => undefined),
+    () => undefined,
+  );
+  backchannel.listen(provider as unknown as Provider);
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const { held, notified } = refusedOnce(provider);
+  await notified;
+  for (let tries = 0; held.deref() !== undefined && tries < 50; tries += 1) {
+    await pause(20);
+    collect();
+  }
+  expect(held.deref()).toBeUndefined();
+  await backchannel.stop();
 });
