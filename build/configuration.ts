@@ -3,7 +3,7 @@ import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { fileSchema } from "../examples/server/config-file.ts";
 import { importedAccount } from "../lib/domain/account-schema.ts";
-import { entrySettings, serviceSettings } from "../lib/domain/directory-schema.ts";
+import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Page, pageWithTables } from "./page.ts";
 

@@ -9,9 +9,14 @@ import { exactly, isObject, mapOf } from "./domain/arguments.ts";
 import type { ClientCredentials, NewClient } from "./domain/client.ts";
 import { identifiedClient } from "./domain/client-schema.ts";
 import type { Clients } from "./domain/client.ts";
-import type { Directory } from "./domain/directory.ts";
-import type { EntrySettings, ServiceSettings } from "./domain/directory-entry.ts";
-import { entryKey, entrySettings, serviceSettings } from "./domain/directory-schema.ts";
+import {
+  type Directory,
+  entryKey,
+  type EntrySettings,
+  entrySettings,
+  type ServiceSettings,
+  serviceSettings,
+} from "./domain/directory.ts";
 import { textProblem } from "./domain/text-rules.ts";
 import {
   AlreadyExists,

@@ -1,7 +1,7 @@
 /**
- * Codes, tokens, grants, sessions and interactions over the record store. A family is a grant with its children: codes
- * and tokens have the grant as their parent and nothing else to be found by, so that ending a family removes one
- * record. Grants and sessions are found by account and client.
+ * Codes, tokens, grants, sessions and interactions in the record store. A family is a grant with its codes and tokens.
+ * These have the grant as their parent and no index of their own, so revoking a family removes one record. Grants and
+ * sessions are indexed by account and client.
  */
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
@@ -11,8 +11,8 @@ import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
 
 const SESSION = "Session";
 
-/** Grants and sessions that are removed in one commit. */
-const TOGETHER = 100;
+/** How many grants and sessions are removed in one commit. */
+const BATCH = 100;
 
 function toArtifact(model: string, found: Found, now: number): StoredArtifact {
   const { replay, replayUntil, ...kept } = found.value as unknown as KeptArtifact;
@@ -28,71 +28,72 @@ export interface Family {
   readonly grant: StoredArtifact | undefined;
 }
 
-/** What a service keeps of oidc-provider's models. A fault of the store rejects with `StorageUnavailable`. */
+/** The stored models of oidc-provider. A fault of the store rejects with `StorageUnavailable`. */
 export interface ArtifactStore {
-  /** The artifact, consumed or not; `undefined` when it is missing or expired, or its family has ended. */
+  /** The artifact, consumed or not; `undefined` if it is missing, expired or revoked with its family. */
   find(model: string, key: string): Promise<Family | undefined>;
   /** The session with this public identifier. */
   findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
   /**
-   * Milliseconds since the epoch, by the clock that all processes of the store share: never later than it is there, and
-   * not earlier than a round trip.
+   * Milliseconds since the epoch by the store's clock, which all processes share. It is never ahead of that clock, and
+   * behind by one round trip at most.
    */
   time(): Promise<number>;
   /**
-   * Writes all of it durably, or nothing.
+   * Writes everything durably, or nothing.
    * @param deadline milliseconds since the epoch.
-   * @returns the version of what is written; `undefined` when there was nothing to write.
+   * @returns the version of the written records; `undefined` if there was nothing to write.
    * @throws ConditionFailed when a condition does not hold.
    */
   commit(changes: Changes, deadline: number): Promise<string | undefined>;
   /**
-   * Notes that the request that consumed the artifact is answered now, by the store's own clock, or a little earlier.
-   * A `sinceAnswer` of any process that begins later knows of it. It may be forgotten when the machine loses power.
-   * @param consumed as the request has left it.
-   * @throws ConditionFailed when it was changed since then.
+   * Records that the request that consumed the artifact is being answered now, by the store's clock. Every later
+   * `sinceAnswer`, in any process, sees it. It can be lost in a power failure.
+   * @param consumed the artifact as the request has written it.
+   * @throws ConditionFailed when it has been changed since.
    */
   markAnswered(consumed: StoredArtifact): Promise<void>;
   /**
-   * Milliseconds by the store's own clock, whatever that of the service says, from the answer of the request that consumed
-   * the artifact until this call; from `ANSWERED_WITHIN` after the consumption when that is not noted, so negative at
-   * first. Never less than the true time, however coarse that clock is. `undefined` when it is not known: the artifact is
-   * missing, was not consumed, or was copied from another store.
+   * Milliseconds by the store's clock since the answer of the request that consumed the artifact. If the answer is not
+   * recorded, it counts from `ANSWERED_WITHIN` after the consumption and is negative at first. The result is never below
+   * the true time. `undefined` if the artifact is missing, not consumed, or copied from another store.
    */
   sinceAnswer(model: string, key: string): Promise<number | undefined>;
   /** The sessions of an account. */
   sessionsOf(accountId: string): Promise<StoredArtifact[]>;
-  /** Removes grants, and with them their codes and tokens, and sessions of an account. @returns how many. */
+  /** Removes sessions of an account, and grants with their codes and tokens. @returns how many records. */
   removeByAccount(filter: ArtifactFilter): Promise<number>;
-  /** Removes the grants of a client, and with them its codes and tokens. @returns how many. */
+  /** Removes the grants of a client with their codes and tokens. @returns how many grants. */
   removeByClient(clientId: string): Promise<number>;
 }
 
-/** Milliseconds after which the clock of the store is looked at again. */
+/** Milliseconds between two readings of the store's clock. */
 const CLOCK_AGE = 1_000;
 
-/** The clock of the store, looked at once a second: between two looks it goes on as the one of this machine does. */
+/**
+ * The clock of the store, read once a second: every code exchange needs the time, and a round trip for each would double
+ * its reads. In between, the clock of this machine counts on.
+ */
 class StoreClock {
   readonly #store: RecordStore;
-  #look: { readonly since: number; readonly ahead: Promise<number> } | undefined;
+  #reading: { readonly since: number; readonly offset: Promise<number> } | undefined;
 
   constructor(store: RecordStore) {
     this.#store = store;
   }
 
-  /** Never later than it is there: what the store said was true before its answer came. */
+  /** Never ahead of the store: its answer was true before it arrived. */
   async time(): Promise<number> {
     const now = performance.now();
-    if (this.#look === undefined || now - this.#look.since > CLOCK_AGE) {
-      const ahead = this.#store.ping().then((time) => time - performance.now());
-      this.#look = { since: now, ahead };
-      ahead.catch(() => (this.#look = undefined));
+    if (this.#reading === undefined || now - this.#reading.since > CLOCK_AGE) {
+      const offset = this.#store.ping().then((time) => time - performance.now());
+      this.#reading = { since: now, offset };
+      offset.catch(() => (this.#reading = undefined));
     }
-    return (await this.#look.ahead) + performance.now();
+    return (await this.#reading.offset) + performance.now();
   }
 }
 
-/** The artifacts of a storage. */
 export function createArtifactStore(store: RecordStore, clock: Clock, kinds: KindRules): ArtifactStore {
   const records = new Records(store, clock, kinds);
   const clocks = new StoreClock(store);
@@ -116,9 +117,9 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
   }
 
   async function removeAll(artifacts: readonly Artifact[]): Promise<number> {
-    for (let at = 0; at < artifacts.length; at += TOGETHER) {
+    for (let at = 0; at < artifacts.length; at += BATCH) {
       const changes = new Changes();
-      for (const { model, key } of artifacts.slice(at, at + TOGETHER)) changes.drop(artifactRef(model, key));
+      for (const { model, key } of artifacts.slice(at, at + BATCH)) changes.drop(artifactRef(model, key));
       await records.commit(changes);
     }
     return artifacts.length;
@@ -140,7 +141,7 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
     async sinceAnswer(model, key) {
       const { artifact } = (await find(model, key)) ?? {};
       if (artifact?.answeredAt === undefined) return undefined;
-      // Some clocks count in whole milliseconds.
+      // Some stores count in whole milliseconds.
       return (await store.ping()) + 1 - artifact.answeredAt;
     },
     sessionsOf: (accountId) => list(SESSION, "account", accountId),

@@ -1,10 +1,10 @@
-/** Codes, tokens, grants, sessions and interactions: what oidc-provider keeps, and what the service adds to it. */
+/** Artifacts: the codes, tokens, grants, sessions and interactions of oidc-provider, with what the service adds. */
 
-/** JSON that oidc-provider wants kept for an artifact. */
+/** The JSON that oidc-provider stores. */
 export type Payload = Record<string, unknown>;
 
 /**
- * One artifact. `key` is a hash of the secret that the client or browser holds, so a copy of the store opens nothing.
+ * An artifact. `key` is a hash of the secret that the client or browser holds, so a copy of the store reveals no secret.
  */
 export interface Artifact {
   /** The model's name in oidc-provider, such as `AccessToken` or `Session`. */
@@ -12,15 +12,15 @@ export interface Artifact {
   /** Unique together with `model`. */
   readonly key: string;
   readonly payload: Payload;
-  /** Milliseconds since the epoch; from then on the artifact is not found any more. */
+  /** Milliseconds since the epoch; from then on the artifact is not found. */
   readonly expiresAt: number;
   /** Milliseconds since the epoch: set once, by the request that used the code or refresh token. */
   readonly consumedAt?: number;
-  /** Kept beside a consumed refresh token: the sealed answer of the request that consumed it. */
+  /** Of a consumed refresh token: the sealed response of the request that consumed it. */
   readonly replay?: string;
-  /** Milliseconds since the epoch; from then on `replay` is not found any more. */
+  /** Milliseconds since the epoch; from then on `replay` is not returned. */
   readonly replayUntil?: number;
-  /** The family: the key of the grant from which this artifact descends. */
+  /** The key of the grant that this artifact descends from. */
   readonly grantKey?: string;
   /** A session's public identifier. */
   readonly uid?: string;
@@ -28,22 +28,22 @@ export interface Artifact {
   readonly clientId?: string;
 }
 
-/** An artifact as it was read. Frozen, or a copy that nobody else has. */
+/** An artifact as it was read: frozen, or a private copy. */
 export interface StoredArtifact extends Artifact {
   /** The condition of the next write. */
   readonly version: string;
-  /** By the store's own clock: when the request that consumed it is known, or counts, as answered. */
+  /** When the request that consumed it was answered, or counts as answered, by the store's clock. */
   readonly answeredAt?: number;
 }
 
-/** Which grants and sessions of an account are meant. */
+/** Selects grants and sessions of an account. */
 export interface ArtifactFilter {
   readonly accountId: string;
-  /** Only of these clients; default: of any client and of none. */
+  /** Only those of these clients. Default: all. */
   readonly clientIds?: readonly string[];
   /** Default: both. */
   readonly models?: readonly ("Grant" | "Session")[];
 }
 
-/** Milliseconds after which the request that consumed an artifact counts as answered: none is worked at for longer. */
+/** Milliseconds after which the request that consumed an artifact counts as answered: no request takes longer. */
 export const ANSWERED_WITHIN = 5_000;

@@ -1,9 +1,9 @@
-/** Codes, tokens, grants, sessions and interactions as records: what is kept of each, and where it is found. */
+/** The kinds of records for codes, tokens, grants, sessions and interactions, and their indexes. */
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type KindDeclaration, type Place } from "../kinds.ts";
 import type { Artifact, StoredArtifact } from "./artifact.ts";
 
-/** The value of the record of an artifact: what its name, its end and its version don't say. */
+/** The value of an artifact's record: everything but its key, expiry and version. */
 export type KeptArtifact = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
 
 type ArtifactIndex = "uid" | "account" | "client";
@@ -13,7 +13,7 @@ type Declaration = KindDeclaration<KeptArtifact, ArtifactIndex>;
 /** The model of the root of a family. */
 export const GRANT = "Grant";
 
-/** The oldest first, as far as the library says when it made them. */
+/** Ordered by the time of issue, if the library gives one. */
 function at(name: string | undefined, { payload: { iat } }: KeptArtifact): Place[] {
   if (name === undefined) return [];
   return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
@@ -30,7 +30,7 @@ function defineArtifact(
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
     index: { uid: nowhere, account: nowhere, client: nowhere },
-    // What the clock of one store said tells another one nothing.
+    // A time of one store's clock means nothing in another store.
     carried: ({ answeredAt: _answered, ...kept }) => kept,
     expires: "at its end, see `lifetimes` of the configuration",
     store: "artifacts",
@@ -39,7 +39,7 @@ function defineArtifact(
   });
 }
 
-/** Grants and sessions are found by account and client. */
+/** Grants and sessions are indexed by account and client. */
 const FOUND: Declaration["index"] = {
   uid: (kept) => at(kept.uid, kept),
   account: (kept) => at(kept.accountId, kept),
@@ -52,7 +52,7 @@ const grants = defineArtifact(GRANT, {
   index: FOUND,
 });
 
-/** Codes and tokens have the grant as their parent and nothing else to be found by. */
+/** Codes and tokens have the grant as their parent, and no index. */
 const family: Pick<Declaration, "parent" | "personal"> = {
   parent: { kind: grants, key: ({ grantKey }) => grantKey },
   personal: "the `sub`",
@@ -90,13 +90,13 @@ export const ARTIFACTS: readonly ArtifactKind[] = Object.values(BY_MODEL);
 
 const KINDS: ReadonlyMap<string, ArtifactKind> = new Map(Object.entries(BY_MODEL));
 
-/** Whether artifacts of this model are kept. */
+/** Whether artifacts of this model are stored. */
 export const isArtifactModel = (model: string): boolean => KINDS.has(model);
 
-/** @throws TypeError for a model that is not kept. */
+/** @throws TypeError for a model that is not stored. */
 export function artifactKind(model: string): ArtifactKind {
   const kind = KINDS.get(model);
-  if (kind === undefined) throw new TypeError(`nobody has declared the kind of ${model}`);
+  if (kind === undefined) throw new TypeError(`no kind is declared for the model ${model}`);
   return kind;
 }
 

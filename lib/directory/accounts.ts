@@ -1,4 +1,4 @@
-/** Accounts with their sign-in names and numbers. */
+/** Accounts in the record store, with their sign-in names and numbers. */
 import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "./directory.ts";
 import type { Ref } from "../../adapters/record-store.ts";
 import type { AuditStore } from "../audit/audit-event.ts";
@@ -14,20 +14,20 @@ import {
   VersionConflict,
 } from "../errors.ts";
 import { Changes, type Read } from "../records.ts";
-import { isOpen } from "./entries.ts";
 import {
-  type AccountPlace,
+  type IdentifierOwner,
   accountIn,
   accountRecord,
   accountRef,
   BY_NUMBER,
   entryRef,
+  isOpen,
   type KeptEntry,
   nameRecord,
   nameRef,
   numberRecord,
   numberRef,
-  type Owned,
+  type AccountReference,
 } from "./records.ts";
 
 type Accounts = Pick<
@@ -35,7 +35,7 @@ type Accounts = Pick<
   "findAccount" | "findAccountByName" | "listAccounts" | "nextUserId" | "passUserId" | "commitAccount"
 >;
 
-/** The counter from which accounts get their numbers. */
+/** The counter that numbers the accounts. */
 const COUNTER = "user-id";
 
 export function createAccounts(
@@ -44,29 +44,29 @@ export function createAccounts(
   positions: Positions,
 ): Accounts {
   async function findAccount(sub: string): Promise<AccountRecord | undefined> {
-    return accountIn((await records.find<AccountPlace>(accountRef(sub)))?.value);
+    return accountIn((await records.find<IdentifierOwner>(accountRef(sub)))?.value);
   }
 
-  /** The account itself, under the condition of the version that the caller has read. */
+  /** Adds the account itself, on condition that it still has the version that the caller has read. */
   async function planAccount(
     changes: Changes,
     { sub, expectedVersion, record }: AccountChange,
   ): Promise<void> {
-    const place = await records.find<AccountPlace>(accountRef(sub));
-    const before = accountIn(place?.value);
+    const owner = await records.find<IdentifierOwner>(accountRef(sub));
+    const before = accountIn(owner?.value);
     if (before?.version !== expectedVersion) throw new VersionConflict("the account was changed in between");
-    if (place !== undefined && before === undefined)
+    if (owner !== undefined && before === undefined)
       throw new IdentifierTaken("a client with this client_id");
     if (record === undefined) {
-      if (place === undefined || before === undefined) return;
-      changes.delete(accountRef(sub), place);
+      if (owner === undefined || before === undefined) return;
+      changes.delete(accountRef(sub), owner);
       changes.drop(numberRef(before.user_id));
       return;
     }
-    changes.write(accountRecord(record), place);
+    changes.write(accountRecord(record), owner);
     if (before?.user_id === record.user_id) return;
-    const owner = await records.find<Owned>(numberRef(record.user_id));
-    if (owner !== undefined) throw new AlreadyExists(`the user_id ${record.user_id}`);
+    const holder = await records.find<AccountReference>(numberRef(record.user_id));
+    if (holder !== undefined) throw new AlreadyExists(`the user_id ${record.user_id}`);
     changes.write(numberRecord(record.user_id, sub), undefined);
     if (before !== undefined) changes.drop(numberRef(before.user_id));
   }
@@ -76,7 +76,7 @@ export function createAccounts(
     { sub, claimNames, releaseNames }: AccountChange,
   ): Promise<void> {
     const names = [...new Set([...claimNames, ...releaseNames])];
-    const owners = await records.get<readonly Owned[]>(names.map((name) => nameRef(name)));
+    const owners = await records.get<readonly AccountReference[]>(names.map((name) => nameRef(name)));
     for (const [index, name] of names.entries()) {
       const owner = owners[index];
       const isOwn = owner?.value.sub === sub;
@@ -87,7 +87,7 @@ export function createAccounts(
     }
   }
 
-  /** The entries that the change needs, each as it is now: one that is being removed is not there. */
+  /** Adds the condition that the required entries exist. One that is being removed does not count. */
   async function planReferences(changes: Changes, change: AccountChange): Promise<void> {
     const wanted: (readonly [EntryKind, string])[] = change.requireServices.map((key) => ["service", key]);
     if (change.requirePortal !== undefined) wanted.push(["portal", change.requirePortal]);
@@ -121,7 +121,7 @@ export function createAccounts(
   return {
     findAccount,
     async findAccountByName(name) {
-      const owner = await records.find<Owned>(nameRef(name));
+      const owner = await records.find<AccountReference>(nameRef(name));
       return owner && findAccount(owner.value.sub);
     },
     async listAccounts({ after, limit }) {
@@ -137,7 +137,7 @@ export function createAccounts(
       await records.store.next(COUNTER, userId);
     },
     commitAccount(change) {
-      // The caller may change its objects before all of it is written.
+      // The caller may change its objects before everything is written.
       const copy = structuredClone(change);
       return records.retry(() => commitOnce(copy));
     },

@@ -1,4 +1,4 @@
-/** Whether names, numbers and identifiers lead to whom they belong to. */
+/** Consistency checks of the directory: names, numbers and identifiers, and the records that they belong to. */
 import type { Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { AccountRecord, ClientRecord } from "./directory.ts";
 import { type Check, type Flaw, KindScan } from "../check.ts";
@@ -7,33 +7,34 @@ import type { Stores } from "../kinds.ts";
 import {
   ACCOUNT,
   accountIn,
-  type AccountPlace,
+  type IdentifierOwner,
   BY_NUMBER,
   CLIENT,
-  type Owned,
+  type AccountReference,
   SIGN_IN_NAME,
   USER_ID,
 } from "./records.ts";
 
-/** The sign-in names that an account has to have. */
+/** The sign-in names of an account. */
 export type NamesOf = (account: AccountRecord) => readonly string[];
 
-const placeOf = ({ value }: Found): AccountPlace => value as unknown as AccountPlace;
-const ownerOf = (found: Found | undefined): string | undefined => (found?.value as Owned | undefined)?.sub;
+const identifierOf = ({ value }: Found): IdentifierOwner => value as unknown as IdentifierOwner;
+const ownerOf = (found: Found | undefined): string | undefined =>
+  (found?.value as AccountReference | undefined)?.sub;
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-/** Records that an account or a client has to have beside it. */
-interface Beside {
+/** Records that an account or a client requires. */
+interface Requirement {
   readonly part: string;
   readonly problem: string;
-  /** What the record needs; nothing for one that this is not about. */
+  /** The records that it requires; none if the check does not apply. */
   readonly needs: (found: Found) => readonly RecordData[];
-  /** Whether what is there is what it needs. */
+  /** Whether the stored record is the required one. */
   readonly isOwn: (there: Found, needed: RecordData) => boolean;
 }
 
-/** Finds records without what they need, and adds that where nothing else is in its place. */
-function besideCheck(scan: KindScan, { part, problem, needs, isOwn }: Beside): Check {
+/** Finds records that lack a required record. Repairing adds it unless its key is taken. */
+function requirementCheck(scan: KindScan, { part, problem, needs, isOwn }: Requirement): Check {
   const { store } = scan;
 
   async function lacking(records: readonly Found[]): Promise<Map<string, RecordData[]>> {
@@ -61,19 +62,19 @@ function besideCheck(scan: KindScan, { part, problem, needs, isOwn }: Beside): C
   };
 }
 
-/** Records that exist only for the sake of another one. */
-interface Attached {
+/** Records that belong to another one. */
+interface Dependent {
   readonly part: string;
   readonly problem: string;
-  /** For whose sake it is there; `undefined` for a record that this is not about. */
+  /** The record that it belongs to; `undefined` if the check does not apply. */
   readonly owner: (found: Found) => Ref | undefined;
-  /** Whether it is right that the owner, if there is one, has this record. */
+  /** Whether it does not belong to the owner, or there is no owner. */
   readonly isWrong: (found: Found, owner: Found | undefined) => boolean;
   readonly show?: (found: Found) => string;
 }
 
-/** Finds records that nobody needs, and removes them. */
-function attachedCheck(scan: KindScan, { part, problem, owner, isWrong, show }: Attached): Check {
+/** Finds orphaned records. Repairing removes them. */
+function orphanCheck(scan: KindScan, { part, problem, owner, isWrong, show }: Dependent): Check {
   const { store } = scan;
 
   async function wrong(records: readonly Found[]): Promise<Found[]> {
@@ -104,17 +105,18 @@ function attachedCheck(scan: KindScan, { part, problem, owner, isWrong, show }: 
   };
 }
 
-const accountOf = (found: Found | undefined): AccountRecord | undefined => accountIn(found && placeOf(found));
+const accountOf = (found: Found | undefined): AccountRecord | undefined =>
+  accountIn(found && identifierOf(found));
 const showOwner = (found: Found): string => `account ${ownerOf(found)}`;
 
 const numberFor = ({ sub, user_id }: AccountRecord): RecordData =>
   USER_ID.record({ sub }, { key: String(user_id) });
 const markFor = ({ client_id }: Pick<ClientRecord, "client_id">): RecordData => ACCOUNT.record({ client_id });
 const isOwned = (there: Found, { value }: RecordData): boolean =>
-  ownerOf(there) === (value as unknown as Owned).sub;
+  ownerOf(there) === (value as unknown as AccountReference).sub;
 const ownerRef = (found: Found): Ref => ACCOUNT.ref(ownerOf(found) ?? "");
 
-/** The counter from which accounts get their numbers: asking takes a number, which nobody gets then. */
+/** The counter that numbers the accounts. Checking it uses up one number. */
 function counterCheck(storage: RecordStore, counter: string): Check {
   const highest = async (): Promise<number> => {
     const [page] = await storage.list([{ ...BY_NUMBER, limit: 1, descending: true }]);
@@ -143,14 +145,14 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
     namesOf(account).map((key) => SIGN_IN_NAME.record({ sub: account.sub }, { key }));
 
   return [
-    attachedCheck(names, {
+    orphanCheck(names, {
       part: "sign-in-name",
       problem: "sign-in names that lead to no account",
       owner: ownerRef,
       isWrong: (_found, owner) => accountOf(owner) === undefined,
       show: showOwner,
     }),
-    attachedCheck(names, {
+    orphanCheck(names, {
       part: "sign-in-name",
       problem: "accounts with a sign-in name that is not theirs",
       owner: ownerRef,
@@ -160,7 +162,7 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
       },
       show: showOwner,
     }),
-    besideCheck(accounts, {
+    requirementCheck(accounts, {
       part: "account",
       problem: "accounts that one of their sign-in names does not lead to",
       needs: (found) => {
@@ -169,7 +171,7 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
       },
       isOwn: isOwned,
     }),
-    attachedCheck(numbers, {
+    orphanCheck(numbers, {
       part: "user-id",
       problem: "user_ids that lead to no account of theirs",
       owner: ownerRef,
@@ -178,7 +180,7 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
         return account === undefined || nameOf(numberFor(account)) !== nameOf(found);
       },
     }),
-    besideCheck(accounts, {
+    requirementCheck(accounts, {
       part: "account",
       problem: "accounts that their user_id does not lead to",
       needs: (found) => {
@@ -188,20 +190,20 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
       isOwn: isOwned,
     }),
     counterCheck(storage, USER_ID.declaration.counter ?? ""),
-    attachedCheck(accounts, {
+    orphanCheck(accounts, {
       part: "account",
       problem: "marks of clients that are not there",
       owner(found) {
-        const place = placeOf(found);
-        return "client_id" in place ? CLIENT.ref(place.client_id) : undefined;
+        const holder = identifierOf(found);
+        return "client_id" in holder ? CLIENT.ref(holder.client_id) : undefined;
       },
       isWrong: (_found, owner) => owner === undefined,
     }),
-    besideCheck(clients, {
+    requirementCheck(clients, {
       part: "client",
       problem: "clients with an identifier that an account has or could get",
       needs: ({ value }) => [markFor(value as unknown as ClientRecord)],
-      isOwn: (there) => "client_id" in placeOf(there),
+      isOwn: (there) => "client_id" in identifierOf(there),
     }),
   ];
 }

@@ -1,13 +1,13 @@
-/** Accounts, sign-in names, clients, services, groups, portals and keys: what is kept for good. */
+/** The durable records: accounts, clients, and the services, groups and portals of the directory. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { AuditEvent } from "../audit/audit-event.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
 
-/** One account as it is kept: all that a change of it has to see is in this one record. */
+/** An account. Everything that a change has to read is in this one record. */
 export interface AccountRecord {
   /** Random UUID, never reused. */
   readonly sub: string;
-  /** Positive integer, counted up, never reused. */
+  /** Positive integer from a counter, never reused. */
   readonly user_id: number;
   readonly email: string;
   readonly email_verified: boolean;
@@ -17,31 +17,31 @@ export interface AccountRecord {
   /** `YYYY-MM-DD`. */
   readonly date_of_birth: string | null;
   readonly gender: string | null;
-  /** Key of the portal to which the account belongs. */
+  /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
-  /** Assignments: service key → `user_id_in_service`, `null` while the service has not told it. */
+  /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
-  /** PHC string; `null` for an account that can't sign in with a password. */
+  /** PHC string; `null` if nobody can sign in with a password. */
   readonly password_hash: string | null;
-  /** Goes up with each new password, not when one is hashed anew. Missing: 0. */
+  /** Raised by each new password, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
-  /** Goes up when all sign-in sessions of the account end. */
+  /** Raised when all sign-in sessions of the account end. */
   readonly sessions_generation: number;
-  /** Goes up when all codes and tokens of the account end. */
+  /** Raised when all codes and tokens of the account are revoked. */
   readonly tokens_generation: number;
-  /** Service key → number that goes up when codes and tokens there end; outlives the assignment. */
+  /** Service key → number that is raised when the codes and tokens there are revoked; outlives the assignment. */
   readonly service_generations: Readonly<Record<string, number>>;
-  /** Client id → number that goes up when the codes and tokens of one client end. */
+  /** Client id → number that is raised when the codes and tokens of the client are revoked. */
   readonly client_generations: Readonly<Record<string, number>>;
-  /** What the person allowed a third-party client: client id → scopes and claims. */
+  /** What the person has allowed third-party clients: client id → scopes and claims. */
   readonly consents: Readonly<Record<string, Consent>>;
-  /** Nobody signs in to it, and nothing that it was given works. Missing: `false`. */
+  /** Nobody can sign in to it, and its codes, tokens and sessions are invalid. Missing: `false`. */
   readonly disabled?: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
   /** Seconds since the epoch. */
   readonly updated_at: number;
-  /** Counts the writes of this record: the condition of the next one. */
+  /** Raised by each write; the next write has it as its condition. */
   readonly version: number;
 }
 
@@ -50,38 +50,38 @@ export interface Consent {
   readonly claims: readonly string[];
 }
 
-/** One atomic change of one account, with everything that must happen in the same moment. */
+/** One atomic change of one account, with everything that is committed with it. */
 export interface AccountChange {
   readonly sub: string;
-  /** The version that was read; `undefined` creates the account. */
+  /** The version that was read; `undefined` to create the account. */
   readonly expectedVersion: number | undefined;
-  /** The record afterwards, with its new `version`; `undefined` deletes the account. */
+  /** The record afterwards, with its new `version`; `undefined` to delete the account. */
   readonly record: AccountRecord | undefined;
-  /** Normalised sign-in names that the account takes. Condition: they are free (or its own). */
+  /** Normalised sign-in names that the account takes. Condition: nobody else has them. */
   readonly claimNames: readonly string[];
-  /** Normalised sign-in names that the account gives back. */
+  /** Normalised sign-in names that the account gives up. */
   readonly releaseNames: readonly string[];
-  /** Service keys that must be in the directory at that moment. */
+  /** Service keys that must be in the directory at the commit. */
   readonly requireServices: readonly string[];
-  /** A portal key that must be in the directory at that moment. */
+  /** A portal key that must be in the directory at the commit. */
   readonly requirePortal?: string;
-  /** Notifications that this change causes: stored with it or not at all. */
+  /** Notifications of this change: stored with it or not at all. */
   readonly deliveries: readonly NewDelivery[];
   readonly audit?: AuditEvent;
 }
 
-/** One accepted client secret. */
+/** One valid client secret. */
 export interface ClientSecret {
-  /** HMAC-SHA-256 of the secret under the storage's key, Base64url. */
+  /** HMAC-SHA-256 of the secret with the storage's key, Base64url. */
   readonly hash: string;
-  /** Seconds since the epoch; missing: until it is rotated. */
+  /** Seconds since the epoch. Missing: valid until it is rotated. */
   readonly expires_at?: number;
 }
 
 export interface ClientRecord {
   readonly client_id: string;
   readonly name: string;
-  /** Key of the service to which the client belongs; `null` only for the internal account client. */
+  /** Key of the service that the client belongs to; `null` only for the internal account client. */
   readonly service: string | null;
   readonly secrets: readonly ClientSecret[];
   readonly redirect_uris: readonly string[];
@@ -89,7 +89,7 @@ export interface ClientRecord {
   readonly backchannel_logout_uri: string | null;
   readonly grant_types: readonly string[];
   readonly first_party: boolean;
-  /** What differs from the service's `refreshTokens`. */
+  /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
   /** Missing in what was registered without one: `RS256`. */
@@ -103,17 +103,17 @@ export interface ClientRecord {
 
 export interface ClientChange {
   readonly client_id: string;
-  /** The version that was read; `undefined` creates the client. */
+  /** The version that was read; `undefined` to create the client. */
   readonly expectedVersion: number | undefined;
-  /** `undefined` removes the client. */
+  /** `undefined` to remove the client. */
   readonly record: ClientRecord | undefined;
   readonly audit?: AuditEvent;
 }
 
-/** The three kinds of entries that the directory has beside accounts and clients. */
+/** The kinds of entries of the directory. */
 export type EntryKind = "service" | "group" | "portal";
 
-/** A receiver as it is kept: its credentials are sealed, for they must be readable again. */
+/** A receiver with sealed credentials. */
 export interface ReceiverRecord {
   readonly url: string;
   readonly client_id: string;
@@ -132,21 +132,21 @@ export interface EntryRecord {
 
 export interface DirectoryStore {
   findAccount(sub: string): Promise<AccountRecord | undefined>;
-  /** By a sign-in name that is normalised already. */
+  /** @param name a normalised sign-in name. */
   findAccountByName(name: string): Promise<AccountRecord | undefined>;
-  /** Ordered by `user_id`; those after the account `after`, at most `limit`. */
+  /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */
   listAccounts(page: { readonly after?: string; readonly limit: number }): Promise<AccountRecord[]>;
-  /** A number that no call returned before, larger than all earlier ones. Gaps are allowed. */
+  /** A number larger than all that were returned before. Gaps are allowed. */
   nextUserId(): Promise<number>;
-  /** Moves the counter past `userId`, so that it is never handed out. */
+  /** Moves the counter past `userId`, so that it never returns it. */
   passUserId(userId: number): Promise<void>;
   /**
    * Writes the account, its names, its deliveries and its audit record together.
-   * @throws VersionConflict when the record has another version, or is there (create) or gone (change).
+   * @throws VersionConflict when the record has another version, exists (create) or is gone (change).
    * @throws NameTaken when a claimed name belongs to another account.
    * @throws AlreadyExists when the `user_id` of a new account belongs to another one.
-   * @throws IdentifierTaken when the `sub` of a new account is a `client_id` at that moment.
-   * @throws UnknownReference when a required service or portal is missing.
+   * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
+   * @throws UnknownReference when a required service or portal does not exist.
    */
   commitAccount(change: AccountChange): Promise<void>;
 
@@ -154,9 +154,9 @@ export interface DirectoryStore {
   /** Ordered by `client_id`. */
   listClients(): Promise<ClientRecord[]>;
   /**
-   * @throws VersionConflict as for accounts; creating one that exists is `AlreadyExists`.
-   * @throws IdentifierTaken when the `client_id` of a new client is the `sub` of an account at that moment.
-   * @throws UnknownReference when the record's service is missing.
+   * @throws VersionConflict as for accounts; creating a client that exists is `AlreadyExists`.
+   * @throws IdentifierTaken when the `client_id` of a new client is the `sub` of an account.
+   * @throws UnknownReference when the record's service does not exist.
    */
   commitClient(change: ClientChange): Promise<void>;
 
@@ -164,18 +164,19 @@ export interface DirectoryStore {
   /** Ordered by `key`. */
   listEntries(kind: EntryKind): Promise<EntryRecord[]>;
   /**
-   * Creates or replaces. @param audit the record of it, by whether the entry was there before.
-   * @throws UnknownReference when the record's group is missing.
+   * Creates or replaces the entry.
+   * @param audit makes the audit record.
+   * @throws UnknownReference when the record's group does not exist.
    */
   putEntry(kind: EntryKind, record: EntryRecord, audit?: (isNew: boolean) => AuditEvent): Promise<void>;
   /**
-   * Removes the entry; `false` when it was not there.
+   * Removes the entry; `false` if there is none.
    * @throws StillReferenced naming at most ten references: `client:ID`, `service:KEY`, `account:SUB`.
    */
   removeEntry(kind: EntryKind, key: string, audit?: AuditEvent): Promise<boolean>;
 
-  /** Stores `value` under `name` unless something is there; returns what is kept. */
+  /** Stores `value` under `name` unless there is a value; returns the stored one. */
   keep(name: string, value: string): Promise<string>;
-  /** What is kept under `name`. */
+  /** The value that is stored under `name`. */
   kept(name: string): Promise<string | undefined>;
 }

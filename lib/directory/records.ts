@@ -1,10 +1,17 @@
-/** Accounts, clients and the rest of the directory as records: what is kept of each, and where it is found. */
+/** The kinds of records of the directory: accounts, clients, entries and settings, and their indexes. */
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
+import type { Clock } from "../clock.ts";
 import { defineKind, type Kind, type Place } from "../kinds.ts";
+import type { Read } from "../records.ts";
 
-/** An entry, and until when it is being removed: meanwhile nothing can refer to it. */
+/** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
 export type KeptEntry = EntryRecord & { readonly closingUntil?: number };
+
+/** Whether an entry exists and can be referred to. */
+export function isOpen(entry: Read<KeptEntry> | undefined, clock: Clock): entry is Read<KeptEntry> {
+  return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
+}
 
 function entryKind(
   name: EntryKind,
@@ -33,15 +40,15 @@ export const ENTRIES: Readonly<Record<EntryKind, Kind<KeptEntry, "group">>> = {
   portal: entryKind("portal", "a portal to which accounts belong"),
 };
 
-/** What is kept under the key of an account: the account, or the client that has this identifier. */
-export type AccountPlace = AccountRecord | { readonly client_id: string };
+/** What owns an identifier: an account, or the client that has it as its `client_id`. */
+export type IdentifierOwner = AccountRecord | { readonly client_id: string };
 
-/** The account in its place, if there is one. */
-export function accountIn(place: AccountPlace | undefined): AccountRecord | undefined {
+/** The account, if one owns the identifier. */
+export function accountIn(place: IdentifierOwner | undefined): AccountRecord | undefined {
   return place !== undefined && "sub" in place ? place : undefined;
 }
 
-function placesOf(place: AccountPlace, keysOf: (account: AccountRecord) => readonly string[]): Place[] {
+function placesOf(place: IdentifierOwner, keysOf: (account: AccountRecord) => readonly string[]): Place[] {
   const account = accountIn(place);
   if (account === undefined) return [];
   return keysOf(account).map((at) => ({ at, order: account.user_id }));
@@ -50,10 +57,10 @@ function placesOf(place: AccountPlace, keysOf: (account: AccountRecord) => reado
 const servicesOf = ({ services }: AccountRecord): string[] => Object.keys(services);
 const portalOf = ({ portal }: AccountRecord): string[] => (portal === null ? [] : [portal]);
 
-/** The one partition of `number`: all accounts in the order of their numbers. */
+/** The only partition of the index `number`: all accounts, ordered by their numbers. */
 const ALL = "all";
 
-export const ACCOUNT: Kind<AccountPlace, "number" | "service" | "portal"> = defineKind({
+export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
   name: "account",
   holds:
     "an account, or the mark of a client that keeps its identifier from becoming the `sub` of an account",
@@ -91,12 +98,12 @@ export const CLIENT: Kind<ClientRecord, "service"> = defineKind({
   personal: undefined,
 });
 
-/** Says whose a name or a number is. */
-export interface Owned {
+/** The account that a name or a number belongs to. */
+export interface AccountReference {
   readonly sub: string;
 }
 
-export const SIGN_IN_NAME: Kind<Owned> = defineKind<Owned>({
+export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>({
   name: "sign-in-name",
   holds: "whose a sign-in name is",
   key: "the SHA-256 of the name in lower case",
@@ -106,7 +113,7 @@ export const SIGN_IN_NAME: Kind<Owned> = defineKind<Owned>({
   personal: "the hash of an e-mail address or user name, and the `sub`",
 });
 
-export const USER_ID: Kind<Owned> = defineKind<Owned>({
+export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   name: "user-id",
   holds: "whose a `user_id` is",
   key: "the `user_id`",
@@ -116,7 +123,7 @@ export const USER_ID: Kind<Owned> = defineKind<Owned>({
   personal: "the `sub`",
 });
 
-/** A value that the first of several processes decides. */
+/** A value that is stored once and then only read. */
 export interface Setting {
   readonly value: string;
 }
@@ -130,10 +137,10 @@ export const SETTING: Kind<Setting> = defineKind<Setting>({
   personal: undefined,
 });
 
-/** Kinds that every change of an account may rely on, and few change. */
+/** Kinds that most account changes read and few changes write. */
 export const SHARED_KINDS: readonly EntryKind[] = ["service", "group", "portal"];
 
-/** Where what refers to an entry is found. */
+/** The queries that find the references to an entry. */
 export const REFERRING: Readonly<
   Record<EntryKind, (key: string) => readonly Pick<Query, "kind" | "index" | "at">[]>
 > = {
@@ -142,7 +149,7 @@ export const REFERRING: Readonly<
   portal: (key) => [ACCOUNT.where("portal", key)],
 };
 
-/** Accounts in the order of their numbers. */
+/** All accounts, ordered by their numbers. */
 export const BY_NUMBER: Pick<Query, "kind" | "index" | "at"> = ACCOUNT.where("number", ALL);
 
 export const accountRef = (sub: string): Ref => ACCOUNT.ref(sub);
@@ -153,7 +160,7 @@ export const nameRef = (name: string): Ref => SIGN_IN_NAME.ref(name);
 export const numberRef = (userId: number): Ref => USER_ID.ref(String(userId));
 
 export const accountRecord = (account: AccountRecord): RecordData => ACCOUNT.record(account);
-/** Keeps the identifier of a client from ever becoming the `sub` of an account. */
+/** Reserves the identifier of a client, so that it never becomes the `sub` of an account. */
 export const identifierRecord = (clientId: string): RecordData => ACCOUNT.record({ client_id: clientId });
 export const nameRecord = (name: string, sub: string): RecordData =>
   SIGN_IN_NAME.record({ sub }, { key: name });

@@ -1,21 +1,21 @@
-/** Reading the audit: who did what, by identifiers. */
+/** Reading the audit log. */
 import type { z } from "zod";
 import type { AuditFilter, AuditPage, AuditStore } from "../audit/audit-event.ts";
 import { anyString, checked, exactly, integer } from "./arguments.ts";
 
-/** Which records, and how many of them. */
+/** Which records to list, and how many. */
 export interface AuditQuery extends AuditFilter {
-  /** `next` of the page before. */
+  /** The `next` of the previous page. */
   readonly after?: string;
   /** 1 to 1,000, default 100. */
   readonly limit?: number;
 }
 
-/** The audit. A fault of the storage is `StorageUnavailable`. */
+/** The audit log. A storage fault is `StorageUnavailable`. */
 export interface AuditLog {
   /**
-   * A page of the records that fit, newest first. A page with `next` may be shorter than `limit`, even empty: reading goes
-   * on where it stopped.
+   * A page of the records that match, newest first. A page with `next` can be shorter than `limit`, even empty: the next
+   * page continues where it ends.
    * @throws TypeError for a wrong filter.
    */
   list(query?: AuditQuery): Promise<AuditPage>;
@@ -34,7 +34,7 @@ const auditQuery: z.ZodType<AuditQuery> = exactly({
   limit: integer(1, 1_000).exactOptional(),
 });
 
-/** @param flush stores what this process has collected, so that its own records are there. */
+/** @param flush writes the records that this process has collected, so that the list includes them. */
 export function createAuditLog(store: Pick<AuditStore, "list">, flush: () => Promise<void>): AuditLog {
   return {
     async list(query = {}) {

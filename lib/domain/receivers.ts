@@ -1,4 +1,4 @@
-/** Receivers of notifications: how their credentials are kept, and opened again to send. */
+/** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
 import type { DirectoryStore, EntryKind, ReceiverRecord } from "../directory/directory.ts";
 import type { NotificationType } from "../../notifier/plan.ts";
 import { SignInError } from "../errors.ts";
@@ -7,16 +7,16 @@ import type { Sealer } from "../sealing.ts";
 
 /** A receiver as it is configured. */
 export interface ReceiverSettings {
-  /** http or https, without user name and fragment. Whether it may be connected to is checked when something is sent. */
+  /** http or https, without user name and fragment. Its address is checked at every connection. */
   readonly url: string;
-  /** The Basic credentials prepared for the receiver: printable text, no colon in `client_id`. */
+  /** User name and password of the Basic credentials: printable text, no colon in `client_id`. */
   readonly client_id: string;
   readonly client_secret: string;
-  /** The notifications that it gets. */
+  /** The notifications that it receives. */
   readonly types: readonly NotificationType[];
   /**
-   * `whsec_` and the Base64 of 24 to 64 bytes. During a rotation two of them, the new one first, with a space
-   * between them. Without one notifications carry no signature.
+   * `whsec_` and the Base64 of 24 to 64 bytes; during a rotation two of them, the new one first, separated by a space.
+   * Without one, notifications are not signed.
    */
   readonly signing_secret?: string | undefined;
 }
@@ -33,7 +33,7 @@ export function receiverName(kind: EntryKind, key: string): string {
   return `${kind}:${key}`;
 }
 
-/** The entry that a receiver's name means; `undefined` when it is no such name. */
+/** The entry that a receiver's name stands for; `undefined` if it is no such name. */
 export function parseReceiverName(
   name: string,
 ): { readonly kind: EntryKind; readonly key: string } | undefined {
@@ -46,7 +46,7 @@ function context(kind: EntryKind, key: string): string {
   return `receiver ${receiverName(kind, key)}`;
 }
 
-/** The secrets with which a receiver's notifications are signed; none without a setting. */
+/** The secrets of a `signing_secret`; none if it is not set. */
 export function signingSecrets(setting: string | undefined): string[] {
   return setting === undefined ? [] : setting.split(" ");
 }
@@ -63,7 +63,7 @@ export function sealReceiver(
   return { url, client_id, types, sealed: sealer.seal(context(kind, key), JSON.stringify(secrets)) };
 }
 
-/** A receiver with its credentials, as they are needed to send. */
+/** A receiver with its credentials. */
 export interface OpenedReceiver extends ShownReceiver {
   readonly client_secret: string;
   readonly signing_secret?: string;
@@ -85,31 +85,32 @@ export function openReceiver(
 }
 
 /**
- * The receiver of this name with its credentials; `undefined` when there is none, or none any more.
+ * The receiver of this name with its credentials; `undefined` if there is none.
  * @throws SignInError `keys` when no key opens the credentials.
  */
 export async function findReceiver(
-  deps: { readonly directory: Pick<DirectoryStore, "findEntry">; readonly sealer: Sealer },
+  { directory, sealer }: { readonly directory: Pick<DirectoryStore, "findEntry">; readonly sealer: Sealer },
   name: string,
 ): Promise<OpenedReceiver | undefined> {
-  const place = parseReceiverName(name);
-  if (place === undefined) return undefined;
-  const entry = await deps.directory.findEntry(place.kind, place.key);
+  const parsed = parseReceiverName(name);
+  if (parsed === undefined) return undefined;
+  const { kind, key } = parsed;
+  const entry = await directory.findEntry(kind, key);
   if (entry === undefined || entry.receiver === null) return undefined;
-  return openReceiver(deps.sealer, place.kind, place.key, entry.receiver);
+  return openReceiver(sealer, kind, key, entry.receiver);
 }
 
-/** Whether the kept receiver is the one that is configured; credentials that no key opens are another one. */
+/** Whether the stored receiver equals the settings. Credentials that no key opens never do. */
 export function sameReceiver(
   sealer: Sealer,
   kind: EntryKind,
   key: string,
-  kept: ReceiverRecord | null,
+  stored: ReceiverRecord | null,
   settings: ReceiverSettings | undefined,
 ): boolean {
-  if (kept === null || settings === undefined) return kept === null && settings === undefined;
+  if (stored === null || settings === undefined) return stored === null && settings === undefined;
   try {
-    const { url, client_id, client_secret, types, signing_secret } = openReceiver(sealer, kind, key, kept);
+    const { url, client_id, client_secret, types, signing_secret } = openReceiver(sealer, kind, key, stored);
     return (
       url === settings.url &&
       client_id === settings.client_id &&

@@ -9,7 +9,7 @@ import { defaults } from "../../config/defaults.ts";
 import { keyTable, leavesOf } from "../../config/documented-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import { importedAccount } from "../../lib/domain/account-schema.ts";
-import { entrySettings, serviceSettings } from "../../lib/domain/directory-schema.ts";
+import { entrySettings, serviceSettings } from "../../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
 import { readEnvironment } from "../../config/environment.ts";
 
