@@ -1,20 +1,24 @@
-/** The connection to a MongoDB: how it is opened, and how the stores ask and write through it. */
+/** The connection to MongoDB: how clients are opened, replaced and closed, and how the stores read and write through it. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, Db, Document, MongoClient, MongoClientOptions } from "mongodb";
 import type { Clock } from "../clock.ts";
 import { ConfigurationError, StorageUnavailable } from "../errors.ts";
-import { within } from "../within.ts";
-import { patchDriver } from "./driver-patch.ts";
+import { withTimeout } from "../with-timeout.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isRefused, lateFault } from "./faults.ts";
-import { createTransactions } from "./transaction.ts";
+import { Transactions } from "./transactions.ts";
 
-/** Milliseconds in which the server has to answer at start-up. */
+/** Milliseconds that the server has to answer at start-up. */
 const PATIENCE = 15_000;
+/** Milliseconds between two attempts to connect at start-up. */
 const PAUSE = 200;
+/** Milliseconds for `MongoClient.close()`. */
+const CLOSE_TIMEOUT = 2000;
+/** Milliseconds after its time-out when a call that still has not come back from the driver is taken to hang. */
+const HANGS_AFTER = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";
 
-/** Stronger than what the address says. */
+/** These override the options of the address. */
 const CONCERNS: MongoClientOptions = {
   readPreference: "primary",
   readConcern: { level: "majority" },
@@ -24,8 +28,8 @@ const CONCERNS: MongoClientOptions = {
 };
 
 /**
- * Milliseconds for each stage of an operation. A server that does not answer is noticed by the looks that the driver
- * takes at it, so that what comes later fails at once or goes to the next primary.
+ * Milliseconds for each stage of an operation. The driver's heartbeat notices a server that does not answer; later
+ * operations fail at once or go to the next primary.
  */
 const TIMES: MongoClientOptions = {
   serverSelectionTimeoutMS: 3000,
@@ -35,26 +39,26 @@ const TIMES: MongoClientOptions = {
   heartbeatFrequencyMS: 2000,
 };
 
-/** What a server says of itself; `localTime` is its clock. */
+/** A server's answer to `hello`. */
 interface Hello {
   readonly localTime?: unknown;
   readonly isWritablePrimary?: unknown;
 }
 
-/** Follows the clock of the primary: what is sent to it with a deadline is refused when it is carried out too late. */
+/** Estimates the clock of the primary, which refuses a commit after its deadline. */
 export class ServerClock {
-  /** Milliseconds since the epoch there, when `performance.now()` was zero here. */
+  /** The server's time, in milliseconds since the epoch, when `performance.now()` was zero. */
   #origin = Date.now() - performance.now();
 
-  /** @param answer to a `hello` that has just come. */
-  heard(answer: Hello): void {
+  /** @param answer has just arrived. */
+  update(answer: Hello): void {
     const { localTime, isWritablePrimary } = answer;
     if (isWritablePrimary !== true || !(localTime instanceof Date)) return;
     this.#origin = localTime.getTime() - performance.now();
   }
 
-  /** Milliseconds since the epoch there, so many milliseconds from now. */
-  in(milliseconds: number): number {
+  /** The server's time in so many milliseconds from now, in milliseconds since the epoch. */
+  timeIn(milliseconds: number): number {
     return Math.ceil(this.#origin + performance.now() + milliseconds);
   }
 }
@@ -65,13 +69,13 @@ export interface OpenedClient {
   readonly serverClock: ServerClock;
 }
 
-/** The name of the database after the hosts; the address was checked with the configuration. */
+/** The database that the address names. */
 function databaseOf(url: string): string {
   const name = /^[^:]+:\/\/[^/?]+\/([^/?]+)/u.exec(url)?.[1];
   return name === undefined ? DEFAULT_DATABASE : decodeURIComponent(name);
 }
 
-/** The hosts, without anything else of the address. */
+/** The hosts without the rest of the address, which may hold a password. */
 function hostsOf({ options }: MongoClient): string {
   return options.srvHost ?? options.hosts.map(String).join(", ");
 }
@@ -80,26 +84,36 @@ function member(value: unknown, name: string): unknown {
   return Reflect.get(Object(value), name);
 }
 
-/** What the driver knows of each server that it could not use. */
+/** The driver's descriptions of the servers that it could not use. */
 function serversIn(error: unknown): unknown[] {
   const servers = member(member(error, "reason"), "servers");
   return servers instanceof Map ? [...servers.values()] : [];
 }
 
-/** Whether the error says that a server waits to be made a replica set. */
+/** Whether a server still has to be made a replica set. */
 function isUninitiated(error: unknown): boolean {
   if (error instanceof StorageUnavailable) return true;
   return serversIn(error).some((server) => member(server, "type") === "RSGhost");
 }
 
-/** What the system says of the connections, such as `ECONNREFUSED`, or that a certificate is not trusted. */
+/** Why connecting failed, such as `ECONNREFUSED` or an untrusted certificate. */
 function connectionCodes(error: unknown): string {
   const codes = serversIn(error).map((server) => member(member(member(server, "error"), "cause"), "code"));
   const found = new Set(codes.filter((code) => typeof code === "string"));
   return [...found].map((code) => `${code}, `).join("");
 }
 
-/** One try. A client that could not connect at first never can, so each try has its own. */
+/**
+ * Closes a client. The driver sends a last command, which hangs if its socket is lost in the same moment: then the
+ * client is abandoned.
+ */
+export async function closeClient(client: MongoClient): Promise<void> {
+  // Lets the driver notice sockets that were lost in this turn of the event loop.
+  await pause(1);
+  await withTimeout(CLOSE_TIMEOUT, client.close(), lateFault).catch(() => undefined);
+}
+
+/** Connects once, with a new client: one that fails to connect at first never connects. */
 async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; answer: Document }> {
   const client = make();
   try {
@@ -107,12 +121,12 @@ async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; 
     if (answer["isreplicaset"] === true) throw new StorageUnavailable("MongoDB is not a replica set yet");
     return { client, answer };
   } catch (error) {
-    await client.close();
+    await closeClient(client);
     throw error;
   }
 }
 
-/** Tries until there is an answer. */
+/** Connects, and tries again until the server answers. */
 async function untilConnected(
   make: () => MongoClient,
   where: string,
@@ -141,7 +155,7 @@ async function untilConnected(
   }
 }
 
-/** @throws ConfigurationError when the server that said hello has no transactions. */
+/** @throws ConfigurationError when this server has no transactions. */
 export function requireTransactions(answer: Document, where: string): void {
   const isSharded = answer["msg"] === "isdbgrid";
   if (isSharded || typeof answer["setName"] === "string") return;
@@ -151,36 +165,34 @@ export function requireTransactions(answer: Document, where: string): void {
   ]);
 }
 
-/** How clients are made. @throws ConfigurationError when the driver can't read the address. */
+/** @throws ConfigurationError when the driver can't read the address. */
 async function createFactory(
   url: string,
   times: MongoClientOptions,
 ): Promise<{ make: () => MongoClient; where: string }> {
   const { MongoClient } = await import("mongodb");
-  await patchDriver();
   const make = () => new MongoClient(url, { appName: "sign-in-service", ...CONCERNS, ...times });
   try {
     return { make, where: hostsOf(make()) };
   } catch {
-    // What the driver says may repeat the password.
+    // The driver's message may repeat the password.
     throw new ConfigurationError([
       "config.storage: an option of this MongoDB address is not known or has a wrong value",
     ]);
   }
 }
 
-/** How a client is opened. */
-export interface ClientTerms {
-  /** Milliseconds in which the server has to answer. Default 15000. */
+export interface ClientOptions {
+  /** Milliseconds that the server has to answer. Default 15000. */
   readonly patience?: number;
-  /** Whether an operation may take as long as it takes: to make indexes. Default `false`. */
+  /** Whether an operation may take any time, such as creating indexes. Default `false`. */
   readonly isPatient?: boolean;
 }
 
 /** @throws StorageUnavailable, ConfigurationError */
 export async function openClient(
   url: string,
-  { patience = PATIENCE, isPatient = false }: ClientTerms = {},
+  { patience = PATIENCE, isPatient = false }: ClientOptions = {},
 ): Promise<OpenedClient> {
   const times = isPatient ? { ...TIMES, socketTimeoutMS: 0 } : TIMES;
   const { make, where } = await createFactory(url, times);
@@ -188,94 +200,142 @@ export async function openClient(
   try {
     requireTransactions(answer, where);
     const serverClock = new ServerClock();
-    serverClock.heard(answer);
-    client.on("serverHeartbeatSucceeded", ({ reply }) => serverClock.heard(reply));
+    serverClock.update(answer);
+    client.on("serverHeartbeatSucceeded", ({ reply }) => serverClock.update(reply));
     return { client, db: client.db(databaseOf(url)), serverClock };
   } catch (error) {
-    await client.close();
+    await closeClient(client);
     throw asFault(error);
   }
 }
 
 export interface Connection {
   readonly clock: Clock;
-  /** Reads go to the primary and see what a majority has; writes are acknowledged by a majority. */
+  /** Reads go to the primary and see majority-committed data; writes are acknowledged by a majority. */
   readonly db: Db;
-  /** Milliseconds since the epoch on the primary's clock, so many milliseconds from now. */
+  /** The primary's time in so many milliseconds from now, in milliseconds since the epoch. */
   serverTimeIn(milliseconds: number): number;
   /**
-   * One operation outside a transaction. The driver repeats it once after a fault of the network.
-   * @param wait milliseconds after which it is given up; default 4500.
-   * @throws StorageUnavailable for every error of the driver, and at the end of `wait`.
+   * Runs one operation outside a transaction. The driver retries it once after a network fault.
+   * @param wait time-out in milliseconds; default 4500.
+   * @throws StorageUnavailable for every error of the driver, and after `wait`.
    */
   run<T>(work: () => Promise<T>, wait?: number): Promise<T>;
   /**
-   * Runs `work` in a transaction, again and again while it meets others. It sees one moment of the database and its
-   * own writes; what it throws undoes them, and so does its own `abortTransaction`. All its operations must be given
-   * the session, one after the other.
-   * @param wait milliseconds after which it is given up and not committed any more; default 4500.
-   * @throws StorageUnavailable as `run`; then it may be committed only if that was under way.
+   * Runs `work` in a transaction, and repeats it while it conflicts with others. It sees a snapshot of the database
+   * and its own writes. If it throws or calls `abortTransaction`, nothing is written. It passes the session to each
+   * operation and runs them one after the other.
+   * @param wait time-out in milliseconds; nothing is committed after it unless the commit had begun. Default 4500.
+   * @throws StorageUnavailable as `run` does.
    */
   inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait?: number): Promise<T>;
-  /** Lets what was begun finish, then closes; from the call on everything else is refused. */
+  /** Refuses new calls, waits for those that are running, and closes. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** Gives `work` up at the end of `wait`. */
-async function answerOf<T>(wait: number, work: Promise<T>): Promise<T> {
-  try {
-    return await within(wait, work, lateFault);
-  } catch (error) {
-    throw asFault(error);
-  }
+interface CurrentClient {
+  readonly opened: OpenedClient;
+  readonly transactions: Transactions;
 }
 
-/** Work that is under way, and the end of it all. */
-function createGate(client: MongoClient): Pick<Connection, "close"> & {
-  pass<T>(wait: number, begin: () => Promise<T>): Promise<T>;
-} {
-  const running = new Set<Promise<unknown>>();
-  let closing: Promise<void> | undefined;
+class ClientConnection implements Connection {
+  readonly clock: Clock;
+  readonly #open: () => Promise<OpenedClient>;
+  #current: CurrentClient;
+  readonly #running = new Set<Promise<unknown>>();
+  #isReplacing = false;
+  #closing: Promise<void> | undefined;
 
-  async function finish(): Promise<void> {
-    await Promise.allSettled(running);
-    await client.close();
+  constructor(opened: OpenedClient, clock: Clock, open: () => Promise<OpenedClient>) {
+    this.clock = clock;
+    this.#open = open;
+    this.#current = { opened, transactions: new Transactions(opened.client) };
   }
 
-  return {
-    pass(wait, begin) {
-      if (closing !== undefined) return Promise.reject(closedFault());
-      const answer = answerOf(wait, begin());
-      const forget = (): void => void running.delete(answer);
-      running.add(answer);
-      answer.then(forget, forget);
-      return answer;
-    },
-    close() {
-      closing ??= finish();
-      return closing;
-    },
-  };
+  get db(): Db {
+    return this.#current.opened.db;
+  }
+
+  serverTimeIn(milliseconds: number): number {
+    return this.#current.opened.serverClock.timeIn(milliseconds);
+  }
+
+  run<T>(work: () => Promise<T>, wait: number = DEFAULT_WAIT): Promise<T> {
+    return this.#call(wait, work);
+  }
+
+  inTransaction<T>(work: (session: ClientSession) => Promise<T>, wait: number = DEFAULT_WAIT): Promise<T> {
+    return this.#call(wait, ({ transactions }) => transactions.run(work, wait));
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#current.transactions.stop();
+    await Promise.allSettled(this.#running);
+    await closeClient(this.#current.opened.client);
+  }
+
+  async #call<T>(wait: number, begin: (current: CurrentClient) => Promise<T>): Promise<T> {
+    if (this.#closing !== undefined) throw closedFault();
+    const current = this.#current;
+    const work = begin(current);
+    const answer = withTimeout(wait, work, () => {
+      this.#watch(work, current);
+      return lateFault();
+    });
+    this.#running.add(answer);
+    try {
+      return await answer;
+    } catch (error) {
+      throw asFault(error);
+    } finally {
+      this.#running.delete(answer);
+    }
+  }
+
+  /**
+   * The one place where a hanging command is dealt with. No option of the driver (7.8) bounds a command that is being
+   * written when its socket is lost: it waits for ever for the socket to drain, and keeps a connection of the pool.
+   * So the client is replaced, and the old one abandoned when its other calls are done.
+   */
+  #watch(work: Promise<unknown>, current: CurrentClient): void {
+    const timer = setTimeout(() => void this.#replace(current), HANGS_AFTER).unref();
+    const stop = (): void => clearTimeout(timer);
+    work.then(stop, stop);
+  }
+
+  async #replace(old: CurrentClient): Promise<void> {
+    if (this.#current !== old || this.#isReplacing) return;
+    this.#isReplacing = true;
+    while (this.#closing === undefined) {
+      const opened = await this.#open().catch(() => undefined);
+      if (opened === undefined) continue;
+      if (this.#isOpen()) this.#current = { opened, transactions: new Transactions(opened.client) };
+      else await closeClient(opened.client);
+      break;
+    }
+    this.#isReplacing = false;
+    if (this.#current === old) return;
+    old.transactions.stop();
+    await Promise.allSettled(this.#running);
+    await closeClient(old.opened.client);
+  }
+
+  #isOpen(): boolean {
+    return this.#closing === undefined;
+  }
 }
 
 /**
- * Opens the connection; does not make collections.
+ * Opens the connection; does not create collections.
  * @throws StorageUnavailable when the server does not answer within 15 seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
-export async function connect(url: string, clock: Clock, terms: ClientTerms = {}): Promise<Connection> {
-  const { client, db, serverClock } = await openClient(url, terms);
-  const gate = createGate(client);
-  const transactions = createTransactions(client);
-  return {
-    clock,
-    db,
-    serverTimeIn: (milliseconds) => serverClock.in(milliseconds),
-    run: (work, wait = DEFAULT_WAIT) => gate.pass(wait, work),
-    inTransaction: (work, wait = DEFAULT_WAIT) => gate.pass(wait, () => transactions.run(work, wait)),
-    close() {
-      transactions.stop();
-      return gate.close();
-    },
-  };
+export async function connect(url: string, clock: Clock, options: ClientOptions = {}): Promise<Connection> {
+  const open = (): Promise<OpenedClient> => openClient(url, options);
+  return new ClientConnection(await open(), clock, open);
 }

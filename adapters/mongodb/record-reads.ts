@@ -119,18 +119,24 @@ export function prepareCollections(db: Db): Promise<void> {
 /** Reading records, and sweeping away what is over. */
 export class MongoRecords {
   readonly connection: Connection;
-  readonly records: Collection<StoredRecord>;
-  readonly entries: Collection<StoredEntry>;
-  readonly marks: Collection<StoredMark>;
   readonly #clock: Clock;
 
   constructor(connection: Connection, clock: Clock) {
-    const { db } = connection;
     this.connection = connection;
-    this.records = db.collection(RECORDS);
-    this.entries = db.collection(ENTRIES);
-    this.marks = db.collection(MARKS);
     this.#clock = clock;
+  }
+
+  // Each time from the connection, which may have replaced its client.
+  get records(): Collection<StoredRecord> {
+    return this.connection.db.collection(RECORDS);
+  }
+
+  get entries(): Collection<StoredEntry> {
+    return this.connection.db.collection(ENTRIES);
+  }
+
+  get marks(): Collection<StoredMark> {
+    return this.connection.db.collection(MARKS);
   }
 
   /** The records that are there, each with its parent. */

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
-import { connect, type Connection, openClient } from "./connection.ts";
+import { closeClient, connect, type Connection, openClient } from "./connection.ts";
 import { asFault, isDuplicate } from "./faults.ts";
 import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
@@ -47,7 +47,7 @@ async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolea
   } catch (error) {
     throw asFault(error);
   } finally {
-    await client.close();
+    await closeClient(client);
   }
 }
 

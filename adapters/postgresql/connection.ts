@@ -2,7 +2,7 @@
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
 import { SignInError, StorageUnavailable } from "../errors.ts";
-import { within } from "../within.ts";
+import { withTimeout } from "../with-timeout.ts";
 
 /** Milliseconds. An answer that is later is not waited for. */
 const PATIENCE = 4_500;
@@ -88,7 +88,7 @@ export class Connections {
     return this.during(async () => {
       try {
         // Connecting has its own time, and so has the statement: together they may take twice as long.
-        return await within(PATIENCE, this.raw<Row>(text, values), lateFault);
+        return await withTimeout(PATIENCE, this.raw<Row>(text, values), lateFault);
       } catch (error) {
         throw asFault(error);
       }

@@ -12,7 +12,7 @@ import {
   type RecordStore,
 } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
-import { within } from "../within.ts";
+import { withTimeout } from "../with-timeout.ts";
 import { asFault, Connections, isPassing, lateFault, sqlState } from "./connection.ts";
 import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
@@ -236,7 +236,7 @@ class PostgresStore implements RecordStore {
     for (let isAgain = false; ; isAgain = true) {
       try {
         const answer = this.#attempt(argument, end, isAgain);
-        const failed = await within(end + GRACE - performance.now(), answer, lateFault);
+        const failed = await withTimeout(end + GRACE - performance.now(), answer, lateFault);
         if (failed !== null) throw failure(failed, change);
         return;
       } catch (error) {

@@ -3,8 +3,8 @@
  * command is answered, refused, or `Unanswered`. It comes back by itself.
  */
 import { hash, randomUUID } from "node:crypto";
-import type { EventEmitter } from "node:events";
-import { isIP } from "node:net";
+import { createConnection, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ioredis";
 import type { RedisAddress } from "../../config/value-forms.ts";
 import { StorageUnavailable } from "../errors.ts";
@@ -50,50 +50,50 @@ function closedFault(): StorageUnavailable {
   return new StorageUnavailable("the connection to Redis is closed");
 }
 
-/** Where to connect to, and as whom. */
-type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db"> &
+/** Milliseconds that the server has to close a connection before the socket is destroyed. */
+const CLOSE_TIMEOUT = 200;
+
+/** Where to connect to, as whom, and how. */
+type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
   Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
 
-export function driverOptions({ host, port, username, password, db, tls }: RedisAddress): DriverOptions {
+/** @param closed when it is aborted, no further connection is opened, whoever asks for it. */
+export async function driverOptions(address: RedisAddress, closed?: AbortSignal): Promise<DriverOptions> {
+  const { host, port, username, password, db } = address;
+  // A host name selects the certificate (SNI), an IP address can't. The certificate is checked against either.
+  const tls = address.tls ? (isIP(host) === 0 ? { servername: host } : {}) : undefined;
+  const { AbstractConnector } = await import("ioredis");
+
+  /**
+   * Opens the sockets. A TLS socket that is closed while its certificate is being refused emits two errors. ioredis's
+   * own connector listens for the first one only, and the second one would end the process.
+   */
+  class Connector extends AbstractConnector {
+    constructor() {
+      super(CLOSE_TIMEOUT);
+    }
+
+    override async connect(): Promise<Socket> {
+      closed?.throwIfAborted();
+      this.connecting = true;
+      await new Promise<void>((resolve) => process.nextTick(resolve));
+      if (!this.connecting) throw new Error("Connection is closed.");
+      const socket =
+        tls === undefined ? createConnection({ host, port }) : connectTls({ host, port, ...tls });
+      socket.on("error", (error) => (this.firstError ??= error));
+      return (this.stream = socket);
+    }
+  }
+
   return {
     host,
     port,
     db,
+    Connector,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    // A name says which certificate is wanted, an address can't; either is checked against it.
-    ...(tls ? { tls: isIP(host) === 0 ? { servername: host } : {} } : {}),
+    ...(tls === undefined ? {} : { tls }),
   };
-}
-
-/** What the driver keeps of a connection that broke, to send it again. */
-interface CommandQueue {
-  shift(): { readonly command: { reject(error: Error): void } } | undefined;
-}
-
-/** By these words BullMQ knows that there is no connection any more. */
-const CLOSED = "Connection is closed.";
-
-/**
- * A connection that is ended in the moment in which its certificate is refused fails more than once. The driver listens
- * to the first error of a stream only, and the next one would end the process.
- *
- * What waited for an answer when a connection broke is to be sent again by the next one. If that is ended before it is
- * ready, the driver (ioredis 6.0) forgets about it, and whoever asked would wait for good.
- */
-export function endQuietly(client: Redis): void {
-  const disconnect = client.disconnect.bind(client);
-  client.disconnect = (reconnect) => {
-    const stream: EventEmitter | undefined = Reflect.get(client, "stream");
-    stream?.on("error", () => undefined);
-    disconnect(reconnect);
-  };
-  client.on("end", () => {
-    const left: CommandQueue | null | undefined = Reflect.get(client, "prevCommandQueue");
-    for (let next = left?.shift(); next !== undefined; next = left?.shift()) {
-      next.command.reject(new Error(CLOSED));
-    }
-  });
 }
 
 /** A script and the name under which Redis remembers it. */
@@ -114,14 +114,12 @@ const SILENCE = 2000;
 const COMMAND = 4000;
 /** Milliseconds between two attempts to connect at most. */
 const LONGEST_PAUSE = 500;
-/** Milliseconds until a connection that is closed here is cut. */
-const FAREWELL = 200;
 
 /** Makes the driver's client; it begins to connect at once. */
 export async function createClient(address: RedisAddress): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
-    ...driverOptions(address),
+    ...(await driverOptions(address)),
     // It sends nothing more until all that it has sent is answered.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
@@ -132,15 +130,12 @@ export async function createClient(address: RedisAddress): Promise<Redis> {
     commandTimeout: COMMAND,
     connectTimeout: COMMAND,
     socketTimeout: SILENCE,
-    // The other side has so long to close what was ended here; nothing is on its way any more.
-    disconnectTimeout: FAREWELL,
     retryStrategy: (times) => Math.min(times * 20, LONGEST_PAUSE),
     // A primary that has become a replica: its address may lead to the new one by now.
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
   // Told by the commands that fail; without a listener the driver prints it.
   client.on("error", () => undefined);
-  endQuietly(client);
   return client;
 }
 

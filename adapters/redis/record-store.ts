@@ -16,7 +16,7 @@ import {
   type RecordStore,
   type Ref,
 } from "../record-store.ts";
-import { within } from "../within.ts";
+import { withTimeout } from "../with-timeout.ts";
 import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
 import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
 import { redisRateLimits } from "./rate-limits.ts";
@@ -198,7 +198,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     const end = deadline + GRACE;
     for (;;) {
       try {
-        const [outcome, ...failed] = await within(
+        const [outcome, ...failed] = await withTimeout(
           end - performance.now(),
           attempt(change, argument, deadline),
           lateFault,

@@ -1,6 +1,6 @@
 /** Connections to the Redis of `config.queue`. */
 import type { Redis } from "ioredis";
-import { driverOptions, endQuietly } from "../../adapters/redis/connection.ts";
+import { driverOptions } from "../../adapters/redis/connection.ts";
 import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/first-look.ts";
 import type { RedisAddress } from "../../config/value-forms.ts";
 
@@ -26,14 +26,11 @@ const LONGEST_PAUSE = 2000;
 const SILENCE = 5000;
 /** The same for a worker, where BullMQ lets Redis wait for 10 s at most. */
 const WORKERS_SILENCE = 15_000;
-/** Milliseconds for the other side to close a connection that was ended here. */
-const FAREWELL = 200;
 
 const common = {
   retryStrategy: (times: number): number => Math.min(times * 100, LONGEST_PAUSE),
   // A primary that has become a replica: its address may lead to the new one by now.
   reconnectOnError: ({ message }: Error): boolean => message.startsWith("READONLY"),
-  disconnectTimeout: FAREWELL,
 };
 
 /**
@@ -61,25 +58,30 @@ export interface QueueAddress {
 export async function openRedis({ address, patience, onWarning }: QueueAddress): Promise<OpenedRedis> {
   const { Redis: Connection } = await import("ioredis");
   const all: Redis[] = [];
+  const closed = new AbortController();
 
   function known(connection: Redis): Redis {
     all.push(connection);
     // Without a listener it would be told on the console. Looks that fail are told.
     connection.on("error", () => undefined);
-    endQuietly(connection);
     const duplicate = connection.duplicate.bind(connection);
-    connection.duplicate = (override) => known(duplicate(override));
+    // For blocking commands, which BullMQ itself gives up.
+    connection.duplicate = (override) => known(duplicate({ ...override, commandTimeout: undefined }));
     return connection;
   }
 
-  const base = { ...driverOptions(address), ...common };
+  const base = { ...(await driverOptions(address, closed.signal)), ...common };
   const failing = {
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
   };
   const client = known(new Connection({ ...base, ...failing, socketTimeout: SILENCE }));
-  const disconnect = (): void => all.forEach(end);
+  const disconnect = (): void => {
+    // BullMQ opens the connection of a blocking command again, even of a worker that is being closed.
+    closed.abort(new Error("Connection is closed."));
+    all.forEach(end);
+  };
   const warnings: string[] = [];
   try {
     await firstConnection(client, PURPOSE, patience);
@@ -93,6 +95,9 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   const waiting = {
     maxRetriesPerRequest: null,
     socketTimeout: WORKERS_SILENCE,
+    // ioredis drops what it meant to send again, unanswered, when it is closed between two connections. Without a
+    // limit a worker that waits for such a command could not be closed.
+    commandTimeout: WORKERS_SILENCE,
     // It asks for INFO, which the user may not be allowed.
     enableReadyCheck: !warned,
   };

@@ -97,7 +97,13 @@ class BullScheduler implements Scheduler {
     const worker = this.#parts.makeWorker((wakeUp) => this.#serve(wakeUp));
     this.#worker = worker;
     for (const event of ["completed", "failed", "error"] as const) worker.on(event, () => this.wake());
-    void worker.run().catch(this.#parts.onFault);
+    // Connecting may time out like any command, and a worker that runs without a connection would never pause.
+    void worker
+      .waitUntilReady()
+      .then(() => (this.#stopped ? undefined : worker.run()))
+      .catch((error: unknown) => {
+        if (!this.#stopped) this.#parts.onFault(error);
+      });
     this.wake();
   }
 

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type ClientSession, type Collection, MongoClient, MongoError } from "mongodb";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { createTransactions, type Transactions } from "../../../adapters/mongodb/transaction.ts";
+import { Transactions } from "../../../adapters/mongodb/transactions.ts";
 import { describeOwnMongo, type OwnMongo, startOwnMongo } from "../../servers/mongodb.ts";
 import { Wire } from "../../servers/wire.ts";
 
@@ -47,7 +47,7 @@ describeOwnMongo("a transaction that is cut off", () => {
   beforeEach(async () => {
     wire = await Wire.to(Number(new URL(server.url("x")).port));
     client = new MongoClient(`mongodb://127.0.0.1:${wire.port}/?directConnection=true`, TIMES);
-    transactions = createTransactions(client);
+    transactions = new Transactions(client);
     await held(client).findOne();
   });
   afterEach(async () => {

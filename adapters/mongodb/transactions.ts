@@ -1,0 +1,191 @@
+/** Transactions: repeated while they conflict with others, until their time is up. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { ClientSession, MongoClient, ServerSessionId, TransactionOptions } from "mongodb";
+import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
+
+/** Milliseconds before the first attempt to end abandoned transactions, and between two attempts. */
+const PAUSE = 500;
+/** Milliseconds after which the server ends such a transaction by itself. */
+const LIFETIME = 60_000;
+/** The first attempt that succeeds may have reached the server before the transaction did. */
+const SUCCESSES = 2;
+
+/**
+ * Transactions that a network fault cut off. The server would keep their locks for a minute, and everybody who writes
+ * the same records would get 503 until then; this ends them as soon as the server can be reached.
+ */
+class AbandonedTransactions {
+  readonly #client: MongoClient;
+  readonly #sessions = new Map<ServerSessionId, { readonly since: number; left: number }>();
+  #isRunning = false;
+  #isStopped = false;
+
+  constructor(client: MongoClient) {
+    this.#client = client;
+  }
+
+  /** @param session must not be used again. */
+  add({ id }: ClientSession): void {
+    if (id === undefined || this.#isStopped) return;
+    this.#sessions.set(id, { since: performance.now(), left: SUCCESSES });
+    if (!this.#isRunning) void this.#run();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#sessions.clear();
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    while (this.#sessions.size > 0) {
+      await pause(PAUSE, undefined, { ref: false });
+      await this.#tryOnce([...this.#sessions.keys()]);
+    }
+    this.#isRunning = false;
+  }
+
+  async #tryOnce(ids: readonly ServerSessionId[]): Promise<void> {
+    if (ids.length === 0) return;
+    const isEnded = await this.#client
+      .db("admin")
+      .command({ killSessions: ids })
+      .then(
+        () => true,
+        () => false,
+      );
+    const now = performance.now();
+    for (const id of ids) {
+      const session = this.#sessions.get(id);
+      if (session === undefined) continue;
+      if (isEnded) session.left -= 1;
+      if (session.left === 0 || now - session.since > LIFETIME) this.#sessions.delete(id);
+    }
+  }
+}
+
+/** Lets so many run at once, and the others wait in order. */
+class Semaphore {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(parallel: number) {
+    this.#free = parallel;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      // The slot is handed over, so that no newcomer takes it.
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
+/**
+ * So many transactions of a process are repeated at once. Without a limit they keep meeting each other: 40 that write
+ * one document take five times as long, and some miss their deadline.
+ */
+const REPEATED_AT_ONCE = 2;
+
+/** Milliseconds before the second attempt, on average. Each further pause is twice as long, up to the longest. */
+const FIRST_PAUSE = 4;
+const LONGEST_PAUSE = 64;
+
+/** Nothing was written: the same transaction may succeed a moment later. */
+const TRANSIENT = "TransientTransactionError";
+/** The transaction may have been committed. Committing again is safe and answers that. */
+const UNKNOWN = "UnknownTransactionCommitResult";
+
+const OPTIONS: TransactionOptions = {
+  readConcern: { level: "snapshot" },
+  writeConcern: { w: "majority" },
+  readPreference: "primary",
+};
+
+/** Between zero and twice the average, so that transactions that conflicted don't conflict again. */
+function jitter(tries: number): number {
+  return Math.random() * 2 * Math.min(FIRST_PAUSE * 2 ** tries, LONGEST_PAUSE);
+}
+
+/** The driver does not label every error of a connection that breaks. */
+function mayPass(error: unknown, label: string): boolean {
+  return hasLabel(error, label) || isNetworkFault(error);
+}
+
+async function commit(session: ClientSession, isLate: () => boolean): Promise<void> {
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await session.commitTransaction();
+    } catch (error) {
+      if (!mayPass(error, UNKNOWN) || isLate()) throw error;
+      await pause(jitter(tries));
+    }
+  }
+}
+
+/** The transactions of one client. */
+export class Transactions {
+  readonly #client: MongoClient;
+  readonly #abandoned: AbandonedTransactions;
+  readonly #repeats = new Semaphore(REPEATED_AT_ONCE);
+
+  constructor(client: MongoClient) {
+    this.#client = client;
+    this.#abandoned = new AbandonedTransactions(client);
+  }
+
+  /** See `Connection.inTransaction`. */
+  async run<T>(work: (session: ClientSession) => Promise<T>, wait: number): Promise<T> {
+    const end = performance.now() + wait;
+    const isLate = (): boolean => performance.now() >= end;
+    const throwUnlessTransient = (error: unknown): void => {
+      if (!mayPass(error, TRANSIENT) || isLate()) throw error;
+    };
+    try {
+      return await this.#attempt(work, isLate);
+    } catch (error) {
+      throwUnlessTransient(error);
+    }
+    return this.#repeats.run(async () => {
+      for (let tries = 0; ; tries += 1) {
+        await pause(jitter(tries));
+        try {
+          return await this.#attempt(work, isLate);
+        } catch (error) {
+          throwUnlessTransient(error);
+        }
+      }
+    });
+  }
+
+  /** Stops the work in the background. */
+  stop(): void {
+    this.#abandoned.stop();
+  }
+
+  /** @throws lateFault when the time is up; nothing is committed then. */
+  async #attempt<T>(work: (session: ClientSession) => Promise<T>, isLate: () => boolean): Promise<T> {
+    if (isLate()) throw lateFault();
+    const session = this.#client.startSession();
+    try {
+      session.startTransaction(OPTIONS);
+      const result = await work(session);
+      // The caller has already been told that nothing was written.
+      if (isLate()) throw lateFault();
+      if (session.inTransaction()) await commit(session, isLate);
+      return result;
+    } catch (error) {
+      if (isNetworkFault(error)) this.#abandoned.add(session);
+      throw error;
+    } finally {
+      if (session.inTransaction()) await session.abortTransaction().catch(() => undefined);
+      await session.endSession();
+    }
+  }
+}

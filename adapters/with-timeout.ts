@@ -1,0 +1,11 @@
+/** Waits for `work`, but no longer than `milliseconds`; then `work` goes on and its outcome is ignored. */
+export async function withTimeout<T>(milliseconds: number, work: Promise<T>, late: () => Error): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  // Not AbortSignal.timeout(): its timer does not keep the process alive, and can't be cleared.
+  const timer = setTimeout(() => reject(late()), Math.max(0, milliseconds));
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
