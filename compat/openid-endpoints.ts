@@ -40,7 +40,10 @@ export const standardUserinfo =
     await protocol(exchange, exchange.body ? { body: exchange.body } : {});
   };
 
-/** The checks of the authorization endpoint, on what is pushed (RFC 9126 section 2.1). */
+/**
+ * The checks of the authorization endpoint that oidc-provider does not make on a pushed request, or answers with another
+ * error (RFC 9126 section 2.1).
+ */
 export function checkPushed({ configuration }: CompatDependencies): Step {
   return async (exchange, next) => {
     const { body, client } = exchange;
@@ -48,13 +51,10 @@ export function checkPushed({ configuration }: CompatDependencies): Step {
     if (body.has("request_uri")) throw bad("invalid_request_uri", "request_uri can't be pushed");
     if (client && !client.disabled) {
       const address = body.one("redirect_uri");
-      if (!address) throw bad("invalid_request", "redirect_uri is missing");
-      if (!client.redirect_uris.includes(address)) {
+      if (address && !client.redirect_uris.includes(address)) {
         throw bad("invalid_redirect_uri", "redirect_uri is not the registered address");
       }
-      // As at the authorization endpoint: a missing one is an error of OpenID Connect.
-      if (!body.has("response_type")) throw bad("invalid_request", "invalid_response_type");
-      if (body.one("response_type") !== "code")
+      if (body.has("response_type") && body.one("response_type") !== "code")
         throw bad("invalid_response_type", "response_type must be code");
       if (Buffer.byteLength(body.one("state") ?? "") > 4_096)
         throw bad("invalid_request", "state is too long");
