@@ -1,11 +1,11 @@
-/** What runs in a thread of `hash-threads.ts`: hashes and compares passwords, one after the other. */
+/** The script of the threads in `hash-threads.ts`: hashes and compares passwords, one at a time. */
 import { type MessagePort, parentPort } from "node:worker_threads";
 import { hashSync } from "@node-rs/argon2";
 import type { HashAnswer, HashTask } from "./hash-threads.ts";
 import { readForeignHash } from "./password-formats.ts";
 
 function work(task: HashTask): string | boolean {
-  // Argon2id is the package's default; its enumeration of the others exists for the compiler only.
+  // Argon2id is the default of the package.
   if ("cost" in task) return hashSync(task.password, task.cost);
   const matches = readForeignHash(task.hash)?.matches(task.password) ?? false;
   if (!matches && task.costIfWrong !== undefined) hashSync(task.password, task.costIfWrong);

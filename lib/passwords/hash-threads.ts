@@ -1,69 +1,69 @@
 /**
- * Threads of their own for passwords. In the pool that Node shares for files and the like, the next hash could not
- * begin before the main thread had heard of the last one, and the system would move the hashes from core to core,
- * onto the one that answers requests.
+ * Worker threads for passwords. In Node's thread pool the next hash starts only after the main thread has processed the
+ * last one, and hashes compete with requests for one core: with two cores, that costs 5 to 25 % of all sign-ins
+ * (`docs/decisions/0008-threads-that-hash.md`).
  */
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { StorageUnavailable } from "../errors.ts";
 
-/** What an Argon2id hash costs: KiB, passes, lanes. */
+/** The cost of an Argon2id hash: KiB, passes, lanes. */
 export interface HashCost {
   readonly memoryCost: number;
   readonly timeCost: number;
   readonly parallelism: number;
 }
 
-/** What a thread is asked: to hash a password at a cost, or to compare it with a hash. */
-type Question = { readonly password: string } & (
+/** Work for a thread: to hash a password at a cost, or to compare it with a hash. */
+type HashWork = { readonly password: string } & (
   | { readonly cost: HashCost }
   | {
       readonly hash: string;
-      /** What a wrong password is hashed at in addition. Default: it is not. */
+      /** The cost at which a wrong password is hashed too. Default: it is not. */
       readonly costIfWrong?: HashCost | undefined;
     }
 );
 
-/** One question, and the number under which it is answered. */
-export type HashTask = Question & { readonly id: number };
+/** Work with the number of its answer. */
+export type HashTask = HashWork & { readonly id: number };
 
-/** What became of a task. */
+/** The result of a task. */
 export type HashAnswer =
   | { readonly id: number; readonly result: string | boolean }
   | { readonly id: number; readonly error: unknown };
 
-/** Each thread is started when it is needed, and ended when nothing was asked of it for a minute. */
+/** A thread starts when it is needed and ends after a minute without work. */
 export interface HashThreads {
-  /** How many tasks may be given at once: what a thread works at, and what it goes on with. */
-  readonly room: number;
+  /** How many tasks the threads take at once: for each, one that runs and one that follows. */
+  readonly capacity: number;
   /**
    * The Argon2id hash as a PHC string.
-   * @throws StorageUnavailable when the threads are closed in the middle of it; what a thread dies of.
+   * @throws StorageUnavailable when the threads are closed before it is done; or the error that ended the thread.
    */
   hash(password: string, cost: HashCost): Promise<string>;
   /**
-   * Whether this is the password; `false` for a hash that can't be read.
-   * @param options `duration` is `long` for a hash that costs something else than usual: nobody is put behind it who
-   *   need not be. `costIfWrong` is what a wrong password is hashed at in addition.
+   * Whether this is the password; `false` for a hash that can't be parsed.
+   * @param options `duration` is `long` for a hash of an unusual cost: other tasks avoid its thread. `costIfWrong` is the
+   *   cost at which a wrong password is hashed too.
    * @throws as above.
    */
   compare(hash: string, password: string, options: CompareOptions): Promise<boolean>;
-  /** Ends the threads; what they work at is refused. A later task starts a new one. */
+  /** Ends the threads and refuses their tasks. A later task starts a new thread. */
   close(): Promise<void>;
 }
 
-/** Beside this source when it runs as it is, beside the compiled file otherwise. */
+/** The source file if this file runs from source, else the compiled one. */
 const SCRIPT = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "./hash-thread.ts" : "./hash-thread.js", import.meta.url),
 );
 
-/** Milliseconds without work after which a thread gives its memory back. */
+/** Milliseconds without work after which a thread ends. */
 const IDLE = 60_000;
 
-/** One that it works at, and one to go on with. */
+/** One task that runs, and one that the thread can start without the main thread. */
 const TASKS_EACH = 2;
 
-/** MB of JavaScript's own memory; that of the hashes is not part of it. */
+/** MB of the JavaScript heap; the memory of the hashes is not part of it. */
 const MEMORY = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 32 };
 
 type Duration = "usual" | "long";
@@ -73,13 +73,13 @@ interface CompareOptions {
   readonly costIfWrong?: HashCost | undefined;
 }
 
-interface Given extends Pick<PromiseWithResolvers<string | boolean>, "resolve" | "reject"> {
+interface Pending extends Pick<PromiseWithResolvers<string | boolean>, "resolve" | "reject"> {
   readonly duration: Duration;
 }
 
-/** One thread, or the place of one. */
+/** One thread, which may not be running. */
 class HashThread {
-  readonly #given = new Map<number, Given>();
+  readonly #pending = new Map<number, Pending>();
   #worker: Worker | undefined;
   #lastId = 0;
   #idle: NodeJS.Timeout | undefined;
@@ -89,79 +89,79 @@ class HashThread {
     this.#script = script;
   }
 
-  /** How many tasks it has, those that take long first. */
+  /** How many tasks it has, the long ones first. */
   load(): readonly [long: number, all: number] {
-    const long = [...this.#given.values()].filter(({ duration }) => duration === "long");
-    return [long.length, this.#given.size];
+    const long = [...this.#pending.values()].filter(({ duration }) => duration === "long");
+    return [long.length, this.#pending.size];
   }
 
-  give(question: Question, duration: Duration): Promise<unknown> {
+  run(work: HashWork, duration: Duration): Promise<unknown> {
     const { promise, resolve, reject } = Promise.withResolvers<string | boolean>();
     const worker = (this.#worker ??= this.#start());
     this.#lastId += 1;
-    this.#given.set(this.#lastId, { resolve, reject, duration });
+    this.#pending.set(this.#lastId, { resolve, reject, duration });
     clearTimeout(this.#idle);
-    // Somebody waits for the answer: the process must not end before.
+    // The process must not exit before the answer.
     worker.ref();
-    worker.postMessage({ ...question, id: this.#lastId } satisfies HashTask);
+    worker.postMessage({ ...work, id: this.#lastId } satisfies HashTask);
     return promise;
   }
 
   async end(): Promise<void> {
     clearTimeout(this.#idle);
     const worker = this.#worker;
-    this.#lose(worker);
+    this.#fail(worker);
     await worker?.terminate();
   }
 
   #start(): Worker {
     const worker = new Worker(this.#script, { execArgv: [], resourceLimits: MEMORY });
     worker.on("message", (answer: HashAnswer) => this.#settle(worker, answer));
-    worker.on("error", (error) => this.#lose(worker, error));
-    worker.on("exit", () => this.#lose(worker));
+    worker.on("error", (error) => this.#fail(worker, error));
+    worker.on("exit", () => this.#fail(worker));
     return worker;
   }
 
   #settle(worker: Worker, answer: HashAnswer): void {
-    const given = this.#given.get(answer.id);
-    this.#given.delete(answer.id);
-    if ("error" in answer) given?.reject(answer.error);
-    else given?.resolve(answer.result);
-    if (this.#given.size > 0) return;
+    const task = this.#pending.get(answer.id);
+    this.#pending.delete(answer.id);
+    if ("error" in answer) task?.reject(answer.error);
+    else task?.resolve(answer.result);
+    if (this.#pending.size > 0) return;
     worker.unref();
     this.#idle = setTimeout(() => void this.end(), IDLE).unref();
   }
 
   /**
-   * Nobody answers any more; an end that was already dealt with is none of the next thread.
-   * @param reason of a thread that could not go on, or not begin: who reads the log has to know.
+   * Refuses the tasks of a thread that has ended. Its later events don't concern the thread that follows.
+   * @param reason why it could not continue or start.
    */
-  #lose(worker: Worker | undefined, reason?: unknown): void {
+  #fail(worker: Worker | undefined, reason?: unknown): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
-    const lost = [...this.#given.values()];
-    this.#given.clear();
+    const refused = [...this.#pending.values()];
+    this.#pending.clear();
     const ended = new StorageUnavailable("the thread that hashes passwords has ended");
-    for (const { reject } of lost) reject(reason ?? ended);
+    for (const { reject } of refused) reject(reason ?? ended);
   }
 }
 
 /**
- * @param count how many hashes are computed at the same time.
- * @param script what runs in the threads; default `hash-thread` beside this file.
+ * @param count how many hashes are computed at once.
+ * @param script what the threads run. Default: `hash-thread` beside this file.
  */
 export function createHashThreads(count: number, script: string = SCRIPT): HashThreads {
   const threads = Array.from({ length: count }, () => new HashThread(script));
-  const freest = (): HashThread =>
+  const leastBusy = (): HashThread =>
     threads.reduce((best, each) => {
       const [[long, all], [leastLong, least]] = [each.load(), best.load()];
       return long < leastLong || (long === leastLong && all < least) ? each : best;
     });
   return {
-    room: count * TASKS_EACH,
-    hash: async (password, cost) => String(await freest().give({ password, cost }, "usual")),
+    capacity: count * TASKS_EACH,
+    hash: async (password, cost) => String(await leastBusy().run({ password, cost }, "usual")),
     compare: async (hash, password, { duration, costIfWrong }) =>
-      (await freest().give({ password, hash, costIfWrong }, duration)) === true,
+      (await leastBusy().run({ password, hash, costIfWrong }, duration)) === true,
     async close() {
       await Promise.all(threads.map((thread) => thread.end()));
     },

@@ -1,33 +1,33 @@
-/** Password hashes of other systems: how each is written, what it may cost, and how a password is compared with it. */
+/** Password hashes of other systems: their formats, the limits on their cost, and how to compare a password. */
 import { pbkdf2Sync, scryptSync, timingSafeEqual } from "node:crypto";
 import { parseOptions, verifySync as verifyArgon2 } from "@node-rs/argon2";
 import { verifySync as verifyBcrypt } from "@node-rs/bcrypt";
 
-/** A hash that was understood and whose cost is bearable. */
+/** A hash that can be parsed and whose cost is within the limits. */
 export interface ForeignHash {
   readonly algorithm: "argon2" | "bcrypt" | "scrypt" | "pbkdf2";
-  /** Whether this is the password. Takes as long as the hash says, and nothing else runs meanwhile. */
+  /** Whether this is the password. Blocks the thread for as long as the hash costs. */
   readonly matches: (password: string) => boolean;
 }
 
-/** The dearest hash that is accepted takes some seconds; anything above would let one sign-in stop the others. */
-const BOUNDS = {
+/** The most expensive hash takes a few seconds: above that, one sign-in would stop the others. */
+const LIMITS = {
   /** KiB, and KiB times passes. */
   argon2: { memory: 1_048_576, work: 4_194_304, lanes: 16 },
-  /** The exponent; 4 is the least that the algorithm knows. */
+  /** The exponent; the algorithm starts at 4. */
   bcrypt: { least: 4, most: 15 },
-  /** Bytes, and blocks worked through. */
+  /** Bytes, and blocks processed. */
   scrypt: { memory: 512 * 1024 * 1024, work: 2 ** 24, blocks: 32, lanes: 16 },
   pbkdf2: { iterations: 10_000_000 },
 } as const;
 
-/** Shorter digests would be guessed, longer ones are nobody's. */
+/** Shorter digests can be guessed; no system writes longer ones. */
 const DIGEST_BYTES = { least: 16, most: 128 } as const;
 const MAX_SALT_BYTES = 256;
-/** Longer text is no hash of any of these. */
+/** No format is longer. */
 const MAX_TEXT = 1024;
 
-/** The hash, or `undefined` when it is none that is known or its cost is beyond bounds. */
+/** The hash, or `undefined` if its format is unknown or it costs too much. */
 export function readForeignHash(text: string): ForeignHash | undefined {
   if (text.length > MAX_TEXT) return undefined;
   for (const read of [readArgon2, readBcrypt, readScrypt, readPbkdf2]) {
@@ -43,16 +43,16 @@ function readArgon2(text: string): ForeignHash | undefined {
   const parameters = argon2Parameters(text);
   if (parameters === undefined) return undefined;
   const { memoryCost, timeCost, parallelism, outputLen } = parameters;
-  const bearable =
-    memoryCost <= BOUNDS.argon2.memory &&
-    memoryCost * timeCost <= BOUNDS.argon2.work &&
-    parallelism <= BOUNDS.argon2.lanes &&
+  const isAffordable =
+    memoryCost <= LIMITS.argon2.memory &&
+    memoryCost * timeCost <= LIMITS.argon2.work &&
+    parallelism <= LIMITS.argon2.lanes &&
     hasDigestLength(outputLen);
-  if (!bearable) return undefined;
+  if (!isAffordable) return undefined;
   return { algorithm: "argon2", matches: (password) => verifyArgon2(text, password) };
 }
 
-/** The parameters of an Argon2 hash; `undefined` when it can't be read. */
+/** The parameters of an Argon2 hash; `undefined` if it can't be parsed. */
 export function argon2Parameters(text: string): ReturnType<typeof parseOptions> | undefined {
   try {
     return parseOptions(text);
@@ -61,10 +61,10 @@ export function argon2Parameters(text: string): ReturnType<typeof parseOptions> 
   }
 }
 
-/** `$2a$`, `$2b$` and `$2y$`: three names of one algorithm. `$2x$` is a broken one and is refused. */
+/** `$2a$`, `$2b$` and `$2y$` are the same algorithm. `$2x$` is a broken one and is refused. */
 function readBcrypt(text: string): ForeignHash | undefined {
   const cost = Number(/^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/u.exec(text)?.[1]);
-  if (!(cost >= BOUNDS.bcrypt.least && cost <= BOUNDS.bcrypt.most)) return undefined;
+  if (!(cost >= LIMITS.bcrypt.least && cost <= LIMITS.bcrypt.most)) return undefined;
   return { algorithm: "bcrypt", matches: (password) => verifyBcrypt(password, text) };
 }
 
@@ -75,15 +75,15 @@ function readScrypt(text: string): ForeignHash | undefined {
   const [log = 0, r = 0, p = 0] = match.slice(1, 4).map(Number);
   const [salt, digest] = match.slice(4).map((part) => fromBase64(part));
   const N = 2 ** log;
-  const bearable =
+  const isAffordable =
     log >= 1 &&
     r >= 1 &&
-    r <= BOUNDS.scrypt.blocks &&
+    r <= LIMITS.scrypt.blocks &&
     p >= 1 &&
-    p <= BOUNDS.scrypt.lanes &&
-    128 * N * r <= BOUNDS.scrypt.memory &&
-    N * r * p <= BOUNDS.scrypt.work;
-  if (!bearable || salt === undefined || digest === undefined || !hasDigestLength(digest.length))
+    p <= LIMITS.scrypt.lanes &&
+    128 * N * r <= LIMITS.scrypt.memory &&
+    N * r * p <= LIMITS.scrypt.work;
+  if (!isAffordable || salt === undefined || digest === undefined || !hasDigestLength(digest.length))
     return undefined;
   const options = { N, r, p, maxmem: 128 * r * (N + p + 2) };
   return {
@@ -96,12 +96,12 @@ function readScrypt(text: string): ForeignHash | undefined {
 function readPbkdf2(text: string): ForeignHash | undefined {
   const passlib = /^\$pbkdf2-(sha256|sha512)\$(\d{1,8})\$([^$]*)\$([^$]+)$/u.exec(text);
   const match = passlib ?? /^pbkdf2_(sha256)\$(\d{1,8})\$([^$]+)\$([^$]+)$/u.exec(text);
-  const [, name, count, seasoning = "", sum = ""] = match ?? [];
+  const [, name, count, saltText = "", digestText = ""] = match ?? [];
   const iterations = Number(count);
-  if (name === undefined || !(iterations >= 1 && iterations <= BOUNDS.pbkdf2.iterations)) return undefined;
-  // Django's salt is text that is used as it is, not Base64.
-  const salt = passlib === null ? Buffer.from(seasoning) : fromBase64(seasoning);
-  const digest = fromBase64(sum);
+  if (name === undefined || !(iterations >= 1 && iterations <= LIMITS.pbkdf2.iterations)) return undefined;
+  // Django uses the salt as text, without decoding it.
+  const salt = passlib === null ? Buffer.from(saltText) : fromBase64(saltText);
+  const digest = fromBase64(digestText);
   if (salt === undefined || digest === undefined || !hasDigestLength(digest.length)) return undefined;
   return {
     algorithm: "pbkdf2",

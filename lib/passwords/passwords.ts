@@ -1,32 +1,30 @@
-/** Passwords: the rules for new ones, hashing, and comparing in the same time whoever is asked for. */
+/** Passwords: rules for new ones, hashing, and comparing in a time that does not reveal whether an account exists. */
 import type { PasswordRules } from "../../config/configuration.ts";
+import { characters } from "../domain/text-rules.ts";
 import { InvalidPassword, StorageUnavailable } from "../errors.ts";
 import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
-import { characters } from "../domain/text-rules.ts";
-import { createWorkQueue, type WorkQueue } from "./work-queue.ts";
 
-/** How passwords are kept and compared. */
+/** Hashing and comparing passwords. */
 export interface Passwords {
   /** @throws InvalidPassword when a new password breaks a rule; the message says which. */
   check(password: string): void;
-  /** The Argon2id hash as a PHC string. Waits for its turn without a bound. */
+  /** The Argon2id hash as a PHC string. It may wait for any length of time: comparisons go first. */
   hash(password: string): Promise<string>;
   /**
-   * Whether this is the password. `null` stands for an account that has none or does not exist: the answer is
-   * `false` after the same work. A wrong password never takes less work than that: compared with a hash of another
-   * algorithm or of a lower cost, it is hashed at our cost as well. A password that is too long is `false` without any
-   * work, for everybody.
-   * @throws StorageUnavailable when too many are waiting, or it has waited for longer than a request may take.
+   * Whether this is the password. `null` stands for an account that has no password or does not exist: the answer is
+   * `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
+   * it is also hashed at our cost. A password that is too long is `false` at once, for every account.
+   * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
    */
   verify(hash: string | null, password: string): Promise<boolean>;
-  /** Whether the hash is weaker than the rules ask for, or of another algorithm. */
+  /** Whether the hash is weaker than the rules require, or of another algorithm. */
   needsRehash(hash: string): boolean;
-  /** Ends the threads that hash; what they work at and what waits for them is refused with `StorageUnavailable`. */
+  /** Ends the threads. Running and waiting work is refused with `StorageUnavailable`. */
   close(): Promise<void>;
 }
 
-/** KiB of memory and the passes that they need at least, from OWASP's Password Storage Cheat Sheet (Argon2id). */
+/** KiB of memory with the passes that they require, from OWASP's Password Storage Cheat Sheet (Argon2id). */
 const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number }[] = [
   { memory: 47_104, passes: 1 },
   { memory: 19_456, passes: 2 },
@@ -35,49 +33,57 @@ const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number
   { memory: 7_168, passes: 5 },
 ];
 
-/** At some 100 hashes a second this many wait about as long as a request may take; where it takes longer, time decides. */
-const BOUNDS = { maxWaiting: 256, longestWait: 4_500 };
+/** At about 100 hashes a second, 256 comparisons take half of the time that a request may take. */
+const LIMITS: QueueLimits = { maxWaiting: 256, maxWait: 4_500 };
 
 /**
  * @param rules hashing cost, length in Unicode characters, and how many hashes are computed at once.
  * @throws TypeError when the cost is below OWASP's minimum.
  */
 export function createPasswords(rules: PasswordRules): Passwords {
-  const enough = OWASP_MINIMUM.some(({ memory, passes }) => rules.memory >= memory && rules.passes >= passes);
-  if (!enough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
+  const isEnough = OWASP_MINIMUM.some(
+    ({ memory, passes }) => rules.memory >= memory && rules.passes >= passes,
+  );
+  if (!isEnough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
   const threads = createHashThreads(rules.parallel);
-  const inTurn = createWorkQueue(threads.room, BOUNDS);
-  let isClosed = false;
-  // Else what waits would begin a thread again, and keep the process until all of it is hashed.
-  const queue: WorkQueue = (urgency, work) =>
-    inTurn(urgency, () =>
-      isClosed ? Promise.reject(new StorageUnavailable("the passwords are closed")) : work(),
-    );
+  const queue = createHashQueue(threads.capacity, LIMITS);
   const cost = { memoryCost: rules.memory, timeCost: rules.passes, parallelism: rules.lanes };
+  let isClosed = false;
+
+  function run<T>(priority: Priority, work: () => Promise<T>): Promise<T> {
+    return queue(priority, () => {
+      // Work that waited until now would start a new thread, and keep the process alive until all of it is done.
+      if (isClosed) throw new StorageUnavailable("password hashing is closed");
+      return work();
+    });
+  }
+
   function needsRehash(hash: string): boolean {
     const known = hash.startsWith("$argon2id$v=19$") ? argon2Parameters(hash) : undefined;
     if (known === undefined) return true;
     const { memoryCost, timeCost, parallelism } = known;
     return memoryCost < rules.memory || timeCost < rules.passes || parallelism < rules.lanes;
   }
-  /** One with our costs, and no others, takes as long as all others of them. */
-  const durationOf = (hash: string): "usual" | "long" => {
+
+  /** Only hashes with exactly our cost take the usual time. */
+  function durationOf(hash: string): "usual" | "long" {
     const known = hash.startsWith("$argon2id$") ? argon2Parameters(hash) : undefined;
     const isUsual = known?.memoryCost === rules.memory && known.timeCost === rules.passes;
     return isUsual ? "usual" : "long";
-  };
+  }
+
   return {
     check: (password) => checkRules(rules, password),
-    hash: (password) => queue("patient", () => threads.hash(password, cost)),
+    hash: (password) => run("background", () => threads.hash(password, cost)),
     async verify(hash, password) {
       if (tooLong(rules, password)) return false;
       if (hash !== null && readForeignHash(hash) !== undefined) {
-        // A wrong password that is answered sooner than an unknown name would tell that there is such an account.
+        // A faster answer than for an unknown name would reveal that the account exists.
         const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
-        return queue("urgent", () => threads.compare(hash, password, options));
+        return run("interactive", () => threads.compare(hash, password, options));
       }
-      // Hashing costs what comparing does, so an account that is not there takes as long as one that is.
-      await queue("urgent", () => threads.hash(password, cost));
+      // Hashing takes as long as comparing, so an unknown account takes as long as a known one.
+      await run("interactive", () => threads.hash(password, cost));
       return false;
     },
     needsRehash,
@@ -96,7 +102,7 @@ function checkRules(rules: PasswordRules, password: string): void {
   if (characters(password) < rules.minLength) {
     throw new InvalidPassword(`a password must have at least ${rules.minLength} characters`);
   }
-  // A form can't send either, so nobody could sign in with such a password.
+  // A form can't send these characters, so nobody could sign in.
   if (!password.isWellFormed() || password.includes("\0")) {
     throw new InvalidPassword("a password must not have NUL or broken characters");
   }
@@ -104,4 +110,58 @@ function checkRules(rules: PasswordRules, password: string): void {
 
 function tooLong(rules: PasswordRules, password: string): boolean {
   return password.length > 2 * rules.maxLength || characters(password) > rules.maxLength;
+}
+
+/** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait for any time. */
+export type Priority = "interactive" | "background";
+
+/** Limits for interactive work; beyond them it is refused with `StorageUnavailable`. */
+export interface QueueLimits {
+  /** How many may wait. */
+  readonly maxWaiting: number;
+  /** Milliseconds after which waiting work is refused instead of started. */
+  readonly maxWait: number;
+}
+
+/**
+ * A semaphore with two priorities and a limit on waiting. It keeps a flood of sign-ins from making every sign-in too
+ * late: those that can't be answered within the time of a request get a 503 with `Retry-After` instead.
+ * @param capacity how many run at once.
+ */
+export function createHashQueue(
+  capacity: number,
+  { maxWaiting, maxWait }: QueueLimits,
+): <T>(priority: Priority, work: () => Promise<T>) => Promise<T> {
+  const waiting: Record<Priority, (() => void)[]> = { interactive: [], background: [] };
+  let running = 0;
+
+  /** Passes the slot on, so that nobody who comes in between can take it. */
+  function release(): void {
+    const start = waiting.interactive.shift() ?? waiting.background.shift();
+    if (start === undefined) running -= 1;
+    else start();
+  }
+
+  return async (priority, work) => {
+    if (running < capacity) running += 1;
+    else {
+      const isLimited = priority === "interactive";
+      if (isLimited && waiting.interactive.length >= maxWaiting) throw tooMany();
+      const since = performance.now();
+      await new Promise<void>((resolve) => waiting[priority].push(resolve));
+      if (isLimited && performance.now() - since > maxWait) {
+        release();
+        throw tooMany();
+      }
+    }
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  };
+}
+
+function tooMany(): StorageUnavailable {
+  return new StorageUnavailable("too many passwords are being checked at once");
 }

@@ -1,4 +1,4 @@
-/** Threads that hash: what they are asked is answered or refused, whatever happens to them. */
+/** Hash threads: every task is answered or refused, whatever happens to its thread. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,8 +10,8 @@ import { createPasswords } from "../../../lib/passwords/passwords.ts";
 import { RULES } from "../domain/world.ts";
 
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
-/** A second of work and more. */
-const DEAR = { memoryCost: 262_144, timeCost: 8, parallelism: 1 };
+/** More than a second of work. */
+const EXPENSIVE = { memoryCost: 262_144, timeCost: 8, parallelism: 1 };
 const PASSWORD = "correct horse battery staple";
 
 const made: HashThreads[] = [];
@@ -34,7 +34,7 @@ afterEach(async () => {
 });
 
 describe("threads that hash passwords", () => {
-  it("hash and compare, many at once, and mix up nothing", async () => {
+  it("hash and compare in parallel without mixing up answers", async () => {
     const threads = threadsOf(2);
     const passwords = Array.from({ length: 12 }, (_each, index) => `${PASSWORD} ${index} \u{1f511}`);
     const hashes = await Promise.all(passwords.map((password) => threads.hash(password, COST)));
@@ -48,7 +48,7 @@ describe("threads that hash passwords", () => {
     expect(await Promise.all(answers)).not.toContain(false);
   });
 
-  it("are not started before they are needed, and are gone after the end", async () => {
+  it("start when they are needed, and are gone after closing", async () => {
     const before = threadsNow();
     const threads = threadsOf(2);
     expect(threadsNow()).toBe(before);
@@ -58,7 +58,7 @@ describe("threads that hash passwords", () => {
     expect(threadsNow()).toBeLessThanOrEqual(before);
   });
 
-  it("are gone after a minute without work, and back when there is some", async () => {
+  it("end after a minute without work, and start again with new work", async () => {
     jest.useFakeTimers({ doNotFake: ["nextTick", "setImmediate", "queueMicrotask", "performance"] });
     try {
       const before = threadsNow();
@@ -76,7 +76,7 @@ describe("threads that hash passwords", () => {
     }
   });
 
-  it("say false for a hash that nobody can read, and pass on what the algorithm refuses", async () => {
+  it("answer false for a malformed hash, and pass on errors of the algorithm", async () => {
     const threads = threadsOf(1);
     expect(await threads.compare("no hash", PASSWORD, { duration: "long" })).toBe(false);
     await expect(threads.hash(PASSWORD, { ...COST, memoryCost: 1 })).rejects.toThrow(/memory/i);
@@ -85,9 +85,9 @@ describe("threads that hash passwords", () => {
     );
   });
 
-  it("refuse what they work at when they end in the middle, and start again for the next", async () => {
+  it("refuse running tasks when they are closed, and start again for the next task", async () => {
     const threads = threadsOf(1);
-    const lost = [threads.hash(PASSWORD, DEAR), threads.hash(PASSWORD, COST)].map((each) =>
+    const lost = [threads.hash(PASSWORD, EXPENSIVE), threads.hash(PASSWORD, COST)].map((each) =>
       each.then(
         () => "answered",
         (error: unknown) => String(Reflect.get(Object(error), "code")),
@@ -98,7 +98,7 @@ describe("threads that hash passwords", () => {
     expect(await threads.hash(PASSWORD, COST)).toMatch(/^\$argon2id\$/);
   });
 
-  it("say what they die of, and are tried again for the next", async () => {
+  it("report the error that ended them, and start again for the next task", async () => {
     const folder = mkdtempSync(join(tmpdir(), "threads-"));
     const script = join(folder, "thread.mjs");
     const threads = threadsOf(1, script);
@@ -113,9 +113,9 @@ describe("threads that hash passwords", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("don't let the others wait for a hash of somebody that takes long", async () => {
+  it("don't make usual hashes wait for a long one", async () => {
     const threads = threadsOf(2);
-    const hash = await threads.hash(PASSWORD, DEAR);
+    const hash = await threads.hash(PASSWORD, EXPENSIVE);
     const order: string[] = [];
     const dear = threads.compare(hash, PASSWORD, { duration: "long" }).then(() => order.push("dear"));
     // The second one finds a task at each of the two.
@@ -127,7 +127,7 @@ describe("threads that hash passwords", () => {
     expect(order).toEqual(["two", "two", "two", "dear"]);
   });
 
-  it("keep the process alive for an answer, and not afterwards", async () => {
+  it("keep the process alive until the answer, and no longer", async () => {
     const source = new URL("../../../lib/passwords/hash-threads.ts", import.meta.url).href;
     const script = `import { createHashThreads } from ${JSON.stringify(source)};
       console.log((await createHashThreads(2).hash("secret", ${JSON.stringify(COST)})).slice(0, 9));`;
@@ -135,7 +135,7 @@ describe("threads that hash passwords", () => {
     expect(await run).toEqual({ stdout: "$argon2id\n", stderr: "" });
   });
 
-  it("are as many as the rules say, and end with what uses them", async () => {
+  it("are as many as the rules say, and end when passwords are closed", async () => {
     const passwords = createPasswords({ ...RULES, parallel: 3 });
     const before = threadsNow();
     const hashes = await Promise.all(Array.from({ length: 9 }, () => passwords.hash(PASSWORD)));
@@ -144,7 +144,7 @@ describe("threads that hash passwords", () => {
     expect(threadsNow()).toBeLessThanOrEqual(before);
   });
 
-  it("take nothing more of what waits when what uses them ends", async () => {
+  it("start no waiting task after passwords are closed", async () => {
     const passwords = createPasswords({ ...RULES, parallel: 1 });
     const before = threadsNow();
     const waiting = Promise.allSettled([

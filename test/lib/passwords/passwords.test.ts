@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { hash as hashArgon2 } from "@node-rs/argon2";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { readForeignHash } from "../../../lib/passwords/password-formats.ts";
-import { createPasswords } from "../../../lib/passwords/passwords.ts";
+import { createHashQueue, createPasswords } from "../../../lib/passwords/passwords.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { openWorld, RULES, withCommit, type World } from "../domain/world.ts";
+import { codeOf, openWorld, RULES, withCommit, type World } from "../domain/world.ts";
 
 const PASSWORD = "correct horse";
 const OURS = { memoryCost: RULES.memory, timeCost: RULES.passes, parallelism: RULES.lanes };
@@ -30,7 +30,7 @@ describe("a password", () => {
     expect(await passwords.hash(PASSWORD)).not.toBe(hash);
   });
 
-  it("is never hashed more cheaply than OWASP says [D-ACCOUNT-10]", () => {
+  it("is never hashed below the minimum of OWASP [D-ACCOUNT-10]", () => {
     for (const [memory, passes] of [
       [19_455, 2],
       [19_456, 1],
@@ -50,7 +50,7 @@ describe("a password", () => {
     }
   });
 
-  it("is 8 to 128 characters, counted as people count", () => {
+  it("has 8 to 128 characters, counted in code points", () => {
     for (const password of [
       "1234567",
       "😀".repeat(7),
@@ -75,7 +75,7 @@ describe("a password", () => {
     }
   });
 
-  it("needs a new hash when the parameters rise, or it is of another kind", async () => {
+  it("needs a new hash when the parameters are raised or the algorithm is another one", async () => {
     const hash = await passwords.hash(PASSWORD);
     const higher = { memory: 19_457, passes: 3, lanes: 2 };
     for (const [name, value] of Object.entries(higher)) {
@@ -92,7 +92,7 @@ describe("a password", () => {
 });
 
 describe("hashes of other systems [D-ACCOUNT-11]", () => {
-  it("are understood: published examples and ones made by other code", async () => {
+  it("verify: published examples, and hashes made by other code", async () => {
     const salt = Buffer.from("0123456789abcdef");
     const sha256 = pbkdf2Sync(PASSWORD, salt, 1000, 32, "sha256");
     const known: readonly (readonly [string, string])[] = [
@@ -124,7 +124,7 @@ describe("hashes of other systems [D-ACCOUNT-11]", () => {
     }
   });
 
-  it("are refused when they are none, when their digest is short, and when their cost is absurd", () => {
+  it("are refused when they are malformed, have a short digest or cost too much", () => {
     const digest = Buffer.alloc(32).toString("base64");
     const argon2 = "c29tZXNhbHRzYWx0$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     for (const hash of [
@@ -167,7 +167,7 @@ describe("signing in with a password", () => {
   });
   afterEach(() => world.storage.close());
 
-  it("does the same work for a wrong password, an unknown name and an account without a password", async () => {
+  it("takes the same work for a wrong password, an unknown name and an account without a password", async () => {
     await world.accounts.create({ email: "with@example.com", username: "with", password: PASSWORD });
     await world.accounts.create({ email: "without@example.com" });
     const before = { ...world.counts };
@@ -180,7 +180,7 @@ describe("signing in with a password", () => {
     expect((await world.accounts.authenticate("with@EXAMPLE.com", PASSWORD)).ok).toBe(true);
   });
 
-  it("computes a hash for nobody just as for somebody, and for an endless password none at all", async () => {
+  it("computes a hash for an unknown account too, and none for an oversized password", async () => {
     const passwords = createPasswords({ ...RULES, parallel: 1 });
     const hash = await passwords.hash(PASSWORD);
     // While a comparison with nothing holds the only place, the next one waits for it: it does work.
@@ -194,7 +194,7 @@ describe("signing in with a password", () => {
     expect(order).toEqual(["endless false", "endless false", "nothing false", "known true"]);
   });
 
-  it("works at a wrong password for an imported hash at least as hard as at an unknown name [D-IMPORT-1]", async () => {
+  it("never takes less work for a wrong password against an imported hash than for an unknown name [D-IMPORT-1]", async () => {
     // So dear that nothing else in this process comes near it.
     const dear = createPasswords({ ...RULES, passes: 40, parallel: 1 });
     const cpuOf = async (hash: string | null): Promise<number> => {
@@ -222,7 +222,7 @@ describe("signing in with a password", () => {
     await dear.close();
   });
 
-  it("replaces an imported hash at the first success, and nothing else changes [D-ACCOUNT-10]", async () => {
+  it("replaces an imported hash at the first success and changes nothing else [D-ACCOUNT-10]", async () => {
     const password_hash = await hashBcrypt(PASSWORD, 4);
     const { sub } = await world.accounts.import({ email: "a@b", password_hash });
     const before = await world.accounts.record(sub);
@@ -240,7 +240,7 @@ describe("signing in with a password", () => {
     expect((await world.accounts.record(sub))?.version).toBe(2);
   });
 
-  it("does not undo a password change that happens meanwhile, and is not hurt when rehashing fails", async () => {
+  it("does not undo a concurrent password change, and succeeds when rehashing fails", async () => {
     const { sub } = await world.accounts.import({
       email: "a@b",
       password_hash: await hashBcrypt(PASSWORD, 4),
@@ -266,5 +266,57 @@ describe("signing in with a password", () => {
     expect(await broken.accounts.verifyPassword(sub, "another password")).toBe(true);
     await broken.accounts.settled();
     expect(broken.faults).toEqual([{ where: "rehash", code: "storage_unavailable" }]);
+  });
+});
+
+describe("the queue of hashes", () => {
+  it("limits what runs at once, lets interactive work go first, and refuses when too much of it waits", async () => {
+    const queue = createHashQueue(2, { maxWaiting: 3, maxWait: 60_000 });
+    const order: string[] = [];
+    const gates: (() => void)[] = [];
+    let running = 0;
+    const work = (name: string) => async (): Promise<void> => {
+      running += 1;
+      expect(running).toBeLessThanOrEqual(2);
+      order.push(name);
+      await new Promise<void>((resolve) => void gates.push(resolve));
+      running -= 1;
+    };
+    const background = ["p1", "p2", "p3"].map((name) => queue("background", work(name)));
+    const interactive = ["u1", "u2", "u3"].map((name) => queue("interactive", work(name)));
+    expect(await codeOf(queue("interactive", work("u4")))).toBe("storage_unavailable");
+    while (order.length < 6 || gates.length > 0) {
+      gates.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await Promise.all([...background, ...interactive]);
+    expect(order).toEqual(["p1", "p2", "u1", "u2", "u3", "p3"]);
+    expect(await codeOf(queue("interactive", () => Promise.reject(new TypeError("x"))))).toBe("TypeError x");
+    expect(await queue("interactive", async () => "free again")).toBe("free again");
+  });
+});
+
+describe("a hash that has waited too long", () => {
+  it("is not started, and does not delay later work", async () => {
+    const queue = createHashQueue(1, { maxWaiting: 100, maxWait: 50 });
+    const gate = Promise.withResolvers<void>();
+    const begun: string[] = [];
+    const named = (name: string) => async (): Promise<string> => {
+      begun.push(name);
+      return name;
+    };
+    const first = queue("interactive", () => gate.promise);
+    const late = Array.from({ length: 20 }, (_each, index) =>
+      codeOf(queue("interactive", named(`late ${index}`))),
+    );
+    const background = queue("background", named("background"));
+    const until = performance.now() + 60;
+    while (performance.now() < until) await new Promise((resolve) => setImmediate(resolve));
+    const inTime = queue("interactive", named("in time"));
+    gate.resolve();
+    await first;
+    expect(new Set(await Promise.all(late))).toEqual(new Set(["storage_unavailable"]));
+    expect([await inTime, await background]).toEqual(["in time", "background"]);
+    expect(begun).toEqual(["in time", "background"]);
   });
 });
