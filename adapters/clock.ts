@@ -1,5 +1,5 @@
-/** Where time comes from. Tests and hosts may replace it. */
+/** The source of time. Tests and hosts can replace it. */
 export interface Clock {
-  /** Milliseconds since the epoch, with a fraction where the clock has one. */
+  /** Milliseconds since the epoch, with fractions if the clock has them. */
   now(): number;
 }

@@ -1,6 +1,6 @@
 /**
- * The errors of a storage, and the base of all errors. Every error that this package throws on purpose is a
- * {@link SignInError} with a stable `code`; wrong arguments are a `TypeError` that names the option.
+ * The base of all errors, and the errors of a storage. Every error that this package throws on purpose is a
+ * {@link SignInError} with a stable `code`; a wrong argument is a `TypeError` that names the option.
  */
 
 /** Stable codes of {@link SignInError}: safe to switch on, never renamed. */
@@ -32,7 +32,7 @@ export class SignInError extends Error {
   }
 }
 
-/** The configuration is wrong. `problems` has one line for each, as `config.<path>: <problem>`. */
+/** The configuration is wrong. `problems` has one line per problem, as `config.<path>: <problem>`. */
 export class ConfigurationError extends SignInError {
   readonly problems: readonly string[];
 
@@ -42,16 +42,16 @@ export class ConfigurationError extends SignInError {
   }
 }
 
-/** A store could not be reached, did not answer in time, or is too busy: 503 at the edge, try again. */
+/** A store can't be reached, did not answer in time, or is too busy. Becomes 503; try again. */
 export class StorageUnavailable extends SignInError {
   constructor(message: string, options?: ErrorOptions) {
     super("storage_unavailable", message, options);
   }
 }
 
-/** A condition of a commit did not hold: somebody else was first. Nothing was written. */
+/** A condition of a commit did not hold, because another commit was first. Nothing was written. */
 export class ConditionFailed extends SignInError {
-  /** The records whose conditions did not hold, where the store names them. */
+  /** The records whose conditions did not hold, if the store names them. */
   readonly refs: readonly { readonly kind: string; readonly key: string }[];
 
   constructor(message: string, refs: readonly { readonly kind: string; readonly key: string }[] = []) {

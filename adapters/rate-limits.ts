@@ -1,35 +1,153 @@
-/** Points that failures take: the contract that every limiter keeps, in memory and shared between processes. */
+/** Rate limits: the contract of every limiter, and the limiters that count in the memory of one process. */
 import type { RateLimit } from "../config/configuration.ts";
+import type { Clock } from "./clock.ts";
 
 /** The answer to a request for a point. */
 export interface Taken {
-  /** False when none was left: the request must be refused, whatever its secret is. */
+  /** False when no point was left: refuse the request, even if its secret is right. */
   readonly allowed: boolean;
-  /** Seconds until a point is there again; for `Retry-After`. */
+  /** Seconds until there is a point again, for `Retry-After`. */
   readonly retryAfter: number;
 }
 
-/** There was a point. */
 export const ALLOWED: Taken = Object.freeze({ allowed: true, retryAfter: 0 });
 
-/** There was none. @param wait milliseconds until there is one again. */
+/** @param wait milliseconds until there is a point again. */
 export function refused(wait: number): Taken {
   return { allowed: false, retryAfter: Math.max(1, Math.ceil(wait / 1000)) };
 }
 
 /**
- * Counts the points of a limit, over windows that begin with the first point that is taken: a window ends as a whole,
- * what is refused is not counted, and there are never more than all points, whatever is given back. Any string is a
- * key; those of the service are short, for they are keyed hashes. A fault of the place where points are counted rejects with `StorageUnavailable`.
+ * Counts the points of a limit in fixed windows. A window begins with the first point that is taken and ends as a
+ * whole. Refused requests are not counted, and giving points back never makes more than the limit. Any string is a
+ * key; the service uses keyed hashes. Faults reject with `StorageUnavailable`.
  */
 export interface RateLimiter {
-  /** Takes one point of `key`, atomically: of many parallel calls only as many are allowed as there are points. */
+  /** Takes one point of `key`, atomically: parallel calls never get more points than there are. */
   take(key: string): Promise<Taken>;
-  /** Whether there is a point, without taking it: for what is known to be no failure. */
+  /** Whether there is a point, without taking it. */
   look(key: string): Promise<Taken>;
-  /** Gives one point back after a success. In order after an earlier `take` even if that is not awaited yet. */
+  /** Gives one point back after a success. Takes effect after an earlier `take`, even one that is not awaited yet. */
   giveBack(key: string): Promise<void>;
 }
 
-/** Makes the limiter of one name; names don't share points. */
+/** Makes the limiter of a name. Limiters with different names share no points. */
 export type RateLimiterFactory = (name: string, limit: RateLimit) => RateLimiter;
+
+/** The most keys that one limiter in memory keeps. */
+const MAX_KEYS = 20_000;
+
+interface Window {
+  taken: number;
+  /** Milliseconds since the epoch. */
+  readonly endsAt: number;
+}
+
+/** The open windows of one limiter. */
+class Windows {
+  readonly #limit: RateLimit;
+  readonly #clock: Clock;
+  /** Ordered by end, since all windows are equally long: those that have ended come first. */
+  readonly #windows = new Map<string, Window>();
+  /** The keys by the number of points taken, to find one with the fewest at once. */
+  readonly #keysByTaken = new Map<number, Set<string>>();
+
+  constructor(limit: RateLimit, clock: Clock) {
+    this.#limit = limit;
+    this.#clock = clock;
+  }
+
+  /** Takes a point. @returns milliseconds until there is one again; 0 when there was one. */
+  take(key: string): number {
+    const wait = this.wait(key);
+    if (wait > 0) return wait;
+    const window = this.#windows.get(key);
+    if (window !== undefined) this.#change(key, window, window.taken + 1);
+    else if (this.#evict()) this.#open(key);
+    return 0;
+  }
+
+  giveBack(key: string): void {
+    this.#deleteEnded();
+    const window = this.#windows.get(key);
+    if (window === undefined) return;
+    if (window.taken > 1) this.#change(key, window, window.taken - 1);
+    else this.#delete(key, window);
+  }
+
+  /** Milliseconds until there is a point again; 0 when there is one. */
+  wait(key: string): number {
+    this.#deleteEnded();
+    const window = this.#windows.get(key);
+    return window !== undefined && window.taken >= this.#limit.points ? window.endsAt - this.#clock.now() : 0;
+  }
+
+  #open(key: string): void {
+    this.#windows.set(key, { taken: 1, endsAt: this.#clock.now() + this.#limit.seconds * 1000 });
+    this.#keysWith(1).add(key);
+  }
+
+  #change(key: string, window: Window, taken: number): void {
+    this.#forget(key, window.taken);
+    window.taken = taken;
+    this.#keysWith(taken).add(key);
+  }
+
+  #delete(key: string, { taken }: Window): void {
+    this.#windows.delete(key);
+    this.#forget(key, taken);
+  }
+
+  #keysWith(taken: number): Set<string> {
+    const known = this.#keysByTaken.get(taken);
+    if (known !== undefined) return known;
+    const keys = new Set<string>();
+    this.#keysByTaken.set(taken, keys);
+    return keys;
+  }
+
+  #forget(key: string, taken: number): void {
+    const keys = this.#keysWith(taken);
+    keys.delete(key);
+    if (keys.size === 0) this.#keysByTaken.delete(taken);
+  }
+
+  #deleteEnded(): void {
+    const now = this.#clock.now();
+    for (const [key, window] of this.#windows) {
+      if (window.endsAt > now) return;
+      this.#delete(key, window);
+    }
+  }
+
+  /**
+   * Makes space for one more key by deleting the one with the fewest points taken; of several, the oldest. A key
+   * without points left is never deleted, or a flood of new keys would unlock the others.
+   */
+  #evict(): boolean {
+    if (this.#windows.size < MAX_KEYS) return true;
+    const fewest = Math.min(...this.#keysByTaken.keys());
+    if (fewest >= this.#limit.points) return false;
+    const [key = ""] = this.#keysWith(fewest);
+    this.#delete(key, { taken: fewest, endsAt: 0 });
+    return true;
+  }
+}
+
+const answer = (wait: number): Taken => (wait === 0 ? ALLOWED : refused(wait));
+
+/**
+ * Limiters for one process: several processes would each allow the whole limit. A limiter keeps 20,000 keys; to add
+ * one more it deletes the key that has taken the fewest points.
+ */
+export function memoryRateLimits(clock: Clock): RateLimiterFactory {
+  return (_name, limit) => {
+    const windows = new Windows(limit, clock);
+    return {
+      // Each call counts at once; only the answer is asynchronous.
+      take: async (key) => answer(windows.take(key)),
+      look: async (key) => answer(windows.wait(key)),
+      giveBack: async (key) => windows.giveBack(key),
+    };
+  };
+}

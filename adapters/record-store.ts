@@ -1,8 +1,8 @@
 /**
- * The storage contract: a store of records. A backend knows records, indexes, conditions and expiry, and nothing about
- * accounts, tokens or deliveries; every rule that has a meaning stands once above it.
+ * The storage contract: a store of records. A backend knows records, indexes, conditions and expiry. It knows nothing
+ * about accounts, tokens or deliveries: those rules are written once, above it.
  *
- * What every backend promises, and `describeStorage` tests:
+ * Every backend makes these promises, and `describeStorage` tests them:
  *
  * 1. Of two commits that each rely on what the other one changes, at most one succeeds. Expectations are about
  *    records; they say nothing about indexes.
@@ -10,15 +10,16 @@
  *    commit is acknowledged.
  * 3. A commit never begins after its deadline.
  * 4. An expired record is gone for every read from that millisecond on, whether or not it has been deleted.
- * 5. Removing a parent hides its children in the same instant. A child belongs to the parent that was there when the
+ * 5. Removing a parent hides its children at the same instant. A child belongs to the parent that existed when the
  *    child was put, never to a later one with the same key.
- * 6. What goes in is copied, and what comes out is a copy or frozen.
- * 7. A relaxed commit is acknowledged only when every durable commit that it may have read, of any process, is on disk.
+ * 6. Values are copied on the way in, and are copies or frozen on the way out.
+ * 7. A relaxed commit is acknowledged only when every durable commit that it may have read, from any process, is on
+ *    disk.
  *
- * Two errors leave a backend: `ConditionFailed`, with the records whose expectation did not hold, and
- * `StorageUnavailable` for every fault. When an acknowledgement is lost, the backend finds out by itself whether the
- * commit happened, until its deadline; callers never send a commit twice. A commit that breaks a rule of this
- * interface is a `TypeError` and a defect of the caller.
+ * A backend throws two errors: `ConditionFailed`, with the records whose expectation did not hold, and
+ * `StorageUnavailable` for every fault. When an acknowledgement is lost, the backend itself finds out until the
+ * deadline whether the commit happened; callers never send a commit twice. A commit that breaks a rule of this
+ * interface is a bug in the caller and throws a `TypeError`.
  */
 
 /** A value that survives JSON unchanged. */
@@ -36,17 +37,17 @@ export type JsonObject = { readonly [name: string]: JsonValue };
 export interface Ref {
   /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
   readonly kind: string;
-  /** 1 to 200 characters of visible ASCII. What people type is hashed or encoded before it gets here. */
+  /** 1 to 200 characters of visible ASCII. User input is hashed or encoded before it gets here. */
   readonly key: string;
 }
 
-/** Where `list` finds a record: exactly under `at`, in the sequence of `order`. */
+/** Where `list` finds a record: under exactly `at`, sorted by `order`. */
 export interface IndexEntry {
   /** Name of the index, unique within the kind: lower-case words with hyphens. */
   readonly name: string;
   /** The partition, in the form of a key. */
   readonly at: string;
-  /** The place in the partition: a safe integer. Records of one order come in a fixed sequence of the store's own. */
+  /** The sort key within the partition: a safe integer. Each store has its own fixed sequence for equal orders. */
   readonly order: number;
 }
 
@@ -54,101 +55,103 @@ export interface IndexEntry {
 export interface RecordData extends Ref {
   /** Opaque to the store. */
   readonly value: JsonObject;
-  /** All entries of the record: those that an earlier version had and this one has not are gone. At most one for each `at`. */
+  /** All entries of the record; entries of its earlier version are removed. At most one for each index and `at`. */
   readonly index?: readonly IndexEntry[];
-  /** The record is found only while this one is there. A parent has no parent of its own. */
+  /** The record is found only while its parent exists. A parent has no parent of its own. */
   readonly parent?: Ref;
-  /** Milliseconds since the epoch: from then on the record is gone. Without it the record stays. */
+  /** Milliseconds since the epoch. From then on the record is gone. Default: never. */
   readonly expiresAt?: number;
 }
 
 /** A record as it is read. */
 export interface Found extends Ref {
   readonly value: JsonObject;
-  /** `id` of the commit that wrote it: the condition of the next write. */
+  /** The `id` of the commit that wrote it. The next write expects it. */
   readonly version: string;
   readonly expiresAt?: number;
   /** Only from `get` with `withParents`. */
   readonly parent?: Found;
 }
 
-/** One page of an index, or the next one. */
 export interface Query {
   readonly kind: string;
   readonly index: string;
   readonly at: string;
-  /** The first and the last `order`, both included. Default: no bound. */
+  /** The lowest and the highest `order`, both included. Default: no bound. */
   readonly from?: number;
   readonly to?: number;
   /** `next` of the page before. */
   readonly after?: Position;
-  /** How many records at most: 1 to 1,000. */
+  /** The most records of a page: 1 to 1,000. */
   readonly limit: number;
   /** The highest `order` first. */
   readonly descending?: boolean;
 }
 
-/** A place in an index or a scan. Opaque, and good for the same query in any process. */
+/** A position in an index or a scan. Opaque; valid for the same query in any process. */
 export type Position = string;
 
 export interface Page {
   readonly records: readonly Found[];
-  /** Where the next page begins; missing at the end. A page that has one may hold fewer records than its limit. */
+  /** Where the next page begins; missing on the last page. A page before that may hold fewer records than its limit. */
   readonly next?: Position;
 }
 
 /** A condition on one record. */
 export interface Expectation {
   readonly ref: Ref;
-  /** The version that it has; or `absent`: it is not there; or `present`: it is there, whatever its version. */
+  /** The version of the record; `absent` if it must not exist; or `present` if it must exist in any version. */
   readonly version: string;
 }
 
-/** What is written together: all of it, or nothing. A record is put or removed once at most. */
+/** A set of writes: all of them happen, or none. A record is put or removed at most once. */
 export interface Commit {
-  /** Unique: 1 to 64 characters of visible ASCII, neither `absent` nor `present`. Becomes the version of what is put. */
+  /**
+   * Unique: 1 to 64 characters of visible ASCII, neither `absent` nor `present`. Becomes the version of the records
+   * that are put.
+   */
   readonly id: string;
   /** Milliseconds since the epoch. */
   readonly deadline: number;
-  /** `absent` only for a record that this commit puts. */
+  /** Only for records that this commit puts may `absent` be expected. */
   readonly expect?: readonly Expectation[];
-  /** A parent has to be there already, or to be put by the same commit; else the condition of its child failed. */
+  /** A parent must exist already or be put by the same commit; otherwise the condition of its child fails. */
   readonly put?: readonly RecordData[];
-  /** Removing what is not there does nothing. */
+  /** Removing a missing record does nothing. */
   readonly remove?: readonly Ref[];
-  /** May be forgotten when the machine of the store loses power. */
+  /** Whether the commit may be lost when the store's machine loses power. */
   readonly relaxed?: boolean;
 }
 
 export interface RecordStore {
-  /** In the order asked for, in one round trip; `undefined` for what is missing, has expired, or has lost its parent. */
+  /** In one round trip and in the order of `refs`; `undefined` for a record that is missing, expired, or an orphan. */
   get(refs: readonly Ref[], options?: { readonly withParents?: boolean }): Promise<(Found | undefined)[]>;
   /** One page of each query, in one round trip. */
   list(queries: readonly Query[]): Promise<Page[]>;
   /**
-   * Every record of a kind, in no particular sequence: a record that is there from the first page to the last comes
-   * at least once. For copies, checks and exports.
+   * Every record of a kind, in any order. A record that exists from the first page to the last is returned at least
+   * once. For copies, checks and exports.
    */
   scan(kind: string, after: Position | undefined, limit: number): Promise<Page>;
-  /** How many records each query finds without its limit: at least as many as there are. */
+  /** How many records each query finds without its limit. An upper bound if the store can't be exact. */
   count(queries: readonly Query[]): Promise<number[]>;
   /** @throws ConditionFailed when an expectation does not hold; nothing is written. */
   commit(change: Commit): Promise<void>;
   /**
-   * The next number of a counter, from 1 on: larger than every one before, and never handed out twice.
-   * @param atLeast the counter goes on from here if it has not come that far.
+   * The next number of a counter, which starts at 1: larger than all before, and never returned twice.
+   * @param atLeast moves the counter forward to this number.
    */
   next(counter: string, atLeast?: number): Promise<number>;
-  /** Deletes what has expired or lost its parent, at most `limit` records. @returns how many. */
+  /** Deletes at most `limit` expired records and orphans. @returns how many. */
   sweep(limit: number): Promise<number>;
   /**
-   * Optional: calls `onChange` soon after another process has committed something of these kinds. A hint that may
-   * come late, for nothing, or never. @returns a function that ends it.
+   * Optional: calls `onChange` soon after another process has committed a change to these kinds. It is a hint: it may
+   * come late, for nothing, or never. @returns a function that ends the watch.
    */
   watch?(kinds: readonly string[], onChange: () => void): () => void;
-  /** One cheap round trip. @returns milliseconds since the epoch by the clock that all processes of this store share. */
+  /** One cheap round trip. @returns the time of the store, which all processes share, in milliseconds since the epoch. */
   ping(): Promise<number>;
-  /** Finishes what was begun and lets go of files and connections. Safe to call twice. */
+  /** Finishes the running calls and closes files and connections. Safe to call twice. */
   close(): Promise<void>;
 }
 
@@ -164,19 +167,19 @@ function checkRef({ kind, key }: Ref): void {
 function checkRecord({ kind, index = [], parent, expiresAt }: RecordData): void {
   if (parent !== undefined) checkRef(parent);
   if (expiresAt !== undefined && !Number.isFinite(expiresAt)) throw new TypeError(`expiresAt of ${kind}`);
-  const places = new Set<string>();
+  const known = new Set<string>();
   for (const { name, at, order } of index) {
     if (!WORDS.test(name)) throw new TypeError(`the name of an index of ${kind} has lower-case words`);
     if (!VISIBLE.test(at))
       throw new TypeError(`at of ${kind}.${name} has 1 to 200 characters of visible ASCII`);
     if (!Number.isSafeInteger(order)) throw new TypeError(`order of ${kind}.${name} is a safe integer`);
-    if (places.has(`${name} ${at}`))
+    if (known.has(`${name} ${at}`))
       throw new TypeError(`a record of ${kind} is twice under one key of an index`);
-    places.add(`${name} ${at}`);
+    known.add(`${name} ${at}`);
   }
 }
 
-/** For backends: refuses a commit that breaks a rule of the contract. @throws TypeError */
+/** For backends: checks a commit against the rules of the contract. @throws TypeError */
 export function checkCommit({ id, deadline, expect = [], put = [], remove = [] }: Commit): void {
   if (!VISIBLE.test(id) || id.length > 64 || id === "absent" || id === "present")
     throw new TypeError("the id of a commit has 1 to 64 characters of visible ASCII");

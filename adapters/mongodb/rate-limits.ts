@@ -1,7 +1,7 @@
-/** Rate limits that all processes share: one document a key, one round trip for all that asks for it at once. */
+/** Rate limits that all processes share: one document per key, and one round trip for all requests of a key that come together. */
 import { hash } from "node:crypto";
 import type { Document } from "mongodb";
-import { Gathering } from "../gathering.ts";
+import { KeyedBatches } from "../keyed-batches.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import type { Connection } from "./connection.ts";
 import { isDuplicate } from "./faults.ts";
@@ -10,17 +10,17 @@ import { POINTS } from "./record-reads.ts";
 /** The window of a key. */
 interface StoredPoints {
   readonly _id: string;
-  /** Of the window. Zero is as good as none. */
+  /** Points taken. Zero is the same as no window. */
   readonly points: number;
-  /** Milliseconds since the epoch, by the storage's clock. */
+  /** Milliseconds since the epoch, by the clock of the service. */
   readonly ends_at: number;
-  /** When the server deletes it: some minutes later, for its clock may differ. */
+  /** When the server deletes it: some minutes later, because its clock may differ. */
   readonly forget_at: Date;
-  /** For each step of the last round trip the points after it, or how many there would be if it was refused. */
+  /** For each step of the last round trip: the points after it, or for a refused step, the points that it wanted. */
   readonly answers: readonly number[];
 }
 
-/** How many points there are after a step, and until when. */
+/** The points after a step. */
 export interface Counted {
   readonly points: number;
   /** Milliseconds until the window ends. */
@@ -32,13 +32,13 @@ export interface PointsLimit {
   readonly seconds: number;
 }
 
-/** At most so many steps in one round trip. */
-const LONGEST = 100;
-/** Milliseconds. */
+/** The largest batch of steps. */
+const BATCH = 100;
+/** Milliseconds between the end of a window and its deletion. */
 const MARGIN = 300_000;
 
-/** Goes through the steps: what would be above the limit is answered and not kept. */
-function walk(steps: readonly number[], limit: number): Document {
+/** Applies the steps in order. A step that would exceed the limit is answered but not applied. */
+function applySteps(steps: readonly number[], limit: number): Document {
   const wanted = { $max: [0, { $add: ["$$value.points", "$$this"] }] };
   return {
     $reduce: {
@@ -63,9 +63,9 @@ function update(steps: readonly number[], limit: PointsLimit, now: number): Docu
         forget_at: { $cond: [isOpen, "$forget_at", new Date(end + MARGIN)] },
       },
     },
-    { $set: { walked: walk(steps, limit.points) } },
-    { $set: { points: "$walked.points", answers: "$walked.answers" } },
-    { $unset: "walked" },
+    { $set: { applied: applySteps(steps, limit.points) } },
+    { $set: { points: "$applied.points", answers: "$applied.answers" } },
+    { $unset: "applied" },
   ];
 }
 
@@ -73,21 +73,21 @@ function update(steps: readonly number[], limit: PointsLimit, now: number): Docu
 export class Points {
   readonly #connection: Connection;
   readonly #limit: PointsLimit;
-  readonly #steps = new Gathering<number, Counted>((key, steps) => this.#send(key, steps), LONGEST);
+  readonly #steps = new KeyedBatches<number, Counted>((key, steps) => this.#send(key, steps), BATCH);
 
   constructor(connection: Connection, limit: PointsLimit) {
     this.#connection = connection;
     this.#limit = limit;
   }
 
-  /** Adds points to a key, or takes some away, after all that was asked for before. */
+  /** Adds points to a key, or subtracts them, after all earlier requests of the key. */
   add(key: string, step: number): Promise<Counted> {
-    return this.#steps.ask(key, step);
+    return this.#steps.add(key, step);
   }
 
-  /** How many there are, after all that was asked for before. */
+  /** The points of a key after all earlier requests. */
   async look(key: string): Promise<Counted> {
-    // Behind what is under way, as one more step of it.
+    // A step of zero waits for the batch that is under way.
     if (this.#steps.isBusy(key)) return this.add(key, 0);
     const stored = this.#connection.db.collection<StoredPoints>(POINTS);
     const found = await this.#connection.run(() => stored.findOne({ _id: key }));
@@ -112,25 +112,25 @@ export class Points {
     try {
       return await write();
     } catch (error) {
-      // Two that insert at once: one of them may be told so, and finds what is there.
+      // Of two processes that insert at once, one may get an error; its second attempt finds the document.
       if (!isDuplicate(error)) throw error;
       return write();
     }
   }
 }
 
-const judge = ({ points: taken, left }: Counted, most: number): Taken =>
-  taken <= most ? ALLOWED : refused(left);
+const decide = ({ points: taken, left }: Counted, limit: number): Taken =>
+  taken <= limit ? ALLOWED : refused(left);
 
-/** Limiters of all processes that have this database. Their windows follow the clock of the service. */
+/** Limiters shared by all processes with this database. Their windows follow the clock of the service. */
 export function mongoRateLimits(connection: Connection): RateLimiterFactory {
   return (name, limit): RateLimiter => {
     const points = new Points(connection, limit);
-    // Keys of MongoDB can't hold every text, and are short.
+    // A key of MongoDB is limited in length and can't hold every text.
     const keyOf = (key: string): string => hash("sha256", JSON.stringify([name, key]), "base64url");
     return {
-      take: async (key) => judge(await points.add(keyOf(key), 1), limit.points),
-      look: async (key) => judge(await points.look(keyOf(key)), limit.points - 1),
+      take: async (key) => decide(await points.add(keyOf(key), 1), limit.points),
+      look: async (key) => decide(await points.look(keyOf(key)), limit.points - 1),
       async giveBack(key) {
         await points.add(keyOf(key), -1);
       },

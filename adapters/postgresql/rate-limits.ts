@@ -1,12 +1,12 @@
-/** Rate limits that all processes share: windows with their points in one table, which need not survive a crash. */
+/** Rate limits that all processes share: windows in one table, which need not survive a crash. */
 import type { Clock } from "../clock.ts";
-import { Gathering } from "../gathering.ts";
+import { KeyedBatches } from "../keyed-batches.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import type { Connections } from "./connection.ts";
 
 /**
- * Goes through steps of one key: what would be above the limit is answered and not kept. Returns for each step the
- * points after it, or how many there would be if it was refused; and when the window ends.
+ * `sign_in_count` applies steps to one key. A step that would exceed the limit is answered but not applied. Returns
+ * for each step the points after it, or for a refused step, the points that it wanted; and when the window ends.
  */
 export const POINTS_SCHEMA = `
 CREATE UNLOGGED TABLE IF NOT EXISTS sign_in_points (
@@ -46,10 +46,10 @@ interface Counted {
   readonly left: number;
 }
 
-/** At most so many steps in one round trip. */
-const LONGEST = 100;
+/** The largest batch of steps. */
+const BATCH = 100;
 
-/** Limiters of all processes that have this database. Their windows follow the clock of the service. */
+/** Limiters shared by all processes with this database. Their windows follow the clock of the service. */
 export function postgresRateLimits(connections: Connections, clock: Clock): RateLimiterFactory {
   return (name, { points, seconds }): RateLimiter => {
     async function count(key: string, steps: readonly number[]): Promise<Counted[]> {
@@ -62,16 +62,16 @@ export function postgresRateLimits(connections: Connections, clock: Clock): Rate
         left: (row?.till ?? now) - now,
       }));
     }
-    const counts = new Gathering<number, Counted>(count, LONGEST);
-    // A text of PostgreSQL has neither NUL nor lone surrogates.
+    const steps = new KeyedBatches<number, Counted>(count, BATCH);
+    // JSON escapes what a text of PostgreSQL can't hold: NUL and lone surrogates.
     const keyOf = (key: string): string => JSON.stringify([name, key]);
-    const judge = ({ points: taken, left }: Counted, most: number): Taken =>
-      taken <= most ? ALLOWED : refused(left);
+    const decide = ({ points: taken, left }: Counted, limit: number): Taken =>
+      taken <= limit ? ALLOWED : refused(left);
     return {
-      take: async (key) => judge(await counts.ask(keyOf(key), 1), points),
-      look: async (key) => judge(await counts.ask(keyOf(key), 0), points - 1),
+      take: async (key) => decide(await steps.add(keyOf(key), 1), points),
+      look: async (key) => decide(await steps.add(keyOf(key), 0), points - 1),
       async giveBack(key) {
-        await counts.ask(keyOf(key), -1);
+        await steps.add(keyOf(key), -1);
       },
     };
   };

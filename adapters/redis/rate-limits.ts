@@ -1,13 +1,13 @@
-/** Rate limits that all processes share: a window is one key, which Redis deletes by itself. */
+/** Rate limits that all processes share: each window is one key, which Redis deletes when it expires. */
 import { hash } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";
 import { type Connection, script } from "./connection.ts";
 
 /**
- * ARGV: the time of the service, points to take (negative: to give back, 0: to look), the limit, and milliseconds of a
- * window. A number above the limit is answered but not kept: it was refused. The answer: points taken, and when the
- * window ends.
+ * ARGV: the service's time, points to take (negative: to give back, 0: to look), the limit, and the window in
+ * milliseconds. Returns the points taken and the end of the window. A number above the limit was refused and is not
+ * stored.
  */
 const COUNT = script(`
 local now, points, limit, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -24,23 +24,23 @@ elseif wanted <= limit then
 end
 return { tostring(wanted), till }`);
 
-/** Any text as a part of a key: its hash. JSON tells apart what UTF-8 does not, halves of surrogate pairs. */
+/** Any text as a part of a key. JSON distinguishes lone surrogates, which UTF-8 does not. */
 const part = (text: string): string => hash("sha256", JSON.stringify(text), "base64url");
 
 /**
- * Limiters of all processes that have this Redis. Their windows follow the clock of the service. Calls are carried out in
- * their order, for they go through one connection.
+ * Limiters shared by all processes with this Redis. Their windows follow the clock of the service. Calls take effect in
+ * order, because they go through one connection.
  */
 export function redisRateLimits(connection: Connection, prefix: string, clock: Clock): RateLimiterFactory {
   return (name, { points, seconds }): RateLimiter => {
-    const count = (key: string, step: number, most: number): Promise<Taken> =>
+    const count = (key: string, step: number, limit: number): Promise<Taken> =>
       connection.during(async () => {
         const now = clock.now();
         const values = [String(now), String(step), String(points), String(seconds * 1_000)];
         const answer = await connection.run(COUNT, [`${prefix}points:${name}:${part(key)}`], values);
         const [taken = "0", till = "0"] = answer as readonly string[];
         const left = Number(till) - now;
-        return Number(taken) <= most || left <= 0 ? ALLOWED : refused(left);
+        return Number(taken) <= limit || left <= 0 ? ALLOWED : refused(left);
       });
     return {
       take: (key) => count(key, 1, points),

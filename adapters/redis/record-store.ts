@@ -1,4 +1,4 @@
-/** The record store in Redis: for what changes often and lives shortly. */
+/** The record store in Redis, for short-lived records that change often. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { readRedisAddress } from "../../config/value-forms.ts";
@@ -28,7 +28,7 @@ export interface RedisOptions {
   readonly url: string;
   /** Decides what has expired. */
   readonly clock: Clock;
-  /** Told what an operator should put right. Default: nobody. */
+  /** Receives what an operator should fix. */
   readonly onWarning?: (text: string) => void;
   /** Milliseconds for the first connection; default 10,000. */
   readonly patience?: number;
@@ -41,13 +41,13 @@ const PURPOSE: Purpose = {
 const PREFIX = "sign-in:";
 const PATIENCE = 10_000;
 
-/** Milliseconds after the deadline for which an answer is still waited for. */
+/** Milliseconds after the deadline that an answer may still take. */
 const GRACE = 200;
-/** Milliseconds after the deadline for which a commit is remembered: longer than anybody asks. */
+/** Milliseconds after the deadline that Redis remembers a commit: longer than it is sent again. */
 const REMEMBERED = 1_000;
-/** Milliseconds between an attempt without an answer and the next. */
-const AGAIN = 20;
-/** Keys that a scan looks at in one step. */
+/** Milliseconds between an unanswered attempt and the next. */
+const RETRY_PAUSE = 20;
+/** Keys that one step of a scan visits. */
 const SCANNED = 1_000;
 
 const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
@@ -57,7 +57,7 @@ function toRef(id: string): Ref {
   return { kind: id.slice(0, space), key: id.slice(space + 1) };
 }
 
-/** A record as a script answers it: its name, value, version and end; empty for none. */
+/** A record as a script returns it: id, value, version and expiry; empty if there is none. */
 type Row = readonly string[];
 
 function toFound([id, value, version = "", end]: Row, parent?: Row): Found | undefined {
@@ -75,7 +75,7 @@ function toFound([id, value, version = "", end]: Row, parent?: Row): Found | und
 const indexName = (kind: string, { name, at }: Pick<IndexEntry, "name" | "at">): string =>
   `${kind} ${name} ${at}`;
 
-/** Text in text, for the script takes values as they are. What is `undefined` is left out. */
+/** Values are JSON inside the JSON: the script stores them as text. */
 function toPut({ kind, key, value, expiresAt, parent, index = [] }: RecordData): object {
   return {
     id: idOf({ kind, key }),
@@ -97,7 +97,7 @@ function toArgument({ expect = [], put = [], remove = [] }: Commit): string {
   });
 }
 
-/** Orders as text: numbers of a script would lose their last digits. */
+/** Orders are text: numbers in a script lose their last digits. */
 function entriesOf(index: readonly IndexEntry[]): string {
   return JSON.stringify(index.map(({ name, at, order }) => ({ name, at, order: String(order) })));
 }
@@ -118,49 +118,48 @@ function toValues({ kind, index, at, from, to, after, limit, descending = false 
 
 const lateFault = (): StorageUnavailable => new StorageUnavailable("Redis did not answer until the deadline");
 
-/** A record, and its parent; empty for none. */
+/** A record and its parent; empty if there is none. */
 type RowWithParent = readonly [record: Row, parent: Row];
 
-/** Records that are read together at most: Redis has something to do while the turn goes on. */
-const TOGETHER = 32;
+/** The largest batch: Redis can work on it while the rest is still being collected. */
+const BATCH = 32;
 
 /**
- * What is read in one turn of the event loop goes to Redis as one command: a command costs Node more than what is in it.
- * Without it userinfo gives half as many answers.
+ * Sends the reads of one turn of the event loop as one command. A command costs Node more than the reads in it: without
+ * batches userinfo falls to half the requests per second.
  */
-class ReadsOfOneTurn {
+class ReadBatch {
   readonly #read: (ids: readonly string[]) => Promise<readonly Row[]>;
-  #waiting: { readonly id: string; readonly answer: PromiseWithResolvers<RowWithParent> }[] = [];
+  #waiting: { readonly id: string; readonly result: PromiseWithResolvers<RowWithParent> }[] = [];
 
   constructor(read: (ids: readonly string[]) => Promise<readonly Row[]>) {
     this.#read = read;
   }
 
-  ask(id: string): Promise<RowWithParent> {
-    const answer = Promise.withResolvers<RowWithParent>();
-    this.#waiting.push({ id, answer });
-    if (this.#waiting.length >= TOGETHER) void this.#send();
-    // After all that goes on in this turn already.
+  get(id: string): Promise<RowWithParent> {
+    const result = Promise.withResolvers<RowWithParent>();
+    this.#waiting.push({ id, result });
+    if (this.#waiting.length >= BATCH) void this.#send();
     else if (this.#waiting.length === 1) process.nextTick(() => void this.#send());
-    return answer.promise;
+    return result.promise;
   }
 
   async #send(): Promise<void> {
-    const asked = this.#waiting;
+    const batch = this.#waiting;
     this.#waiting = [];
-    if (asked.length === 0) return;
+    if (batch.length === 0) return;
     try {
-      const rows = await this.#read(asked.map(({ id }) => id));
-      for (const [index, { answer }] of asked.entries()) {
-        answer.resolve([rows[2 * index] ?? [], rows[2 * index + 1] ?? []]);
+      const rows = await this.#read(batch.map(({ id }) => id));
+      for (const [index, { result }] of batch.entries()) {
+        result.resolve([rows[2 * index] ?? [], rows[2 * index + 1] ?? []]);
       }
     } catch (error) {
-      for (const { answer } of asked) answer.reject(error);
+      for (const { result } of batch) result.reject(error);
     }
   }
 }
 
-/** @throws StorageUnavailable with a sentence for a user who may not, which a service does not need. */
+/** @throws StorageUnavailable with a sentence of its own if the user may not SCAN, which a running service does not need. */
 async function scanStep(
   connection: Connection,
   cursor: string,
@@ -189,9 +188,9 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     return answer as readonly string[];
   }
 
-  const reads = new ReadsOfOneTurn(async (ids) => (await run(GET, ids)) as readonly Row[]);
+  const reads = new ReadBatch(async (ids) => (await run(GET, ids)) as readonly Row[]);
 
-  /** Until it is known what became of the commit: sent again it is done once, and says so. */
+  /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
   async function commit(change: Commit, argument: string, wait: number): Promise<void> {
     if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
     const deadline = performance.now() + wait;
@@ -206,12 +205,12 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
         if (outcome === "done") return;
         if (outcome === "failed")
           throw new ConditionFailed("an expectation does not hold", failed.map(toRef));
-        // With the time of Redis that came with this answer there may be time left.
+        // "late": the answer corrected the estimate of Redis's clock, so there may be time left.
         if (performance.now() >= deadline)
           throw new StorageUnavailable("Redis came to it after the deadline");
       } catch (error) {
         if (!(error instanceof Unanswered)) throw error;
-        await pause(AGAIN);
+        await pause(RETRY_PAUSE);
         if (!(await connection.readyWithin(end - performance.now()))) throw error;
       }
     }
@@ -220,7 +219,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   return {
     get: (refs, { withParents = false } = {}) =>
       connection.during(async () => {
-        const rows = await Promise.all(refs.map((ref) => reads.ask(idOf(ref))));
+        const rows = await Promise.all(refs.map((ref) => reads.get(idOf(ref))));
         return rows.map(([record, parent]) => toFound(record, withParents ? parent : undefined));
       }),
     list: (queries) =>
@@ -239,7 +238,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       connection.during(async () => {
         const begin = `${prefix}r:${kind} `;
         const pattern = `${begin.replaceAll(/[[\]*?\\^]/g, String.raw`\$&`)}*`;
-        // A cursor is good for one process of Redis. One of another connection leads to the beginning.
+        // A cursor is valid for one Redis process only. After a new connection the scan starts again.
         const { session } = connection;
         const [known, place = "0"] = after?.split(" ") ?? [];
         let cursor = known === session ? place : "0";
@@ -269,7 +268,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       ),
     async commit(change) {
       checkCommit(change);
-      // The caller may change its objects before it is sent.
+      // Serialised now, because the caller may change its objects.
       const argument = toArgument(change);
       const wait = change.deadline - clock.now();
       await connection.during(async () => {
@@ -289,7 +288,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   };
 }
 
-/** Does what a running service does: a user who may not is told so now. */
+/** Runs the commands of a running service, so that missing rights are reported at start-up. */
 async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock: Clock): Promise<void> {
   const key = randomUUID();
   const parent = { kind: "trial", key };
@@ -314,7 +313,7 @@ async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock:
   await limiter.giveBack(key);
 }
 
-/** The store, the limiters that all its processes share, and whether version 0.1 has artifacts there. */
+/** The store, the shared rate limiters, and whether there are artifacts of version 0.1. */
 export interface OpenedRedis {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
@@ -322,7 +321,7 @@ export interface OpenedRedis {
 }
 
 /**
- * Connects to Redis. A connection that is lost later comes back by itself; until then every call is refused at once.
+ * Connects to Redis. A connection that is lost later is opened again; until then every call is refused at once.
  * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
  * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
  */

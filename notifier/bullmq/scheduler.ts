@@ -8,7 +8,7 @@ import type { Claim, DeliveryStore, DueReceiver } from "../../lib/deliveries/del
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
-import { Gathering } from "../../adapters/gathering.ts";
+import { KeyedBatches } from "../../adapters/keyed-batches.ts";
 import type { Outage } from "../../lib/outages.ts";
 import type { LaneRunner } from "../lane-run.ts";
 import { type Scheduler, TURN } from "../scheduler.ts";
@@ -55,7 +55,7 @@ const FAREWELL = 3000;
 class BullScheduler implements Scheduler {
   readonly #parts: BullParts;
   /** All wake-ups of a receiver want what is due first. */
-  readonly #claims: Gathering<null, Claim | undefined>;
+  readonly #claims: KeyedBatches<null, Claim | undefined>;
   readonly #running = new Map<string, number>();
   #worker: Worker<WakeUp> | undefined;
   #well = true;
@@ -68,8 +68,8 @@ class BullScheduler implements Scheduler {
   constructor(parts: BullParts) {
     this.#parts = parts;
     const { deliveries, runner, redis } = parts;
-    this.#claims = new Gathering<null, Claim | undefined>((receiver, asking) =>
-      deliveries.claimDue(receiver, asking.length, runner.terms),
+    this.#claims = new KeyedBatches<null, Claim | undefined>((receiver, requests) =>
+      deliveries.claimDue(receiver, requests.length, runner.terms),
     );
     const { client } = redis;
     client.on("close", () =>
@@ -210,7 +210,7 @@ class BullScheduler implements Scheduler {
       let end = began + TURN;
       while (performance.now() < end) {
         if (this.#stopped) return "pass on";
-        const claim = await this.#claims.ask(receiver, null);
+        const claim = await this.#claims.add(receiver, null);
         if (claim === undefined) return "done";
         await runner.run(claim, end);
         if (this.#isRoomy()) end = Math.min(performance.now() + TURN, began + LONGEST_TURN);

@@ -1,6 +1,6 @@
 /** Opens the store at an address, whichever it is. */
 import { type OpenedStore, openStores, schemeOf } from "../../adapters/open.ts";
-import { openRedis } from "../../adapters/redis/index.ts";
+import { openRedis } from "../../adapters/redis/record-store.ts";
 import type { Clock } from "../../lib/clock.ts";
 
 /** `shared` is a shared kind, and `thing` one that is watched. */

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer } from "node:net";
 import * as runner from "@jest/globals";
 import { Client } from "pg";
-import { openPostgres } from "../../adapters/postgresql/store.ts";
+import { openPostgres } from "../../adapters/postgresql/record-store.ts";
 import { describeRateLimits } from "../lib/rules/rate-limits.ts";
 import { ManualClock, type Stage as RateStage } from "../lib/rules/stage.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";

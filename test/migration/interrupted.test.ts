@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Db } from "mongodb";
 import { type OpenedStore, openStores } from "../../adapters/open.ts";
-import { openSqlite } from "../../adapters/sqlite/index.ts";
+import { openSqlite } from "../../adapters/sqlite/record-store.ts";
 import { STORAGE_FORMAT } from "../../lib/migration/format.ts";
 import { migrateStorage, removeOld } from "../../lib/migration/migrate.ts";
 import { openStorage } from "../../lib/storage.ts";

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:tls";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { openMongo } from "../../../adapters/mongodb/index.ts";
+import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import {
   connect,
   type Connection,

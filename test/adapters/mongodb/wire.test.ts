@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { Document } from "mongodb";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { openMongo } from "../../../adapters/mongodb/index.ts";
+import { openMongo } from "../../../adapters/mongodb/record-store.ts";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { Commit } from "../../../adapters/record-store.ts";
 import { createSystemClock } from "../../../lib/clock.ts";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { Commit, RecordData } from "../../../adapters/record-store.ts";
-import { openRedis } from "../../../adapters/redis/index.ts";
+import { openRedis } from "../../../adapters/redis/record-store.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { find, ManualClock, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";

@@ -8,7 +8,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { OpenedStore } from "../../../adapters/open.ts";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import { openRedis } from "../../../adapters/redis/index.ts";
+import { openRedis } from "../../../adapters/redis/record-store.ts";
 import { openStorage } from "../../../lib/storage.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { freePorts } from "../../examples/processes.ts";

@@ -2,7 +2,7 @@
 import { writeSync } from "node:fs";
 import { once } from "node:events";
 import { DatabaseSync } from "node:sqlite";
-import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 
 const clock = createSystemClock();

@@ -8,7 +8,7 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, RecordStore } from "../../../adapters/record-store.ts";
-import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { find, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";

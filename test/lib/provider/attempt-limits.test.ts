@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { memoryRateLimits } from "../../../adapters/rate-limits-memory.ts";
-import type { RateLimiterFactory } from "../../../adapters/rate-limits.ts";
+import { memoryRateLimits, type RateLimiterFactory } from "../../../adapters/rate-limits.ts";
 import type { RateLimits } from "../../../config/configuration.ts";
 import {
   type AttemptLimits,

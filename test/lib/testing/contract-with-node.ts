@@ -1,7 +1,7 @@
 /** The contract under `node --test`: run by contract.test.ts, as a team without Jest would run it. */
 import * as runner from "node:test";
 import { expect } from "expect";
-import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { describeStorage } from "../../../lib/testing.ts";
 
 describeStorage(

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "@jest/globals";
-import { openSqlite } from "../../../adapters/sqlite/index.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { describeStorage, type StorageBackend, type TestRunner } from "../../../lib/testing.ts";
 
 /** A case as a runner was given it. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { memoryRateLimits } from "../../adapters/rate-limits-memory.ts";
+import { memoryRateLimits } from "../../adapters/rate-limits.ts";
 import { ManualClock } from "../lib/rules/stage.ts";
 
 function limiter(points = 10, seconds = 900) {

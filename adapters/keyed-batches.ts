@@ -1,0 +1,65 @@
+/**
+ * One batch at a time for each key: what is requested while a batch of its key is under way goes into the next one.
+ * Rate limits need it for their order (a point is given back after it was taken) and because requests for one key
+ * would otherwise wait for each other's locks, each on a connection of its own. Claims of deliveries need it because
+ * parallel claims of one receiver conflict, and all but one would be repeated.
+ */
+
+interface Waiting<Request, Result> {
+  readonly request: Request;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class KeyedBatches<Request, Result> {
+  readonly #send: (key: string, requests: readonly Request[]) => Promise<readonly Result[]>;
+  readonly #limit: number;
+  /** A key is in it while a batch of it is under way. */
+  readonly #waiting = new Map<string, Waiting<Request, Result>[]>();
+
+  /**
+   * @param send returns the results in the order of the requests; a missing one is `undefined`.
+   * @param limit the largest batch. Default: no limit.
+   */
+  constructor(
+    send: (key: string, requests: readonly Request[]) => Promise<readonly Result[]>,
+    limit: number = Infinity,
+  ) {
+    this.#send = send;
+    this.#limit = limit;
+  }
+
+  /** Whether a batch of the key is under way. */
+  isBusy(key: string): boolean {
+    return this.#waiting.has(key);
+  }
+
+  /** Requests of one key are sent in order. Rejects when `send` rejects. */
+  add(key: string, request: Request): Promise<Result> {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    const one = { request, resolve, reject };
+    const others = this.#waiting.get(key);
+    if (others === undefined) {
+      this.#waiting.set(key, [one]);
+      void this.#drain(key);
+    } else others.push(one);
+    return promise;
+  }
+
+  async #drain(key: string): Promise<void> {
+    for (;;) {
+      const batch = this.#waiting.get(key)?.splice(0, this.#limit) ?? [];
+      if (batch.length === 0) break;
+      try {
+        const results = await this.#send(
+          key,
+          batch.map(({ request }) => request),
+        );
+        for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    this.#waiting.delete(key);
+  }
+}
