@@ -1,6 +1,6 @@
 /**
- * One request, one write. What oidc-provider's adapter writes during a request is collected here and committed at once,
- * under the condition that what was read is still so, when the answer is known to be good.
+ * One request, one commit. Everything that oidc-provider's adapter writes during a request is collected here and
+ * committed together when the response is known to be good, on condition that nothing it read has changed.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as pause } from "node:timers/promises";
@@ -13,39 +13,42 @@ import type { ClientRecord } from "../../lib/directory/directory.ts";
 import { ConditionFailed } from "../../lib/errors.ts";
 import { Changes } from "../../lib/records.ts";
 
-/** The writes of one request that are not committed yet, and what it has read. */
+/** The reads and the uncommitted writes of one request. */
 export interface Unit {
   /** When the request may have begun, on the clock of `performance`. */
   readonly underWaySince: number;
-  /** Milliseconds since the epoch: after this nothing is written any more. */
+  /** Milliseconds since the epoch: after this nothing is committed. */
   readonly deadline: number;
-  /** The client that the request names, when it was read before: nobody reads it again. */
+  /** The client that the request names, if it has been read already. */
   readonly client: ClientRecord | undefined;
-  /** Set by whoever meets an error that the library would hide: the edge answers with it. */
+  /** An error that oidc-provider would hide; the HTTP layer responds with it. */
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
   findByUid(model: string, uid: string): Promise<Artifact | undefined>;
-  /** What this unit has read or written under this key, without asking the store. */
+  /** What this unit has read or written under this key, without a read from the store. */
   known(model: string, key: string): Artifact | undefined;
-  /** Creates it; or replaces what was read in this unit, which must still be there. */
+  /** Creates an artifact, or replaces the one that was read in this unit, which must still exist. */
   save(artifact: Artifact): void;
-  /** Of all that use it up at once one succeeds. */
+  /** Marks it as used. Of several simultaneous requests that consume it, one succeeds. */
   consume(model: string, key: string): Promise<void>;
-  /** Of all that have read it and end it one succeeds. */
+  /** Of several simultaneous requests that have read and remove it, one succeeds. */
   remove(model: string, key: string): void;
-  /** Ends a family: the grant and everything that descends from it. */
+  /** Removes a grant with all its codes and tokens. */
   revoke(grantKey: string): void;
-  /** Keeps `replay` beside the artifact of this model that this unit consumes, until then; false when it consumes none. */
+  /**
+   * Stores `replay` until the given time beside the artifact of this model that this unit consumes.
+   * @returns false if it consumes none.
+   */
   attachReplay(model: string, replay: string, until: number): boolean;
   /**
-   * Told once it is committed, also when there was nothing to write; never when it fails. The answer waits for it.
-   * @param tell gets the artifact that this unit has consumed, as it is now.
+   * Registers a callback for a successful commit, even one without writes. The response waits for it.
+   * @param callback gets the artifact that this unit has consumed, as it is stored now.
    */
-  whenCommitted(tell: (consumed: StoredArtifact | undefined) => unknown): void;
+  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void;
   commit(): Promise<void>;
 }
 
-/** Carries the unit of a request to the adapter, across everything that the request awaits. */
+/** Gives the adapter the unit of the current request, across asynchronous calls. */
 export interface UnitsOfWork {
   current(): Unit | undefined;
   /** The unit of this request. @throws TypeError outside a request. */
@@ -53,14 +56,14 @@ export interface UnitsOfWork {
   run<T>(request: UnitRequest, work: (unit: Unit) => Promise<T>): Promise<T>;
 }
 
-/** The request that a unit is of. */
+/** What a unit knows about its request. */
 export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
   readonly client?: ClientRecord | undefined;
-  /** What was asked for before the unit began. */
+  /** A read that was started before the unit. */
   readonly ahead?: Ahead | undefined;
 }
 
-/** A read that is on its way: `find` answers from it. */
+/** A read in flight, which `find` uses. */
 export interface Ahead {
   readonly model: string;
   readonly key: string;
@@ -68,42 +71,42 @@ export interface Ahead {
 }
 
 const GRANT = "Grant";
-/** The member of a session to which requests at the same time each add their own entry: the clients that it has been to. */
-const VISITED = "authorizations";
-/** Milliseconds before a commit that met another one is tried again, at most. */
+/** The member of a session that lists its clients. Simultaneous requests each add an entry, which are merged. */
+const AUTHORIZATIONS = "authorizations";
+/** Longest delay in milliseconds before a commit with a conflict is retried. */
 const LONGEST_PAUSE = 10;
 
 const nameOf = (model: string, key: string): string => `${model}:${key}`;
 
 /**
- * A session of which nothing but the end would change is written when that moves by more than a thousandth of the time
- * that is left, and after so many milliseconds at the latest. So a session that is used all the time is written once a
- * minute, and requests that use it at once don't meet.
+ * A session of which only the expiry would change is written when that moves by more than a thousandth of the remaining
+ * time, or by this many milliseconds. So a busy session is written once a minute, and simultaneous requests in it do not
+ * conflict.
  */
-const PROLONGED = 60_000;
+const LONGEST_UNWRITTEN = 60_000;
 
-/** Whether what is there is as good as what is to be there. */
-function isAsGood(before: Artifact, after: Artifact, now: number): boolean {
+/** Whether the stored session can stay as it is. */
+function canStay(before: Artifact, after: Artifact, now: number): boolean {
   if (after.model !== "Session") return false;
-  const unwritten = Math.min(PROLONGED, (after.expiresAt - now) / 1_000);
+  const unwritten = Math.min(LONGEST_UNWRITTEN, (after.expiresAt - now) / 1_000);
   if (Math.abs(after.expiresAt - before.expiresAt) > unwritten) return false;
   const { iat: _began, exp: _end, ...had } = before.payload;
   const { iat: _begins, exp: _ends, ...has } = after.payload;
   return before.accountId === after.accountId && isDeepStrictEqual(had, has);
 }
 
-/** What is to become of one artifact. */
+/** The pending change of one artifact. */
 interface Pending {
   readonly model: string;
   readonly key: string;
-  /** `undefined` for what is removed. */
+  /** `undefined` to remove it. */
   readonly after: Artifact | undefined;
   readonly isConsumed: boolean;
-  /** It only has to be there. */
+  /** Not written, but it must still exist. */
   readonly isUnchanged: boolean;
 }
 
-/** A mark of consumption is part of what is there: it stays through a replacement. */
+/** A replacement keeps the marks of consumption. */
 function withMarks(
   after: Artifact,
   { consumedAt, answeredAt, replay, replayUntil }: StoredArtifact,
@@ -118,11 +121,14 @@ function withMarks(
   };
 }
 
-/** What this request leads to when the artifact was changed by another one since it was read. */
+/** The change of this request, applied to what another request has written in the meantime. */
 function rebased(after: Artifact, there: StoredArtifact): Artifact {
   if (after.model !== "Session") return withMarks(after, there);
-  const visited = { ...(there.payload[VISITED] as object), ...(after.payload[VISITED] as object) };
-  return { ...after, payload: { ...after.payload, [VISITED]: visited } };
+  const authorizations = {
+    ...(there.payload[AUTHORIZATIONS] as object),
+    ...(after.payload[AUTHORIZATIONS] as object),
+  };
+  return { ...after, payload: { ...after.payload, [AUTHORIZATIONS]: authorizations } };
 }
 
 class PendingUnit implements Unit {
@@ -136,11 +142,11 @@ class PendingUnit implements Unit {
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
-  /** What was consumed, once that is committed. */
+  /** What was consumed, after the commit. */
   #consumed: StoredArtifact | undefined;
-  /** The time of the store at some moment since something was consumed. */
+  /** The time of the store at some moment after something was consumed. */
   #storeTime: Promise<number> | undefined;
-  #tell: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
+  #callbacks: ((consumed: StoredArtifact | undefined) => unknown)[] = [];
 
   constructor(store: ArtifactStore, clock: Clock, request: UnitRequest) {
     this.#store = store;
@@ -152,7 +158,7 @@ class PendingUnit implements Unit {
   }
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
-    // What a request has seen it sees again; whether it still holds is decided by the commit.
+    // A request reads the same value again. The commit checks whether it has changed.
     const name = nameOf(model, key);
     if (this.#pending.has(name) || this.#read.has(name)) return this.known(model, key);
     const isAhead = this.#ahead?.model === model && this.#ahead.key === key;
@@ -161,7 +167,7 @@ class PendingUnit implements Unit {
     return this.known(model, key);
   }
 
-  /** The first read of an artifact counts. */
+  /** Only the first read of an artifact is kept. */
   #keep(found: StoredArtifact | undefined): void {
     if (found === undefined) return;
     const name = nameOf(found.model, found.key);
@@ -189,7 +195,7 @@ class PendingUnit implements Unit {
     const isConsumed = this.#pending.get(name)?.isConsumed ?? false;
     const before = this.#read.get(name);
     const isUnchanged =
-      !this.#pending.has(name) && before !== undefined && isAsGood(before, artifact, this.#clock.now());
+      !this.#pending.has(name) && before !== undefined && canStay(before, artifact, this.#clock.now());
     const after = before === undefined ? artifact : withMarks(artifact, before);
     this.#pending.set(name, { model, key, after, isConsumed, isUnchanged });
   }
@@ -200,7 +206,7 @@ class PendingUnit implements Unit {
     const after = { ...there, consumedAt: this.#clock.now() };
     this.#pending.set(nameOf(model, key), { model, key, after, isConsumed: true, isUnchanged: false });
     this.#storeTime = this.#store.time();
-    // Whoever commits meets the fault.
+    // The commit awaits the same promise and fails with it.
     this.#storeTime.catch(() => undefined);
   }
 
@@ -216,7 +222,7 @@ class PendingUnit implements Unit {
 
   revoke(grantKey: string): void {
     this.remove(GRANT, grantKey);
-    // What else is kept of the family is gone with its grant.
+    // Everything else that descends from the grant is removed with it.
     for (const [name, { model, after }] of this.#pending) {
       if (model !== GRANT && after?.grantKey === grantKey) this.#pending.delete(name);
     }
@@ -231,8 +237,8 @@ class PendingUnit implements Unit {
     return false;
   }
 
-  whenCommitted(tell: (consumed: StoredArtifact | undefined) => unknown): void {
-    this.#tell.push(tell);
+  whenCommitted(callback: (consumed: StoredArtifact | undefined) => unknown): void {
+    this.#callbacks.push(callback);
   }
 
   async commit(): Promise<void> {
@@ -249,9 +255,9 @@ class PendingUnit implements Unit {
       }
       await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
     }
-    const told = this.#tell;
-    this.#tell = [];
-    for (const tell of told) await tell(this.#consumed);
+    const callbacks = this.#callbacks;
+    this.#callbacks = [];
+    for (const callback of callbacks) await callback(this.#consumed);
   }
 
   async #changes(
@@ -265,7 +271,7 @@ class PendingUnit implements Unit {
       if (isUnchanged) changes.expect(artifactRef(model, key), { version: "present" });
       else if (after === undefined) {
         const ref = artifactRef(model, key);
-        // The grant of a family that ends may be gone already: nobody ends it again in vain.
+        // The grant of a revoked family may be gone already. Revoking it again is not a conflict.
         if (before === undefined || model === GRANT) changes.drop(ref);
         else changes.delete(ref, before);
       } else {
@@ -280,15 +286,15 @@ class PendingUnit implements Unit {
     return { changes, consumed };
   }
 
-  /** Something is consumed when it is committed: who came in until then came in together. */
+  /** An artifact is consumed at the commit; requests that arrive until then are simultaneous. */
   #asConsumed(after: Artifact, storeTime: number | undefined): Artifact {
     const answered = storeTime === undefined ? {} : { answeredAt: storeTime + ANSWERED_WITHIN };
     return { ...after, ...this.#replay, ...answered, consumedAt: this.#clock.now() };
   }
 
   /**
-   * Reads again what others may have changed, and says whether it makes sense to try again: not when something is gone
-   * or used up, and not when nothing has changed, for then it is the family that has ended.
+   * Reads again what other requests may have changed. @returns whether to retry: not if something was removed or consumed,
+   * and not if nothing has changed, because then the grant was revoked.
    */
   async #readAgain(pending: Map<string, Pending>): Promise<boolean> {
     let hasChanged = false;
@@ -307,7 +313,6 @@ class PendingUnit implements Unit {
   }
 }
 
-/** @param store where it is committed. */
 export function createUnitsOfWork(store: ArtifactStore, clock: Clock): UnitsOfWork {
   const storage = new AsyncLocalStorage<Unit>();
   return {

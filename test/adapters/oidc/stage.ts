@@ -1,4 +1,4 @@
-/** The adapter over a storage in memory, with a clock that is moved by hand. */
+/** The adapter over a storage in memory, with a manual clock. */
 import type { Adapter } from "oidc-provider";
 import { artifactKey, createOidcAdapter } from "../../../adapters/oidc/adapter.ts";
 import { createUnitsOfWork, type Unit, type UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
@@ -14,9 +14,9 @@ export interface OidcStage {
   readonly storage: Storage;
   readonly units: UnitsOfWork;
   readonly adapter: (model: string) => Adapter;
-  /** A request: commits at its end. */
+  /** Runs a request, which commits at its end. */
   readonly request: <T>(work: (unit: Unit) => Promise<T>) => Promise<T>;
-  /** What is stored, past the adapter. */
+  /** Reads from the storage without the adapter. */
   readonly stored: (model: string, id: string) => Promise<Artifact | undefined>;
 }
 

@@ -21,14 +21,14 @@ beforeEach(async () => {
 
 afterEach(() => storage.close());
 
-/** A session that has been to these clients. */
+/** A session with these clients. */
 const session = (ids: readonly string[]): AdapterPayload => ({
   uid: "u",
   authorizations: Object.fromEntries(ids.map((id) => [id, { sid: id }])),
 });
 
-describe("one request", () => {
-  it("writes nothing before its commit, and sees what it has written", async () => {
+describe("a request", () => {
+  it("writes nothing before its commit, but reads its own writes", async () => {
     await request(async () => {
       await adapter("Session").upsert("id", { uid: "u" }, HOUR);
       await expect(adapter("Session").find("id")).resolves.toMatchObject({ uid: "u" });
@@ -39,7 +39,7 @@ describe("one request", () => {
       await adapter("Session").upsert("id", { uid: "v" }, HOUR);
     });
     await expect(stored("Session", "id")).resolves.toMatchObject({ uid: "v" });
-    // Also what was there before the request.
+    // The same for an artifact that existed before the request.
     await request(async () => {
       await adapter("Session").find("id");
       await adapter("Session").destroy("id");
@@ -48,7 +48,7 @@ describe("one request", () => {
     await expect(stored("Session", "id")).resolves.toMatchObject({ uid: "w" });
   });
 
-  it("that fails leaves nothing behind, and knows why", async () => {
+  it("that fails writes nothing and keeps its error", async () => {
     await adapter("Grant").upsert("g", {}, HOUR);
     await adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR);
     const failed = request(async (unit) => {
@@ -62,7 +62,7 @@ describe("one request", () => {
     await expect(failed).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("sees a consumed artifact as consumed, and commits the time of the commit", async () => {
+  it("reads an artifact as consumed after consuming it, and stores the time of the commit", async () => {
     await adapter("Grant").upsert("g", {}, HOUR);
     await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
     const read = clock.now();
@@ -77,7 +77,7 @@ describe("one request", () => {
     await expect(stored("AuthorizationCode", "code")).resolves.toMatchObject({ consumedAt: read + 700 });
   });
 
-  it("consumes what another one has consumed in vain: nothing of it is written [D-TOKEN-13]", async () => {
+  it("fails and writes nothing if another request has consumed the same artifact [D-TOKEN-13]", async () => {
     await adapter("Grant").upsert("g", {}, HOUR);
     await request(async () => adapter("AuthorizationCode").upsert("code", { grantId: "g" }, HOUR));
     const late = request(async () => {
@@ -93,7 +93,7 @@ describe("one request", () => {
     await expect(stored("AccessToken", "late")).resolves.toBeUndefined();
   });
 
-  it("gives no token for a grant that has ended meanwhile, unless it writes the grant itself [D-ACCOUNT-9]", async () => {
+  it("stores no token without its grant, which can be in the same commit [D-ACCOUNT-9]", async () => {
     const token = request(async () => adapter("AccessToken").upsert("orphan", { grantId: "gone" }, HOUR));
     await expect(token).rejects.toMatchObject({ code: "condition_failed" });
     await request(async () => {
@@ -114,7 +114,7 @@ describe("one request", () => {
   });
 
   it.each(["Session", "Interaction"])(
-    "does not bring back a %s that ended while it was read",
+    "does not restore a %s that was removed after it was read",
     async (model) => {
       await adapter(model).upsert("id", { uid: "u" }, HOUR);
       const late = request(async () => {
@@ -129,7 +129,7 @@ describe("one request", () => {
     },
   );
 
-  it("ends what it has read only once: of two that do, one fails", async () => {
+  it("fails if another request has removed the same artifact", async () => {
     await adapter("Interaction").upsert("id", {}, HOUR);
     const end = async (unit: Unit, meanwhile: () => Promise<void>): Promise<void> => {
       await adapter("Interaction").find("id");
@@ -144,7 +144,7 @@ describe("one request", () => {
     await expect(outer).rejects.toMatchObject({ code: "condition_failed" });
   });
 
-  it("revokes a family with its grant: every member goes", async () => {
+  it("removes a grant with all its tokens", async () => {
     await adapter("Grant").upsert("g", {}, HOUR);
     await request(async () => {
       await adapter("AccessToken").upsert("one", { grantId: "g" }, HOUR);
@@ -159,7 +159,7 @@ describe("one request", () => {
     await expect(Promise.all(left)).resolves.toEqual([undefined, undefined, undefined]);
   });
 
-  it("keeps the answer beside the token that it consumes, and says when it consumes none [D-TOKEN-12]", async () => {
+  it("stores a response beside the token that it consumes, and reports when it consumes none [D-TOKEN-12]", async () => {
     await adapter("RefreshToken")
       .upsert("token", {}, HOUR)
       .catch(() => undefined);
@@ -174,25 +174,25 @@ describe("one request", () => {
     expect((await stored("RefreshToken", "token"))?.replay).toBeUndefined();
   });
 
-  it("tells what happened after its commit, and never when that fails", async () => {
-    const told: string[] = [];
+  it("runs its callbacks after the commit, and not if that fails", async () => {
+    const calls: string[] = [];
     await request(async (unit) => {
-      unit.whenCommitted(() => told.push("read only"));
+      unit.whenCommitted(() => calls.push("read only"));
     });
     await request(async (unit) => {
-      unit.whenCommitted(() => told.push("written"));
+      unit.whenCommitted(() => calls.push("written"));
       await adapter("Session").upsert("id", {}, HOUR);
-      expect(told).toEqual(["read only"]);
+      expect(calls).toEqual(["read only"]);
     });
     const failing = request(async (unit) => {
-      unit.whenCommitted(() => told.push("never"));
+      unit.whenCommitted(() => calls.push("never"));
       await adapter("AccessToken").upsert("orphan", { grantId: "gone" }, HOUR);
     });
     await expect(failing).rejects.toMatchObject({ code: "condition_failed" });
-    expect(told).toEqual(["read only", "written"]);
+    expect(calls).toEqual(["read only", "written"]);
   });
 
-  it("whose deadline has passed commits nothing [D-TOKEN-5]", async () => {
+  it("commits nothing after its deadline [D-TOKEN-5]", async () => {
     const late = request(async () => {
       await adapter("Session").upsert("id", {}, HOUR);
       clock.advance(4_501);
@@ -201,7 +201,7 @@ describe("one request", () => {
     await expect(stored("Session", "id")).resolves.toBeUndefined();
   });
 
-  it("is not seen by another one that runs beside it", async () => {
+  it("does not read the uncommitted writes of a parallel request", async () => {
     await Promise.all([
       request(async () => adapter("Session").upsert("mine", {}, HOUR)),
       request(async (unit) => {
@@ -212,7 +212,7 @@ describe("one request", () => {
     expect(units.current()).toBeUndefined();
   });
 
-  it("keeps the clients that parallel requests of one session have been to", async () => {
+  it("merges the clients that parallel requests add to one session", async () => {
     await adapter("Session").upsert("id", session(["a"]), HOUR);
     const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
     await request(async () => {

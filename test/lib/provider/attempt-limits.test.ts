@@ -21,22 +21,22 @@ const KEY = Buffer.alloc(32, 1);
 
 let limits: AttemptLimits;
 let clock: ManualClock;
-/** All keys that a limiter was asked for. */
+/** All keys that the limiters were called with. */
 let keys: string[];
 
-function written(key: string): string {
+function recorded(key: string): string {
   keys.push(key);
   return key;
 }
 
-/** The same limiters; they write down their keys. */
-function watched(create: RateLimiterFactory): RateLimiterFactory {
+/** The same limiters, which also record their keys. */
+function recording(create: RateLimiterFactory): RateLimiterFactory {
   return (name, limit) => {
     const limiter = create(name, limit);
     return {
-      take: (key) => limiter.take(written(key)),
-      look: (key) => limiter.look(written(key)),
-      giveBack: (key) => limiter.giveBack(written(key)),
+      take: (key) => limiter.take(recorded(key)),
+      look: (key) => limiter.look(recorded(key)),
+      giveBack: (key) => limiter.giveBack(recorded(key)),
     };
   };
 }
@@ -44,10 +44,10 @@ function watched(create: RateLimiterFactory): RateLimiterFactory {
 beforeEach(() => {
   clock = new ManualClock();
   keys = [];
-  limits = createAttemptLimits(LIMITS, watched(memoryRateLimits(clock)), KEY);
+  limits = createAttemptLimits(LIMITS, recording(memoryRateLimits(clock)), KEY);
 });
 
-/** How many of so many failing attempts may go on. */
+/** How many of `count` failing attempts are allowed. */
 async function allowedOf(
   count: number,
   attempt: () => Promise<{ readonly allowed: boolean }>,
@@ -60,7 +60,7 @@ const from = (name: string, address: string, device?: string) => () =>
   limits.signIn({ name, address, ...(device === undefined ? {} : { device }) });
 
 describe("attempts to sign in", () => {
-  it("are limited for one account from one address, for one account, and for one address [D-TOKEN-21]", async () => {
+  it("are limited per account and address, per account, and per address [D-TOKEN-21]", async () => {
     await expect(allowedOf(10, from("a", "192.0.2.1"))).resolves.toBe(2);
     await expect(allowedOf(10, from("a", "192.0.2.2"))).resolves.toBe(2);
     await expect(allowedOf(10, from("a", "192.0.2.3"))).resolves.toBe(0);
@@ -69,7 +69,7 @@ describe("attempts to sign in", () => {
     await expect(allowedOf(10, from("d", "192.0.2.1"))).resolves.toBe(0);
   });
 
-  it("say when the next one can succeed, and it can [D-TOKEN-21]", async () => {
+  it("say when the next one can succeed [D-TOKEN-21]", async () => {
     await allowedOf(2, from("a", "192.0.2.1"));
     clock.advance(100_000);
     const { allowed, retryAfter } = await from("a", "192.0.2.1")();
@@ -78,7 +78,7 @@ describe("attempts to sign in", () => {
     await expect(from("a", "192.0.2.1")()).resolves.toMatchObject({ allowed: true, retryAfter: 0 });
   });
 
-  it("that succeed or meet a fault take no point [D-TOKEN-21]", async () => {
+  it("that succeed or fail with a fault take no point [D-TOKEN-21]", async () => {
     for (let round = 0; round < 20; round += 1) {
       const attempt = await from("a", "192.0.2.1")();
       expect(attempt.allowed).toBe(true);
@@ -87,20 +87,20 @@ describe("attempts to sign in", () => {
     await expect(allowedOf(10, from("a", "192.0.2.1"))).resolves.toBe(2);
   });
 
-  it("that are refused empty no other bucket [D-TOKEN-21]", async () => {
+  it("that are refused take no points from other buckets [D-TOKEN-21]", async () => {
     await expect(allowedOf(50, from("a", "192.0.2.1"))).resolves.toBe(2);
     await expect(allowedOf(1, from("a", "192.0.2.2"))).resolves.toBe(1);
     await expect(allowedOf(1, from("b", "192.0.2.1"))).resolves.toBe(1);
   });
 
-  it("of a known device have a bucket of their own: nobody locks out somebody else [D-TOKEN-21]", async () => {
+  it("from a known device have their own bucket, so others can't lock it out [D-TOKEN-21]", async () => {
     await allowedOf(10, from("a", "192.0.2.1"));
     await allowedOf(10, from("a", "192.0.2.2"));
     await expect(allowedOf(10, from("a", "192.0.2.3", "phone"))).resolves.toBe(2);
     await expect(allowedOf(10, from("a", "192.0.2.4", "desk"))).resolves.toBe(2);
   });
 
-  it("of an address without a point left are refused also on a known device [D-TOKEN-21]", async () => {
+  it("from an address without points are refused on a known device too [D-TOKEN-21]", async () => {
     for (const account of ["a", "b", "c"]) await allowedOf(2, from(account, "192.0.2.1"));
     await expect(allowedOf(2, from("d", "192.0.2.1", "phone"))).resolves.toBe(0);
   });
@@ -109,7 +109,7 @@ describe("attempts to sign in", () => {
 const at = (name: string, client: string) => () => limits.passwordGrant({ name, client });
 
 describe("the other limits", () => {
-  it("of the password grant: account at a client, account, client, and no address [D-TOKEN-21]", async () => {
+  it("count the password grant per account and client, per account and per client, not per address [D-TOKEN-21]", async () => {
     await expect(allowedOf(10, at("a", "news"))).resolves.toBe(2);
     await expect(allowedOf(10, at("a", "shop"))).resolves.toBe(1);
     await expect(allowedOf(10, at("b", "news"))).resolves.toBe(2);
@@ -117,7 +117,7 @@ describe("the other limits", () => {
     await expect(allowedOf(10, at("d", "news"))).resolves.toBe(0);
   });
 
-  it("of client secrets: only wrong ones count, however many come together [D-TOKEN-21]", async () => {
+  it("count only wrong client secrets, even if they arrive in parallel [D-TOKEN-21]", async () => {
     const check = (matches: boolean) => () =>
       limits.clientSecret({ client: "news", address: "192.0.2.1" }, () => matches);
     await expect(allowedOf(50, check(true))).resolves.toBe(50);
@@ -127,17 +127,17 @@ describe("the other limits", () => {
     await expect(elsewhere).resolves.toMatchObject({ allowed: true, matches: true });
   });
 
-  it("of new interactions: by address [D-TOKEN-21]", async () => {
+  it("count new interactions per address [D-TOKEN-21]", async () => {
     await expect(allowedOf(9, () => limits.interaction("192.0.2.1"))).resolves.toBe(2);
     await expect(allowedOf(1, () => limits.interaction("192.0.2.2"))).resolves.toBe(1);
   });
 });
 
-/** Too long as typed, and too long in the normal form: one character becomes eighteen. */
+/** Too long as typed, and too long in normal form, where one character becomes eighteen. */
 const LONG = ["x".repeat(255), "y".repeat(60_000), "\ufdfa".repeat(15), "\ufdfa".repeat(20_000)];
 
-describe("names", () => {
-  it("count in their normal form [D-LIMIT-1]", async () => {
+describe("names in rate limits", () => {
+  it("are normalised [D-LIMIT-1]", async () => {
     for (const name of ["Ada", "\uff41da"]) {
       await expect(allowedOf(1, from(name, "192.0.2.1"))).resolves.toBe(1);
       await expect(allowedOf(1, at(name, "news"))).resolves.toBe(1);
@@ -148,7 +148,7 @@ describe("names", () => {
     await expect(allowedOf(1, at("ad", "news"))).resolves.toBe(1);
   });
 
-  it("that are too long share one bucket for each address, and for each client [D-LIMIT-2]", async () => {
+  it("share one bucket per address and per client if they are too long [D-LIMIT-2]", async () => {
     for (const name of LONG.slice(0, 2)) {
       await expect(allowedOf(1, from(name, "192.0.2.1"))).resolves.toBe(1);
       await expect(allowedOf(1, at(name, "news"))).resolves.toBe(1);
@@ -163,7 +163,7 @@ describe("names", () => {
     await expect(allowedOf(9, at("x".repeat(254), "news"))).resolves.toBe(2);
   });
 
-  it("and addresses are in no key, and make it no longer [D-LIMIT-1]", async () => {
+  it("are not in the keys, and neither are addresses [D-LIMIT-1]", async () => {
     const texts = ["ada", "\ud800", "\0", "__proto__", "x".repeat(254), ...LONG];
     const addresses = ["192.0.2.1", "2001:db8::1", "", "unknown", "text ".repeat(3_000), "\ud800\0"];
     for (const text of texts) {
@@ -179,12 +179,12 @@ describe("names", () => {
     expect(keys.filter((key) => !/^[\w-]{22}$/.test(key))).toEqual([]);
     const first = new Set(keys);
     keys = [];
-    const elsewhere = createAttemptLimits(LIMITS, watched(memoryRateLimits(clock)), Buffer.alloc(32, 2));
+    const elsewhere = createAttemptLimits(LIMITS, recording(memoryRateLimits(clock)), Buffer.alloc(32, 2));
     await elsewhere.signIn({ name: "ada", address: "192.0.2.1" });
     expect(keys.filter((key) => first.has(key))).toEqual([]);
   });
 
-  it("can't be made to look like another name, address, client or device [D-LIMIT-1]", async () => {
+  it("can't imitate another name, address, client or device [D-LIMIT-1]", async () => {
     const attempts = [
       from("a", "b"),
       from("a b", ""),
@@ -196,13 +196,13 @@ describe("names", () => {
       from("x".repeat(255), "name"),
       from("name", "x"),
     ];
-    const seen: string[] = [];
+    const firstKeys: string[] = [];
     for (const attempt of attempts) {
       keys = [];
       await attempt();
-      seen.push(keys[0]!);
+      firstKeys.push(keys[0]!);
     }
-    expect(new Set(seen).size).toBe(attempts.length);
+    expect(new Set(firstKeys).size).toBe(attempts.length);
   });
 });
 
@@ -216,12 +216,12 @@ describe("the network of a caller", () => {
     expect(callerNetwork(one)).toBe(callerNetwork(other));
   });
 
-  it("is another one for every other address of IPv4 and /64 of IPv6 [D-TOKEN-21]", () => {
+  it("differs for each IPv4 address and each IPv6 /64 [D-TOKEN-21]", () => {
     const addresses = ["192.0.2.1", "192.0.2.2", "2001:db8:1:2::1", "2001:db8:1:3::1", "2001:db8::1", "::1"];
     expect(new Set(addresses.map((address) => callerNetwork(address))).size).toBe(addresses.length);
   });
 
-  it("is never longer than 64 characters, whatever a proxy writes", () => {
+  it("is at most 64 characters long, whatever a proxy writes", () => {
     expect(callerNetwork("unknown")).toBe("unknown");
     expect(callerNetwork("_hidden".repeat(2_000))).toHaveLength(64);
     expect(callerNetwork(`fe80::1%${"x".repeat(10_000)}`)).toHaveLength(64);

@@ -16,7 +16,7 @@ afterEach(async () => {
   await new Promise((resolve) => void server.close(resolve));
 });
 
-/** A request that has come in, and how its client hangs up. */
+/** A request, and how its client hangs up. */
 async function ask(): Promise<{ readonly response: ServerResponse; readonly hangUp: () => Promise<void> }> {
   arrived = Promise.withResolvers();
   const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
@@ -35,7 +35,7 @@ async function ask(): Promise<{ readonly response: ServerResponse; readonly hang
 it.each([
   ["after", (begin: () => void, hangUp: () => Promise<void>) => (begin(), hangUp())],
   ["before", async (begin: () => void, hangUp: () => Promise<void>) => (await hangUp(), begin())],
-])("an exchange whose client hangs up %s it begins makes no tie of a later one", async (_when, run) => {
+])("a later exchange is a replay if the client of the first one hung up %s it began", async (_when, run) => {
   const exchanges = createCodeExchanges({ sinceAnswer: () => Promise.resolve(1000) }, clock);
   const code = { model: "AuthorizationCode", key: "code", payload: {}, expiresAt: clock.now() + 60_000 };
   const first = await ask();

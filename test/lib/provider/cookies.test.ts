@@ -3,20 +3,20 @@ import { cookieSignatures } from "../../../lib/provider/cookies.ts";
 
 const [OLD, FRESH] = ["the old key of the cookies", "the fresh key of the cookies"];
 
-describe("signatures of cookies", () => {
-  it("are made with the first key and verified with all, so that keys can be rotated", () => {
+describe("cookie signatures", () => {
+  it("use the first key and verify with all, so that keys can be rotated", () => {
     const before = cookieSignatures([OLD]);
     const rotated = cookieSignatures([FRESH, OLD]);
     const signature = before.sign("session=id");
     expect(signature).toMatch(/^[\w-]{43}$/);
     expect(rotated.verify("session=id", signature)).toBe(true);
-    // Not 1: Koa's cookies would sign again, and forget path, domain and lifetime.
+    // With 1, Koa would sign the cookie again and lose its path, domain and lifetime.
     expect(rotated.index("session=id", signature)).toBe(0);
     expect(rotated.index("session=id", rotated.sign("session=id"))).toBe(0);
     expect(before.index("session=id", rotated.sign("session=id"))).toBe(-1);
   });
 
-  it("fit no other name, value or key, and nothing that was cut or made longer", () => {
+  it("are invalid for another name, value or key, or if they are shortened or extended", () => {
     const signatures = cookieSignatures([OLD]);
     const signature = signatures.sign("session=id");
     const others = [
@@ -31,7 +31,7 @@ describe("signatures of cookies", () => {
       expect(signatures.verify(data, signature)).toBe(false);
   });
 
-  it("can't be made without a key", () => {
+  it("need a key", () => {
     expect(() => cookieSignatures([])).toThrow(TypeError);
   });
 });

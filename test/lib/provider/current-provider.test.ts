@@ -1,4 +1,4 @@
-/** The provider in force: another one for other keys, and what a host has added goes along. */
+/** New keys mean a new provider, with the listeners and middleware of the host application. */
 import { generateKeyPairSync } from "node:crypto";
 import type { EventEmitter } from "node:events";
 import { beforeEach, expect, it } from "@jest/globals";
@@ -39,7 +39,7 @@ beforeEach(() => {
 
 const emit = (name: string): void => void (current().provider as EventEmitter).emit(name);
 
-it("is the same for as long as the keys are, and another one with the next request after that", () => {
+it("stays the same until the keys change", () => {
   const before = current();
   expect(current()).toBe(before);
   keys = NEW;
@@ -49,7 +49,7 @@ it("is the same for as long as the keys are, and another one with the next reque
   expect(made).toEqual(["old", "new"]);
 });
 
-it("has the listeners of the host, each once, and its own", () => {
+it("keeps the listeners of the host application, each once, and its own", () => {
   const host = (name: string) => () => void heard.push(name);
   const gone = host("gone");
   const { provider } = current();
@@ -69,7 +69,7 @@ it("has the listeners of the host, each once, and its own", () => {
   expect(heard).toEqual(["first", "once", "first", "own", "error"]);
 });
 
-it("runs the middleware of the host in its order, and one that is added later", async () => {
+it("runs the middleware of the host application in order, even if it was added later", async () => {
   const mark = (name: string) => async (_ctx: unknown, next: () => Promise<unknown>) => {
     heard.push(name);
     await next();
@@ -89,7 +89,7 @@ it("runs the middleware of the host in its order, and one that is added later", 
   expect(heard).toEqual(["first", "second", "third", "first", "second", "third"]);
 });
 
-it("knows whether the host may keep a context, also after a change", () => {
+it("reports whether the host application has listeners, even after a change", () => {
   expect(current().isWatched()).toBe(false);
   keys = NEW;
   expect(current().isWatched()).toBe(false);
@@ -99,7 +99,7 @@ it("knows whether the host may keep a context, also after a change", () => {
   expect(current().isWatched()).toBe(true);
 });
 
-it("knows it of middleware as well", () => {
+it("reports whether the host application has middleware", () => {
   current().provider.use(async (_ctx, next) => next());
   keys = NEW;
   expect(current().isWatched()).toBe(true);

@@ -1,6 +1,6 @@
 /**
  * `node guarded-logout.ts URL [ALLOWED…]`: sends a logout token to the URL with the `fetch` of a host application, and
- * says the code of the error, or `sent`. Node's own `fetch` takes the library's guard only outside the sandbox of Jest.
+ * prints the code of the error, or `sent`. Node's `fetch` uses the guard of oidc-provider only outside Jest's sandbox.
  */
 import { Provider } from "oidc-provider";
 import type { Configuration } from "../../../config/configuration.ts";
