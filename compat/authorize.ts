@@ -1,28 +1,27 @@
-/** The documented authorization endpoint, in front of the library's. */
-import type { ClientRecord } from "../lib/directory/directory.ts";
-import { artifactKey } from "../adapters/oidc/adapter.ts";
+/** The documented authorization endpoint, in front of oidc-provider's. */
+import { artifactKey, PRESENTABLE } from "../adapters/oidc/adapter.ts";
+import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { noteLimited } from "../lib/provider/attempt-limits.ts";
+import type { ClientRecord } from "../lib/directory/directory.ts";
+import type { ClientInternals } from "../lib/domain/client.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
 import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/provider/claims.ts";
+import { type AttemptLimits, noteLimited } from "../lib/provider/attempt-limits.ts";
+import { appendToQuery, responseMembers } from "../lib/provider/responses.ts";
 import { effectiveScope } from "../lib/provider/claims.ts";
 import { SENT_STATE } from "../lib/provider/responses.ts";
-import { appendToQuery, responseMembers } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
-import { EndpointError } from "./endpoint-error.ts";
-import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
+import type { AuditLog, ErrorPages, Exchange, Step } from "./exchange.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
-import type { Protocol } from "./protocol-step.ts";
+import { type Protocol, startReading } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
 
 const MOST_STATE_BYTES = 4_096;
 const PUSHED = "urn:ietf:params:oauth:request_uri:";
 
-/** Parameters that ask for OpenID Connect only: errors without `openid`, so they are dropped there. */
-const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
-
-const bad = (error: string, description: string): EndpointError => new EndpointError(400, error, description);
-
-/** Reads the parameters; what is malformed is a 400, never a redirect. */
+/** Reads the parameters. A malformed request gets a 400, never a redirect. */
 export const exactParameters: Step = async (exchange, next) => {
   if (exchange.ctx.method === "POST") {
     await formBody(exchange, () => Promise.resolve());
@@ -36,43 +35,53 @@ export const exactParameters: Step = async (exchange, next) => {
   await next();
 };
 
-/** Missing, unknown, disabled, repeated: never a redirect, for nobody says where to. */
-export function knownClient({ clients }: CompatDependencies): Step {
+/**
+ * Starts to read the session while the client is being read: one round trip to the store instead of two. oidc-provider
+ * verifies the signature of the cookie before it uses the session.
+ */
+export function prefetchSession(artifacts: Pick<ArtifactStore, "find">, sessionCookie: string): Step {
+  const prefix = `${sessionCookie}=`;
+  return async (exchange, next) => {
+    const pairs = exchange.ctx.req.headers.cookie?.split(/; */) ?? [];
+    const id = pairs.find((pair) => pair.startsWith(prefix))?.slice(prefix.length);
+    if (id !== undefined && PRESENTABLE.test(id)) exchange.ahead = startReading(artifacts, "Session", id);
+    await next();
+  };
+}
+
+/** Without a known, enabled client there is no address to redirect to: the error is a 400. */
+export function knownClient(clients: Pick<ClientInternals, "record">): Step {
   return async (exchange, next) => {
     const ids = exchange.query?.all("client_id") ?? [];
-    if (ids.length !== 1 || !ids[0]) throw bad("invalid_request", "client_id must be there exactly once");
+    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be there exactly once");
     const client = await clients.record(ids[0]);
-    if (client === undefined || client.disabled) throw bad("invalid_client", "the client is not known");
+    if (client === undefined || client.disabled)
+      throw badRequest("invalid_client", "the client is not known");
     exchange.client = client;
     await next();
   };
 }
 
-/** A pushed request can be used only by the client that pushed it (RFC 9126 section 4). */
-export function pushedRequest({ units }: CompatDependencies): Step {
+/** Only the client that pushed a request can use it (RFC 9126 section 4). */
+export function pushedRequest(units: UnitsOfWork): Step {
   return async (exchange, next) => {
     const { query, client } = exchange;
     if (!query?.has("request_uri")) return next();
     const uri = query.one("request_uri") ?? "";
-    const unit = units.current();
     const pushed = uri.startsWith(PUSHED)
-      ? await unit?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
+      ? await units.current()?.find("PushedAuthorizationRequest", artifactKey(uri.slice(PUSHED.length)))
       : undefined;
-    if (objectClaims(pushed?.payload["request"])["client_id"] !== client?.client_id) {
-      throw bad("invalid_request_uri", "the request_uri is not known, was used or has expired");
+    const owner = objectClaims(pushed?.payload["request"])["client_id"];
+    if (owner !== client?.client_id) {
+      throw badRequest("invalid_request_uri", "the request_uri is not known, was used or has expired");
     }
-    // Only the pushed parameters were authenticated, so those beside request_uri are dropped.
-    exchange.query = query.without(
-      query
-        .entries()
-        .map(([name]) => name)
-        .filter((name) => name !== "client_id" && name !== "request_uri"),
-    );
+    // Only the pushed parameters were authenticated.
+    exchange.query = query.only(["client_id", "request_uri"]);
     await next();
   };
 }
 
-/** What a request object says, unverified; nothing when it can't be read. */
+/** The claims of a request object, unverified; empty if it cannot be read. */
 function objectClaims(request: unknown): Record<string, unknown> {
   const payload = typeof request === "string" ? (request.split(".")[1] ?? "") : "";
   try {
@@ -82,67 +91,55 @@ function objectClaims(request: unknown): Record<string, unknown> {
   }
 }
 
-/**
- * Request objects are refused. A client that asks for `form_post` in the object alone is told so by form post: it
- * would not find the error in the query. Nothing else of the object counts.
- */
-export const readableRefusal: Step = async (exchange, next) => {
-  const { query } = exchange;
-  const asked = query?.has("response_mode")
-    ? undefined
-    : objectClaims(query?.one("request"))["response_mode"];
-  if (query && asked === "form_post") exchange.query = query.with("response_mode", asked);
-  await next();
-};
-
-/** Compared character by character; left out only where the document allows it. */
+/** Compares the address character by character; only the `oauth2` deployment lets a client omit it. */
 export const matchingRedirect: Step = async (exchange, next) => {
   const { query, client, deployment } = exchange;
   if (!query || !client || query.has("request_uri")) return next();
-  exchange.query = withRedirect(query, client, deployment.kind === "oauth2");
+  const given = query.all("redirect_uri");
+  if (given.length > 1) throw invalidRequest("redirect_uri is repeated");
+  if (given.length === 0 && deployment.kind === "oauth2" && client.redirect_uris[0] !== undefined) {
+    exchange.query = query.with("redirect_uri", client.redirect_uris[0]);
+  } else {
+    requireRegistered(client, given[0]);
+  }
   await next();
 };
 
-function withRedirect(query: Fields, client: ClientRecord, mayBeLeftOut: boolean): Fields {
-  const given = query.all("redirect_uri");
-  if (given.length > 1) throw bad("invalid_request", "redirect_uri is repeated");
-  const [address] = given;
-  if (address === undefined) {
-    const registered = client.redirect_uris[0];
-    if (!mayBeLeftOut || registered === undefined) throw bad("invalid_request", "redirect_uri is missing");
-    return query.with("redirect_uri", registered);
+function requireRegistered({ redirect_uris }: ClientRecord, address: string | undefined): void {
+  if (address === undefined) throw invalidRequest("redirect_uri is missing");
+  if (address === "") throw invalidRequest("redirect_uri is empty");
+  if (!redirect_uris.includes(address)) {
+    throw badRequest("invalid_redirect_uri", "redirect_uri is not the registered address");
   }
-  if (address === "") throw bad("invalid_request", "redirect_uri is empty");
-  if (!client.redirect_uris.includes(address)) {
-    throw bad("invalid_redirect_uri", "redirect_uri is not the registered address");
-  }
-  return query;
 }
 
-/** The state is echoed exactly, but it has a size. */
+/** The state is returned exactly as received, so its size is limited. */
 export const boundedState: Step = async (exchange, next) => {
   const states = exchange.query?.all("state") ?? [];
   if (states.some((state) => Buffer.byteLength(state) > MOST_STATE_BYTES)) {
-    throw bad("invalid_request", `state is longer than ${MOST_STATE_BYTES} bytes`);
+    throw invalidRequest(`state is longer than ${MOST_STATE_BYTES} bytes`);
   }
   await next();
 };
 
-/** What the library needs to answer a request without `response_type`: where to, how, and the state. */
-const ANSWERED = ["client_id", "redirect_uri", "state"] as const;
+/** The parameters that oidc-provider needs to report a missing `response_type`. */
+const REPORTING = ["client_id", "redirect_uri", "state"] as const;
 
 /**
- * Anything but exactly `code`: the documented redirect with `invalid_response_type`, always in the query.
- * On `openid` a missing one is an error of OpenID Connect, which may go by form post: the library answers it.
+ * Redirects with `invalid_response_type` in the query unless `response_type` is exactly `code`. On the `openid`
+ * deployment a missing `response_type` is an error of OpenID Connect, which may need form post: oidc-provider reports it.
  */
 export function codeResponse(authorize: Step): Step {
   return async (exchange, next) => {
     const { query, ctx, deployment } = exchange;
     if (!query || query.has("request_uri") || query.all("response_type").join(" ") === "code") return next();
     if (deployment.kind === "openid" && !query.has("response_type")) {
-      const asked = query.only(ANSWERED);
+      const reporting = query.only(REPORTING);
       const isPosted = query.one("response_mode") === "form_post";
-      exchange.query = librarySees(isPosted ? asked.with("response_mode", "form_post") : asked, exchange);
+      exchange.query = providerParameters(
+        isPosted ? reporting.with("response_mode", "form_post") : reporting,
+        exchange,
+      );
       return authorize(exchange, next);
     }
     const { url: iss } = deployment;
@@ -154,87 +151,127 @@ export function codeResponse(authorize: Step): Step {
   };
 }
 
-/** `profile: strict` takes no code without PKCE (RFC 9700 section 2.1.1). */
-export function provenCode({ configuration }: CompatDependencies): Step {
-  return async (exchange, next) => {
-    const { query } = exchange;
-    if (configuration.profile === "strict" && !query?.has("request_uri") && !query?.one("code_challenge")) {
-      throw bad("invalid_request", "code_challenge is missing");
+/** `profile: strict` requires PKCE (RFC 9700 section 2.1.1). */
+export function requiredChallenge(profile: "documented" | "strict"): Step {
+  return async ({ query }, next) => {
+    if (profile === "strict" && !query?.has("request_uri") && !query?.one("code_challenge")) {
+      throw invalidRequest("code_challenge is missing");
     }
     await next();
   };
 }
 
 /**
- * What the library may see: scopes and claims that the service knows, no parameter that it refuses without `openid`,
- * the sent state.
+ * The checks of the authorization endpoint that oidc-provider does not make on a pushed request, or reports as another error
+ * (RFC 9126 section 2.1).
  */
-export function librarySees(fields: Fields, exchange: Pick<Exchange, "deployment" | "client">): Fields {
-  const { kind } = exchange.deployment;
-  let seen = fields.without([SENT_STATE]);
-  if (seen.all("scope").length <= 1) seen = seen.with("scope", effectiveScope(seen.one("scope"), kind));
-  if (!(seen.one("scope") ?? "").split(" ").includes("openid")) seen = seen.without([...OPENID_ONLY]);
-  const claims = seen.one("claims");
-  if (claims !== undefined) {
-    if (Buffer.byteLength(claims) > MOST_CLAIMS_BYTES)
-      throw bad("invalid_request", `claims is longer than ${MOST_CLAIMS_BYTES} bytes`);
-    seen = seen.with("claims", knownClaims(claims));
-  }
-  const state = seen.one("state");
-  if (state !== undefined) seen = seen.with(SENT_STATE, `.${state}`);
-  const prompt = seen.one("prompt");
-  if (exchange.client?.first_party && prompt !== undefined) {
-    // First-party clients are not asked, also when they would like to be.
-    const prompts = prompt.split(" ").filter((value) => value !== "consent");
-    seen = prompts.length === 0 ? seen.without(["prompt"]) : seen.with("prompt", prompts.join(" "));
-  }
-  return seen;
-}
-
-export const plainScope: Step = async (exchange, next) => {
-  if (exchange.query && !exchange.query.has("request_uri"))
-    exchange.query = librarySees(exchange.query, exchange);
-  await next();
-};
-
-/** Runs the library; a new interaction takes a point of the caller's address, and is not written without one. */
-export function authorizeProtocol(
-  { limits, events, audit, pages }: CompatDependencies,
-  protocol: Protocol,
-): Step {
-  return async (exchange) => {
-    const { ctx, query } = exchange;
-    // The library adds the hash of its auto-submitting script to the policy that it finds.
-    pages.security(ctx);
-    const post = ctx.method === "POST";
-    const answer = await protocol(exchange, post ? { body: query! } : { query: query! });
-    const { oidc } = answer;
-    if (oidc?.entities.Interaction && answer.status === 303) {
-      const attempt = await limits.interaction(exchange.address);
-      if (!attempt.allowed) {
-        noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
-        throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
-          retryAfter: attempt.retryAfter,
-        });
+export function checkPushed(profile: "documented" | "strict"): Step {
+  return async (exchange, next) => {
+    const { body, client } = exchange;
+    if (!body) throw invalidRequest("the body is missing");
+    if (body.has("request_uri")) throw badRequest("invalid_request_uri", "request_uri can't be pushed");
+    if (client && !client.disabled) {
+      const address = body.one("redirect_uri");
+      if (address) requireRegistered(client, address);
+      if (body.has("response_type") && body.one("response_type") !== "code")
+        throw badRequest("invalid_response_type", "response_type must be code");
+      if (Buffer.byteLength(body.one("state") ?? "") > MOST_STATE_BYTES)
+        throw invalidRequest("state is too long");
+      if (profile === "strict" && !body.one("code_challenge")) {
+        throw invalidRequest("code_challenge is missing");
       }
     }
-    const code = oidc?.entities.AuthorizationCode;
-    if (code) {
-      const { accountId: sub, clientId: client_id } = code;
-      if (sub !== undefined && client_id !== undefined) {
-        const caller = auditCaller(exchange, { kind: "account", id: sub });
-        exchange.outcome.push(() => {
-          events.emit("code.issued", { sub, client_id });
-          audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });
-        });
-      }
-    }
+    exchange.body = providerParameters(body, exchange);
+    await next();
   };
 }
 
-/** The browser comes back from the pages; anything that does not fit begins again. */
-export function resumeProtocol(dependencies: CompatDependencies, protocol: Protocol): Step {
-  const authorize = authorizeProtocol(dependencies, protocol);
+/** Replaces the received parameters with those for oidc-provider. */
+export const plainScope: Step = async (exchange, next) => {
+  if (exchange.query && !exchange.query.has("request_uri"))
+    exchange.query = providerParameters(exchange.query, exchange);
+  await next();
+};
+
+/** Parameters of OpenID Connect that are errors without the scope `openid`; they are ignored there. */
+const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims", "claims_locales"] as const;
+
+/** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
+function providerParameters(fields: Fields, { deployment, client }: Exchange): Fields {
+  let result = fields.without([SENT_STATE]);
+  if (result.all("scope").length <= 1) {
+    result = result.with("scope", effectiveScope(result.one("scope"), deployment.kind));
+  }
+  if (!(result.one("scope") ?? "").split(" ").includes("openid")) result = result.without([...OPENID_ONLY]);
+  const claims = result.one("claims");
+  if (claims !== undefined) {
+    if (Buffer.byteLength(claims) > MOST_CLAIMS_BYTES)
+      throw invalidRequest(`claims is longer than ${MOST_CLAIMS_BYTES} bytes`);
+    result = result.with("claims", knownClaims(claims));
+  }
+  const state = result.one("state");
+  if (state !== undefined) result = result.with(SENT_STATE, `.${state}`);
+  const prompt = result.one("prompt");
+  if (client?.first_party && prompt !== undefined) {
+    // First-party clients need no consent, even if they ask for it.
+    const prompts = prompt.split(" ").filter((value) => value !== "consent");
+    result = prompts.length === 0 ? result.without(["prompt"]) : result.with("prompt", prompts.join(" "));
+  }
+  return result;
+}
+
+/**
+ * oidc-provider refuses request objects. If `response_mode=form_post` is only in the object, the client expects the
+ * refusal as a form post, so the mode is taken from there. Nothing else in the object counts.
+ */
+export const refusalMode: Step = async (exchange, next) => {
+  const { query } = exchange;
+  const mode = query?.has("response_mode") ? undefined : objectClaims(query?.one("request"))["response_mode"];
+  if (query && mode === "form_post") exchange.query = query.with("response_mode", mode);
+  await next();
+};
+
+/** What the last step needs. */
+export interface AuthorizationParts {
+  readonly protocol: Protocol;
+  readonly limits: Pick<AttemptLimits, "interaction">;
+  readonly events: ServiceEmitter;
+  readonly audit: AuditLog;
+  readonly pages: Pick<ErrorPages, "security">;
+}
+
+/** Runs oidc-provider. Starting an interaction takes a rate-limit point; without one, nothing is written. */
+export function runAuthorization({ protocol, limits, events, audit, pages }: AuthorizationParts): Step {
+  return async (exchange) => {
+    const { ctx, query } = exchange;
+    // oidc-provider adds the hash of its auto-submitting script to this policy.
+    pages.security(ctx);
+    const { oidc, status } = await protocol(
+      exchange,
+      ctx.method === "POST" ? { body: query! } : { query: query! },
+    );
+    if (oidc?.entities.Interaction && status === 303) {
+      const attempt = await limits.interaction(exchange.address);
+      if (!attempt.allowed) {
+        noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
+        const { retryAfter } = attempt;
+        throw new EndpointError(429, "temporarily_unavailable", "too many sign-ins were started", {
+          retryAfter,
+        });
+      }
+    }
+    const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
+    if (sub === undefined || client_id === undefined) return;
+    const caller = auditCaller(exchange, { kind: "account", id: sub });
+    exchange.onSuccess.push(() => {
+      events.emit("code.issued", { sub, client_id });
+      audit.note({ ...caller, client: client_id, action: "grant.created", subject: sub });
+    });
+  };
+}
+
+/** The browser returns from the pages. If the sign-in cannot go on, the person starts again. */
+export function resumeAuthorization(authorize: Step): Step {
   return async (exchange, next) => {
     try {
       exchange.query = parseFields("");

@@ -1,4 +1,4 @@
-/** Where a request came from and which host it asked for, as far as proxies are trusted. */
+/** Who sent a request and which host it names, as far as proxies are trusted. */
 import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
@@ -26,17 +26,17 @@ function forwarded(req: IncomingMessage, name: string): string[] {
     .filter((part) => part !== "");
 }
 
-/** Some proxies write the port too; it belongs to the connection, not to the caller. */
+/** Some proxies append the port of the connection. */
 function withoutPort(address: string): string {
   return /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 }
 
-/** Whether the connection itself is one that may say where a request came from. */
+/** Whether the request came directly from a trusted proxy. */
 function isFromProxy(req: IncomingMessage, proxy: ProxyTrust): boolean {
   return typeof proxy === "number" || (proxy !== false && isTrusted(req.socket.remoteAddress ?? "", proxy));
 }
 
-/** The rightmost address of `X-Forwarded-For` that is not trusted; the socket's own without a proxy. */
+/** The rightmost address of `X-Forwarded-For` that is not a trusted proxy; without a proxy, the peer's address. */
 export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
   const socket = req.socket.remoteAddress ?? "";
   if (proxy === false) return socket;
@@ -50,8 +50,8 @@ export function callerAddress(req: IncomingMessage, proxy: ProxyTrust): string {
 }
 
 /**
- * The forwarding header that a request carries in vain: its sender is not trusted, or it is `Forwarded` (RFC 7239),
- * which is never read.
+ * The forwarding header that is ignored, because its sender is not trusted or because it is `Forwarded` (RFC 7239), which
+ * is never read.
  */
 export function ignoredHeader(req: IncomingMessage, proxy: ProxyTrust): string | undefined {
   const { headers } = req;
@@ -61,34 +61,34 @@ export function ignoredHeader(req: IncomingMessage, proxy: ProxyTrust): string |
   return ["X-Forwarded-For", "X-Forwarded-Host", "Forwarded"].find((name) => name.toLowerCase() in headers);
 }
 
-/** @param rawHeaders names and values in turn. */
+/** @param rawHeaders alternating names and values. */
 function countHosts(rawHeaders: readonly string[]): number {
   return rawHeaders.filter((text, index) => index % 2 === 0 && /^host$/i.test(text)).length;
 }
 
 /**
- * The host that the browser asked for, as it was written; `X-Forwarded-Host` only behind a trusted proxy. Empty when
- * there is none, or more than one: RFC 9112 section 3.2 allows one `Host`.
+ * The host that the browser requested, as written. `X-Forwarded-Host` counts only from a trusted proxy. Empty if there is
+ * no `Host` or more than one: RFC 9112 section 3.2 allows exactly one.
  */
 export function requestedHost(req: IncomingMessage, proxy: ProxyTrust): string {
   const last = isFromProxy(req, proxy) ? forwarded(req, "x-forwarded-host").at(-1) : undefined;
   if (last !== undefined) return last;
   if (countHosts(req.rawHeaders) > 1) return "";
-  // HTTP/2 says it in a header of its own.
+  // HTTP/2 uses `:authority`.
   return String(req.headers[":authority"] ?? req.headers.host ?? "");
 }
 
-/** What a `Host` may look like: a name or an address, and a port. `URL` reads a good deal more into a text. */
+/** A name or an address, and an optional port. `URL` accepts much more. */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.~-]+)(?::\d{0,5})?$/i;
 
-/** Whether a written host is the deployment's: case, a default port and the dot of a full name make no difference. */
+/** Whether a host is the deployment's. Case, a default port and a trailing dot make no difference. */
 export function isHostOf({ host, secure }: Pick<Deployment, "host" | "secure">, written: string): boolean {
   if (!HOST.test(written)) return false;
   const plain = written.replace(/\.(?=:\d*$|$)/, "");
   return URL.parse(`${secure ? "https" : "http"}://${plain}`)?.host === host;
 }
 
-/** Who asks, and from where, as far as the audit keeps it. */
+/** The caller as the audit log records it. */
 export function auditCaller({ client, address, ctx }: Exchange, actor: Actor): Caller {
   return {
     actor,

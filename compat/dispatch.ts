@@ -1,12 +1,11 @@
-/** From a request to its endpoint: by the full original path, exactly, and by host when the deployments have two. */
+/** Finds the endpoint of a request: by the exact original path, and by host if the deployments have different ones. */
 import type { IncomingMessage } from "node:http";
 import type { Context } from "koa";
 import { endpointsOf, type EndpointName } from "../config/deployments.ts";
-import type { Deployment } from "../config/configuration.ts";
-import { accountSteps } from "./account.ts";
+import type { Configuration, Deployment } from "../config/configuration.ts";
 import { isHostOf, requestedHost } from "./caller.ts";
-import { compose, endpointTable } from "./endpoints.ts";
-import type { CompatDependencies, Step } from "./exchange.ts";
+import { accountSteps, compose, endpointTable, type StepsByMethod } from "./endpoints.ts";
+import type { EndpointParts, Step } from "./exchange.ts";
 
 /** An endpoint of a deployment. */
 interface Route {
@@ -18,84 +17,30 @@ interface Route {
 
 interface Routes {
   readonly exact: ReadonlyMap<string, readonly Route[]>;
-  /** Paths that end in one segment of their own: everything before it, with the slash. */
+  /** Paths with a final `:uid` segment, by what precedes that segment. */
   readonly withUid: ReadonlyMap<string, readonly Route[]>;
 }
 
-const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
-
-function composed(rows: Readonly<Record<string, readonly Step[]>>): ReadonlyMap<string, Step> {
-  return new Map(Object.entries(rows).map(([method, list]) => [method, compose(list)]));
-}
-
-function buildRoutes(dependencies: CompatDependencies): Routes {
-  const exact = new Map<string, Route[]>();
-  const withUid = new Map<string, Route[]>();
-  const table = endpointTable(dependencies);
-  const { oauth2, openid } = dependencies.configuration.deployments;
-  function add(path: string, route: Route): void {
-    const isDynamic = path.endsWith("/:uid");
-    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
-    const map = isDynamic ? withUid : exact;
-    map.set(full, [...(map.get(full) ?? []), route]);
-  }
-  for (const deployment of [oauth2, openid]) {
-    if (deployment === undefined) continue;
-    for (const { name, methods, path } of endpointsOf(deployment)) {
-      const rows = table[name];
-      if (rows !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(rows) });
-    }
-    for (const page of dependencies.accountPages) {
-      const rows = accountSteps(page);
-      add(page.path, { deployment, endpoint: "account", methods: Object.keys(rows), steps: composed(rows) });
-    }
-  }
-  return { exact, withUid };
-}
-
-/** A route that has the path of a request. */
+/** A route whose path is that of the request. */
 interface Match {
   readonly route: Route;
-  /** The segment at the end of the path, where the route has one. */
+  /** The final segment of the path, if the route has a `:uid`. */
   readonly uid?: string;
 }
 
-/** Every route that has this path; one that has it word for word comes first. */
-function matches({ exact, withUid }: Routes, path: string): readonly Match[] {
-  const found: Match[] = (exact.get(path) ?? []).map((route) => ({ route }));
-  const slash = path.lastIndexOf("/") + 1;
-  const uid = path.slice(slash);
-  const below = withUid.get(path.slice(0, slash));
-  if (below !== undefined && ONE_SEGMENT.test(uid)) found.push(...below.map((route) => ({ route, uid })));
-  return found;
-}
-
-/** Finds the one deployment that a request names, when they are on two hosts. */
-function namedDeployment({
-  deployments: { oauth2, openid },
-  proxy,
-}: CompatDependencies["configuration"]): (req: IncomingMessage) => Deployment | undefined {
-  if (oauth2 === undefined || openid === undefined || oauth2.host === openid.host) return () => undefined;
-  return (req) => {
-    const host = requestedHost(req, proxy);
-    const [named, ...others] = [oauth2, openid].filter((deployment) => isHostOf(deployment, host));
-    return others.length === 0 ? named : undefined;
-  };
-}
-
 /** Where a request goes. */
-export interface Found extends Match {
+export interface Destination extends Match {
   /** The path below the base URL. */
   readonly path: string;
-  /** Both deployments have the path, and the request names neither of their hosts. */
+  /** Both deployments have this path, and the request names the host of neither. */
   readonly isAmbiguous: boolean;
 }
 
-/** @returns what finds the endpoint of a request; `undefined` when it is not for this service. */
-export function createDispatch(dependencies: CompatDependencies): (ctx: Context) => Found | undefined {
-  const { configuration } = dependencies;
-  const routes = buildRoutes(dependencies);
-  const deploymentOf = namedDeployment(configuration);
+/** @returns a function that finds where a request goes; `undefined` if it is not for this service. */
+export function createDispatch(parts: EndpointParts): (ctx: Context) => Destination | undefined {
+  const { configuration } = parts;
+  const routes = buildRoutes(parts);
+  const deploymentOf = deploymentByHost(configuration);
   return (ctx) => {
     const url = ctx.originalUrl;
     const question = url.indexOf("?");
@@ -112,5 +57,60 @@ export function createDispatch(dependencies: CompatDependencies): (ctx: Context)
       path: path.slice(deployment.path.length),
       isAmbiguous: others.some(({ route }) => route.deployment !== deployment),
     };
+  };
+}
+
+function buildRoutes(parts: EndpointParts): Routes {
+  const exact = new Map<string, Route[]>();
+  const withUid = new Map<string, Route[]>();
+  const table = endpointTable(parts);
+  const { oauth2, openid } = parts.configuration.deployments;
+  function add(path: string, route: Route): void {
+    const isDynamic = path.endsWith("/:uid");
+    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
+    const map = isDynamic ? withUid : exact;
+    map.set(full, [...(map.get(full) ?? []), route]);
+  }
+  for (const deployment of [oauth2, openid]) {
+    if (deployment === undefined) continue;
+    for (const { name, methods, path } of endpointsOf(deployment)) {
+      const steps = table[name];
+      if (steps !== undefined) add(path, { deployment, endpoint: name, methods, steps: composed(steps) });
+    }
+    for (const page of parts.accountPages) {
+      const steps = accountSteps(page);
+      const methods = Object.keys(steps);
+      add(page.path, { deployment, endpoint: "account", methods, steps: composed(steps) });
+    }
+  }
+  return { exact, withUid };
+}
+
+function composed(steps: StepsByMethod): ReadonlyMap<string, Step> {
+  return new Map(Object.entries(steps).map(([method, list]) => [method, compose(list)]));
+}
+
+const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
+
+/** Every route with this path, exact matches first. */
+function matches({ exact, withUid }: Routes, path: string): readonly Match[] {
+  const found: Match[] = (exact.get(path) ?? []).map((route) => ({ route }));
+  const slash = path.lastIndexOf("/") + 1;
+  const uid = path.slice(slash);
+  const below = withUid.get(path.slice(0, slash));
+  if (below !== undefined && ONE_SEGMENT.test(uid)) found.push(...below.map((route) => ({ route, uid })));
+  return found;
+}
+
+/** Finds the one deployment that a request names by its host. */
+function deploymentByHost({
+  deployments: { oauth2, openid },
+  proxy,
+}: Configuration): (req: IncomingMessage) => Deployment | undefined {
+  if (oauth2 === undefined || openid === undefined || oauth2.host === openid.host) return () => undefined;
+  return (req) => {
+    const host = requestedHost(req, proxy);
+    const [named, ...others] = [oauth2, openid].filter((deployment) => isHostOf(deployment, host));
+    return others.length === 0 ? named : undefined;
   };
 }

@@ -1,144 +1,159 @@
-/** The table of endpoints: everything that the documents say about one can be read off its row. */
+/** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
+import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
-import { atomically } from "./atomically.ts";
 import {
-  authorizeProtocol,
   boundedState,
+  checkPushed,
   codeResponse,
   exactParameters,
   knownClient,
   matchingRedirect,
   plainScope,
-  provenCode,
+  prefetchSession,
   pushedRequest,
-  readableRefusal,
-  resumeProtocol,
+  refusalMode,
+  requiredChallenge,
+  resumeAuthorization,
+  runAuthorization,
 } from "./authorize.ts";
-import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import { noteLimited } from "../lib/provider/attempt-limits.ts";
-import { basicClaims, bearer, endToken, notPrefetched, profileClaims, queriedClient } from "./bearer.ts";
-import { auditCaller } from "./caller.ts";
-import { EndpointError } from "./endpoint-error.ts";
-import type { CompatDependencies, Step } from "./exchange.ts";
+import { clientCredentials } from "./client-credentials.ts";
+import { EndpointError, invalidRequest } from "./errors.ts";
+import type { AccountPage, EndpointParts, Step } from "./exchange.ts";
+import { parseFields } from "./form-fields.ts";
 import {
-  checkPushed,
   introspection,
-  plainDiscovery,
+  pageHeaders,
+  publicDiscovery,
+  signOut,
   standardUserinfo,
   withBody,
   withQuery,
 } from "./openid-endpoints.ts";
-import { createProtocolStep, type Protocol } from "./protocol-step.ts";
-import { grantAhead, sessionAhead } from "./read-ahead.ts";
-import { parseFields } from "./form-fields.ts";
+import { createProtocol } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
-import { byMeaning, standardRevocation } from "./revoke.ts";
-import { basicReadings, namedClient, requiredRedirect, tokenProtocol } from "./token.ts";
+import {
+  eitherRevocation,
+  notPrefetched,
+  notWhenStrict,
+  revokeBearer,
+  standardRevocation,
+} from "./revoke.ts";
+import { issueTokens, prefetchGrant, requiredRedirect } from "./token.ts";
+import { basicClaims, bearer, profileClaims } from "./userinfo.ts";
 
-/** The steps of each endpoint, by method; a method that is not there falls under `*`. */
-export type EndpointTable = Readonly<
-  Partial<Record<EndpointName, Readonly<Record<string, readonly Step[]>>>>
->;
-
-/** `profile: strict` takes no credentials and changes nothing in a GET. */
-function refusedBy(strict: boolean): Step {
-  return async (_exchange, next) => {
-    if (strict)
-      throw new EndpointError(
-        400,
-        "invalid_request",
-        "revoke with POST: GET is turned off (profile: strict)",
-      );
-    await next();
-  };
-}
+/** The steps of an endpoint, by method; `*` stands for all other methods that its path supports. */
+export type StepsByMethod = Readonly<Record<string, readonly Step[]>>;
 
 /** Builds the table for one service. */
-export function endpointTable(dependencies: CompatDependencies): EndpointTable {
-  const protocol = createProtocolStep(dependencies);
-  const authorize = authorizeProtocol(dependencies, protocol);
-  const atomic = atomically(dependencies);
-  const strict = dependencies.configuration.profile === "strict";
-  const tokenOwner = [queriedClient(dependencies), bearer(dependencies)];
-  const userinfo = { "*": [...tokenOwner, basicClaims] };
-  const profile = { "*": [...tokenOwner, profileClaims] };
-  const authenticated = [namedClient(dependencies), basicReadings];
-  const tokens = tokenProtocol(protocol, atomic, dependencies);
-  const documentedRevoke = compose([notPrefetched, ...tokenOwner, endToken(dependencies)]);
-  const standardRevoke = compose([...authenticated, standardRevocation(protocol, atomic)]);
+export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<EndpointName, StepsByMethod>>> {
+  const { configuration, artifacts, units, accounts, clients, limits, events, audit, pages } = parts;
+  const { profile: strictness } = configuration;
+  const protocol = createProtocol(parts.currentProvider, units, parts.sessionCookie);
+  const atomic = atomically(units);
+  const authorize = runAuthorization({ protocol, limits, events, audit, pages });
+  const credentials = clientCredentials(clients);
+  const token = bearer(artifacts, clients, accounts);
+  const userinfo = { "*": [token, basicClaims] };
+  const profile = { "*": [token, profileClaims] };
+  const documentedRevoke = compose([notPrefetched, token, revokeBearer(artifacts, events)]);
+  const standardRevoke = compose([credentials, standardRevocation(protocol, atomic)]);
   return {
     authorize: {
       "*": [
         exactParameters,
-        sessionAhead(dependencies),
-        knownClient(dependencies),
+        prefetchSession(artifacts, parts.sessionCookie),
+        knownClient(clients),
         atomic,
-        pushedRequest(dependencies),
+        pushedRequest(units),
         matchingRedirect,
         boundedState,
         codeResponse(authorize),
-        provenCode(dependencies),
+        requiredChallenge(strictness),
         plainScope,
-        readableRefusal,
+        refusalMode,
         authorize,
       ],
     },
-    resume: { "*": [atomic, resumeProtocol(dependencies, protocol)] },
-    token: { "*": [formBody, grantAhead(dependencies), ...authenticated, requiredRedirect, tokens] },
+    resume: { "*": [atomic, resumeAuthorization(authorize)] },
+    token: {
+      "*": [
+        formBody,
+        prefetchGrant(artifacts),
+        credentials,
+        requiredRedirect,
+        issueTokens(protocol, atomic, artifacts, events),
+      ],
+    },
     userinfo,
     userinfoAlias: userinfo,
     profile,
     profileAlias: profile,
     revoke: {
-      GET: [refusedBy(strict), documentedRevoke],
-      POST: [formBody, byMeaning(documentedRevoke, standardRevoke)],
+      GET: [notWhenStrict(strictness), documentedRevoke],
+      POST: [formBody, eitherRevocation(documentedRevoke, standardRevoke)],
     },
-    discovery: { "*": [plainDiscovery, withQuery(protocol)] },
+    discovery: { "*": [publicDiscovery, withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
-    par: { "*": [formBody, ...authenticated, checkPushed(dependencies), atomic, withBody(protocol)] },
-    introspect: { "*": [formBody, ...authenticated, atomic, introspection(protocol)] },
+    par: { "*": [formBody, credentials, checkPushed(strictness), atomic, withBody(protocol)] },
+    introspect: { "*": [formBody, credentials, atomic, introspection(protocol)] },
     standardUserinfo: {
       GET: [atomic, standardUserinfo(protocol)],
       POST: [formBody, atomic, standardUserinfo(protocol)],
     },
-    logout: { "*": [atomic, pageFrame(dependencies), signOut(dependencies, protocol)] },
-    logoutConfirm: { "*": [formBody, atomic, pageFrame(dependencies), withBody(protocol)] },
-    logoutSuccess: { "*": [atomic, pageFrame(dependencies), withQuery(protocol)] },
+    logout: { "*": [atomic, pageHeaders(pages), signOut(protocol, limits, audit)] },
+    logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },
+    logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
     interaction: {
-      GET: [atomic, ({ ctx }) => dependencies.interactions.show(ctx)],
-      POST: [atomic, ({ ctx }) => dependencies.interactions.submit(ctx)],
+      GET: [atomic, ({ ctx }) => parts.interactions.show(ctx)],
+      POST: [atomic, ({ ctx }) => parts.interactions.submit(ctx)],
     },
   };
 }
 
-/** The library keeps a session for everybody who asks to be signed out: who is not signed in takes a point for it. */
-function signOut({ limits, audit }: CompatDependencies, protocol: Protocol): Step {
-  return async (exchange) => {
-    const { oidc } = await protocol(exchange, { query: parseFields(exchange.ctx.querystring) });
-    if (oidc?.session?.accountId !== undefined) return;
-    const attempt = await limits.interaction(exchange.address);
-    if (attempt.allowed) return;
-    noteLimited(audit, { ...auditCaller(exchange, ANONYMOUS), action: "interaction" }, attempt);
-    const { retryAfter } = attempt;
-    throw new EndpointError(429, "temporarily_unavailable", "too many requests", { retryAfter });
-  };
+/** The steps of a page under `{base}/account`. */
+export function accountSteps({ methods }: AccountPage): StepsByMethod {
+  const rows = Object.entries(methods).map(([method, handler]) => [method, [accountStep(handler)]]);
+  return Object.fromEntries(rows) as StepsByMethod;
 }
 
-/** The library's own pages carry the headers of ours. */
-function pageFrame({ pages }: CompatDependencies): Step {
-  return async ({ ctx }, next) => {
-    pages.security(ctx);
-    await next();
+/** A malformed or repeated query parameter is a 400. */
+function accountStep(handler: AccountPage["methods"][string]): Step {
+  return async ({ ctx, path, uid = "" }) => {
+    const query = parseFields(ctx.querystring);
+    if (query.repeated().length > 0) throw invalidRequest("a parameter is repeated");
+    await handler(ctx, { path, id: uid, query: new Map(query.entries()) });
   };
 }
 
 /** One step that runs several, in order. */
 export function compose(steps: readonly Step[]): Step {
   return (exchange, next) => {
-    const at = (index: number): Promise<void> => {
+    const run = (index: number): Promise<void> => {
       const step = steps[index];
-      return step === undefined ? next() : step(exchange, () => at(index + 1));
+      return step === undefined ? next() : step(exchange, () => run(index + 1));
     };
-    return at(0);
+    return run(0);
+  };
+}
+
+/**
+ * One request, one write: commits what the following steps write once they succeed. It also commits if they refuse the
+ * request with a client error, because revoking a replayed family is part of such a refusal. A fault commits nothing.
+ */
+function atomically(units: UnitsOfWork): Step {
+  return async (exchange, next) => {
+    const { underWaySince, deadline, client, ahead } = exchange;
+    await units.run({ underWaySince, deadline, client, ahead }, async (unit) => {
+      let refusal: EndpointError | undefined;
+      try {
+        await next();
+      } catch (error) {
+        if (!(error instanceof EndpointError) || error.status >= 500 || error.status === 429) throw error;
+        refusal = error;
+      }
+      if (unit.failure !== undefined) throw unit.failure;
+      await unit.commit();
+      if (refusal) throw refusal;
+    });
   };
 }

@@ -1,22 +1,21 @@
 /** One request on its way through the steps of its endpoint. */
 import type { Context } from "koa";
+import type { UnitRequest, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
-import type { Ahead, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
-import type { Artifact } from "../lib/artifacts/artifact.ts";
+import type { AuditCollector } from "../lib/audit/collector.ts";
+import type { Connections } from "../lib/connections.ts";
+import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";
-import type { AuditCollector } from "../lib/audit/collector.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";
 import type { AttemptLimits } from "../lib/provider/attempt-limits.ts";
-import type { Connections } from "../lib/connections.ts";
 import type { Fields } from "./form-fields.ts";
 
-/** What the pages of an answer to a browser are made with; `ctx.state.deployment` says where it came to. */
-export interface AnswerPages {
+/** The pages that a browser gets instead of a JSON error. They read the deployment from `ctx.state`. */
+export interface ErrorPages {
   error(
     ctx: Context,
     problem: {
@@ -28,35 +27,36 @@ export interface AnswerPages {
   ): Promise<void>;
   startAgain(ctx: Context): Promise<void>;
   unavailable(ctx: Context, retryAfter: number): Promise<void>;
-  /** Headers for a page that oidc-provider makes itself: its auto-submitting forms. */
+  /** Sets the security headers of a page that oidc-provider renders itself: its auto-submitting forms. */
   security(ctx: Context): void;
 }
 
-/** Shows and takes the forms of a running sign-in; `ctx.state.interactionUid` says which. */
+/** Shows and accepts the forms of a running sign-in, which `ctx.state.interactionUid` names. */
 export interface InteractionSteps {
   show(ctx: Context): Promise<void>;
   submit(ctx: Context): Promise<void>;
 }
 
-/** What was asked of a page of the account. */
+/** A request for a page under `{base}/account`. */
 export interface AccountRequest {
   /** The path below the base URL. */
   readonly path: string;
-  /** The segment at the end of the path, where the page has one; empty else. */
+  /** The `:uid` segment of the path, or an empty string. */
   readonly id: string;
-  /** The query, each parameter once. */
+  /** The query; no parameter is repeated. */
   readonly query: ReadonlyMap<string, string>;
 }
 
-/** A page under `{base}/account`: its path below the base URL, and what answers each method. */
+/** A page under `{base}/account`. */
 export interface AccountPage {
-  /** `:uid` at the end stands for one segment. */
+  /** Below the base URL; `:uid` at the end stands for one segment. */
   readonly path: string;
+  /** The handler of each method. */
   readonly methods: Readonly<Record<string, (ctx: Context, request: AccountRequest) => Promise<void>>>;
 }
 
-/** What the steps work with; the same for every request of one service. */
-export interface CompatDependencies {
+/** The parts of the service that the endpoints are built from. */
+export interface EndpointParts {
   readonly configuration: Configuration;
   readonly currentProvider: CurrentProvider;
   readonly artifacts: ArtifactStore;
@@ -65,18 +65,22 @@ export interface CompatDependencies {
   readonly clients: ClientInternals;
   readonly limits: AttemptLimits;
   readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly pages: AnswerPages;
+  readonly audit: AuditLog;
+  readonly pages: ErrorPages;
   readonly interactions: InteractionSteps;
-  /** Those that there are: other paths under `{base}/account` go on to the host application. */
+  /** Other paths under `{base}/account` fall through to the host application. */
   readonly accountPages: readonly AccountPage[];
+  /** Name of the session cookie. */
   readonly sessionCookie: string;
   readonly connections: Connections;
-  /** Told what an operator should know. */
+  /** Receives warnings for the operator. */
   readonly onWarning: (text: string) => void;
-  /** Told about errors that nobody expected; no request data goes there. */
+  /** Receives unexpected errors, without request data. */
   readonly onDefect: (error: unknown) => void;
 }
+
+/** Where the endpoints record what happened. */
+export type AuditLog = Pick<AuditCollector, "note" | "noteRefusal">;
 
 export interface Exchange {
   readonly ctx: Context;
@@ -84,35 +88,32 @@ export interface Exchange {
   readonly endpoint: EndpointName;
   /** The path below the base URL. */
   readonly path: string;
-  /** The `:uid` of the path, where there is one. */
+  /** The `:uid` segment of the path. */
   readonly uid: string | undefined;
-  /** When the request may have begun, on the clock of `performance`. */
+  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
   underWaySince: number;
-  /** Milliseconds since the epoch: after it nothing of the request is committed. It counts from its last byte. */
+  /** Nothing of this request is committed later than this: milliseconds since the epoch. */
   deadline: number;
-  /** The form in the body, again and again; rejects with what is wrong with it. */
+  /** Returns the form in the body; may be called repeatedly. Rejects if the body is unusable. */
   form: () => Promise<Fields>;
-  /** The caller's address as far as proxies are trusted. */
+  /** The caller's IP address, as far as proxies are trusted. */
   readonly address: string;
-  /** Read once, by the step that needs it first. */
   query?: Fields | undefined;
   body?: Fields | undefined;
-  /** The bearer token of the header: its key, and what is found under it. */
-  presented?: { readonly key: string; readonly found: Promise<Artifact | undefined> };
-  /** What the library will ask for first, on its way already. */
-  ahead?: Ahead | undefined;
-  /** The client that the request names, where it is known already. */
+  /** A read that has been started for oidc-provider. */
+  ahead?: UnitRequest["ahead"];
+  /** The client that the request names. It may not be authenticated yet. */
   client?: ClientRecord;
-  /** `Authorization` as the library may read it; `undefined` takes the header away. */
+  /** The `Authorization` header for oidc-provider; `undefined` hides the header. */
   authorization?: string;
-  /** The bearer token's artifact and account, once they were found to be good. */
+  /** The valid bearer token, and its account. */
   token?: { readonly key: string; readonly scope: string };
   account?: AccountRecord;
-  /** What happened, told when it is committed. */
-  readonly outcome: (() => void)[];
-  /** Called when nothing works at the request any more, whatever came of it. */
-  readonly ended: (() => void)[];
+  /** Called after the commit if the request succeeds: events and audit records. */
+  readonly onSuccess: (() => void)[];
+  /** Called when all work on the request has stopped, which may be after the response. */
+  readonly onSettled: (() => void)[];
 }
 
-/** One step: does its part and goes on with `next`, or throws an {@link EndpointError}. */
+/** Does its part of a request and calls `next`, or throws an `EndpointError`. */
 export type Step = (exchange: Exchange, next: () => Promise<void>) => Promise<void>;

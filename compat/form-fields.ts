@@ -1,7 +1,7 @@
-/** Query strings and form bodies, read strictly: what is malformed is refused, never guessed. */
-import { EndpointError } from "./endpoint-error.ts";
+/** Query strings and form bodies, parsed strictly: malformed input is refused, never guessed. */
+import { type EndpointError, invalidRequest } from "./errors.ts";
 
-/** Parameters in the order in which they came; a name may be there more than once. */
+/** Parameters in the order received; a name may be repeated. */
 export class Fields {
   readonly #entries: readonly (readonly [string, string])[];
 
@@ -9,7 +9,7 @@ export class Fields {
     this.#entries = entries;
   }
 
-  /** The value of a parameter that came exactly once. */
+  /** The value of a parameter, unless it is missing or repeated. */
   one(name: string): string | undefined {
     let found: string | undefined;
     for (const [other, value] of this.#entries) {
@@ -30,7 +30,7 @@ export class Fields {
     return this.#entries.some(([other]) => other === name);
   }
 
-  /** The names that came more than once. */
+  /** The names that occur more than once. */
   repeated(): string[] {
     const seen = new Set<string>();
     const repeated = new Set<string>();
@@ -45,17 +45,17 @@ export class Fields {
     return this.#entries;
   }
 
-  /** These parameters without those of the given names. */
+  /** A copy without the parameters of these names. */
   without(names: readonly string[]): Fields {
     return new Fields(this.#entries.filter(([name]) => !names.includes(name)));
   }
 
-  /** Of these parameters those of the given names. */
+  /** A copy with only the parameters of these names. */
   only(names: readonly string[]): Fields {
     return new Fields(this.#entries.filter(([name]) => names.includes(name)));
   }
 
-  /** These parameters with one set to exactly this value. */
+  /** A copy in which one parameter has exactly this value. */
   with(name: string, value: string): Fields {
     return new Fields([...this.without([name]).entries(), [name, value]]);
   }
@@ -66,27 +66,27 @@ export class Fields {
   }
 }
 
-/** What is as it is in a form. */
+/** Text that form-encoding leaves unchanged. */
 const PLAIN = /^[\w.*-]*$/;
 
-/** As a form has it; halves of a pair, which no encoding has, become U+FFFD. */
+/** Form-encodes text. Unpaired surrogates have no encoding and become U+FFFD. */
 function encoded(text: string): string {
   return PLAIN.test(text) ? text : encodeURIComponent(text.toWellFormed());
 }
 
-/** More parameters than any request of ours has: the rest is somebody trying things out. */
+/** More parameters than any legitimate request has. */
 const MOST_FIELDS = 100;
 
-const malformed = (): EndpointError => new EndpointError(400, "invalid_request", "the request is malformed");
+const malformed = (): EndpointError => invalidRequest("the request is malformed");
 
-/** One name or value: percent escapes must be whole, the bytes UTF-8, and NUL is no text. */
+/** Decodes a name or a value. Percent escapes must be complete, the bytes UTF-8, and NUL is refused. */
 function decode(text: string): string {
-  // Raw non-ASCII text comes from a body that was decoded already; U+FFFD there stands for invalid bytes.
+  // A body may be decoded already; in it, U+FFFD stands for invalid bytes.
   if (text.includes("\0") || text.includes("\uFFFD")) throw malformed();
   const spaced = text.includes("+") ? text.replaceAll("+", " ") : text;
   if (!spaced.includes("%")) return spaced;
   if (/%(?![0-9A-Fa-f]{2})/.test(spaced)) throw malformed();
-  // Made only where it is needed: a query without escapes is read in less time than it takes.
+  // Created late: creating a decoder takes longer than parsing a query without escapes.
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   const bytes = spaced.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => {
     try {
@@ -100,7 +100,7 @@ function decode(text: string): string {
 }
 
 /**
- * Reads `application/x-www-form-urlencoded` (WHATWG URL Standard section 5.1, but strict).
+ * Parses `application/x-www-form-urlencoded` (WHATWG URL Standard section 5.1, but strict).
  * @throws EndpointError 400 `invalid_request` for a broken escape, bytes that are not UTF-8, NUL, or too many fields.
  */
 export function parseFields(text: string): Fields {

@@ -1,35 +1,66 @@
-/** Revocation has two meanings: the documented call with a Bearer header, and RFC 7009 with client authentication. */
+/** Revocation has two forms: the documented call with a Bearer header, and RFC 7009 with client authentication. */
 import { ConditionFailed } from "../lib/errors.ts";
-import { EndpointError } from "./endpoint-error.ts";
+import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
+import { artifactRef } from "../lib/artifacts/records.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import { Changes } from "../lib/records.ts";
+import { EndpointError, invalidRequest } from "./errors.ts";
 import type { Step } from "./exchange.ts";
-import type { Protocol } from "./protocol-step.ts";
+import type { Protocol } from "./protocol.ts";
+import { invalidToken } from "./userinfo.ts";
 
-/** Of the form only what RFC 7009 and RFC 7662 know: the library takes less of it than the 64 KiB that are let in. */
+/** The parameters of RFC 7009 and RFC 7662. oidc-provider accepts smaller forms than the 64 KiB that we accept. */
 export const TOKEN_PARAMETERS = ["token", "token_type_hint", "client_id", "client_secret"] as const;
 
-const invalidRequest = (text: string): EndpointError => new EndpointError(400, "invalid_request", text);
+/** `profile: strict` accepts no credentials and changes nothing in a GET. */
+export function notWhenStrict(profile: "documented" | "strict"): Step {
+  return async (_exchange, next) => {
+    if (profile === "strict") throw invalidRequest("revoke with POST: GET is turned off (profile: strict)");
+    await next();
+  };
+}
 
-/** Goes on with `documented` for the documented call and with `standard` for the one of RFC 7009. */
-export function byMeaning(documented: Step, standard: Step): Step {
+/** A link that the browser prefetches revokes nothing. */
+export const notPrefetched: Step = async ({ ctx }, next) => {
+  const purpose = `${ctx.get("sec-purpose")} ${ctx.get("purpose")}`.toLowerCase();
+  if (purpose.includes("prefetch") || purpose.includes("prerender")) {
+    throw invalidRequest("this address must not be prefetched");
+  }
+  await next();
+};
+
+/** Chooses between the two forms. */
+export function eitherRevocation(documented: Step, standard: Step): Step {
   return async (exchange, next) => {
     const { ctx, body } = exchange;
     const isBearer = /^bearer(?: |$)/i.test(ctx.get("authorization"));
     const hasToken = body?.has("token") ?? false;
-    if (isBearer && hasToken) throw invalidRequest("a token in the header and another one in the body");
-    if (isBearer && body?.has("client_id"))
-      throw invalidRequest("client_id belongs in the query of this call");
+    if (isBearer && hasToken)
+      throw invalidRequest("send the token in the header or in the body, not in both");
+    if (isBearer && body?.has("client_id")) throw invalidRequest("send client_id in the query");
     if (isBearer) return documented(exchange, next);
     if (hasToken) return standard(exchange, next);
     throw invalidRequest("the token is missing");
   };
 }
 
-/** The library has an error of its own for a token that looks like a JWT; here it is unknown like any other. */
-function isForeignKind(error: unknown): boolean {
-  return error instanceof EndpointError && error.error === "unsupported_token_type";
+/** Revokes exactly the bearer token of the request. */
+export function revokeBearer(artifacts: Pick<ArtifactStore, "commit">, events: ServiceEmitter): Step {
+  return async ({ ctx, token, account, client, deadline }) => {
+    if (!token || !account || !client) throw invalidToken();
+    const changes = new Changes();
+    changes.delete(artifactRef("AccessToken", token.key), { version: "present" });
+    try {
+      await artifacts.commit(changes, deadline);
+    } catch (error) {
+      throw error instanceof ConditionFailed ? invalidToken() : error;
+    }
+    ctx.body = {};
+    events.emit("token.revoked", { sub: account.sub, client_id: client.client_id });
+  };
 }
 
-/** RFC 7009: the library ends what is the client's; to end it twice at once is no error. */
+/** Revokes the client's token as RFC 7009 says. A token that a concurrent request has revoked is no error. */
 export function standardRevocation(protocol: Protocol, atomic: Step): Step {
   return async (exchange) => {
     try {
@@ -37,9 +68,14 @@ export function standardRevocation(protocol: Protocol, atomic: Step): Step {
         await protocol(exchange, { body: exchange.body!.only(TOKEN_PARAMETERS) });
       });
     } catch (error) {
-      if (!(error instanceof ConditionFailed) && !isForeignKind(error)) throw error;
+      if (!(error instanceof ConditionFailed) && !isUnsupportedType(error)) throw error;
       exchange.ctx.status = 200;
     }
     exchange.ctx.body = {};
   };
+}
+
+/** oidc-provider reports a token that looks like a JWT as unsupported; here it is an unknown token. */
+function isUnsupportedType(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "unsupported_token_type";
 }

@@ -1,48 +1,123 @@
-/** From a request to its answer: where it goes, how long it may take, and what it ends with. */
+/** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
+import { within } from "../adapters/within.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
-import { answerError, takeBack } from "./answers.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
-import { createDispatch, type Found } from "./dispatch.ts";
-import { EndpointError } from "./endpoint-error.ts";
-import type { CompatDependencies, Exchange, Step } from "./exchange.ts";
+import { createDispatch, type Destination } from "./dispatch.ts";
+import { respondWithError, restoreHeaders } from "./error-responses.ts";
+import { EndpointError, invalidRequest } from "./errors.ts";
+import type { EndpointParts, Exchange, Step } from "./exchange.ts";
 import { Fields } from "./form-fields.ts";
-import { lateBody, receiveForm } from "./request-body.ts";
-import { createWithinTime, type WithinTime } from "./within-time.ts";
+import { readForm } from "./request-body.ts";
 
-/** Milliseconds, from the last byte of a request, in which something of it may be committed: below the 5 s that are promised. */
-const DEADLINE = 4_500;
+/** Milliseconds after the last byte of a request in which it may commit. A fault is answered within 5 s. */
+export const COMMIT_TIME = 4_500;
 
-/**
- * Milliseconds, from its last byte, after which a request is given up: later than its deadline, so that a commit that
- * is under way can still say what became of it.
- */
-const PATIENCE = 4_800;
+/** Milliseconds after the last byte of a request in which it must finish: a commit that is under way still gets a result. */
+export const WORK_TIME = 4_800;
 
-/** Milliseconds that a body has to arrive: much for 64 KiB. */
-const LONGEST_BODY = 10_000;
+/** Milliseconds in which the body must arrive; ample for 64 KiB. */
+const BODY_TIME = 10_000;
 
 /**
- * Milliseconds between the head of a request and its last byte that count as being under way: a head that was sent
- * long ago and kept for a stolen code says nothing.
+ * Milliseconds for which a request counts as under way before its last byte. A caller that sends only the headers and
+ * waits for a stolen code gains nothing.
  */
 const LONGEST_UNDER_WAY = 1_000;
 
-/** Milliseconds between two warnings about a forwarding header that is ignored. */
+/** Milliseconds between two warnings about an ignored forwarding header. */
 const HOUR = 60 * 60 * 1000;
 
-/** Says once an hour that a forwarding header is ignored: nobody notices by themselves that all share one address. */
-function watchForwarding({
+/** The endpoint that a request is for. */
+export interface LocatedRequest {
+  readonly deployment: Deployment;
+  readonly endpoint: EndpointName;
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The `:uid` segment of the path. */
+  readonly uid: string | undefined;
+  /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
+  readonly underWaySince: number;
+  /** Milliseconds since the epoch. */
+  readonly deadline: number;
+}
+
+export interface ServiceRoutes {
+  /** Serves both deployments; other requests fall through to the host application. */
+  readonly middleware: Middleware;
+  /** The endpoint of a request; `undefined` if it is not for this service. */
+  locate(ctx: Context): LocatedRequest | undefined;
+}
+
+export function createRoutes(parts: EndpointParts): ServiceRoutes {
+  const find = createDispatch(parts);
+  const warnAboutForwarding = createForwardingWarning(parts);
+  const batchStart = createBatchStart();
+  const { configuration, connections } = parts;
+
+  function located(ctx: Context, { route, path, uid }: Destination): LocatedRequest {
+    const { deployment, endpoint } = route;
+    const underWaySince = connections.underWaySince(ctx.req);
+    return { deployment, endpoint, path, uid, underWaySince, deadline: deadlineFromNow(parts) };
+  }
+
+  return {
+    locate(ctx) {
+      const destination = find(ctx);
+      return destination === undefined || destination.isAmbiguous ? undefined : located(ctx, destination);
+    },
+    async middleware(ctx, next) {
+      const destination = find(ctx);
+      if (destination === undefined) {
+        await next();
+        return;
+      }
+      const request = located(ctx, destination);
+      warnAboutForwarding(ctx.req);
+      await batchStart();
+      const exchange: Exchange = {
+        ctx,
+        ...request,
+        form: emptyForm,
+        address: callerAddress(ctx.req, configuration.proxy),
+        onSuccess: [],
+        onSettled: [],
+      };
+      await serve(exchange, destination, parts);
+    },
+  };
+}
+
+/**
+ * Resolves once everything that the event loop has received is read. Requests that arrive together then run together:
+ * they share reads and commits, and their responses leave in one write. Under load a request costs three times the CPU
+ * without it; a request that arrives alone is not delayed. See docs/decisions/0009.
+ */
+function createBatchStart(): () => Promise<void> {
+  let start: Promise<void> | undefined;
+  return () => {
+    start ??= new Promise((resolve) => {
+      setImmediate(() => {
+        start = undefined;
+        resolve();
+      });
+    });
+    return start;
+  };
+}
+
+/** Warns once an hour that a forwarding header is ignored: the operator would not notice that callers share an address. */
+function createForwardingWarning({
   configuration: { proxy, clock },
   onWarning,
-}: CompatDependencies): (req: IncomingMessage) => void {
+}: EndpointParts): (req: IncomingMessage) => void {
   let warnedAt = -Infinity;
   return (req) => {
     const header = ignoredHeader(req, proxy);
-    // Either way: a clock may be set back.
+    // The clock may be set back.
     if (header === undefined || Math.abs(clock.now() - warnedAt) < HOUR) return;
     warnedAt = clock.now();
     onWarning(
@@ -51,154 +126,73 @@ function watchForwarding({
   };
 }
 
-/** Which endpoint a request is for. */
-export interface Place {
-  readonly deployment: Deployment;
-  readonly endpoint: EndpointName;
-  /** The path below the base URL. */
-  readonly path: string;
-  /** The segment at the end of the path, where the endpoint has one. */
-  readonly uid: string | undefined;
-  /** When the request may have begun, on the clock of `performance`. */
-  readonly underWaySince: number;
-  /** Milliseconds since the epoch. */
-  readonly deadline: number;
+function deadlineFromNow({ configuration: { clock } }: EndpointParts): number {
+  return clock.now() + COMMIT_TIME;
 }
 
-export interface ServiceRoutes {
-  /** Serves both deployments; what is not theirs goes on to the host application. */
-  readonly middleware: Middleware;
-  /** The endpoint of a request; `undefined` when it is not for this service. */
-  locate(ctx: Context): Place | undefined;
-}
+const emptyForm = (): Promise<Fields> => Promise.resolve(new Fields());
 
-/**
- * Resolves when everything that has arrived in this turn of the event loop is read. Requests that arrive together are
- * then worked at together: they share reads and commits of the store, and their answers leave together. Under load that
- * costs a third less CPU for each.
- */
-function createEndOfTurn(): () => Promise<void> {
-  let turn: Promise<void> | undefined;
-  return () => {
-    turn ??= new Promise((resolve) => {
-      setImmediate(() => {
-        turn = undefined;
-        resolve();
-      });
-    });
-    return turn;
-  };
-}
-
-export function createRoutes(dependencies: CompatDependencies): ServiceRoutes {
-  const { configuration, connections } = dependencies;
-  const { proxy, clock } = configuration;
-  const find = createDispatch(dependencies);
-  const noticeForwarding = watchForwarding(dependencies);
-  const endOfTurn = createEndOfTurn();
-  const times = {
-    body: createWithinTime(LONGEST_BODY, lateBody),
-    work: createWithinTime(PATIENCE, () => new StorageUnavailable("the request was not done in time")),
-  };
-
-  return {
-    locate(ctx) {
-      const found = find(ctx);
-      if (found === undefined || found.isAmbiguous) return undefined;
-      const { deployment, endpoint } = found.route;
-      const { path, uid } = found;
-      const underWaySince = connections.underWaySince(ctx.req);
-      return { deployment, endpoint, path, uid, underWaySince, deadline: clock.now() + DEADLINE };
-    },
-    async middleware(ctx, next) {
-      const found = find(ctx);
-      if (found === undefined) {
-        await next();
-        return;
-      }
-      const underWaySince = connections.underWaySince(ctx.req);
-      const deadline = clock.now() + DEADLINE;
-      noticeForwarding(ctx.req);
-      await endOfTurn();
-      const { route, path, uid } = found;
-      const exchange: Exchange = {
-        ctx,
-        deployment: route.deployment,
-        endpoint: route.endpoint,
-        path,
-        uid,
-        underWaySince,
-        deadline,
-        form: noForm,
-        address: callerAddress(ctx.req, proxy),
-        outcome: [],
-        ended: [],
-      };
-      await serve(exchange, found, { dependencies, times });
-    },
-  };
-}
-
-interface Times {
-  readonly body: WithinTime;
-  readonly work: WithinTime;
-}
-
-const noForm = (): Promise<Fields> => Promise.resolve(new Fields());
-
-/** A body that comes slowly takes time from nobody but who sends it: the time of the service begins with its last byte. */
-async function receive(
-  exchange: Exchange,
-  inTime: WithinTime,
-  { clock }: CompatDependencies["configuration"],
-): Promise<void> {
-  exchange.form = await receiveForm(exchange.ctx, inTime);
-  exchange.underWaySince = Math.max(exchange.underWaySince, performance.now() - LONGEST_UNDER_WAY);
-  exchange.deadline = clock.now() + DEADLINE;
-}
-
-/** It may go on when the request was given up long since. */
-async function work(exchange: Exchange, step: Step): Promise<void> {
-  try {
-    await step(exchange, () => Promise.resolve());
-  } finally {
-    for (const end of exchange.ended) end();
-  }
-}
-
-async function serve(
-  exchange: Exchange,
-  { route, isAmbiguous }: Found,
-  { dependencies, times }: { readonly dependencies: CompatDependencies; readonly times: Times },
-): Promise<void> {
+async function serve(exchange: Exchange, destination: Destination, parts: EndpointParts): Promise<void> {
   const { ctx } = exchange;
-  const before = ctx.res.getHeaders();
+  const headers = ctx.res.getHeaders();
   const { deployment, uid: interactionUid, address } = exchange;
-  // The host application's state stays its own.
   const hostState = ctx.state;
   ctx.state = { deployment, interactionUid, address, form: () => exchange.form() };
   try {
-    if (isAmbiguous) {
-      throw new EndpointError(400, "invalid_request", "the Host must be that of one of the deployments");
-    }
-    const step = route.methods.includes(ctx.method)
-      ? (route.steps.get(ctx.method) ?? route.steps.get("*"))
-      : undefined;
-    if (step === undefined) {
-      throw new EndpointError(405, "invalid_request", `the method must be ${route.methods.join(" or ")}`, {
-        allow: route.methods,
-      });
-    }
+    const step = stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
-    if (ctx.method === "POST") await receive(exchange, times.body, dependencies.configuration);
-    await times.work(work(exchange, step));
+    if (ctx.method === "POST") await receiveBody(exchange, parts);
+    await within(
+      WORK_TIME,
+      run(exchange, step),
+      () => new StorageUnavailable("the request was not done in time"),
+    );
   } catch (error) {
-    takeBack(exchange, before);
+    restoreHeaders(exchange, headers);
     ctx.body = null;
-    await answerError(exchange, error, dependencies);
+    await respondWithError(exchange, error, parts);
     return;
   } finally {
     ctx.state = hostState;
   }
-  for (const tell of exchange.outcome) tell();
+  for (const notify of exchange.onSuccess) notify();
+}
+
+function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
+  if (isAmbiguous) throw invalidRequest("the Host must be that of one of the deployments");
+  const { methods, steps } = route;
+  const step = methods.includes(method) ? (steps.get(method) ?? steps.get("*")) : undefined;
+  if (step !== undefined) return step;
+  throw new EndpointError(405, "invalid_request", `the method must be ${methods.join(" or ")}`, {
+    allow: methods,
+  });
+}
+
+/**
+ * Waits for the body. The step that needs the form reports what is wrong with it. The time limits of the request start
+ * with its last byte, so a slow sender takes no time from the service.
+ */
+async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<void> {
+  const form = readForm(exchange.ctx);
+  exchange.form = () => form;
+  const settled = form.then(
+    () => undefined,
+    () => undefined,
+  );
+  await within(
+    BODY_TIME,
+    settled,
+    () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
+  );
+  exchange.underWaySince = Math.max(exchange.underWaySince, performance.now() - LONGEST_UNDER_WAY);
+  exchange.deadline = deadlineFromNow(parts);
+}
+
+/** Runs the steps. They may continue after the time limit; the response does not wait for them. */
+async function run(exchange: Exchange, step: Step): Promise<void> {
+  try {
+    await step(exchange, () => Promise.resolve());
+  } finally {
+    for (const release of exchange.onSettled) release();
+  }
 }

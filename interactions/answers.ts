@@ -1,19 +1,19 @@
-/** Answers a request with a page: body, status and all headers in one place. */
+/** Sends pages: body, status and all headers. */
 import { securityHeaders } from "../lib/security-headers.ts";
-import type { LanguageWishes } from "./choose-locale.ts";
 import type { Pages } from "./pages.ts";
+import type { LanguageWishes } from "./texts.ts";
 
-/** What an answer needs of a Koa context. */
+/** What sending a page needs of a Koa context. */
 export interface AnswerContext extends LanguageWishes {
   status: number;
   type: string;
   body: unknown;
   set(field: string, value: string): void;
-  /** `deployment` says whether the browser is to stay on https, and where the account page is. */
+  /** `deployment` decides whether the browser must stay on https, and where the account page is. */
   readonly state: { readonly deployment: { readonly secure: boolean; readonly url: string } };
 }
 
-/** A page with its status. */
+/** A page and its status. */
 export interface PageAnswer {
   readonly status: number;
   readonly html: string;
@@ -24,9 +24,9 @@ export interface PageAnswer {
 /** An error that a page shows. */
 export interface ErrorAnswer {
   readonly status: number;
-  /** Code of RFC 6749 and the like, or `rate_limited`. */
+  /** A code such as those of RFC 6749, or `rate_limited`. */
   readonly error: string;
-  /** Technical, in English. */
+  /** A technical description in English. */
   readonly description?: string;
   /** Seconds, for `Retry-After` and the text of `rate_limited`. */
   readonly retryAfter?: number;
@@ -34,26 +34,26 @@ export interface ErrorAnswer {
   readonly uiLocales?: string;
 }
 
-/** The pages that other parts of the service answer with. */
+/** The pages that other parts of the service send. */
 export interface Answers {
-  /** 200: asks whether to sign out; a form to `action` with the hidden field `xsrf` and the choice `logout`. */
+  /** 200: asks whether to sign out. The form goes to `action`, with the hidden field `xsrf` and the choice `logout`. */
   readonly confirmLogout: (
     ctx: AnswerContext,
     form: { readonly action: string; readonly xsrf: string },
   ) => Promise<void>;
-  /** 200, after signing out, or after staying signed in. */
+  /** 200: after signing out, or after choosing to stay signed in. */
   readonly loggedOut: (ctx: AnswerContext, answer?: { readonly stayed: boolean }) => Promise<void>;
   readonly error: (ctx: AnswerContext, answer: ErrorAnswer) => Promise<void>;
-  /** 400, or 403 for a form that is not ours; `action` is the interaction's path while it can still go on. */
+  /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
   readonly startAgain: (
     ctx: AnswerContext,
     answer?: { readonly status?: 400 | 403; readonly action?: string; readonly uiLocales?: string },
   ) => Promise<void>;
-  /** 503 with `Retry-After`. */
+  /** 503 with `Retry-After`, in seconds. */
   readonly unavailable: (ctx: AnswerContext, retryAfter: number) => Promise<void>;
 }
 
-/** Sends a page with the headers that every page carries. */
+/** Sends a page with the headers of every page. */
 export function sendPage(
   ctx: AnswerContext,
   { styleHash }: Pick<Pages, "styleHash">,
@@ -66,7 +66,7 @@ export function sendPage(
   if (retryAfter !== undefined) ctx.set("Retry-After", String(Math.max(1, Math.ceil(retryAfter))));
 }
 
-/** 303: the browser goes on with GET, and sends along neither the form nor where it came from. */
+/** Redirects with a 303: the browser continues with a GET, without the form and without a `Referer`. */
 export function seeOther(
   ctx: Pick<AnswerContext, "status" | "set" | "state"> & { redirect(url: string): void },
   location: string,
@@ -76,7 +76,7 @@ export function seeOther(
   securityHeaders(ctx, { secure: ctx.state.deployment.secure });
 }
 
-/** The answers made of these pages, in the language of each browser. */
+/** Sends these pages in the language of each browser. */
 export function createAnswers(pages: Pages): Answers {
   const common = (ctx: AnswerContext, uiLocales?: string) => ({
     locale: pages.localeOf(ctx, uiLocales),

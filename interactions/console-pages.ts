@@ -1,36 +1,62 @@
-/** The delivery console: what operators see of the notifications. */
+/** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
+import type { Context } from "koa";
+import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
 import type { SignedIn } from "../lib/provider/account.ts";
-import type { AccountContext } from "./account-gate.ts";
-import type { OperatorAnswer, OperatorPage } from "./account-pages.ts";
-import { createAnswers, sendPage } from "./answers.ts";
-import { createConsoleActions, type ConsoleActionParts } from "./console-actions.ts";
-import { CONSOLE_PATH, readQuestion, RECEIVERS_PATH } from "./console-addresses.ts";
-import { redriveAllProof } from "./console-seals.ts";
-import type { ConsoleLocals, ReceiverAction } from "./console-locals.ts";
-import { canDiscard, canRedrive } from "./console-views.ts";
-import type { ConsoleReceiver } from "./delivery-console.ts";
+import type { Signer } from "../lib/sealing.ts";
+import type { AccountContext, OperatorHandler, OperatorPage } from "./account-pages.ts";
+import { createAnswers, seeOther, sendPage } from "./answers.ts";
+import {
+  canDiscard,
+  canRedrive,
+  CONSOLE_PATH,
+  type ConsoleLocals,
+  type ConsoleResult,
+  isReceiver,
+  listAddress,
+  readConsoleQuery,
+  type ReceiverAction,
+  RECEIVERS_PATH,
+} from "./console-views.ts";
+import type {
+  ByOperator,
+  ConsoleReceiver,
+  ConsoleTest,
+  DeliveryConsole,
+  UnderWay,
+} from "./delivery-console.ts";
+import { type Form, isFromHere, readable } from "./forms.ts";
+import type { Pages } from "./pages.ts";
 
-/** What the pages of the console work with. */
-export type ConsoleParts = ConsoleActionParts;
+/** What the console is built from. */
+export interface ConsoleParts {
+  readonly pages: Pages;
+  readonly console: DeliveryConsole;
+  readonly seals: ConsoleSeals;
+  /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
+  readonly readForm: (ctx: Context) => Promise<Form>;
+}
 
-/** Deliveries of one page of the list. */
+/** Deliveries on one page of the list. */
 const PAGE = 50;
 
-/** The list first; each with what its forms do. */
+/** The list comes first: the account page links to it. */
 export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[] {
-  const actions = createConsoleActions(parts);
+  const { console } = parts;
+  const onList = submit(parts, (form, _id, operator) => listAction(console, form, operator));
+  const onReceivers = submit(parts, (form, _id, operator) => receiverAction(console, form, operator));
+  const onDelivery = submit(parts, (form, id, operator) => deliveryAction(console, id, form, operator));
   return [
-    { path: CONSOLE_PATH, methods: { GET: list(parts), POST: actions.list } },
-    { path: RECEIVERS_PATH, methods: { GET: receivers(parts), POST: actions.receivers } },
-    { path: `${CONSOLE_PATH}/:uid`, methods: { GET: delivery(parts), POST: actions.delivery } },
+    { path: CONSOLE_PATH, methods: { GET: list(parts), POST: onList } },
+    { path: RECEIVERS_PATH, methods: { GET: receivers(parts), POST: onReceivers } },
+    { path: `${CONSOLE_PATH}/:uid`, methods: { GET: delivery(parts), POST: onDelivery } },
   ];
 }
 
-/** What every page of the console is told. */
+/** What every page of the console is given. */
 function common(
   { pages, seals }: ConsoleParts,
   ctx: AccountContext,
-  { path, query }: Parameters<OperatorAnswer>[1],
+  { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
 ): ConsoleLocals {
   const base = ctx.state.deployment.path;
@@ -43,16 +69,16 @@ function common(
   };
 }
 
-function list(parts: ConsoleParts): OperatorAnswer {
+function list(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
   const answers = createAnswers(pages);
   return async (ctx, request, person) => {
-    const { filter, after, problem } = readQuestion(request.query);
+    const { filter, after, problem } = readConsoleQuery(request.query);
     if (problem === "other") return answers.error(ctx, { status: 400, error: "invalid_request" });
     const wrongSub = problem === "sub" ? (request.query.get("sub") ?? "") : undefined;
-    const question = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
+    const wanted = { ...filter, ...(after !== undefined && { after }), limit: PAGE };
     const [found, known] = await Promise.all([
-      wrongSub === undefined ? console.page(question) : undefined,
+      wrongSub === undefined ? console.page(wanted) : undefined,
       console.receivers(),
     ]);
     const { deliveries = [], next } = found ?? {};
@@ -65,21 +91,21 @@ function list(parts: ConsoleParts): OperatorAnswer {
       ...(wrongSub !== undefined && { wrongSub }),
       ...(next !== undefined && { next }),
       ...(filter.state === "parked" &&
-        deliveries.length > 0 && { redriveAll: seals.token(person, redriveAllProof(filter)) }),
+        deliveries.length > 0 && { redriveAll: seals.token(person, redriveAllAction(filter)) }),
     });
     sendPage(ctx, pages, { status: wrongSub === undefined ? 200 : 400, html });
     return undefined;
   };
 }
 
-function delivery(parts: ConsoleParts): OperatorAnswer {
+function delivery(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
   const answers = createAnswers(pages);
   return async (ctx, request, person) => {
     const found = await console.find(request.id);
     if (found === undefined) return answers.error(ctx, { status: 404, error: "no_delivery" });
     const all = common(parts, ctx, request, person);
-    // To bring old data back is offered to who has just been told that it would.
+    // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
     const html = await pages.delivery({
@@ -96,7 +122,7 @@ function delivery(parts: ConsoleParts): OperatorAnswer {
   };
 }
 
-function receivers(parts: ConsoleParts): OperatorAnswer {
+function receivers(parts: ConsoleParts): OperatorHandler {
   const { pages, console, seals } = parts;
   return async (ctx, request, person) => {
     const found = await console.receivers();
@@ -118,4 +144,166 @@ function actionsOf({ url, paused, heldUntil, parked }: ConsoleReceiver): Receive
     ...(url === null ? [] : (["test"] as const)),
     ...(parked > 0 ? (["redriveAll"] as const) : []),
   ];
+}
+
+/** The action that a form requests. */
+interface ConsoleAction {
+  /** What the form's token must be valid for. */
+  readonly proof: readonly string[];
+  /** Path of the page that shows the result, below the base URL. */
+  readonly page: string;
+  /** Query of that page. */
+  readonly search?: string;
+  readonly act: () => Promise<ConsoleResult>;
+}
+
+/** Reads the requested action; `undefined` unless the form is one of ours. */
+type ReadAction = (form: Form, id: string, operator: ByOperator) => ConsoleAction | undefined;
+
+const consoleResult = (code: string, values: ConsoleResult["values"] = {}): ConsoleResult => ({
+  code,
+  values,
+});
+
+/** Handles the forms of a page. Redirects with a 303 to the page that shows the result. */
+function submit(parts: ConsoleParts, read: ReadAction): OperatorHandler {
+  const { pages, seals } = parts;
+  const answers = createAnswers(pages);
+  const unusable = (ctx: AccountContext): Promise<void> =>
+    answers.error(ctx, { status: 400, error: "invalid_request" });
+  return async (ctx, { id }, person) => {
+    const stale = { status: 403, error: "stale_form" };
+    if (!isFromHere(ctx)) return answers.error(ctx, stale);
+    const form = await readable(() => parts.readForm(ctx));
+    if (form === undefined) return unusable(ctx);
+    const action = read(form, id, { actor: { kind: "operator", id: person.account.sub } });
+    if (action === undefined) return unusable(ctx);
+    if (!seals.isToken(person, action.proof, form.get("csrf") ?? "")) return answers.error(ctx, stale);
+    return seeOther(ctx, resultAddress(ctx, action, seals, person, await action.act()));
+  };
+}
+
+function resultAddress(
+  ctx: AccountContext,
+  { page, search = "" }: ConsoleAction,
+  seals: ConsoleSeals,
+  person: SignedIn,
+  outcome: ConsoleResult,
+): string {
+  const query = new URLSearchParams(search);
+  query.set("result", seals.seal(person, page, outcome));
+  return `${ctx.state.deployment.url}${page}?${query}`;
+}
+
+/** On the list: sends every parked delivery that matches the filter again. */
+function listAction(console: DeliveryConsole, form: Form, operator: ByOperator): ConsoleAction | undefined {
+  const { filter, problem } = readConsoleQuery(form);
+  if (form.get("action") !== "redriveAll" || problem !== undefined || filter.state !== undefined)
+    return undefined;
+  return {
+    proof: redriveAllAction(filter),
+    page: CONSOLE_PATH,
+    search: listAddress("", { ...filter, state: "parked" }),
+    act: async () => redriveAllResult(await console.redriveAll(filter, operator)),
+  };
+}
+
+function redriveAllResult(counts: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>): ConsoleResult {
+  if (counts === "under way") return consoleResult("redriveUnderWay");
+  const { redriven, superseded, purged } = counts;
+  return consoleResult("redrivenAll", { redriven, superseded, purged });
+}
+
+function deliveryAction(
+  console: DeliveryConsole,
+  id: string,
+  form: Form,
+  operator: ByOperator,
+): ConsoleAction | undefined {
+  const action = form.get("action") ?? "";
+  const page = `${CONSOLE_PATH}/${id}`;
+  const proof = [action, id];
+  if (action === "discard") {
+    const act = async (): Promise<ConsoleResult> =>
+      consoleResult((await console.discard(id, operator)) ? "discarded" : "notDiscarded");
+    return { proof, page, act };
+  }
+  if (action !== "redrive" && action !== "force") return undefined;
+  const force = action === "force";
+  return { proof, page, act: async () => consoleResult(await console.redrive(id, { ...operator, force })) };
+}
+
+function receiverAction(
+  console: DeliveryConsole,
+  form: Form,
+  operator: ByOperator,
+): ConsoleAction | undefined {
+  const receiver = form.get("receiver") ?? "";
+  const action = form.get("action") ?? "";
+  const acts: Readonly<Record<string, () => Promise<ConsoleResult>>> = {
+    pause: async () =>
+      consoleResult((await console.pause(receiver, operator)) ? "paused" : "pausedBefore", { receiver }),
+    resume: async () =>
+      consoleResult((await console.resume(receiver, operator)) ? "resumed" : "notHeld", { receiver }),
+    test: async () => testResult(receiver, await console.test(receiver, operator)),
+    redriveAll: async () => redriveAllResult(await console.redriveAll({ receiver }, operator)),
+  };
+  const act = Object.hasOwn(acts, action) ? acts[action] : undefined;
+  if (act === undefined || !isReceiver(receiver)) return undefined;
+  return { proof: [action, receiver], page: RECEIVERS_PATH, act };
+}
+
+function testResult(receiver: string, test: ConsoleTest | undefined | UnderWay): ConsoleResult {
+  if (test === undefined) return consoleResult("testUnknown", { receiver });
+  if (test === "under way") return consoleResult("testUnderWay", { receiver });
+  const { ok, status, error, duration } = test;
+  return consoleResult(ok ? "testTaken" : "testFailed", {
+    receiver,
+    what: status ?? error ?? "",
+    duration: Math.ceil(duration),
+  });
+}
+
+/** Signs what the forms and the addresses of the console carry, for one session of one operator. */
+export interface ConsoleSeals {
+  /** The hidden field of a form: valid for one action on one target. */
+  token(person: SignedIn, action: readonly string[]): string;
+  /** Whether this is the hidden field of such a form. */
+  isToken(person: SignedIn, action: readonly string[], presented: string): boolean;
+  /** The result as a query parameter, valid for one page. */
+  seal(person: SignedIn, path: string, result: ConsoleResult): string;
+  /** `undefined` unless it was sealed for this page and session. */
+  open(person: SignedIn, path: string, sealed: string | undefined): ConsoleResult | undefined;
+}
+
+/** The action of the form that sends all matching deliveries again, for its token. */
+function redriveAllAction({ receiver = "", type = "", sub = "" }: DeliveryFilter): readonly string[] {
+  return ["redriveAll", receiver, type, sub];
+}
+
+/** The text to sign: a purpose in one session of one account. */
+function signed(purpose: string, { session, account }: SignedIn, parts: readonly string[]): string {
+  const { sub, sessions_generation } = account;
+  return JSON.stringify([`console ${purpose}`, session, sub, sessions_generation, ...parts]);
+}
+
+/** @param signer with other keys, all forms are stale. */
+export function createConsoleSeals(signer: Signer): ConsoleSeals {
+  return {
+    token: (person, action) => signer.sign(signed("form", person, action)),
+    isToken: (person, action, presented) => signer.verify(signed("form", person, action), presented),
+    seal(person, path, result) {
+      const text = Buffer.from(JSON.stringify([result.code, result.values])).toString("base64url");
+      return `${text}.${signer.sign(signed("result", person, [path, text]))}`;
+    },
+    open(person, path, sealed = "") {
+      const [text = "", signature = ""] = sealed.split(".", 2);
+      if (!signer.verify(signed("result", person, [path, text]), signature)) return undefined;
+      const [code, values] = JSON.parse(Buffer.from(text, "base64url").toString()) as [
+        string,
+        ConsoleResult["values"],
+      ];
+      return { code, values };
+    },
+  };
 }

@@ -1,20 +1,135 @@
-/** From deliveries and receivers to what the views of the console print: texts, times and addresses. */
+/** The pages of the delivery console: their addresses, what each is given, and the texts and times that their views print. */
+import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
 import { NOTIFICATION_TYPES } from "../notifier/plan.ts";
-import { deliveryAddress, listAddress, STATES } from "./console-addresses.ts";
-import type { ConsoleLocals, DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-locals.ts";
-import type { ConsoleAttempt, ConsoleDelivery, ConsoleReceiver } from "./delivery-console.ts";
+import type {
+  ConsoleAttempt,
+  ConsoleDelivery,
+  ConsoleDeliveryDetail,
+  ConsoleReceiver,
+} from "./delivery-console.ts";
+import type { PageLocals } from "./page-locals.ts";
 import type { Translator } from "./texts.ts";
 import type { Locals } from "./views.ts";
 
-/** A point in time as a `<time>` shows it. */
+/** The list, below each base URL. A delivery is below it, by its id. */
+export const CONSOLE_PATH = "/account/deliveries";
+/** The receivers, below each base URL. No delivery has this id. */
+export const RECEIVERS_PATH = "/account/deliveries/receivers";
+
+/** The states of a delivery, in the order of the filter. */
+const STATES: readonly DeliveryState[] = ["waiting", "parked", "delivered", "discarded"];
+
+/** The part of the list that a request asks for, or what is wrong with the request. */
+export interface ConsoleQuery {
+  readonly filter: DeliveryFilter;
+  /** Starts after this delivery. */
+  readonly after?: string;
+  /** `sub`: the typed account is no `sub`. `other`: the request did not come from our page. */
+  readonly problem?: "sub" | "other";
+}
+
+const RECEIVER = /^(?:service|group|portal):[A-Za-z0-9_-]{1,64}$/;
+const SUB = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const ID = /^[A-Za-z0-9_-]{1,255}$/;
+const IS_STATE: ReadonlySet<string> = new Set(STATES);
+const IS_TYPE: ReadonlySet<string> = new Set(NOTIFICATION_TYPES);
+
+/** Whether this can be the name of a receiver. */
+export function isReceiver(name: string): boolean {
+  return RECEIVER.test(name);
+}
+
+/** Reads the filter from a query or a form. An empty value counts as missing. */
+export function readConsoleQuery(fields: ReadonlyMap<string, string>): ConsoleQuery {
+  const value = (name: string): string | undefined => fields.get(name) || undefined;
+  const [state, receiver, type, after] = [value("state"), value("receiver"), value("type"), value("after")];
+  const sub = value("sub")?.trim().toLowerCase() || undefined;
+  const isOther =
+    (state !== undefined && !IS_STATE.has(state)) ||
+    (receiver !== undefined && !isReceiver(receiver)) ||
+    (type !== undefined && !IS_TYPE.has(type)) ||
+    (after !== undefined && !ID.test(after));
+  if (isOther) return { filter: {}, problem: "other" };
+  const filter: DeliveryFilter = {
+    ...(state !== undefined && { state: state as DeliveryState }),
+    ...(receiver !== undefined && { receiver }),
+    ...(type !== undefined && { type }),
+  };
+  if (sub !== undefined && !SUB.test(sub)) return { filter, problem: "sub" };
+  return { filter: { ...filter, ...(sub !== undefined && { sub }) }, ...(after !== undefined && { after }) };
+}
+
+/** The address of the filtered list. @param path of the list, as the browser sees it. */
+export function listAddress(path: string, filter: DeliveryFilter, after?: string): string {
+  const pairs = Object.entries({ ...filter, after }).filter(([, value]) => value !== undefined);
+  return pairs.length === 0 ? path : `${path}?${new URLSearchParams(pairs as [string, string][])}`;
+}
+
+/** The address of one delivery. @param path of the list, as the browser sees it. */
+function deliveryAddress(path: string, id: string): string {
+  return `${path}/${encodeURIComponent(id)}`;
+}
+
+/** The result of an action, which the next page shows: a code, and values for its text. */
+export interface ConsoleResult {
+  readonly code: string;
+  readonly values: Readonly<Record<string, string | number>>;
+}
+
+/** What every page of the console is given. Paths are as the browser sees them. */
+export interface ConsoleLocals extends PageLocals {
+  /** Path of the list. */
+  readonly list: string;
+  /** Path of the receivers. */
+  readonly receiversPath: string;
+  /** The result of the form that led here. */
+  readonly result?: ConsoleResult;
+}
+
+/** `deliveries`: the list, a form that filters it, and a form that sends all matching deliveries again. */
+export interface DeliveriesLocals extends ConsoleLocals {
+  readonly filter: DeliveryFilter;
+  /** What was typed as the account, if it is no `sub`. */
+  readonly wrongSub?: string;
+  /** The receivers to choose from. */
+  readonly receivers: readonly string[];
+  readonly deliveries: readonly ConsoleDelivery[];
+  /** `after` of the next page. */
+  readonly next?: string;
+  /** Whether this is not the first page. */
+  readonly isLater: boolean;
+  /** Hidden field of the form that sends all matching deliveries again; without it there is no such form. */
+  readonly redriveAll?: string;
+}
+
+/** `delivery`: one delivery with its attempts, and a form for each action that has a token. */
+export interface DeliveryLocals extends ConsoleLocals {
+  readonly delivery: ConsoleDeliveryDetail;
+  /** Hidden fields by action: `redrive`, `force`, `discard`. */
+  readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "discard", string>>>;
+}
+
+/** The actions on a receiver. */
+export type ReceiverAction = "pause" | "resume" | "test" | "redriveAll";
+
+/** `receivers`: the condition of each, and a form for each action that has a token. */
+export interface ReceiversLocals extends ConsoleLocals {
+  readonly receivers: readonly {
+    readonly report: ConsoleReceiver;
+    /** Hidden fields by action. */
+    readonly tokens: Readonly<Partial<Record<ReceiverAction, string>>>;
+  }[];
+}
+
+/** A point in time for a `<time>` element. */
 interface Moment {
   readonly iso: string;
   readonly text: string;
 }
 
-/** Characters of an answer that are shown at most: it comes from outside. */
+/** Characters of a response to show at most: it comes from outside. */
 const MOST_ANSWER = 4_096;
-/** Results that are no good news. */
+/** Results that need attention. */
 const BAD: ReadonlySet<string> = new Set([
   "superseded",
   "purged",
@@ -24,7 +139,7 @@ const BAD: ReadonlySet<string> = new Set([
   "testUnknown",
 ]);
 
-/** Milliseconds since the epoch in the words of a locale. The time of the servers' logs, whoever looks. */
+/** Formats times in UTC, as the logs do, in the style of a locale. */
 function moments(locale: string): (at: number) => Moment {
   const format = new Intl.DateTimeFormat(locale, {
     dateStyle: "medium",
@@ -111,7 +226,7 @@ export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
 }
 
 function shownAttempt(attempt: ConsoleAttempt, moment: (at: number) => Moment): Locals {
-  // What no text holds would be shown as nothing, or change what stands around it.
+  // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration);
   return { ...attempt, duration, when: moment(attempt.startedAt), answer, hasAnswer: answer !== "" };
@@ -153,12 +268,12 @@ function condition(
   return failures > 0 ? t("console.condition.failing", { failures }) : t("console.condition.well");
 }
 
-/** A delivery that can be sent again: one that waits goes by itself. */
+/** Whether a delivery can be sent again. A waiting one is sent anyway. */
 export function canRedrive({ state }: Pick<ConsoleDelivery, "state">): boolean {
   return state !== "waiting";
 }
 
-/** A delivery that can be given up. */
+/** Whether a delivery can be given up. */
 export function canDiscard({ state }: Pick<ConsoleDelivery, "state">): boolean {
   return state === "waiting" || state === "parked";
 }

@@ -1,7 +1,7 @@
-/** What the delivery console needs of the notifications: the only thing that its pages know of them. */
+/** The notifications as the delivery console sees them. Its pages know nothing else of the notifier. */
 import type { DeliveryFilter, DeliveryState, RedriveResult } from "../lib/deliveries/delivery.ts";
 
-/** A delivery, without what it says. Times are milliseconds since the epoch, but for `at`. */
+/** A delivery, without its content. Times are milliseconds since the epoch, except `at`. */
 export interface ConsoleDelivery {
   readonly id: string;
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
@@ -9,16 +9,16 @@ export interface ConsoleDelivery {
   readonly sub: string;
   readonly type: string;
   readonly state: DeliveryState;
-  /** Seconds since the epoch: when the action happened. */
+  /** When the account changed: seconds since the epoch. */
   readonly at: number;
   readonly attempts: number;
   readonly nextAttemptAt: number | null;
   readonly finishedAt: number | null;
-  /** Why it is parked or discarded. */
+  /** Why it was parked or discarded. */
   readonly reason: string | null;
 }
 
-/** One attempt: `status` of the answer, or `error`, a short code, when there was none. */
+/** An attempt: the `status` of the response or, without a response, a short `error` code. */
 export interface ConsoleAttempt {
   readonly number: number;
   readonly startedAt: number;
@@ -26,34 +26,34 @@ export interface ConsoleAttempt {
   readonly duration: number;
   readonly status: number | null;
   readonly error: string | null;
-  /** The beginning of the answer: text of the receiver. */
+  /** The beginning of the receiver's response. */
   readonly answer: string | null;
 }
 
-/** A delivery with its attempts, the first one first. */
+/** A delivery with its attempts, oldest first. */
 export interface ConsoleDeliveryDetail extends ConsoleDelivery {
   readonly history: readonly ConsoleAttempt[];
 }
 
-/** How a receiver is doing. Times are milliseconds since the epoch. */
+/** The condition of a receiver. Times are milliseconds since the epoch. */
 export interface ConsoleReceiver {
   readonly receiver: string;
-  /** `null` when it is not configured any more. */
+  /** `null` if it is no longer configured. */
   readonly url: string | null;
   readonly paused: boolean;
   /** Why it is paused. */
   readonly reason: string | null;
-  /** Failed attempts in a row. */
+  /** Consecutive failed attempts. */
   readonly failures: number;
-  /** When it is tried with one delivery; `null` while nothing holds it back. */
+  /** When it is probed with one delivery; `null` unless it is held back after failures. */
   readonly heldUntil: number | null;
   readonly waiting: number;
   readonly parked: number;
-  /** When the oldest delivery that waits was stored. */
+  /** When the oldest waiting delivery was stored. */
   readonly oldest: number | null;
 }
 
-/** What came of a test. */
+/** The result of a test. */
 export interface ConsoleTest {
   readonly ok: boolean;
   readonly status: number | null;
@@ -62,44 +62,43 @@ export interface ConsoleTest {
   readonly duration: number;
 }
 
-/** A page of deliveries, newest first. */
+/** One page of the list, newest deliveries first. */
 export interface ConsolePage extends DeliveryFilter {
-  /** Those after this delivery. */
+  /** Starts after this delivery. */
   readonly after?: string;
   readonly limit: number;
 }
 
-/** Work that goes on when the page can't wait any longer. */
+/** The work continues, but the page does not wait for it any longer. */
 export type UnderWay = "under way";
 
-/** Who asks, for the audit. */
-export interface ConsoleAsked {
-  /** The operator. */
+/** The operator who acts, for the audit log. */
+export interface ByOperator {
   readonly actor: { readonly kind: "operator"; readonly id: string };
 }
 
-/** Faults of the storage reject with `StorageUnavailable`. */
+/** Storage faults reject with `StorageUnavailable`. */
 export interface DeliveryConsole {
-  /** `next` is `after` of the next page; a page that has it may hold fewer than its limit, even none. */
+  /** `next` is `after` of the next page. A page with `next` may hold fewer deliveries than its limit, even none. */
   page(
-    asked: ConsolePage,
+    page: ConsolePage,
   ): Promise<{ readonly deliveries: readonly ConsoleDelivery[]; readonly next?: string }>;
-  /** `undefined` when there is no such delivery. */
+  /** `undefined` if there is no such delivery. */
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;
-  /** Sends again; what would bring old data back is `superseded` unless forced. */
-  redrive(id: string, options: ConsoleAsked & { readonly force: boolean }): Promise<RedriveResult>;
-  /** Sends again whatever is parked and fits. @returns how many came to what. */
+  /** Sends it again. Unless forced, `superseded` if that would overwrite newer data. */
+  redrive(id: string, options: ByOperator & { readonly force: boolean }): Promise<RedriveResult>;
+  /** Sends again every parked delivery that matches. @returns how many had each result. */
   redriveAll(
     filter: Omit<DeliveryFilter, "state">,
-    options: ConsoleAsked,
+    options: ByOperator,
   ): Promise<Readonly<Record<RedriveResult, number>> | UnderWay>;
-  /** Gives one up; false when it neither waits nor is parked. */
-  discard(id: string, options: ConsoleAsked): Promise<boolean>;
-  /** False when it was paused already. */
-  pause(receiver: string, options: ConsoleAsked): Promise<boolean>;
-  /** False when nothing held it back. */
-  resume(receiver: string, options: ConsoleAsked): Promise<boolean>;
-  /** `undefined` when no such receiver is configured. */
-  test(receiver: string, options: ConsoleAsked): Promise<ConsoleTest | undefined | UnderWay>;
+  /** Gives it up; false unless it is waiting or parked. */
+  discard(id: string, options: ByOperator): Promise<boolean>;
+  /** False if it is already paused. */
+  pause(receiver: string, options: ByOperator): Promise<boolean>;
+  /** False if it is neither paused nor held back. */
+  resume(receiver: string, options: ByOperator): Promise<boolean>;
+  /** `undefined` if no such receiver is configured. */
+  test(receiver: string, options: ByOperator): Promise<ConsoleTest | undefined | UnderWay>;
 }

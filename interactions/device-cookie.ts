@@ -1,7 +1,7 @@
 /**
- * A cookie that says to which accounts this browser has signed in: nobody can lock the owner of an account out of such a
- * browser by guessing elsewhere. It holds a random id of the browser and, for each account, signatures that only this
- * service can make and that name nobody. A new password ends what is remembered of its account.
+ * A cookie that remembers which accounts have signed in on this browser, so that wrong guesses elsewhere cannot lock the
+ * owner out of it. It holds a random id of the browser and, for each account, two signatures that identify nobody. A new
+ * password invalidates the entry of its account.
  */
 import { randomBytes } from "node:crypto";
 import type { AccountRecord } from "../lib/directory/directory.ts";
@@ -15,37 +15,37 @@ interface CookieContext {
   append(field: string, value: string): void;
 }
 
-/** An account as far as the cookie depends on it. */
-type Remembered = Pick<AccountRecord, "sub" | "password_generation">;
+/** What the cookie depends on. */
+type CookieAccount = Pick<AccountRecord, "sub" | "password_generation">;
 
 export interface DeviceCookies {
-  /** The id of this browser, when it has signed in to the account under the password that the account has now. */
-  read(ctx: CookieContext, account: Remembered): string | undefined;
-  /** Remembers a sign-in, and with it the accounts of the four sign-ins before. */
-  write(ctx: CookieContext, account: Remembered): void;
-  /** Takes away some cookies of the kind that there was before this one: one for each account, for a year. */
+  /** The id of this browser, if it has signed in to this account with its current password. */
+  read(ctx: CookieContext, account: CookieAccount): string | undefined;
+  /** Remembers a sign-in, and keeps the four most recent other accounts. */
+  write(ctx: CookieContext, account: CookieAccount): void;
+  /** Deletes some cookies of the earlier format, which had one cookie for each account. */
   clearEarlier(ctx: CookieContext): void;
 }
 
 /** Seconds: 90 days. */
 const LIFETIME = 7_776_000;
 const MOST_ACCOUNTS = 5;
-/** The id, and for each account two signatures without anything between them. */
+/** The id and, for each account, two concatenated signatures. */
 const VALUE = /^[\w-]{22}(?:\.[\w-]{86}){1,5}$/;
 const SIGNATURE = 43;
-/** Of the name of an earlier cookie: a digest of the account. */
+/** The end of the name of an earlier cookie: a digest of the account. */
 const EARLIER_END = /^_[\w-]{8}$/;
-/** In one answer: proxies take only so many header fields. */
+/** Cookies to delete in one response: proxies limit the number of header fields. */
 const MOST_CLEARED = 10;
 
-/** What the first signature of an account is about: it finds the account whatever its password is. */
-const ofAccount = (id: string, { sub }: Remembered): string => JSON.stringify(["device", id, sub]);
+/** The text of the first signature, which finds the account whatever its password is. */
+const ofAccount = (id: string, { sub }: CookieAccount): string => JSON.stringify(["device", id, sub]);
 
-/** What the second signature is about. */
-const ofPassword = (id: string, { sub, password_generation = 0 }: Remembered): string =>
+/** The text of the second signature. */
+const ofPassword = (id: string, { sub, password_generation = 0 }: CookieAccount): string =>
   JSON.stringify(["device", id, sub, password_generation]);
 
-/** Names and values of the request's cookies. */
+/** The cookies of the request. */
 function cookiesOf({ req }: CookieContext): (readonly [name: string, value: string])[] {
   return (req.headers.cookie ?? "").split(/; */).map((pair) => {
     const [name = ""] = pair.split("=", 1);
@@ -59,9 +59,9 @@ function setCookie(ctx: CookieContext, pair: string, path: string, lifetime: num
 }
 
 /**
- * @param parts.signer cookies under any of its keys count.
- * @param parts.name of the cookie.
- * @param parts.earlierName what the names of the earlier cookies begin with.
+ * @param parts.signer cookies signed with any of its keys are valid.
+ * @param parts.name name of the cookie.
+ * @param parts.earlierName prefix of the names of the earlier cookies.
  */
 export function createDeviceCookies({
   signer,
@@ -72,7 +72,7 @@ export function createDeviceCookies({
   readonly name: string;
   readonly earlierName: string;
 }): DeviceCookies {
-  /** The id and the signatures of each account; of two cookies one was put there by somebody else. */
+  /** The id, and the signatures of each account. Of two cookies with this name, one was planted by somebody else. */
   function parsed(ctx: CookieContext): readonly string[] {
     const values = cookiesOf(ctx).flatMap(([each, value]) => (each === name ? [value] : []));
     const [value = ""] = values;
@@ -100,7 +100,7 @@ export function createDeviceCookies({
     },
     clearEarlier(ctx) {
       const names = cookiesOf(ctx).flatMap(([each]) => (isEarlier(each) ? [each] : []));
-      // They were written for the path of a deployment, and a request does not say for which.
+      // Their path was that of a deployment, and a request does not show which.
       const paths = new Set(["/", ctx.state.deployment.path === "" ? "/" : ctx.state.deployment.path]);
       for (const each of [...new Set(names)].slice(0, MOST_CLEARED)) {
         for (const path of paths) setCookie(ctx, `${each}=`, path, 0);

@@ -1,41 +1,40 @@
-/** GET and POST of `{base}/interaction/<id>`: one address for the login form and the consent form. */
+/** GET and POST of `{base}/interaction/<id>`, the address of both the login form and the consent form. */
 import { ConditionFailed } from "../lib/errors.ts";
 import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import type { InteractionContext, InteractionFlow, RunningInteraction } from "./flow.ts";
-import { isFromHere } from "./forgery.ts";
+import { type Form, isFromHere, readable } from "./forms.ts";
 import type { LoginField, LoginProblem } from "./page-locals.ts";
 import type { Pages } from "./pages.ts";
-import { type Form, readable } from "./readable-form.ts";
 
-/** What the handlers work with. */
+/** What the handlers are built from. */
 export interface InteractionParts {
   readonly flow: InteractionFlow;
   readonly pages: Pages;
-  /** Reads the body; rejects what is repeated, too large or malformed with an error whose `status` is 400. */
+  /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
   readonly readForm: (ctx: InteractionContext) => Promise<Form>;
 }
 
-/** Koa handlers; `ctx.state` must hold what {@link InteractionContext} says. Faults of a store pass through. */
+/** Koa handlers. `ctx.state` must be an `InteractionState`. Storage faults are thrown. */
 export interface InteractionHandlers {
-  /** GET: 200 with the form, 400 "start again" when there is no such interaction in this browser. */
+  /** GET: 200 with the form, or 400 "start again" if this browser has no such interaction. */
   readonly show: (ctx: InteractionContext) => Promise<void>;
   /**
-   * POST: 303 when the step is done; 400 and the form again for a wrong or missing password; 429 when there were
-   * too many tries; 403 "start again" for a form that is not ours; 400 for a form that can't be read.
+   * POST: 303 after success; 400 with the form for a wrong or missing password; 429 after too many attempts; 403
+   * "start again" for a form that is not ours; 400 for an unreadable form.
    */
   readonly submit: (ctx: InteractionContext) => Promise<void>;
 }
 
-/** How a running step goes on: to another address, or with a page. */
-type Step = (ctx: InteractionContext, running: RunningInteraction, form: Form) => Promise<void>;
+/** Handles the form of one prompt. */
+type Submit = (ctx: InteractionContext, running: RunningInteraction, form: Form) => Promise<void>;
 
-/** The handlers over a flow: they know forms and pages, and nothing of OAuth. */
+/** Handlers over a flow. They know forms and pages, but nothing of OAuth. */
 export function createInteractionHandlers(parts: InteractionParts): InteractionHandlers {
   const { flow, pages } = parts;
   const answers = createAnswers(pages);
-  const steps: Readonly<Record<RunningInteraction["prompt"], Step>> = {
-    login: loginStep(parts),
-    consent: consentStep(parts),
+  const submits: Readonly<Record<RunningInteraction["prompt"], Submit>> = {
+    login: submitLogin(parts),
+    consent: submitConsent(parts),
   };
   return {
     async show(ctx) {
@@ -51,10 +50,10 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
       const notOurs = { status: 403, action, ...(uiLocales !== undefined && { uiLocales }) } as const;
       if (!isFromHere(ctx)) return answers.startAgain(ctx, notOurs);
       const form = await readable(() => parts.readForm(ctx));
-      if (form === undefined) return unusable(pages, ctx, running);
+      if (form === undefined) return sendUnusable(pages, ctx, running);
       if (!flow.isOwnForm(running, form.get("csrf") ?? "")) return answers.startAgain(ctx, notOurs);
       try {
-        return await steps[running.prompt](ctx, running, form);
+        return await submits[running.prompt](ctx, running, form);
       } catch (error) {
         if (error instanceof ConditionFailed) return answers.startAgain(ctx);
         throw error;
@@ -63,14 +62,14 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
   };
 }
 
-function loginStep({ flow, pages }: InteractionParts): Step {
+function submitLogin({ flow, pages }: InteractionParts): Submit {
   return async (ctx, running, form) => {
     const username = form.get("username") ?? "";
     const password = form.get("password") ?? "";
     const fields: LoginField[] = [];
     if (username.trim() === "") fields.push("username");
     if (password === "") fields.push("password");
-    // Before the flow is asked: what is no guess takes no rate-limit point.
+    // An incomplete form is no guess and takes no rate-limit point.
     if (fields.length > 0) {
       return showLogin(pages, ctx, running, { status: 400, username, problem: { kind: "missing", fields } });
     }
@@ -81,12 +80,12 @@ function loginStep({ flow, pages }: InteractionParts): Step {
   };
 }
 
-function consentStep({ flow, pages }: InteractionParts): Step {
+function submitConsent({ flow, pages }: InteractionParts): Submit {
   return async (ctx, running, form) => {
     const decision = form.get("decision");
     if (decision === "allow") return seeOther(ctx, await flow.allow(ctx, running));
     if (decision === "deny") return seeOther(ctx, await flow.deny(ctx, running));
-    return unusable(pages, ctx, running);
+    return sendUnusable(pages, ctx, running);
   };
 }
 
@@ -121,7 +120,11 @@ async function showConsent(
   sendPage(ctx, pages, { status: 200, html });
 }
 
-function unusable(pages: Pages, ctx: InteractionContext, { uiLocales }: RunningInteraction): Promise<void> {
+function sendUnusable(
+  pages: Pages,
+  ctx: InteractionContext,
+  { uiLocales }: RunningInteraction,
+): Promise<void> {
   return createAnswers(pages).error(ctx, {
     status: 400,
     error: "invalid_request",

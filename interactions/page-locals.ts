@@ -1,88 +1,88 @@
-/** What each page is told by its caller. What the views see in the end is in `docs/pages.md`. */
+/** What each page is given by its caller. `docs/pages.md` lists what the views receive. */
 
 /** Every page. */
 export interface PageLocals {
-  /** One of `Pages.locales`; see `Pages.localeOf`. */
+  /** One of the configured locales; see `Pages.localeOf`. */
   readonly locale: string;
 }
 
-/** Why a login form is shown again. */
+/** Why the login form is shown again. */
 export type LoginProblem =
   | { readonly kind: "wrong" }
   | { readonly kind: "missing"; readonly fields: readonly LoginField[] }
   | { readonly kind: "limited"; /** Seconds. */ readonly retryAfter: number };
 
-/** The fields of the login form, by their names in it. */
+/** The fields of the login form. */
 export type LoginField = "username" | "password";
 
-/** `login`: one form with `username`, `password`, the hidden `csrf` and one submit button. */
+/** `login`: a form with `username`, `password`, the hidden field `csrf` and one submit button. */
 export interface LoginLocals extends PageLocals {
-  /** What people call the client. */
+  /** The display name of the client. */
   readonly client: string;
-  /** The sign-in is to the account pages themselves: the client is not named. Default `false`. */
+  /** Signs in to the account pages, so the title names no client. Default `false`. */
   readonly own?: boolean;
-  /** Path that the form is sent to. */
+  /** Path of the form's target. */
   readonly action: string;
   readonly csrf: string;
-  /** Fills in the first field: what was typed before, or the request's `login_hint`. */
+  /** Pre-fills the first field: what the person typed before, or `login_hint` of the request. */
   readonly username: string;
   readonly problem?: LoginProblem;
 }
 
-/** `account`: who is signed in, and where to go from there. */
+/** `account`: who is signed in, and links. */
 export interface AccountLocals extends PageLocals {
-  /** What the person is called. */
+  /** The display name of the account. */
   readonly account: string;
   /** The identifier of the account. */
   readonly sub: string;
   /** Path of the delivery console, for operators. */
   readonly deliveries?: string;
-  /** Path that signs out, where there is one. */
+  /** Path that signs out, if the deployment has one. */
   readonly signOut?: string;
 }
 
-/** `consent`: one form with the hidden `csrf` and two buttons, `decision` = `allow` or `deny`. */
+/** `consent`: a form with the hidden field `csrf` and two buttons, `decision` = `allow` or `deny`. */
 export interface ConsentLocals extends PageLocals {
   readonly client: string;
   readonly action: string;
   readonly csrf: string;
-  /** What the person who is signed in is called. */
+  /** The display name of the account. */
   readonly account?: string;
-  /** Names of fields; one without a text `field.<name>` is shown as it is. */
+  /** Names of fields. A name without a text `field.<name>` is shown as it is. */
   readonly fields: readonly string[];
 }
 
-/** `logout`: one form with the hidden `xsrf` and two buttons, of which one sends `logout` = `yes`. */
+/** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export interface LogoutLocals extends PageLocals {
-  /** Address that the form is sent to. */
+  /** Address of the form's target. */
   readonly action: string;
   readonly xsrf: string;
 }
 
-/** `logged-out`: what came of the question of `logout`. */
+/** `logged-out`: the result of `logout`. */
 export interface LoggedOutLocals extends PageLocals {
   /** The person chose to stay signed in. Default `false`. */
   readonly stayed?: boolean;
 }
 
-/** `unavailable`, `error`, `start-again`: pages without a next step of their own. */
+/** `unavailable`, `error` and `start-again`: pages without a next step of their own. */
 export interface LastPageLocals extends PageLocals {
-  /** Address of the account page, which asks to sign in first where that is needed: there is always a way on. */
+  /** Address of the account page, so that there is always a link to follow. */
   readonly accountUrl: string;
 }
 
-/** `error`: a request that can't go on and must not be sent back to the client. */
+/** `error`: a request that cannot continue and must not be redirected to the client. */
 export interface ErrorLocals extends LastPageLocals {
-  /** Code of RFC 6749 and the like, or `rate_limited`; one without a text `error.<code>` gets `error.other`. */
+  /** A code such as those of RFC 6749, or `rate_limited`. A code without a text `error.<code>` gets `error.other`. */
   readonly error: string;
-  /** Technical, in English: shown under details. */
+  /** A technical description in English, shown under details. */
   readonly description?: string;
-  /** Seconds, with `rate_limited`; default 60. */
+  /** Seconds, with `rate_limited`. Default 60. */
   readonly retryAfter?: number;
 }
 
-/** `start-again`: the interaction is gone, or the form did not come from our page. */
+/** `start-again`: the interaction is gone, or the form is not from our page. */
 export interface StartAgainLocals extends LastPageLocals {
-  /** Path of the interaction, if it can still go on. */
+  /** Path of the interaction, if it can continue. */
   readonly action?: string;
 }

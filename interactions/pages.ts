@@ -1,10 +1,15 @@
-/** The pages that a person sees: views, texts and look put together. */
+/** The pages that people see: views, texts and theme combined. */
 import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { ConfigurationError } from "../lib/errors.ts";
-import { chooseLocale, type LanguageWishes } from "./choose-locale.ts";
-import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-locals.ts";
-import { deliveriesView, deliveryView, receiversView } from "./console-views.ts";
+import {
+  type DeliveriesLocals,
+  deliveriesView,
+  type DeliveryLocals,
+  deliveryView,
+  type ReceiversLocals,
+  receiversView,
+} from "./console-views.ts";
 import type {
   AccountLocals,
   ConsentLocals,
@@ -18,22 +23,22 @@ import type {
   StartAgainLocals,
 } from "./page-locals.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
-import { readTexts, type Translator } from "./texts.ts";
+import { chooseLocale, type LanguageWishes, readTexts, type Translator } from "./texts.ts";
 import { readTheme } from "./theme.ts";
 import { type Locals, readViews, renderProblem } from "./views.ts";
 
-/** What the pages are made of; see `interactions` of the configuration. */
+/** Settings of the pages; see `interactions` in the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme">;
 
-/** Each call is the HTML of one page; status and headers are the caller's, see `createAnswers`. */
+/** Each function renders the HTML of one page. For status and headers, see `createAnswers`. */
 export interface Pages {
-  /** CSP source of the one style block of every page: `sha256-…`. */
+  /** CSP source of the `<style>` element that every page has: `sha256-…`. */
   readonly styleHash: string;
-  /** The locale for this browser: `ui_locales`, then `Accept-Language`, then the first configured one. */
+  /** The locale for this browser, from `ui_locales`, then `Accept-Language`, then the first configured locale. */
   localeOf(ctx: LanguageWishes, uiLocales?: string): string;
   login(locals: LoginLocals): Promise<string>;
   consent(locals: ConsentLocals): Promise<string>;
-  /** The way in to the account pages. */
+  /** Who is signed in, and links to the other account pages. */
   account(locals: AccountLocals): Promise<string>;
   /** The delivery console: the list. */
   deliveries(locals: DeliveriesLocals): Promise<string>;
@@ -43,7 +48,7 @@ export interface Pages {
   receivers(locals: ReceiversLocals): Promise<string>;
   /** Asks whether to sign out. */
   logout(locals: LogoutLocals): Promise<string>;
-  /** After signing out, when there is no address to go back to. */
+  /** After signing out without an address to return to. */
   loggedOut(locals: LoggedOutLocals): Promise<string>;
   error(locals: ErrorLocals): Promise<string>;
   startAgain(locals: StartAgainLocals): Promise<string>;
@@ -51,7 +56,7 @@ export interface Pages {
   unavailable(locals: LastPageLocals): Promise<string>;
 }
 
-/** A problem as the views see it; the first of `fields` is where the link in the summary leads. */
+/** A problem for the views. The summary links to the first of `fields`. */
 interface Problem {
   readonly fields: readonly LoginField[];
   readonly text: string;
@@ -59,29 +64,29 @@ interface Problem {
 
 const DEFAULT_WAIT = 60;
 
-/** Each page as HTML. */
+/** Renders each page. */
 type Html = { readonly [Page in keyof LocalsOfPages]: (locals: LocalsOfPages[Page]) => string };
 
 /**
- * Reads and compiles everything once, and renders every page with sample data where a team has views of its own.
- * Nothing is read from disk while a page is made.
- * @throws ConfigurationError naming every missing text, wrong theme value, missing folder, and view that is misnamed,
- * does not compile or does not render.
+ * Reads and compiles everything once; rendering a page reads nothing from disk. If a team has views of its own, every
+ * page is rendered with sample data first.
+ * @throws ConfigurationError naming every missing text, wrong theme value, missing folder, and view that is misnamed, does
+ * not compile or does not render.
  */
 export function createPages(settings: PageSettings): Pages {
   const [first, ...others] = settings.locales;
   if (first === undefined) throw new ConfigurationError(["config.interactions.locales: must not be empty"]);
   const texts = readTexts(settings.locales, settings.copy);
-  const look = readTheme(settings.theme);
-  const views = readViews(settings.views, look.css);
-  const problems = [...texts.problems, ...look.problems, ...views.problems];
+  const theme = readTheme(settings.theme);
+  const views = readViews(settings.views, theme.css);
+  const problems = [...texts.problems, ...theme.problems, ...views.problems];
   if (problems.length > 0) throw new ConfigurationError(problems);
 
   const page = (view: string, locale: string, build: (t: Translator, service: string) => Locals): string => {
     const t = texts.translators.get(locale);
     if (t === undefined)
       throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
-    const service = look.name ?? t("service.name");
+    const service = theme.name ?? t("service.name");
     const common = { t, locale, service, problems: [], wide: false };
     return views.render(view, { ...common, ...build(t, service) });
   };
@@ -107,9 +112,9 @@ export function createPages(settings: PageSettings): Pages {
     unavailable: ({ locale, accountUrl }) =>
       page("unavailable", locale, (t) => ({ heading: t("unavailable.title"), accountUrl })),
   };
-  // The tests of this package render the built-in views in every state, so a start has only those of others to try.
-  const tried = settings.views.length === 0 ? [] : settings.locales;
-  const broken = tried.flatMap((locale) => brokenPages(html, locale));
+  // The tests of this package render the built-in views in every state.
+  const tested = settings.views.length === 0 ? [] : settings.locales;
+  const broken = tested.flatMap((locale) => brokenPages(html, locale));
   if (broken.length > 0) throw new ConfigurationError([...new Set(broken)]);
   return {
     styleHash: `sha256-${createHash("sha256").update(views.style).digest("base64")}`,
@@ -128,7 +133,7 @@ export function createPages(settings: PageSettings): Pages {
   };
 }
 
-/** One problem for each place that breaks, however many pages show it. */
+/** The problems of the views; a partial may break many pages. */
 function brokenPages(html: Html, locale: string): readonly string[] {
   return samplePages(locale, "Sample").flatMap((sample) => {
     try {
@@ -175,10 +180,10 @@ function errorLocals(
   return { heading: t("error.title"), text, accountUrl, error, description };
 }
 
-/** Keys under `error.` that are not texts for a code. */
+/** Keys under `error.` that belong to no code. */
 const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code"]);
 
-/** Whole minutes, at least one: nobody is told to come back too early. */
+/** Whole minutes, rounded up: an attempt after them can succeed. */
 function minutes(seconds: number): number {
   return Math.max(1, Math.ceil(seconds / 60));
 }

@@ -1,9 +1,9 @@
 /**
- * Sample data for every page in every state worth a look. Each start renders all of it, so that a view that breaks
- * stops the start; the tests render the same. A page that learns a new state gets a row here.
+ * Sample data for every page in every state. With custom views, start-up renders all of it, so a broken view stops the
+ * start; the tests render it too. A new state of a page needs a row here.
  */
 import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
-import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-locals.ts";
+import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-views.ts";
 import type {
   AccountLocals,
   ConsentLocals,
@@ -15,7 +15,7 @@ import type {
   StartAgainLocals,
 } from "./page-locals.ts";
 
-/** What each page is told, by the page's name. */
+/** What each page is given, by the name of the page. */
 export interface LocalsOfPages {
   readonly login: LoginLocals;
   readonly consent: ConsentLocals;
@@ -33,9 +33,9 @@ export interface LocalsOfPages {
 /** One page in one state. */
 export interface Sample<Page extends keyof LocalsOfPages = keyof LocalsOfPages> {
   readonly page: Page;
-  /** Tells the states of one page apart. */
+  /** Distinguishes the states of a page. */
   readonly state: string;
-  /** The page with these locals, made by one function for each page. */
+  /** Renders the page with one of these functions. */
   with<Html>(pages: { readonly [P in keyof LocalsOfPages]: (locals: LocalsOfPages[P]) => Html }): Html;
 }
 
@@ -47,7 +47,7 @@ function sample<Page extends keyof LocalsOfPages>(
   return { page, state, with: (pages) => pages[page](locals) };
 }
 
-/** @param text stands wherever a text comes from outside. */
+/** @param text replaces every text from outside. */
 export function samplePages(locale: string, text: string): readonly Sample[] {
   const form = { locale, client: text, action: text, csrf: text };
   const login = { ...form, username: text };
@@ -75,7 +75,7 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
   ];
 }
 
-/** A delivery of the console. @param text stands wherever a text comes from outside. */
+/** A delivery of the console. @param text replaces every text from outside. */
 export function sampleDelivery(
   text: string,
   changes: Partial<ConsoleDeliveryDetail> = {},
@@ -104,7 +104,7 @@ export function sampleDelivery(
   };
 }
 
-/** A receiver of the console. @param text stands wherever a text comes from outside. */
+/** A receiver of the console. @param text replaces every text from outside. */
 export function sampleReceiver(text: string, changes: Partial<ConsoleReceiver> = {}): ConsoleReceiver {
   return {
     receiver: text,

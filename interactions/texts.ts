@@ -1,4 +1,4 @@
-/** The texts that people read: built-in locale files, and what the configuration puts in their place. */
+/** The texts that people read, from the built-in locale files and the configuration, and the locale of a browser. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ownValue } from "../lib/untrusted-keys.ts";
@@ -6,31 +6,31 @@ import { ownValue } from "../lib/untrusted-keys.ts";
 /** Locale → key → text with `{placeholders}`. */
 export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** The text of one locale; values are put in as they are and escaped where they are printed. */
+/** The texts of one locale. Values are inserted as they are; the views escape the result. */
 export interface Translator {
-  /** @throws TypeError when there is no text for the key, or no value for one of its placeholders. */
+  /** @throws TypeError if the key has no text, or one of its placeholders has no value. */
   (key: string, values?: Readonly<Record<string, string | number>>): string;
   /** Whether there is a text for the key. */
   has(key: string): boolean;
 }
 
-/** The texts of every configured locale, or what is wrong with them. */
+/** The texts of every configured locale, and what is wrong with them. */
 export interface Texts {
   readonly translators: ReadonlyMap<string, Translator>;
-  /** As `config.interactions.…: …`, empty when all is well. */
+  /** In the form `config.interactions.…: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
 }
 
-/** The locale whose keys and placeholders every other one must have. */
+/** Every locale must have the keys and placeholders of this one. */
 const REFERENCE = "en";
-/** Keys that begin so are the team's, for its own views. */
+/** Keys for the views of a team. */
 const OWN_KEY = /^own\./;
 const PLACEHOLDER = /\{(\w+)\}/g;
 const FOLDER = join(import.meta.dirname, "locales");
 
 /**
- * @param locales BCP 47 tags; one without a built-in file must be complete in `copy`.
- * @param copy texts that replace built-in ones; keys that no page knows must begin with `own.`.
+ * @param locales BCP 47 tags. A locale without a built-in file must be complete in `copy`.
+ * @param copy replaces built-in texts. A key that no built-in page uses must begin with `own.`.
  */
 export function readTexts(locales: readonly string[], copy: Copy): Texts {
   const reference = new Map(Object.entries(builtIn(REFERENCE)));
@@ -58,7 +58,7 @@ export function readTexts(locales: readonly string[], copy: Copy): Texts {
 }
 
 function builtIn(locale: string): Readonly<Record<string, string>> {
-  // A locale's name comes from the configuration and is a file name here: nothing but a language tag passes.
+  // The configured name becomes a file name: it must not contain anything but a language tag.
   if (!/^[A-Za-z0-9-]+$/.test(locale)) return {};
   const file = join(FOLDER, `${locale}.json`);
   if (!existsSync(file)) return {};
@@ -91,4 +91,36 @@ function translator(locale: string, texts: ReadonlyMap<string, string>): Transla
     });
   };
   return Object.assign(translate, { has: (key: string) => texts.has(key) });
+}
+
+/** What {@link chooseLocale} needs of a Koa context: its reading of `Accept-Language`. */
+export interface LanguageWishes {
+  acceptsLanguages(available: string[]): string | false;
+}
+
+/**
+ * The first supported tag of `ui_locales`, otherwise the best match of `Accept-Language`, otherwise the first configured
+ * locale. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4).
+ *
+ * @param available the configured locales, never empty.
+ * @param uiLocales `ui_locales` of the request.
+ */
+export function chooseLocale(
+  available: readonly [string, ...string[]],
+  ctx: LanguageWishes,
+  uiLocales: string | undefined,
+): string {
+  for (const tag of uiLocales?.split(" ") ?? []) {
+    const found = lookUp(available, tag);
+    if (found !== undefined) return found;
+  }
+  return ctx.acceptsLanguages([...available]) || available[0];
+}
+
+function lookUp(available: readonly string[], tag: string): string | undefined {
+  const wanted = tag.toLowerCase();
+  return available
+    .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
+    .toSorted((one, other) => other.length - one.length)
+    .at(0);
 }

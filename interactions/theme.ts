@@ -1,14 +1,13 @@
-/** The look: a team chooses a few colours, the others are worked out so that everything stays readable. */
-
+/** The theme: a team chooses up to three colours, and the others are derived so that all text stays readable. */
 import type { InteractionSettings } from "../config/configuration.ts";
 
-/** What is said about a theme: the CSS variables of the style sheet, or what is wrong with it. */
-export interface Look {
+/** The checked theme, or what is wrong with it. */
+export interface Theme {
   /** CSS: rules on `:root` with every variable that `views/style.css` uses. */
   readonly css: string;
-  /** What the service is called; `undefined`: the text `service.name`. */
+  /** The name of the service; `undefined` means the text `service.name`. */
   readonly name: string | undefined;
-  /** As `config.interactions.theme.…: …`, empty when all is well. */
+  /** In the form `config.interactions.theme.…: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
 }
 
@@ -18,7 +17,7 @@ interface Seeds {
   readonly accent: string;
 }
 
-/** Contrast that WCAG 2.2 AA asks of text (1.4.3), and of borders of fields (1.4.11). */
+/** Minimum contrast of text (1.4.3) and of field borders (1.4.11) in WCAG 2.2 AA. */
 const TEXT_CONTRAST = 4.5;
 const BORDER_CONTRAST = 3;
 
@@ -26,7 +25,7 @@ const LIGHT: Seeds = { background: "#f3f4f6", text: "#1a1d23", accent: "#1d4ed8"
 const DARK: Seeds = { background: "#101318", text: "#e9ebee", accent: "#8ab4ff" };
 const ERRORS = ["#b3261e", "#ff9d94"];
 
-/** Nothing else, although CSS knows more: only of these the contrast can be worked out. */
+/** CSS has more notations, but the contrast is computed from these only. */
 const COLOUR = /^#(?:[0-9a-f]{3}|[0-9a-f]{6})$/i;
 const CHECKS: Readonly<Record<string, { readonly pattern: RegExp; readonly problem: string }>> = {
   name: { pattern: /^[^\p{Cc}]{1,80}$/u, problem: "must be 1 to 80 characters without control characters" },
@@ -36,10 +35,10 @@ const CHECKS: Readonly<Record<string, { readonly pattern: RegExp; readonly probl
 };
 
 /**
- * Checks `config.interactions.theme` and works out the colours. With `background` or `text` there is one look for
- * everybody; without them a light and a dark one, as the person's system asks.
+ * Checks `config.interactions.theme` and derives the colours. With `background` or `text` there is one colour scheme;
+ * without them there is a light and a dark one, chosen by the person's system.
  */
-export function readTheme(theme: InteractionSettings["theme"]): Look {
+export function readTheme(theme: InteractionSettings["theme"]): Theme {
   const problems = Object.entries(theme).flatMap(([key, value]) => valueProblem(key, value));
   if (problems.length > 0) return { css: "", name: undefined, problems };
   const { name, accent, background, text } = theme;
@@ -68,7 +67,7 @@ function valueProblem(key: string, value: string): string[] {
   return check.pattern.test(value) ? [] : [`config.interactions.theme.${key}: ${check.problem}`];
 }
 
-/** Every colour of the style sheet from three; what is written in them can be read whatever the three are. */
+/** Derives every colour of the style sheet from three. Text is readable whatever the three are. */
 function palette({ background, text, accent }: Seeds): Readonly<Record<string, string>> {
   const dark = luminance(text) > luminance(background);
   const raised = dark ? mix(background, text, 0.06) : "#ffffff";
@@ -115,7 +114,7 @@ function luminance(colour: string): number {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-/** So much of the second colour, 0 to 1, in the first. */
+/** Mixes a share of the second colour, 0 to 1, into the first. */
 function mix(colour: string, other: string, share: number): string {
   const into = channels(other);
   const mixed = channels(colour).map((value, i) => Math.round(value + ((into[i] ?? 0) - value) * share));

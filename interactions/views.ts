@@ -1,44 +1,44 @@
-/** The views: found, read and compiled once, so that a broken one stops the start and not a sign-in. */
+/** The views, read and compiled at start-up, so that a broken one stops the start instead of a sign-in. */
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { nearestKey } from "../config/problems.ts";
 
-/** The folder of the built-in views; `style.css` is among them. */
+/** The folder of the built-in views and of `style.css`. */
 const BUILT_IN = join(import.meta.dirname, "views");
 const STYLE_FILE = "style.css";
-/** The partial that prints the style sheet; a view of this name would never be seen. */
+/** The partial that prints the style sheet. A view of this name would never be used. */
 const STYLE = "style";
 
-/** A partial that a view includes by its name. */
+/** Finds the partials that a view includes by name. */
 const INCLUDE = /\binclude\(\s*["'`]([^"'`]+)["'`]/g;
 
-/** What a view is given. */
+/** The variables of a view. */
 export type Locals = Readonly<Record<string, unknown>>;
 
-/** The compiled views of some folders. */
+/** The compiled views. */
 export interface Views {
-  /** The HTML of the view of this name, without `.ejs`. @throws TypeError when there is no such view. */
+  /** Renders a view. @param name without `.ejs`. @throws TypeError if there is no such view. */
   render(name: string, locals: Locals): string;
-  /** What `include("style")` prints: exactly this text is between `<style>` and `</style>`. */
+  /** The exact text that `include("style")` prints between `<style>` and `</style>`. */
   readonly style: string;
-  /** As `config.interactions.views: …`, empty when all is well. */
+  /** In the form `config.interactions.views: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
 }
 
 type View = (locals: Locals) => string;
 
-/** A view that is used: of several files with one name the first. */
+/** The file of a view. */
 interface Source {
   readonly file: string;
   readonly text: string;
 }
 
 /**
- * Reads `*.ejs` and `style.css`. Of files with one name the one in the first folder wins; the built-in one comes last.
- * A partial is a view too: a team's own `layout-head.ejs` is what the built-in `login.ejs` includes.
+ * Reads `*.ejs` and `style.css`. The first folder that has a file wins; the built-in folder comes last. Partials are views
+ * too: the built-in `login.ejs` includes a team's own `layout-head.ejs`.
  *
- * @param variables CSS that comes before the style sheet.
+ * @param variables CSS to put before the style sheet.
  */
 export function readViews(folders: readonly string[], variables: string): Views {
   const problems: string[] = [];
@@ -47,7 +47,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   let sheet: string | undefined;
   for (const folder of [...folders, BUILT_IN]) {
     try {
-      // Hidden files are not the team's: an editor or the system put them there.
+      // Editors and systems create hidden files.
       for (const name of readdirSync(folder).filter((each) => !each.startsWith("."))) {
         const file = join(folder, name);
         const stem = name.replace(/\.ejs$/, "");
@@ -62,15 +62,15 @@ export function readViews(folders: readonly string[], variables: string): Views 
   }
   problems.push(...misnamed(files, sources));
   const views = new Map([...sources].map(([name, source]) => [name, compiled(source, problems)]));
-  // Browsers hash what is left after these are normalised.
+  // Browsers normalise these characters before they compute the hash for the CSP.
   const style = `${variables}\n${sheet ?? ""}`.replaceAll(/\r\n?/g, "\n").replaceAll("\0", "");
   if (/<\/style/i.test(style)) problems.push("config.interactions.views: style.css must not hold </style");
   views.set(STYLE, () => style);
   const render = (name: string, locals: Locals): string => {
     const view = views.get(name);
     if (view === undefined) throw new TypeError(`there is no view ${name}.ejs`);
-    // Locals win over EJS's own `include`, which looks beside the including file before it looks in the team's
-    // folders, and keeps what it compiled for the whole process: two services would share their views.
+    // Replaces EJS's own `include`, which prefers files beside the including file to the team's folders, and has one
+    // cache for the process: two services would share their views.
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });
   };
@@ -85,7 +85,7 @@ function unreadable(folder: string, { code, path = folder }: NodeJS.ErrnoExcepti
   return `config.interactions.views: ${reason}`;
 }
 
-/** Files that no page ever shows: neither named like a built-in one, nor included by a view that is. */
+/** Files that no page uses: neither named like a built-in view nor included by one that is. */
 function misnamed(files: readonly string[], sources: ReadonlyMap<string, Source>): readonly string[] {
   const builtIn = new Map(readdirSync(BUILT_IN).map((name) => [stemOf(name), name]));
   const shown = new Set<string>();
@@ -124,10 +124,10 @@ function compiled({ file, text }: Source, problems: string[]): View {
   }
 }
 
-/** What a view threw while it was rendered, with its place: EJS puts `FILE:LINE` and an excerpt before the message. */
+/** Describes an error of a view with its place. EJS puts `FILE:LINE` and an excerpt in front of the message. */
 export function renderProblem(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  // Each view around the broken one adds a place of its own in front.
+  // Each view that includes the broken one adds its own place in front.
   const [place] = [...message.matchAll(/^(.+\.ejs:\d+)$/gm)].slice(-1);
   if (place?.[1] === undefined) return message;
   const [, ...reason] = message.slice(place.index).split("\n\n");

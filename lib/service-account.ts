@@ -1,15 +1,17 @@
 /** The pages under `{base}/account`: the gate, the account page and the delivery console, put together. */
 import type { Context } from "koa";
 import type { Configuration } from "../config/configuration.ts";
-import { createAccountGate } from "../interactions/account-gate.ts";
-import { type AccountPage, createAccountPages } from "../interactions/account-pages.ts";
-import { createReturnPaths } from "../interactions/account-return.ts";
-import { createConsolePages } from "../interactions/console-pages.ts";
-import { createConsoleSeals } from "../interactions/console-seals.ts";
+import {
+  type AccountPage,
+  createAccountGate,
+  createAccountPages,
+  createReturnPaths,
+} from "../interactions/account-pages.ts";
+import { createConsolePages, createConsoleSeals } from "../interactions/console-pages.ts";
 import type { DeliveryConsole, UnderWay } from "../interactions/delivery-console.ts";
 import { createAnswers } from "../interactions/answers.ts";
 import type { Pages } from "../interactions/pages.ts";
-import type { Form } from "../interactions/readable-form.ts";
+import type { Form } from "../interactions/forms.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import type { AccountInternals } from "./domain/account.ts";
 import { ACCOUNT_CLIENT } from "./domain/client.ts";

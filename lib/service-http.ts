@@ -3,17 +3,15 @@ import type { Context, Middleware } from "koa";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "./storage.ts";
 import { callerAddress } from "../compat/caller.ts";
-import type { AnswerPages } from "../compat/exchange.ts";
+import type { ErrorPages } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import { createAnswers } from "../interactions/answers.ts";
-import type { InteractionFlow } from "../interactions/flow.ts";
+import { createInteractions, type InteractionFlow, type Interactions } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
-import type { Interactions } from "../interactions/own-pages.ts";
 import { createPages, type Pages } from "../interactions/pages.ts";
-import { createInteractions } from "../interactions/own-pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "./clock.ts";
@@ -85,7 +83,7 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     onWarning,
     onDefect,
     connections,
-    pages: answerPages(pages),
+    pages: errorPages(pages),
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
     accountPages: createServiceAccount({ ...parts, currentProvider, pages, readForm: formMap }),
     sessionCookie: sessionCookieName(configuration),
@@ -93,15 +91,11 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
   return {
     currentProvider,
     routes: (ctx, next) => routes.middleware(ctx, next),
-    interactions: createInteractions({
-      flow,
-      units,
-      locate(ctx) {
-        const place = routes.locate(ctx);
-        return place?.endpoint === "interaction" && place.uid !== undefined
-          ? { ...place, uid: place.uid }
-          : undefined;
-      },
+    interactions: createInteractions(flow, units, (ctx) => {
+      const request = routes.locate(ctx);
+      return request?.endpoint === "interaction" && request.uid !== undefined
+        ? { ...request, uid: request.uid }
+        : undefined;
     }),
     sessionsEnded: (ended) => backchannel.sessionsEnded(currentProvider().provider, ended),
     async close() {
@@ -137,7 +131,7 @@ async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
   return new Map(fields.entries());
 }
 
-function answerPages(pages: Pages): AnswerPages {
+function errorPages(pages: Pages): ErrorPages {
   const { error, startAgain, unavailable } = createAnswers(pages);
   return {
     error,

@@ -1,0 +1,131 @@
+/** How an error leaves the service: its status, its headers, and JSON or a page. Nothing else decides this. */
+import type { EndpointName } from "../config/deployments.ts";
+import { ConditionFailed, StorageUnavailable, VersionConflict } from "../lib/errors.ts";
+import { EndpointError } from "./errors.ts";
+import type { EndpointParts, ErrorPages, Exchange } from "./exchange.ts";
+
+/** Endpoints that browsers visit. They answer with a page if the browser accepts HTML; all others answer with JSON. */
+const PAGES: ReadonlySet<EndpointName> = new Set([
+  "authorize",
+  "resume",
+  "logout",
+  "logoutConfirm",
+  "logoutSuccess",
+  "interaction",
+  "account",
+]);
+
+/** Seconds after which a client may retry a request that met a fault. */
+const RETRY_AFTER = 5;
+
+const REALM = 'realm="sign-in-service"';
+
+/** The statuses of RFC 6750 section 3 and RFC 6749 section 5.2, for clients registered with `error_status: standard`. */
+const standardStatus: Readonly<Record<string, { status: number; challenge: string }>> = {
+  invalid_token: { status: 401, challenge: `Bearer ${REALM}, error="invalid_token"` },
+  invalid_client: { status: 401, challenge: `Basic ${REALM}, error="invalid_client"` },
+  insufficient_scope: { status: 403, challenge: `Bearer ${REALM}, error="insufficient_scope"` },
+};
+
+/** Restores the headers that the response had before the service handled the request. */
+export function restoreHeaders(
+  { ctx: { res } }: Pick<Exchange, "ctx">,
+  before: NodeJS.Dict<number | string | string[]>,
+): void {
+  if (res.headersSent) return;
+  for (const name of res.getHeaderNames()) if (before[name] === undefined) res.removeHeader(name);
+  for (const [name, value] of Object.entries(before)) if (value !== undefined) res.setHeader(name, value);
+}
+
+/** Puts an error on the response. */
+export async function respondWithError(
+  exchange: Exchange,
+  thrown: unknown,
+  parts: Pick<EndpointParts, "pages" | "events" | "onDefect">,
+): Promise<void> {
+  const error = clientError(thrown);
+  if (error === undefined) return respondWithFault(exchange, thrown, parts);
+  const { ctx } = exchange;
+  const { status, challenge } = statusFor(exchange, error);
+  if (wantsPage(exchange)) {
+    if (error.startAgain) await parts.pages.startAgain(ctx);
+    else await parts.pages.error(ctx, pageProblem(error, status));
+  } else {
+    ctx.body = { error: error.error, ...(error.message === "" ? {} : { error_description: error.message }) };
+  }
+  ctx.status = status;
+  if (challenge !== undefined) ctx.set("WWW-Authenticate", challenge);
+  if (error.retryAfter !== undefined) ctx.set("Retry-After", String(error.retryAfter));
+  if (error.closes && ctx.req.httpVersionMajor === 1) ctx.set("Connection", "close");
+  if (error.allow !== undefined) ctx.set("Allow", error.allow.join(", "));
+  ctx.set("Cache-Control", "no-store");
+  emitRefusal(exchange, error, parts);
+}
+
+/** The client's own error, or a lost race; `undefined` for a fault of the service. */
+function clientError(thrown: unknown): EndpointError | undefined {
+  if (thrown instanceof EndpointError) return thrown;
+  if (!(thrown instanceof ConditionFailed)) return undefined;
+  return new EndpointError(400, "invalid_request", "another request was faster; start again", {
+    startAgain: true,
+  });
+}
+
+async function respondWithFault(
+  exchange: Exchange,
+  fault: unknown,
+  { pages, events, onDefect }: Pick<EndpointParts, "pages" | "events" | "onDefect">,
+): Promise<void> {
+  const { ctx, endpoint } = exchange;
+  const isExpected = fault instanceof StorageUnavailable || fault instanceof VersionConflict;
+  if (!isExpected) onDefect(fault);
+  const { code = "defect" } = fault as { code?: unknown };
+  events.emit("fault", { where: endpoint, code: String(code) });
+  if (wantsPage(exchange)) await pages.unavailable(ctx, RETRY_AFTER);
+  else ctx.body = { error: "temporarily_unavailable", error_description: "try again in a moment" };
+  ctx.status = 503;
+  ctx.set("Retry-After", String(RETRY_AFTER));
+  ctx.set("Cache-Control", "no-store");
+}
+
+function wantsPage({ ctx, endpoint }: Exchange): boolean {
+  return PAGES.has(endpoint) && ctx.accepts("json", "html") === "html";
+}
+
+/** The documented interface answers 400 where the standards say 401 or 403, unless the client asked for the standards. */
+function statusFor(exchange: Exchange, error: EndpointError): { status: number; challenge?: string } {
+  const { ctx, client, endpoint } = exchange;
+  if (endpoint === "standardUserinfo") return standardStatus[error.error] ?? { status: error.status };
+  const isStandard = client?.error_status === "standard" && !PAGES.has(endpoint);
+  const lacksHeader =
+    isStandard && error.error === "invalid_request" && ctx.req.headers.authorization === undefined;
+  if (lacksHeader && /userinfo|profile|revoke/i.test(endpoint) && ctx.method === "GET") {
+    return { status: 401, challenge: `Bearer ${REALM}` };
+  }
+  const standard = isStandard ? standardStatus[error.error] : undefined;
+  if (standard) return standard;
+  return { status: error.status === 401 || error.status === 403 ? 400 : error.status };
+}
+
+function pageProblem(
+  { error, message, retryAfter }: EndpointError,
+  status: number,
+): Parameters<ErrorPages["error"]>[1] {
+  const code = status === 429 ? "rate_limited" : error;
+  return { status, error: code, description: message, ...(retryAfter === undefined ? {} : { retryAfter }) };
+}
+
+function emitRefusal(
+  { endpoint, client }: Exchange,
+  { error }: EndpointError,
+  { events }: Pick<EndpointParts, "events">,
+): void {
+  if (endpoint === "token") {
+    events.emit("tokens.refused", {
+      error,
+      ...(client === undefined ? {} : { client_id: client.client_id }),
+    });
+  } else if (endpoint === "authorize") {
+    events.emit("authorization.refused", { error });
+  }
+}

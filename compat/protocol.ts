@@ -1,0 +1,241 @@
+/**
+ * Runs oidc-provider for one request, in a Koa context of its own: the host application's cookies, keys, path and parsed
+ * body stay untouched, and the same request can run twice when it loses a race.
+ */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { Context } from "koa";
+import type { KoaContextWithOIDC } from "oidc-provider";
+import { artifactKey } from "../adapters/oidc/adapter.ts";
+import type { Unit, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
+import { withoutDoubleCookie } from "../lib/provider/cookies.ts";
+import type { CurrentProvider } from "../lib/provider/current-provider.ts";
+import type { RequestState } from "../lib/provider/request.ts";
+import { describedError, documentedCode } from "../lib/provider/responses.ts";
+import { EndpointError } from "./errors.ts";
+import type { Exchange } from "./exchange.ts";
+import type { Fields } from "./form-fields.ts";
+
+/** The parameters for oidc-provider, in place of those that were received. */
+export interface ProtocolInput {
+  readonly query?: Fields;
+  readonly body?: Fields;
+}
+
+/** The answer of oidc-provider. Its headers are already on the response. */
+export interface ProtocolAnswer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly state: RequestState & { readonly retryAfter?: number };
+  /** The client, account, grant and tokens of the request. */
+  readonly oidc: KoaContextWithOIDC["oidc"] | undefined;
+}
+
+/** Runs oidc-provider and puts its answer on the response, or throws the error that it reports. Commits nothing. */
+export type Protocol = (exchange: Exchange, input: ProtocolInput) => Promise<ProtocolAnswer>;
+
+/** @param sessionCookie name of the session cookie. */
+export function createProtocol(
+  currentProvider: CurrentProvider,
+  units: UnitsOfWork,
+  sessionCookie: string,
+): Protocol {
+  return async (exchange, input) => {
+    const answer = await run(exchange, input, currentProvider, sessionCookie);
+    const unit = units.current();
+    await requireAllowedClient(answer, unit);
+    // oidc-provider turns errors of the storage into errors of its own; the unit of work has the original.
+    if (unit?.failure !== undefined) throw unit.failure;
+    const { status, body, state } = answer;
+    if (status >= 500) throw new Error(`oidc-provider answered ${status} at ${exchange.endpoint}`);
+    const problem = problemOf(answer);
+    if (problem) {
+      throw new EndpointError(
+        status === 404 ? 400 : status,
+        documentedCode(problem.error, problem.description),
+        problem.description,
+        state.retryAfter === undefined ? {} : { retryAfter: state.retryAfter },
+      );
+    }
+    const { ctx } = exchange;
+    if (body !== undefined && body !== null) ctx.body = body;
+    // Koa changes the status when it gets a body.
+    ctx.status = status;
+    return answer;
+  };
+}
+
+/** Starts to read what oidc-provider will ask for. If it never asks, nobody sees a fault of this read. */
+export function startReading(
+  artifacts: Pick<ArtifactStore, "find">,
+  model: string,
+  presented: string,
+): NonNullable<Exchange["ahead"]> {
+  const key = artifactKey(presented);
+  const found = artifacts.find(model, key);
+  found.catch(() => undefined);
+  return { model, key, found };
+}
+
+async function run(
+  exchange: Exchange,
+  { query, body }: ProtocolInput,
+  currentProvider: CurrentProvider,
+  sessionCookie: string,
+): Promise<ProtocolAnswer> {
+  const { ctx, deployment, path } = exchange;
+  const search = query?.toString() ?? "";
+  const form = ctx.method === "POST" ? (body?.toString() ?? "") : undefined;
+  const headers = headersFor(exchange, form);
+  const cookie = withoutDoubleCookie(headers.cookie, sessionCookie);
+  if (cookie !== headers.cookie) headers.cookie = cookie;
+  const url = search === "" ? path : `${path}?${search}`;
+  const req = new RewrittenRequest(ctx.req, url, headers, form) as unknown as IncomingMessage;
+  const served = currentProvider();
+  const inner = served.provider.createContext(req, ctx.res) as unknown as Context;
+  exchange.onSettled.push(() => {
+    if (!served.isWatched()) release(inner);
+  });
+  // oidc-provider builds URLs from these. The browser sees the configured base URL, whatever the last proxy sends.
+  Object.defineProperties(inner.request, {
+    protocol: { value: deployment.secure ? "https" : "http" },
+    host: { value: deployment.host },
+  });
+  Object.assign(inner, { mountPath: deployment.path });
+  const state = inner.state as RequestState;
+  state.deployment = deployment;
+  state.address = exchange.address;
+  const work = (): Promise<unknown> => served.run(inner);
+  await (isPublic(exchange) ? work() : withoutCors(ctx.res, work));
+  const { oidc } = inner as unknown as KoaContextWithOIDC;
+  return { status: inner.status, body: inner.body, state, oidc };
+}
+
+/**
+ * A copy of a request with another URL, other headers and another body. It is a plain object: an object with the real
+ * request as its prototype costs Node about as much as handling that request.
+ */
+class RewrittenRequest {
+  readonly url: string;
+  readonly originalUrl: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: undefined;
+  readonly method: string | undefined;
+  readonly socket: IncomingMessage["socket"];
+  readonly httpVersion: string;
+  readonly httpVersionMajor: number;
+  readonly httpVersionMinor: number;
+  readonly readable: boolean;
+  readonly #form: string;
+
+  /** @param form `undefined` for a request without a body. */
+  constructor(req: IncomingMessage, url: string, headers: IncomingHttpHeaders, form: string | undefined) {
+    this.url = url;
+    this.originalUrl = url;
+    this.headers = headers;
+    this.method = req.method;
+    this.socket = req.socket;
+    this.httpVersion = req.httpVersion;
+    this.httpVersionMajor = req.httpVersionMajor;
+    this.httpVersionMinor = req.httpVersionMinor;
+    this.readable = form !== undefined;
+    this.#form = form ?? "";
+  }
+
+  /** oidc-provider reads a body only by iterating over it. */
+  iterator(): Iterable<Buffer> {
+    return [Buffer.from(this.#form)];
+  }
+}
+
+/** oidc-provider answers an `Origin` with an error for confidential clients; CORS decides who reads a response. */
+const HIDDEN_HEADERS: ReadonlySet<string> = new Set(["origin", "authorization"]);
+/** They describe the received body, which is replaced. */
+const BODY_HEADERS: ReadonlySet<string> = new Set(["transfer-encoding", "content-encoding"]);
+
+function headersFor(exchange: Exchange, form: string | undefined): IncomingHttpHeaders {
+  const open = isPublic(exchange);
+  const headers: IncomingHttpHeaders = {};
+  for (const [name, value] of Object.entries(exchange.ctx.req.headers)) {
+    if (!open && HIDDEN_HEADERS.has(name)) continue;
+    if (form === undefined || !BODY_HEADERS.has(name)) headers[name] = value;
+  }
+  if (exchange.authorization !== undefined) headers.authorization = exchange.authorization;
+  if (form !== undefined) {
+    headers["content-type"] = "application/x-www-form-urlencoded";
+    headers["content-length"] = String(Buffer.byteLength(form));
+  }
+  return headers;
+}
+
+/** Scripts of any origin may read these responses. */
+function isPublic({ endpoint }: Exchange): boolean {
+  return endpoint === "discovery" || endpoint === "jwks";
+}
+
+const CORS = "access-control-allow-origin";
+
+/**
+ * oidc-provider sets CORS headers on more endpoints than that, but not on a response that has one already. A placeholder
+ * keeps it from doing so; CORS headers of the host application stay.
+ */
+async function withoutCors(res: ServerResponse, work: () => Promise<unknown>): Promise<void> {
+  if (res.getHeaderNames().some((name) => name.startsWith("access-control-"))) {
+    await work();
+    return;
+  }
+  res.setHeader(CORS, "null");
+  try {
+    await work();
+  } finally {
+    res.removeHeader(CORS);
+  }
+}
+
+/**
+ * Drops every reference that a finished context holds. oidc-provider defines an accessor on each context, and V8
+ * allocates accessors in the old generation: a young-generation collection would keep the context and everything that
+ * it leads to.
+ */
+function release(inner: Context): void {
+  const { oidc } = inner as unknown as Partial<KoaContextWithOIDC>;
+  if (oidc !== undefined) clear(oidc);
+  clear(inner);
+}
+
+function clear(holder: object): void {
+  for (const name of Reflect.ownKeys(holder)) Reflect.set(holder, name, undefined);
+}
+
+/** The description that oidc-provider gives for a wrong client secret. */
+const WRONG_SECRET = "client authentication failed";
+
+/** A client that tried too many secrets is refused, even with the right one, and cannot tell the difference. */
+async function requireAllowedClient({ state }: ProtocolAnswer, unit: Unit | undefined): Promise<void> {
+  const { allowed, retryAfter } = (await state.verdict) ?? { allowed: true, retryAfter: 0 };
+  if (allowed) return;
+  const refusal = new EndpointError(401, "invalid_client", WRONG_SECRET, { retryAfter });
+  // A failed unit commits nothing. Other refusals do commit: they may revoke a family.
+  if (unit !== undefined) unit.failure = refusal;
+  throw refusal;
+}
+
+interface ProviderError {
+  readonly error: string;
+  readonly description: string;
+}
+
+/** The error that oidc-provider reports, whether it rendered JSON or asked for an error page. */
+function problemOf({ state, body, status }: ProtocolAnswer): ProviderError | undefined {
+  if (state.problem) return providerError(state.problem.error, state.problem.error_description);
+  if (status < 400) return undefined;
+  const { error, error_description: description } = (body ?? {}) as {
+    error?: unknown;
+    error_description?: unknown;
+  };
+  return providerError(typeof error === "string" ? error : "invalid_request", description);
+}
+
+function providerError(error: string, description: unknown): ProviderError {
+  return { error, description: describedError(error, description) };
+}

@@ -1,0 +1,80 @@
+/** userinfo and profile: three reads and an answer, without oidc-provider. */
+import { artifactKey } from "../adapters/oidc/adapter.ts";
+import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
+import type { AccountRecord } from "../lib/directory/directory.ts";
+import type { AccountInternals } from "../lib/domain/account.ts";
+import type { ClientInternals } from "../lib/domain/client.ts";
+import { isCurrent } from "../lib/provider/account.ts";
+import { openedFields } from "../lib/provider/grant.ts";
+import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
+import type { Exchange, Step } from "./exchange.ts";
+import { parseFields } from "./form-fields.ts";
+
+/** RFC 6750 section 2.1; tokens are accepted in no other place. */
+const BEARER = /^bearer +([A-Za-z0-9._~+/-]{1,255}=*) *$/i;
+
+/** One answer for every reason, so that it reveals none. */
+export const invalidToken = (): EndpointError => badRequest("invalid_token", "the access token is not valid");
+
+/** Requires a valid bearer token that belongs to the client in the query. */
+export function bearer(
+  artifacts: Pick<ArtifactStore, "find">,
+  clients: Pick<ClientInternals, "record">,
+  accounts: Pick<AccountInternals, "record">,
+): Step {
+  return async (exchange, next) => {
+    const { authorization } = exchange.ctx.req.headers;
+    const ids = parseFields(exchange.ctx.querystring).all("client_id");
+    if (ids.length !== 1 || !ids[0]) throw invalidRequest("client_id must be in the query exactly once");
+    const token = BEARER.exec(authorization ?? "")?.[1];
+    const key = token === undefined ? undefined : artifactKey(token);
+    const [client, family] = await Promise.all([
+      clients.record(ids[0]),
+      key === undefined ? undefined : artifacts.find("AccessToken", key),
+    ]);
+    // Comes before every check: the client's registration decides which status an error gets.
+    if (client !== undefined && !client.disabled) exchange.client = client;
+    if (authorization === undefined) throw invalidRequest("the Authorization header is missing");
+    if (key === undefined) throw invalidRequest("the Authorization header is malformed");
+    const found = family?.artifact;
+    if (
+      exchange.client === undefined ||
+      found === undefined ||
+      found.clientId !== exchange.client.client_id ||
+      found.accountId === undefined
+    )
+      throw invalidToken();
+    const { payload } = found;
+    // A token that is bound to a key is no bearer token.
+    if (payload["jkt"] !== undefined || payload["x5t#S256"] !== undefined) throw invalidToken();
+    const account = await accounts.record(found.accountId);
+    if (account === undefined || !isCurrent(payload["generations"], account, exchange.client))
+      throw invalidToken();
+    exchange.account = account;
+    exchange.token = { key, scope: typeof payload["scope"] === "string" ? payload["scope"] : "" };
+    await next();
+  };
+}
+
+/** Basic user information, with exactly the documented members. */
+export const basicClaims: Step = async (exchange) => {
+  const { sub, email } = accountWith(exchange, "email");
+  exchange.ctx.body = { sub, email };
+};
+
+/** Extended user information, with exactly the documented members; `null` for what the account lacks. */
+export const profileClaims: Step = async (exchange) => {
+  const { sub, email, name, surname, date_of_birth, gender } = accountWith(exchange, "all");
+  exchange.ctx.body = { sub, email, name, surname, date_of_birth, gender };
+};
+
+/** The account, if the token's scope covers these fields. */
+function accountWith(exchange: Exchange, fields: "email" | "all"): AccountRecord {
+  const { client, token, account } = exchange;
+  if (!client || !token || !account) throw invalidToken();
+  const { email, profile } = openedFields(client, token.scope);
+  if (!email || (fields === "all" && !profile)) {
+    throw badRequest("insufficient_scope", "the access token does not cover these fields");
+  }
+  return account;
+}

@@ -1,0 +1,58 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { within } from "../../adapters/within.ts";
+import { COMMIT_TIME, WORK_TIME } from "../../compat/routes.ts";
+import { StorageUnavailable } from "../../lib/errors.ts";
+
+beforeEach(() => {
+  jest.useFakeTimers();
+});
+
+afterEach(() => {
+  jest.useRealTimers();
+});
+
+/** Milliseconds within which a fault is answered. */
+const PROMISED = 5_000;
+
+const inTime = (work: Promise<void>): Promise<void> =>
+  within(WORK_TIME, work, () => new StorageUnavailable("late"));
+
+describe("the time limit of a request", () => {
+  it("is after the last possible commit and before 5 s are over, and answers with a fault [D-TOKEN-5]", async () => {
+    const work = Promise.withResolvers<void>();
+    let outcome: unknown;
+    const waiting = inTime(work.promise).catch((error: unknown) => {
+      outcome = error;
+    });
+    await jest.advanceTimersByTimeAsync(COMMIT_TIME);
+    expect(outcome).toBeUndefined();
+    await jest.advanceTimersByTimeAsync(PROMISED - COMMIT_TIME - 1);
+    expect(outcome).toMatchObject({ code: "storage_unavailable" });
+    await waiting;
+    // The late result of the work is ignored.
+    work.reject(new Error("too late"));
+    await jest.runAllTimersAsync();
+  });
+
+  it("applies to each request separately", async () => {
+    const never = new Promise<void>(() => undefined);
+    const expired: string[] = [];
+    const wait = async (name: string): Promise<void> => {
+      await inTime(never).catch(() => expired.push(name));
+    };
+    const first = wait("first");
+    await jest.advanceTimersByTimeAsync(2_000);
+    const second = wait("second");
+    await jest.advanceTimersByTimeAsync(PROMISED - 2_000);
+    expect(expired).toEqual(["first"]);
+    await jest.advanceTimersByTimeAsync(2_000);
+    expect(expired).toEqual(["first", "second"]);
+    await Promise.all([first, second]);
+  });
+
+  it("leaves no timer behind when the work succeeds or fails", async () => {
+    await inTime(Promise.resolve());
+    await expect(inTime(Promise.reject(new TypeError("its own")))).rejects.toThrow("its own");
+    expect(jest.getTimerCount()).toBe(0);
+  });
+});
