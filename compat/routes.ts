@@ -1,7 +1,7 @@
 /** The middleware: finds the endpoint of a request, runs its steps within their time limits, and sends the response. */
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
-import { within } from "../adapters/within.ts";
+import { withTimeout } from "../adapters/with-timeout.ts";
 import type { EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
@@ -142,7 +142,7 @@ async function serve(exchange: Exchange, destination: Destination, parts: Endpoi
     const step = stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
     if (ctx.method === "POST") await receiveBody(exchange, parts);
-    await within(
+    await withTimeout(
       WORK_TIME,
       run(exchange, step),
       () => new StorageUnavailable("the request was not done in time"),
@@ -179,7 +179,7 @@ async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<vo
     () => undefined,
     () => undefined,
   );
-  await within(
+  await withTimeout(
     BODY_TIME,
     settled,
     () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
-import { within } from "../../adapters/within.ts";
+import { withTimeout } from "../../adapters/with-timeout.ts";
 import { COMMIT_TIME, WORK_TIME } from "../../compat/routes.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 
@@ -15,7 +15,7 @@ afterEach(() => {
 const PROMISED = 5_000;
 
 const inTime = (work: Promise<void>): Promise<void> =>
-  within(WORK_TIME, work, () => new StorageUnavailable("late"));
+  withTimeout(WORK_TIME, work, () => new StorageUnavailable("late"));
 
 describe("the time limit of a request", () => {
   it("is after the last possible commit and before 5 s are over, and answers with a fault [D-TOKEN-5]", async () => {
