@@ -1,4 +1,4 @@
-/** A dry run of the plan: which receiver would be told what, and why. */
+/** A dry run of the plan: which receivers an action would notify, and why. */
 import type { DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import { type Clock, seconds } from "../lib/clock.ts";
@@ -16,7 +16,7 @@ import {
 export interface ExplainedAction {
   readonly sub: string;
   readonly type: NotificationType;
-  /** `UNASSINGED_FROM_SERVICE` only: the services that would be taken away; left out, all. */
+  /** `UNASSINGED_FROM_SERVICE` only: the services to be taken away; default all. */
   readonly services?: readonly string[];
 }
 
@@ -26,18 +26,12 @@ export interface Explanation {
   readonly receiver: string;
   /** `told`, `no_receiver` (none is configured there) or `type_not_taken` (it is configured for other types). */
   readonly reason: PlanReason;
-  /** The keys of the services concerned, sorted. */
+  /** The keys of the affected services, sorted. */
   readonly services: readonly string[];
-  /** What would be sent, with the time of now. */
+  /** What would be sent, with the current time. */
   readonly body?: NotificationBody;
-  /** It would wait until the receiver is resumed. */
+  /** The notification would wait until the receiver is resumed. */
   readonly paused: boolean;
-}
-
-export interface ExplainDeps {
-  readonly directory: Pick<DirectoryStore, "findAccount" | "findEntry">;
-  readonly deliveries: Pick<DeliveryStore, "receiver">;
-  readonly clock: Clock;
 }
 
 function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedAccount | undefined {
@@ -50,25 +44,24 @@ function accountAfter(before: PlannedAccount, action: ExplainedAction): PlannedA
 
 /** @returns `undefined` when there is no such account. */
 export async function explain(
-  deps: ExplainDeps,
   action: ExplainedAction,
+  directory: Pick<DirectoryStore, "findAccount" | "findEntry">,
+  deliveries: Pick<DeliveryStore, "receiver">,
+  clock: Clock,
 ): Promise<Explanation[] | undefined> {
-  const before = await deps.directory.findAccount(action.sub);
+  const before = await directory.findAccount(action.sub);
   if (before === undefined) return undefined;
   const after = accountAfter(before, action);
   const unassigned = Object.keys(before.services).length - Object.keys(after?.services ?? {}).length;
   if (action.type === "UNASSINGED_FROM_SERVICE" && unassigned === 0) return [];
-  const directory = await readPlannedDirectory(deps.directory, [before]);
-  const planned = { type: action.type, at: seconds(deps.clock) };
-  return Promise.all(
-    explainDeliveries(planned, before, after, directory).map((decision) => explained(deps, decision)),
-  );
-}
+  const planned = { type: action.type, at: seconds(clock) };
+  const entries = await readPlannedDirectory(directory, [before]);
 
-async function explained(
-  { deliveries }: ExplainDeps,
-  { receiver, reason, services, delivery }: PlanDecision,
-): Promise<Explanation> {
-  const { paused } = await deliveries.receiver(receiver);
-  return { receiver, reason, services, ...(delivery && { body: delivery.body }), paused };
+  async function explained(decision: PlanDecision): Promise<Explanation> {
+    const { receiver, reason, services, delivery } = decision;
+    const { paused } = await deliveries.receiver(receiver);
+    return { receiver, reason, services, ...(delivery && { body: delivery.body }), paused };
+  }
+
+  return Promise.all(explainDeliveries(planned, before, after, entries).map(explained));
 }

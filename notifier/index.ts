@@ -2,7 +2,7 @@
 export { createNotificationWorker } from "./start-worker.ts";
 export type { NotificationWorker } from "./main.ts";
 export { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
-export type { ShownDelivery } from "./shown-delivery.ts";
+export type { ShownDelivery } from "./notifications.ts";
 export {
   notificationReceiver,
   type NotificationReceiverOptions,

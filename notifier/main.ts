@@ -15,40 +15,41 @@ import { createNotifier } from "./notifier.ts";
 /** A running worker; see `createNotificationWorker`. */
 export interface NotificationWorker {
   readonly notifications: Notifications;
-  /** Deliveries and receivers: for logs and metrics. */
+  /** Events of deliveries and receivers: for logs and metrics. */
   readonly events: ServiceEmitter;
   /** Each part with `ok`, latency in milliseconds and detail. */
   health(): Promise<Health>;
   /** Prometheus text. */
   metrics(): Promise<string>;
-  /** Finishes what is in flight (30 s at most) or hands it back, and lets go of the storage. Safe to call twice. */
+  /** Finishes running deliveries (30 s at most) or hands them back, and closes the storage. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** Milliseconds for what is in flight when the worker is closed. */
+/** Milliseconds that running deliveries get when the worker is closed. */
 const GRACE = 30_000;
 
-/** See `start-worker.ts`. */
+/** Documented in `start-worker.ts`, which loads this module. */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
   const configuration = readConfiguration(config);
   if (configuration.storage === "sqlite::memory:") {
     throw new ConfigurationError([
-      "config.storage: a worker of its own needs a storage that other processes see, not one in memory",
+      "config.storage: a separate worker needs a storage that other processes can open, not one in memory",
     ]);
   }
   const logger = configuration.logger ?? createLogger();
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
   const onWarning = (text: string): void => logger.warn(text);
-  // It has nothing to do with codes, tokens and sessions.
+  // The worker needs no codes, tokens or sessions, so it opens no second store for them.
   const storage = await openStorage({ ...configuration, artifacts: configuration.storage }, onWarning);
   try {
     const sealer = await openSealer(configuration, storage.directory);
     const events = createEvents(onDefect);
-    const settings = { ...configuration.notifications, worker: true };
-    const parts = { configuration: { ...configuration, notifications: settings }, storage, sealer, events };
     const notifier = await createNotifier({
-      ...parts,
+      configuration: { ...configuration, notifications: { ...configuration.notifications, worker: true } },
+      storage,
+      sealer,
+      events,
       keepAlive: true,
       outages: createOutages(logger, configuration.clock),
       onFault: onDefect,

@@ -1,16 +1,15 @@
-/** What the calls about notifications accept. */
+/** The arguments that the calls about notifications accept. */
 import { z } from "zod";
 import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
-import { exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
-import { actor, type CallOptions } from "../lib/domain/arguments.ts";
+import { actor, type CallOptions, exactly, flag, integer, ruled } from "../lib/domain/arguments.ts";
 import { parseReceiverName } from "../lib/domain/receivers.ts";
 import { subProblem } from "../lib/domain/text-rules.ts";
 import type { ExplainedAction } from "./explain.ts";
 import { NOTIFICATION_TYPES } from "./plan.ts";
 
-/** Which deliveries, and how many of them. */
+/** A filter for deliveries, and one page of them. */
 export interface DeliveryPageInput extends DeliveryFilter {
-  /** Those after this delivery, by its id. */
+  /** The id of the last delivery of the page before. */
   readonly after?: string;
   /** 1 to 500, default 100. */
   readonly limit?: number;
@@ -18,10 +17,10 @@ export interface DeliveryPageInput extends DeliveryFilter {
   readonly first?: "oldest" | "newest";
 }
 
-/** A name or id in a question: any string, for an unknown one is no error. */
+/** A name or id to look up: any string, because an unknown one is no error. */
 export const anyText: z.ZodType<string> = z.string({ error: "must be a string" });
 
-/** What an action is about stands in the audit, which takes no free text: no person's address by mistake. */
+/** The audit records the receiver, and it takes no free text: nobody's address may get there by mistake. */
 export const receiverName: z.ZodType<string> = ruled((name) =>
   parseReceiverName(name) === undefined ? "must be service:KEY, group:KEY or portal:KEY" : undefined,
 );
@@ -46,7 +45,7 @@ export const deliveryFilter: z.ZodType<Omit<DeliveryFilter, "state">> = exactly(
   type: notificationType.exactOptional(),
 });
 
-/** Argument of `list`. */
+/** Argument of `list` and `page`. */
 export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
   ...filter,
   state: z.enum(STATES, { error: `must be one of ${STATES.join(", ")}` }).exactOptional(),
@@ -55,20 +54,18 @@ export const deliveryPage: z.ZodType<DeliveryPageInput> = exactly({
   first: z.enum(FIRST, { error: `must be one of ${FIRST.join(", ")}` }).exactOptional(),
 });
 
-const asked = { actor };
-
 /** Second argument of `discard`, `resume` and `test`. */
-export const askedOptions: z.ZodType<CallOptions> = exactly(asked);
+export const callOptions: z.ZodType<CallOptions> = exactly({ actor });
 
 /** Second argument of `redrive` and `redriveAll`. */
 export const redriveOptions: z.ZodType<CallOptions & { readonly force?: boolean }> = exactly({
-  ...asked,
+  actor,
   force: flag().exactOptional(),
 });
 
 /** Second argument of `pause`. */
 export const pauseOptions: z.ZodType<CallOptions & { readonly reason?: string }> = exactly({
-  ...asked,
+  actor,
   reason: z
     .string({ error: "must be a string" })
     .min(1, { error: "must not be empty" })

@@ -1,4 +1,6 @@
 /** The public calls about notifications: what operators see and do. */
+import type { AuditAction } from "../lib/audit/actions.ts";
+import type { AuditDetail, AuditStore } from "../lib/audit/audit-event.ts";
 import type {
   Delivery,
   DeliveryAttempt,
@@ -8,18 +10,16 @@ import type {
 } from "../lib/deliveries/delivery.ts";
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
-import { checked } from "../lib/domain/arguments.ts";
-import type { CallOptions } from "../lib/domain/arguments.ts";
+import { callerFor, type CallOptions, checked } from "../lib/domain/arguments.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./attempt.ts";
-import { type AuditDeps, createAudit } from "./audit.ts";
-import { afterResume } from "./breaker.ts";
+import type { CircuitBreaker } from "./breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
-import { answerContext } from "./lane-run.ts";
+import { answerContext } from "./lane-worker.ts";
 import {
   anyText,
-  askedOptions,
+  callOptions,
   deliveryFilter,
   deliveryPage,
   explainedAction,
@@ -28,14 +28,19 @@ import {
   redriveOptions,
 } from "./notifications-schema.ts";
 import type { DeliveryPageInput } from "./notifications-schema.ts";
-import type { NotificationType } from "./plan.ts";
-import { createReceiverWatch, type ReceiverWatchDeps, releaseAll } from "./receiver-watch.ts";
-import { type ReceiverReport, reportReceivers } from "./receiver-reports.ts";
+import type { ReceiverReport, Receivers, TestResult } from "./receivers.ts";
 import { redriveMatching, SUPERSEDABLE } from "./redrive.ts";
-import { type ShownAttempt, type ShownDelivery, shownAttempt, shownDelivery } from "./shown-delivery.ts";
-import { sendTest, type TestResult } from "./test-notification.ts";
 
-/** A delivery about an account: whether and when its receiver took it. */
+/** A delivery without its payload. Times are milliseconds since the epoch, except `at`. */
+export type ShownDelivery = Omit<Delivery, "payload">;
+
+/** One attempt: `status` of the response, or `error`, a short code, when no response came. */
+export interface ShownAttempt extends Omit<DeliveryAttempt, "answer"> {
+  /** The first 4 KiB of the response: text of the receiver, so escape it. `null` without a response. */
+  readonly answer: string | null;
+}
+
+/** A delivery about an account: whether and when its receiver accepted it. */
 export interface Acknowledgement {
   /** Its `webhook-id`. */
   readonly id: string;
@@ -44,7 +49,7 @@ export interface Acknowledgement {
   /** Seconds since the epoch: when the action happened. */
   readonly at: number;
   readonly state: ShownDelivery["state"];
-  /** When the receiver answered with 2xx last, in milliseconds since the epoch; `null` while it never has. */
+  /** When the receiver last answered with 2xx, in milliseconds since the epoch; `null` if it never has. */
   readonly acknowledgedAt: number | null;
 }
 
@@ -56,33 +61,33 @@ export interface ShownDeliveryPage {
 }
 
 /**
- * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage is `StorageUnavailable`, a wrong
- * argument a `TypeError` that names it.
- * Whatever changes or sends something leaves an audit record first; `actor` says there who asked for it.
+ * Receivers are named `service:KEY`, `group:KEY` and `portal:KEY`. A fault of the storage rejects with
+ * `StorageUnavailable`, a wrong argument with a `TypeError` that names it.
+ * Every call that changes or sends something first writes an audit record; `actor` is recorded there.
  */
 export interface Notifications {
-  /** Everything, or what fits the filter, by pages of at most 500 (default 100), oldest first unless asked. */
+  /** All deliveries, or those that match the filter, in pages of at most 500 (default 100), oldest first by default. */
   list(filter?: DeliveryPageInput): Promise<ShownDelivery[]>;
   /**
-   * One page of the same, with `next` as `after` of the next page. A rare filter does not take long: a page looks at about
-   * a thousand deliveries, and may hold fewer than its limit, even none, though there is a next one.
+   * One page of the same, with `next` to pass as `after` for the next page. To stay fast when matches are rare, a call
+   * looks at about a thousand deliveries: a page may have fewer than `limit`, even none, although there is a next one.
    */
   page(filter?: DeliveryPageInput): Promise<ShownDeliveryPage>;
   /** A delivery by its `webhook-id`, with its attempts. */
   find(id: string): Promise<(ShownDelivery & { readonly history: readonly ShownAttempt[] }) | undefined>;
   /**
-   * Sends again, with all attempts before it: at once, as the head of its lane. `superseded` is a
-   * `PROFILE_CHANGED` from before what its lane has delivered since: only `force` sends it.
+   * Sends a delivery again, at once and as the head of its lane, with all attempts of the schedule. `superseded`: it is
+   * a `PROFILE_CHANGED` older than what its lane has delivered since; only `force` sends it.
    */
   redrive(id: string, options?: CallOptions & { readonly force?: boolean }): Promise<RedriveResult>;
-  /** The same for everything that is parked and fits the filter, in order. @returns how many came to what. */
+  /** Redrives all parked deliveries that match the filter, in order. @returns how many had each result. */
   redriveAll(
     filter?: Omit<DeliveryFilter, "state">,
     options?: CallOptions & { readonly force?: boolean },
   ): Promise<Readonly<Record<RedriveResult, number>>>;
-  /** Gives up a delivery that waits or is parked; `false` when there is none such. */
+  /** Gives up a waiting or parked delivery; `false` when there is no such delivery. */
   discard(id: string, options?: CallOptions): Promise<boolean>;
-  /** Begins nothing more for this receiver; `false` when it was paused already. */
+  /** Starts no more deliveries to this receiver; `false` when it was paused already. */
   pause(receiver: string, options?: CallOptions & { readonly reason?: string }): Promise<boolean>;
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
@@ -91,139 +96,148 @@ export interface Notifications {
    * `user_id` 0. `undefined` when no such receiver is configured.
    */
   test(receiver: string, options?: CallOptions): Promise<TestResult | undefined>;
-  /** Which receivers such an action would tell what, and why not: nothing is sent. `undefined` without the account. */
+  /** Which receivers would get what for such an action, and why others would not. Sends nothing. `undefined` without the account. */
   explain(action: ExplainedAction): Promise<Explanation[] | undefined>;
-  /** Who was told about an account, oldest first: as long as the records are kept. */
+  /** The notifications about an account, oldest first, for as long as the records are kept. */
   acknowledgements(sub: string): Promise<Acknowledgement[]>;
-  /** All receivers that are configured or for which something is kept, ordered by name. */
+  /** All receivers that are configured or have deliveries or state, ordered by name. */
   receivers(): Promise<ReceiverReport[]>;
 }
 
-export interface NotificationsDeps extends ReceiverWatchDeps, AuditDeps {
-  readonly deliveries: DeliveryStore;
-  readonly directory: Pick<DirectoryStore, "findEntry" | "listEntries" | "findAccount">;
-  readonly sealer: Sealer;
-  readonly events: ServiceEmitter;
-  readonly clock: Clock;
-  readonly attempt: Attempt;
-  /** Told when there may be more to send than before. */
-  readonly wake: () => void;
-}
-
+/** Deliveries that `acknowledgements` reads at a time. */
 const PAGE = 500;
 const BY_HAND = "by_hand";
 
-/** The calls over one storage. They work whether or not a worker runs in this process. */
-export function createNotifications(deps: NotificationsDeps): Notifications {
-  const { deliveries } = deps;
+/** The calls on one storage. They work whether or not a worker runs in this process. */
+export function createNotifications({
+  storage: { deliveries, directory, audit },
+  receivers,
+  breaker,
+  sealer,
+  attempt,
+  events,
+  clock,
+  wake,
+}: {
+  readonly storage: {
+    readonly deliveries: DeliveryStore;
+    readonly directory: Pick<DirectoryStore, "findEntry" | "findAccount">;
+    readonly audit: Pick<AuditStore, "append">;
+  };
+  readonly receivers: Receivers;
+  readonly breaker: CircuitBreaker;
+  readonly sealer: Sealer;
+  readonly attempt: Attempt;
+  readonly events: ServiceEmitter;
+  readonly clock: Clock;
+  /** Called when more may be due than before. */
+  readonly wake: () => void;
+}): Notifications {
+  /**
+   * Writes the audit record of a request before it is carried out, so that nothing happens without one. It says what was
+   * requested, not what came of it. The subject is a `webhook-id` or the name of a receiver.
+   */
+  function record(
+    action: Extract<AuditAction, `delivery.${string}` | `receiver.${string}`>,
+    subject: string,
+    { actor }: CallOptions,
+    detail?: AuditDetail,
+  ): Promise<void> {
+    return audit.append({ ...callerFor(actor), action, subject, ...(detail && { detail }) });
+  }
+
+  function openAttempt(id: string, attempted: DeliveryAttempt): ShownAttempt {
+    const { answer } = attempted;
+    if (answer === null) return { ...attempted, answer };
+    try {
+      return { ...attempted, answer: sealer.open(answerContext(id), answer) };
+    } catch {
+      // Its key is gone. The rest can still be shown.
+      return { ...attempted, answer: null };
+    }
+  }
+
   return {
     async list(filter = {}) {
       const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
-      return (await deliveries.list({ ...page, limit })).map((each) => shownDelivery(each));
+      return (await deliveries.list({ ...page, limit })).map(withoutPayload);
     },
     async page(filter = {}) {
-      const { limit = 100, ...asked } = checked("filter", deliveryPage, filter);
-      const { deliveries: found, next } = await deliveries.page({ ...asked, limit });
-      return { deliveries: found.map((each) => shownDelivery(each)), ...(next !== undefined && { next }) };
+      const { limit = 100, ...page } = checked("filter", deliveryPage, filter);
+      const { deliveries: found, next } = await deliveries.page({ ...page, limit });
+      return { deliveries: found.map(withoutPayload), ...(next !== undefined && { next }) };
     },
     async find(id) {
       const delivery = await deliveries.find(checked("id", anyText, id));
       if (delivery === undefined) return undefined;
-      const history = await deliveries.attempts(id);
-      const shown = history.map((attempt) => shownAttempt(attempt, openAnswer(deps, id, attempt)));
-      return { ...shownDelivery(delivery), history: shown };
+      const attempts = await deliveries.attempts(id);
+      const history = attempts.map((each) => openAttempt(id, each));
+      return { ...withoutPayload(delivery), history };
     },
-    async explain(action) {
-      return explain(deps, checked("action", explainedAction, action));
-    },
-    async acknowledgements(sub) {
-      return acknowledgements(deliveries, checked("sub", anyText, sub));
-    },
-    receivers: () => reportReceivers(deps),
-    async test(receiver, options = {}) {
-      const name = checked("receiver", receiverName, receiver);
-      await createAudit(deps)("receiver.test", name, checked("options", askedOptions, options));
-      return sendTest(deps, name);
-    },
-    ...redriving(deps),
-    ...holding(deps),
-  };
-}
-
-function passable(force: boolean | undefined): readonly NotificationType[] {
-  return force === true ? [] : SUPERSEDABLE;
-}
-
-function redriving(deps: NotificationsDeps): Pick<Notifications, "redrive" | "redriveAll" | "discard"> {
-  const { deliveries, events, wake } = deps;
-  const audit = createAudit(deps);
-  return {
     async redrive(id, options = {}) {
-      const { force, ...asked } = checked("options", redriveOptions, options);
+      const { force = false, ...caller } = checked("options", redriveOptions, options);
       const key = checked("id", anyText, id);
       if ((await deliveries.find(key)) === undefined) return "unknown";
-      await audit("delivery.redrive", key, { ...asked, detail: { force: force === true } });
-      const results = await deliveries.redrive([key], { passable: passable(force) });
+      await record("delivery.redrive", key, caller, { force });
+      const results = await deliveries.redrive([key], { supersedable: force ? [] : SUPERSEDABLE });
       const result = results.get(key) ?? "unknown";
       if (result === "redriven") events.emit("delivery.redriven", { id: key });
       wake();
       return result;
     },
     async redriveAll(filter = {}, options = {}) {
-      const { force, ...asked } = checked("options", redriveOptions, options);
+      const { force = false, ...caller } = checked("options", redriveOptions, options);
       const wanted = checked("filter", deliveryFilter, filter);
       const { receiver = "*", ...rest } = wanted;
-      await audit("delivery.redrive_all", receiver, { ...asked, detail: { ...rest, force: force === true } });
-      return redriveMatching(deps, wanted, passable(force));
+      await record("delivery.redrive_all", receiver, caller, { ...rest, force });
+      return redriveMatching(deliveries, wanted, force ? [] : SUPERSEDABLE, (redriven) => {
+        for (const id of redriven) events.emit("delivery.redriven", { id });
+        wake();
+      });
     },
     async discard(id, options = {}) {
-      const asked = checked("options", askedOptions, options);
+      const caller = checked("options", callOptions, options);
       if ((await deliveries.find(checked("id", anyText, id))) === undefined) return false;
-      await audit("delivery.discard", id, asked);
+      await record("delivery.discard", id, caller);
       const discarded = await deliveries.discard(id, BY_HAND);
       if (discarded) events.emit("delivery.discarded", { id });
       wake();
       return discarded;
     },
-  };
-}
-
-function holding(deps: NotificationsDeps): Pick<Notifications, "pause" | "resume"> {
-  const { deliveries, events, clock, wake } = deps;
-  const watch = createReceiverWatch(deps);
-  const audit = createAudit(deps);
-  return {
     async pause(receiver, options = {}) {
-      // The reason is free text: it is kept with the receiver, as long as it is paused.
-      const { reason = "by hand", ...asked } = checked("options", pauseOptions, options);
+      // The reason is free text, so it is kept with the receiver while it is paused, and not in the audit.
+      const { reason = "by hand", ...caller } = checked("options", pauseOptions, options);
       const name = checked("receiver", receiverName, receiver);
-      await audit("receiver.pause", name, asked);
-      return watch.paused(name, reason);
+      await record("receiver.pause", name, caller);
+      return breaker.pause(name, reason);
     },
     async resume(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);
-      await audit("receiver.resume", name, checked("options", askedOptions, options));
-      const { before } = await deliveries.changeReceiver(name, () => afterResume(clock.now()));
-      await releaseAll(deliveries, name);
+      await record("receiver.resume", name, checked("options", callOptions, options));
+      const resumed = await breaker.resume(name);
       wake();
-      const stopped = before.paused || before.heldUntil !== null;
-      if (stopped) events.emit("receiver.resumed", { receiver: name });
-      return stopped;
+      return resumed;
     },
+    async test(receiver, options = {}) {
+      const name = checked("receiver", receiverName, receiver);
+      await record("receiver.test", name, checked("options", callOptions, options));
+      return receivers.test(name, attempt, clock);
+    },
+    async explain(action) {
+      return explain(checked("action", explainedAction, action), directory, deliveries, clock);
+    },
+    async acknowledgements(sub) {
+      return acknowledgements(deliveries, checked("sub", anyText, sub));
+    },
+    receivers: () => receivers.report(deliveries),
   };
 }
 
-function openAnswer({ sealer }: NotificationsDeps, id: string, { answer }: DeliveryAttempt): string | null {
-  if (answer === null) return null;
-  try {
-    return sealer.open(answerContext(id), answer);
-  } catch {
-    // Its key is gone: that must not hide the rest.
-    return null;
-  }
+function withoutPayload({ payload: _sealed, ...delivery }: Delivery): ShownDelivery {
+  return delivery;
 }
 
-/** One that was taken and then sent again was taken all the same: its attempts know. */
+/** A delivery that was accepted and then redriven still counts as accepted: its attempts show it. */
 async function acknowledgedAt(
   deliveries: DeliveryStore,
   { id, state, finishedAt, attempts }: Delivery,
@@ -241,16 +255,10 @@ async function acknowledgements(deliveries: DeliveryStore, sub: string): Promise
     const page = await deliveries.list({ sub, limit: PAGE, ...(after !== undefined && { after }) });
     for (const delivery of page) {
       const { id, receiver, type, at, state } = delivery;
-      all.set(id, {
-        id,
-        receiver,
-        type,
-        at,
-        state,
-        acknowledgedAt: await acknowledgedAt(deliveries, delivery),
-      });
+      const acknowledged = { acknowledgedAt: await acknowledgedAt(deliveries, delivery) };
+      all.set(id, { id, receiver, type, at, state, ...acknowledged });
     }
-    // Behind one that retention has taken away meanwhile there is nothing: from the first one on, again.
+    // A page after a delivery that was purged in the meantime is empty: start over.
     const isPurged = page.length === 0 && after !== undefined && !(await deliveries.find(after));
     after = isPurged ? undefined : page.at(-1)?.id;
     if (page.length < PAGE && !isPurged) return [...all.values()];

@@ -1,54 +1,62 @@
 /**
- * The embedded scheduler: looks at what is due, claims it and has it sent. It looks after a commit of its own process
- * (`wake`), when a place is free again, when the next delivery is due, when the storage tells that another process
- * stored something, and every now and then, for not every storage tells.
+ * The embedded scheduler: looks for due deliveries, claims them and hands them to the lane worker. It looks after each
+ * commit of its own process (`wake`), when a slot becomes free, when the next delivery is due, when the storage reports
+ * a change by another process, and at a fixed interval, because not every storage reports changes.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Outage } from "../lib/outages.ts";
-import type { LaneRunner } from "./lane-run.ts";
-import { type Scheduler, TURN } from "./scheduler.ts";
-import { keptPlaces, shareOut } from "./shares.ts";
+import type { LaneWorker } from "./lane-worker.ts";
+import { reservedSlots, type Scheduler, shareSlots, TIME_SLICE } from "./scheduler.ts";
 
-export interface PollerDeps {
-  readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
-  readonly runner: Pick<LaneRunner, "run" | "terms">;
-  readonly clock: Clock;
-  readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
-  /** Whether waiting for the next look keeps the process alive. */
-  readonly keepAlive: boolean;
-  /** Told what came of each look at the storage; after one that failed the next one tries again. */
-  readonly outage: Outage;
-}
-
-export interface Poller extends Scheduler {
-  /** Looks once and begins what is due. @returns milliseconds until something else is, as far as is known. */
-  pass(): Promise<number>;
-}
-
-/** Milliseconds between two looks, however much there is to do. */
-const GATHER = 2;
-/** A span in which a timer is still exact. */
+/**
+ * Milliseconds between two looks. Deliveries that end in the meantime are gathered: one look fills many slots for the
+ * cost of one. Without the pause a busy process spends more on looking than on delivering.
+ */
+const BATCH_WINDOW = 2;
+/** The shortest time that a timer measures. */
 const SHORTEST_SLEEP = 1;
 
-class EmbeddedPoller implements Poller {
+export class Poller implements Scheduler {
   ok = true;
-  readonly #deps: PollerDeps;
+  readonly #deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
+  readonly #worker: Pick<LaneWorker, "run" | "lease">;
+  readonly #clock: Clock;
+  readonly #concurrency: NotificationSettings["concurrency"];
+  readonly #interval: number;
+  readonly #keepAlive: boolean;
+  readonly #outage: Outage;
+  /** Occupied slots of each receiver. */
   readonly #running = new Map<string, number>();
-  /** When each receiver was served last; only of those that have something waiting. */
+  #occupied = 0;
+  /** The pass in which each receiver last got a slot; only of receivers with something waiting. */
   #served = new Map<string, number>();
   #passes = 0;
-  #total = 0;
   #awake = false;
   #stopped = false;
   #interrupt: (() => void) | undefined;
   #endWatch: () => void = () => undefined;
   #loop: Promise<void> = Promise.resolve();
 
-  constructor(deps: PollerDeps) {
-    this.#deps = deps;
+  constructor(options: {
+    readonly deliveries: Pick<DeliveryStore, "dueReceivers" | "claimDue" | "watch">;
+    readonly worker: Pick<LaneWorker, "run" | "lease">;
+    readonly clock: Clock;
+    readonly settings: Pick<NotificationSettings, "concurrency" | "poll">;
+    /** Whether waiting for the next look keeps the process alive. */
+    readonly keepAlive: boolean;
+    /** Records whether looks succeed; the next look retries one that failed. */
+    readonly outage: Outage;
+  }) {
+    this.#deliveries = options.deliveries;
+    this.#worker = options.worker;
+    this.#clock = options.clock;
+    this.#concurrency = options.settings.concurrency;
+    this.#interval = options.settings.poll * 1000;
+    this.#keepAlive = options.keepAlive;
+    this.#outage = options.outage;
   }
 
   wake(): void {
@@ -57,7 +65,7 @@ class EmbeddedPoller implements Poller {
   }
 
   start(): void {
-    this.#endWatch = this.#deps.deliveries.watch(() => this.wake());
+    this.#endWatch = this.#deliveries.watch(() => this.wake());
     this.#loop = this.#run();
   }
 
@@ -72,63 +80,62 @@ class EmbeddedPoller implements Poller {
     return this.#loop;
   }
 
+  /** Looks once and starts what is due. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
-    const { deliveries, clock, settings, runner } = this.#deps;
-    const due = await deliveries.dueReceivers();
-    const now = clock.now();
+    const due = await this.#deliveries.dueReceivers();
+    const now = this.#clock.now();
     const ready = due.filter(({ dueAt }) => dueAt <= now).map(({ receiver }) => receiver);
     this.#served = new Map(due.map(({ receiver }) => [receiver, this.#served.get(receiver) ?? 0] as const));
     this.#passes += 1;
-    const { total, perReceiver: most } = settings.concurrency;
-    const places = { free: total - this.#total, most, kept: keptPlaces(settings.concurrency) };
-    const asking = ready.map((receiver) => ({
+    const { total, perReceiver } = this.#concurrency;
+    const slots = { free: total - this.#occupied, perReceiver, reserved: reservedSlots(this.#concurrency) };
+    const requests = ready.map((receiver) => ({
       receiver,
       running: this.#running.get(receiver) ?? 0,
       served: this.#served.get(receiver) ?? 0,
     }));
-    const claims = [...shareOut(asking, places)].map(async ([receiver, share]) => {
+    const claims = [...shareSlots(requests, slots)].map(async ([receiver, share]) => {
       this.#served.set(receiver, this.#passes);
-      for (const claim of await deliveries.claimDue(receiver, share, runner.terms)) void this.#begin(claim);
+      const claimed = await this.#deliveries.claimDue(receiver, share, this.#worker.lease);
+      for (const claim of claimed) void this.#deliver(claim);
     });
-    // All of them, though one has failed: what is claimed after the end would wait for its lease to end.
+    // Wait for all of them even if one fails: a claim that came later would wait for its lease to end.
     await Promise.allSettled(claims);
     await Promise.all(claims);
     const later = due.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > now);
     return Math.min(...later) - now;
   }
 
-  async #begin(claim: Claim): Promise<void> {
+  async #deliver(claim: Claim): Promise<void> {
     const { receiver } = claim.delivery;
-    this.#count(receiver, 1);
-    await this.#deps.runner.run(claim, performance.now() + TURN);
-    this.#count(receiver, -1);
+    this.#occupy(receiver, 1);
+    await this.#worker.run(claim, performance.now() + TIME_SLICE);
+    this.#occupy(receiver, -1);
     this.wake();
   }
 
-  #count(receiver: string, change: 1 | -1): void {
-    const places = (this.#running.get(receiver) ?? 0) + change;
-    if (places === 0) this.#running.delete(receiver);
-    else this.#running.set(receiver, places);
-    this.#total += change;
+  #occupy(receiver: string, change: 1 | -1): void {
+    const slots = (this.#running.get(receiver) ?? 0) + change;
+    if (slots === 0) this.#running.delete(receiver);
+    else this.#running.set(receiver, slots);
+    this.#occupied += change;
   }
 
   async #run(): Promise<void> {
-    const interval = this.#deps.settings.poll * 1000;
     while (!this.#stopped) {
       this.#awake = false;
-      let sleep = interval;
+      let sleep = this.#interval;
       try {
-        sleep = Math.min(interval, await this.pass());
+        sleep = Math.min(sleep, await this.pass());
         this.ok = true;
-        this.#deps.outage.worked();
+        this.#outage.worked();
       } catch (error) {
         this.ok = false;
-        this.#deps.outage.failed(error);
-        await this.#sleep(interval);
+        this.#outage.failed(error);
+        await this.#sleep(this.#interval);
         continue;
       }
-      // What ends meanwhile is gathered: one look finds work for many places as well as for one.
-      if (this.#awake) await pause(GATHER);
+      if (this.#awake) await pause(BATCH_WINDOW);
       else await this.#sleep(Math.max(sleep, SHORTEST_SLEEP));
     }
   }
@@ -137,15 +144,11 @@ class EmbeddedPoller implements Poller {
     if (this.#stopped) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
-      if (!this.#deps.keepAlive) timer.unref();
+      if (!this.#keepAlive) timer.unref();
       this.#interrupt = () => {
         clearTimeout(timer);
         resolve();
       };
     });
   }
-}
-
-export function createPoller(deps: PollerDeps): Poller {
-  return new EmbeddedPoller(deps);
 }

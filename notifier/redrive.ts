@@ -1,29 +1,23 @@
-/** Sending again whatever is parked, lane by lane in its order. */
+/** Redrives parked deliveries, lane by lane and in order. */
 import type { Delivery, DeliveryFilter, DeliveryStore, RedriveResult } from "../lib/deliveries/delivery.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
 import type { NotificationType } from "./plan.ts";
 
-/** What would bring old data back when its lane has delivered something since. */
+/** Types that would restore old data if the lane has delivered something since. */
 export const SUPERSEDABLE: readonly NotificationType[] = ["PROFILE_CHANGED"];
 
-export interface RedriveDeps {
-  readonly deliveries: Pick<DeliveryStore, "find" | "list" | "redrive">;
-  readonly events: ServiceEmitter;
-  readonly wake: () => void;
-}
+type Redrivable = Pick<DeliveryStore, "find" | "list" | "redrive">;
+type Filter = Omit<DeliveryFilter, "state">;
 
 /** Deliveries in one page, and lanes in one step. */
 const PAGE = 100;
 
-type Wanted = Omit<DeliveryFilter, "state">;
-
 /**
- * All parked deliveries of the lanes of a page that fit: redriven in one step, so that nothing of a lane goes between
- * two of them, because they happen to be on different pages.
+ * All matching parked deliveries of the lanes that a page touches. They are redriven in one step, so that a lane whose
+ * deliveries span two pages sends nothing out of order.
  */
 async function withTheirLanes(
-  { deliveries }: RedriveDeps,
-  wanted: Wanted,
+  deliveries: Redrivable,
+  filter: Filter,
   page: readonly Delivery[],
 ): Promise<string[]> {
   const lanes = new Map(
@@ -31,35 +25,35 @@ async function withTheirLanes(
   );
   const ids: string[] = [];
   for (const lane of lanes.values()) {
-    const parked = await deliveries.list({ ...wanted, ...lane, state: "parked", limit: 100_000 });
+    const parked = await deliveries.list({ ...filter, ...lane, state: "parked", limit: 100_000 });
     ids.push(...parked.map(({ id }) => id));
   }
   return ids;
 }
 
-/** @returns how many deliveries came to what. */
+/**
+ * Redrives all parked deliveries that match.
+ * @param supersedable types that are left out when their lane has delivered something later.
+ * @param onPage called with the ids that a page has redriven.
+ * @returns how many had each result.
+ */
 export async function redriveMatching(
-  deps: RedriveDeps,
-  wanted: Wanted,
-  passable: readonly NotificationType[],
+  deliveries: Redrivable,
+  filter: Filter,
+  supersedable: readonly NotificationType[],
+  onPage: (redriven: readonly string[]) => void,
 ): Promise<Record<RedriveResult, number>> {
   const results = new Map<string, RedriveResult>();
   for (let after: string | undefined; ;) {
-    const page = await deps.deliveries.list({
-      ...wanted,
-      state: "parked",
-      limit: PAGE,
-      ...(after !== undefined && { after }),
-    });
+    const from = after === undefined ? {} : { after };
+    const page = await deliveries.list({ ...filter, state: "parked", limit: PAGE, ...from });
     const fresh = page.filter(({ id }) => !results.has(id));
-    const ids = await withTheirLanes(deps, wanted, fresh);
-    for (const [id, result] of await deps.deliveries.redrive(ids, { passable })) {
-      if (result === "redriven") deps.events.emit("delivery.redriven", { id });
-      results.set(id, result);
-    }
-    deps.wake();
-    const isPurged = page.length === 0 && after !== undefined && !(await deps.deliveries.find(after));
-    // Behind one that is gone there is nothing: from the first one on, what was looked at is passed over.
+    const ids = await withTheirLanes(deliveries, filter, fresh);
+    const made = await deliveries.redrive(ids, { supersedable });
+    for (const [id, result] of made) results.set(id, result);
+    onPage([...made].flatMap(([id, result]) => (result === "redriven" ? [id] : [])));
+    // A page after a delivery that was purged in the meantime is empty: start over, and skip what was handled.
+    const isPurged = page.length === 0 && after !== undefined && !(await deliveries.find(after));
     after = isPurged ? undefined : page.at(-1)?.id;
     if (page.length < PAGE && !isPurged) return counted(results.values());
   }

@@ -1,117 +1,110 @@
-/** What has to be done now and then: putting lanes right, finishing what was begun, parking, purging. */
+/** Background maintenance: repairs lanes, finishes interrupted releases, parks for removed receivers, and purges. */
 import { type DeliveryStore, untouchedReceiver } from "../lib/deliveries/delivery.ts";
-import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
-import { parseReceiverName } from "../lib/domain/receivers.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Outage } from "../lib/outages.ts";
-import { RECEIVER_REMOVED } from "./lane-run.ts";
-import { releaseAll } from "./receiver-watch.ts";
-
-export interface UpkeepDeps {
-  readonly deliveries: DeliveryStore;
-  readonly directory: Pick<DirectoryStore, "findEntry">;
-  readonly settings: Pick<NotificationSettings, "retention">;
-  readonly clock: Clock;
-  readonly events: ServiceEmitter;
-  /** Told when there may be more to send than before. */
-  readonly wake: () => void;
-  /** Told what came of each pass; after one that failed the next one tries again. */
-  readonly outage: Outage;
-}
+import type { CircuitBreaker } from "./breaker.ts";
+import { RECEIVER_REMOVED } from "./lane-worker.ts";
+import type { Receivers } from "./receivers.ts";
 
 export interface Upkeep {
-  /** Everything once. */
+  /** Runs all steps once. */
   pass(): Promise<void>;
-  /** At once, and then every minute; five seconds after a pass that failed. */
+  /** Runs a pass at once, and then every minute; five seconds after a pass that failed. */
   start(): void;
   /** Waits for the step that is running. */
   stop(): Promise<void>;
 }
 
+export interface UpkeepOptions {
+  readonly deliveries: DeliveryStore;
+  readonly receivers: Pick<Receivers, "isConfigured">;
+  readonly breaker: Pick<CircuitBreaker, "release">;
+  readonly retention: NotificationSettings["retention"];
+  readonly clock: Clock;
+  readonly events: ServiceEmitter;
+  /** Called when more may be due than before. */
+  readonly wake: () => void;
+  /** Records whether passes succeed; the next pass retries one that failed. */
+  readonly outage: Outage;
+}
+
 const INTERVAL = 60_000;
 const AFTER_FAILURE = 5_000;
-/** Deliveries or lanes in one step, so that nobody waits long for the storage. */
+/** Deliveries or lanes in one step, so that other requests to the storage don't wait long. */
 const STEP = 500;
 
-type More = () => boolean;
-
-async function reconcile({ deliveries }: UpkeepDeps, more: More): Promise<void> {
-  let page = await deliveries.reconcile({ limit: STEP });
-  while (page.after !== undefined && more()) {
-    // A storage in this process answers at once: requests are not to wait until all lanes are looked at.
-    await new Promise(setImmediate);
-    page = await deliveries.reconcile({ limit: STEP, after: page.after });
-  }
-}
-
-/** Finishes what a worker began that died over it. */
-async function release({ deliveries }: UpkeepDeps, more: More): Promise<void> {
-  for (const [receiver, { releaseUntil }] of await deliveries.receivers()) {
-    if (releaseUntil !== null && more()) await releaseAll(deliveries, receiver);
-  }
-}
-
-async function isConfigured({ directory }: UpkeepDeps, receiver: string): Promise<boolean> {
-  const place = parseReceiverName(receiver);
-  const entry = place && (await directory.findEntry(place.kind, place.key));
-  return entry !== undefined && entry.receiver !== null;
-}
-
-/** Parks what waits for receivers that are not configured any more; one that comes back begins anew. */
-async function parkRemoved(deps: UpkeepDeps, more: More): Promise<void> {
-  const { deliveries, events } = deps;
-  for (const { receiver, waiting } of await deliveries.counts()) {
-    if (waiting === 0 || !more() || (await isConfigured(deps, receiver))) continue;
-    let parked = 0;
-    let isBack = false;
-    for (let step = STEP; step === STEP && more() && !isBack; parked += step) {
-      step = await deliveries.parkWaiting(receiver, RECEIVER_REMOVED, STEP);
-      // What has waited since it is there again is to be sent.
-      isBack = await isConfigured(deps, receiver);
-    }
-    if (!isBack) await deliveries.changeReceiver(receiver, () => untouchedReceiver);
-    events.emit("receiver.removed", { receiver, parked });
-  }
-}
-
-async function purge({ deliveries, settings, clock }: UpkeepDeps, more: More): Promise<void> {
-  const { payloads, records } = settings.retention;
-  const now = clock.now();
-  const limits = { payloads: now - payloads * 1000, records: now - records * 1000, limit: STEP };
-  while ((await deliveries.purge(limits)) === STEP && more());
-}
-
-const STEPS = [reconcile, release, parkRemoved, purge] as const;
-
-export function createUpkeep(deps: UpkeepDeps): Upkeep {
+export function createUpkeep(options: UpkeepOptions): Upkeep {
+  const { deliveries, receivers, breaker, retention, clock, events, wake, outage } = options;
   const stopping = new AbortController();
-  const more: More = () => !stopping.signal.aborted;
+  const goesOn = (): boolean => !stopping.signal.aborted;
   let running: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;
 
-  async function pass(): Promise<void> {
-    for (const step of STEPS) if (more()) await step(deps, more);
-    deps.wake();
+  async function reconcile(): Promise<void> {
+    let page = await deliveries.reconcile({ limit: STEP });
+    while (page.after !== undefined && goesOn()) {
+      // An embedded storage answers without waiting: give requests a chance between two pages.
+      await new Promise(setImmediate);
+      page = await deliveries.reconcile({ limit: STEP, after: page.after });
+    }
   }
+
+  /** Finishes releases that a worker began and did not survive. */
+  async function release(): Promise<void> {
+    for (const [receiver, { releaseUntil }] of await deliveries.receivers()) {
+      if (releaseUntil !== null && goesOn()) await breaker.release(receiver);
+    }
+  }
+
+  /** Parks deliveries for receivers that are no longer configured. A receiver that comes back starts afresh. */
+  async function parkRemoved(): Promise<void> {
+    for (const { receiver, waiting } of await deliveries.counts()) {
+      if (waiting === 0 || !goesOn() || (await receivers.isConfigured(receiver))) continue;
+      let parked = 0;
+      let isBack = false;
+      for (let step = STEP; step === STEP && goesOn() && !isBack; parked += step) {
+        step = await deliveries.parkWaiting(receiver, RECEIVER_REMOVED, STEP);
+        // If it was configured again in the meantime, what waits now is to be sent.
+        isBack = await receivers.isConfigured(receiver);
+      }
+      if (!isBack) await deliveries.changeReceiver(receiver, () => untouchedReceiver);
+      events.emit("receiver.removed", { receiver, parked });
+    }
+  }
+
+  async function purge(): Promise<void> {
+    const now = clock.now();
+    const payloads = now - retention.payloads * 1000;
+    const records = now - retention.records * 1000;
+    while ((await deliveries.purge({ payloads, records, limit: STEP })) === STEP && goesOn());
+  }
+
+  async function pass(): Promise<void> {
+    for (const step of [reconcile, release, parkRemoved, purge]) if (goesOn()) await step();
+    wake();
+  }
+
   async function run(): Promise<void> {
     let pause = INTERVAL;
     try {
       await pass();
-      deps.outage.worked();
+      outage.worked();
     } catch (error) {
       pause = AFTER_FAILURE;
-      deps.outage.failed(error);
+      outage.failed(error);
     }
-    if (more()) timer = setTimeout(next, pause).unref();
+    if (goesOn()) timer = setTimeout(start, pause).unref();
   }
-  function next(): void {
+
+  function start(): void {
     running = run();
   }
+
   return {
     pass,
-    start: next,
+    start,
     async stop() {
       stopping.abort();
       clearTimeout(timer);

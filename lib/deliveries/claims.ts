@@ -181,7 +181,7 @@ export function createClaims(access: LaneAccess): Calls {
   async function finishOnce(
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
-    { attempt, lease, onward = false }: FinishOptions,
+    { attempt, lease, claimFrom = "lane" }: FinishOptions,
     asClaimed: Read<KeptDelivery> | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
@@ -218,7 +218,7 @@ export function createClaims(access: LaneAccess): Calls {
     // Nothing waits behind it, so nothing may have been added meanwhile.
     else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
     else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
-    const other = onward && claims.length === 0 ? await nextDue(receiver) : undefined;
+    const other = claimFrom === "receiver" && claims.length === 0 ? await nextDue(receiver) : undefined;
     // A result that comes after its lease has ended may meet its own delivery here.
     const isOther = other !== undefined && other.value.sub !== sub;
     if (isOther) writeDelivery(changes, other, goOn(other.value));
@@ -241,7 +241,7 @@ export function createClaims(access: LaneAccess): Calls {
     }
     // Something has changed meanwhile: the delivery or its lane, or somebody else was faster with the next one.
     readAhead.delete(claim.delivery.receiver);
-    return access.retry(() => finishOnce(claim, outcome, { ...options, onward: false }, undefined));
+    return access.retry(() => finishOnce(claim, outcome, { ...options, claimFrom: "lane" }, undefined));
   }
 
   return {
@@ -260,8 +260,8 @@ export function createClaims(access: LaneAccess): Calls {
         return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
       });
     },
-    async dueLanes(receiver, { ahead, limit }) {
-      const latest = clock.now() + ahead;
+    async dueLanes(receiver, { within, limit }) {
+      const latest = clock.now() + within;
       const query = { ...DELIVERY.where("due", receiver), to: Math.floor(latest) };
       const heads = await access.deliveries(query, limit);
       return heads

@@ -109,10 +109,11 @@ export interface FinishOptions {
   /** Claims the next of the lane in the same step if it may go now. */
   readonly lease?: LeaseTerms;
   /**
-   * With `lease`, where the lane has nothing that may go now: claims what is due of another lane of the receiver, under
-   * the conditions of `claimDue`, but never a probe. There may be one all the same when it claims none.
+   * With `lease`: where the next claim may come from. `lane` (the default) claims the next of the lane. `receiver` also
+   * claims from another lane of the receiver if this one has nothing that may be sent now, under the conditions of
+   * `claimDue`, but never a probe; it may miss one that is due.
    */
-  readonly onward?: boolean;
+  readonly claimFrom?: "lane" | "receiver";
 }
 
 /** Whether the result counted, and what comes next in the lane when it was asked for. */
@@ -227,8 +228,8 @@ export interface DeliveryStore {
 
   /** Ordered by receiver, those that are due later included. Costs as much as there are receivers, not lanes. */
   dueReceivers(): Promise<DueReceiver[]>;
-  /** The lanes of a receiver, first due first, those that are due within `ahead` milliseconds, at most `limit`. */
-  dueLanes(receiver: string, page: { readonly ahead: number; readonly limit: number }): Promise<LaneHead[]>;
+  /** The lanes of a receiver, first due first, those that are due `within` so many milliseconds, at most `limit`. */
+  dueLanes(receiver: string, page: { readonly within: number; readonly limit: number }): Promise<LaneHead[]>;
   /**
    * Claims the heads of the lanes of a receiver that are due, first due first, at most `limit`. Nothing while the
    * receiver is paused or held; at the end of a hold one, and it is held again.
@@ -269,12 +270,12 @@ export interface DeliveryStore {
    * Makes deliveries wait again, due at once and with all attempts before them, all of them in one step. One that
    * was redriven is the head of its lane, before it others that were redriven and come earlier. What has failed behind
    * it is due as soon as it is the head.
-   * @param passable types that are `superseded` when their lane has delivered something later, or is sending it now:
+   * @param supersedable types that are `superseded` when their lane has delivered something later, or is sending it now:
    *   it might arrive before them.
    */
   redrive(
     ids: readonly string[],
-    options: { readonly passable: readonly string[] },
+    options: { readonly supersedable: readonly string[] },
   ): Promise<ReadonlyMap<string, RedriveResult>>;
   /** Gives up a delivery that waits or is parked; false when there is none such. */
   discard(id: string, reason: string): Promise<boolean>;

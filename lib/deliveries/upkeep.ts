@@ -45,7 +45,7 @@ export function createByHand(access: LaneAccess): ByHand {
   async function redriveLane(
     changes: Changes,
     wanted: readonly Read<KeptDelivery>[],
-    passable: ReadonlySet<string>,
+    supersedable: ReadonlySet<string>,
     results: Map<string, RedriveResult>,
   ): Promise<void> {
     const [first] = wanted;
@@ -54,7 +54,7 @@ export function createByHand(access: LaneAccess): ByHand {
     const passed = Math.max(await lastDelivered(access, edit.lane), edit.flight?.sequence ?? 0);
     for (const delivery of wanted) {
       const { id, type, sequence, storedAt, state } = delivery.value;
-      if (passable.has(type) && passed > sequence) {
+      if (supersedable.has(type) && passed > sequence) {
         results.set(id, "superseded");
         continue;
       }
@@ -74,7 +74,7 @@ export function createByHand(access: LaneAccess): ByHand {
 
   async function redriveOnce(
     ids: readonly string[],
-    passable: ReadonlySet<string>,
+    supersedable: ReadonlySet<string>,
   ): Promise<ReadonlyMap<string, RedriveResult>> {
     const found = await access.store.get(ids.map((id) => deliveryRef(id)));
     const results = new Map<string, RedriveResult>();
@@ -89,7 +89,9 @@ export function createByHand(access: LaneAccess): ByHand {
       lanes.set(key, [...(lanes.get(key) ?? []), delivery]);
     }
     const changes = new Changes();
-    await Promise.all([...lanes.values()].map((wanted) => redriveLane(changes, wanted, passable, results)));
+    await Promise.all(
+      [...lanes.values()].map((wanted) => redriveLane(changes, wanted, supersedable, results)),
+    );
     await access.commit(changes);
     return results;
   }
@@ -108,7 +110,7 @@ export function createByHand(access: LaneAccess): ByHand {
   }
 
   return {
-    redrive: (ids, { passable }) => access.retry(() => redriveOnce(ids, new Set(passable))),
+    redrive: (ids, { supersedable }) => access.retry(() => redriveOnce(ids, new Set(supersedable))),
     discard: (id, reason) => access.retry(() => discardOnce(id, reason)),
   };
 }

@@ -5,13 +5,13 @@ import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/firs
 import type { RedisAddress } from "../../config/value-forms.ts";
 
 export interface OpenedRedis {
-  /** For commands that may fail: nothing waits for a connection that is lost. */
+  /** For commands that may fail: none waits for a lost connection. */
   readonly client: Redis;
-  /** A further connection for a worker, which waits as long as it takes. Its duplicates are of the same kind. */
+  /** Opens a connection for a worker, whose commands wait as long as it takes. Its duplicates behave the same. */
   forWorker(): Redis;
-  /** Cuts all connections that were made here; what waits on them fails at once. */
+  /** Closes all these connections; commands that wait on them fail at once. */
   disconnect(): void;
-  /** Whether something was told as a warning. */
+  /** Whether there was a warning. */
   readonly warned: boolean;
 }
 
@@ -20,22 +20,22 @@ export const PURPOSE: Purpose = {
   harm: "wake-ups get lost and notifications are late",
 };
 
-/** Milliseconds between two attempts to connect at most. */
+/** The longest pause between two attempts to connect, in milliseconds. */
 const LONGEST_PAUSE = 2000;
-/** Milliseconds without an answer after which a connection is cut and made anew. */
+/** Milliseconds without a reply after which a connection is replaced. */
 const SILENCE = 5000;
-/** The same for a worker, where BullMQ lets Redis wait for 10 s at most. */
+/** The same for a worker, whose blocking commands BullMQ limits to 10 s. */
 const WORKERS_SILENCE = 15_000;
 
 const common = {
   retryStrategy: (times: number): number => Math.min(times * 100, LONGEST_PAUSE),
-  // A primary that has become a replica: its address may lead to the new one by now.
+  // The primary has become a replica: its address may lead to the new primary by now.
   reconnectOnError: ({ message }: Error): boolean => message.startsWith("READONLY"),
 };
 
 /**
- * Between two attempts to connect, one that is told to end would stay as it is, with all that waits on it: the next
- * attempt is begun, to be broken off.
+ * Ending a connection between two attempts to connect would leave it, and the commands that wait on it, as they are. So
+ * start the next attempt and end that one.
  */
 function end(connection: Redis): void {
   if (connection.status === "reconnecting") connection.connect().catch(() => undefined);
@@ -44,16 +44,16 @@ function end(connection: Redis): void {
 
 export interface QueueAddress {
   readonly address: RedisAddress;
-  /** Milliseconds after which a Redis that has not answered is given up. */
+  /** Milliseconds to wait for a Redis that does not answer. */
   readonly patience: number;
-  /** Told what an operator should put right. */
+  /** Called with what an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
 
 /**
- * Connects, and looks at how this Redis is set up.
- * @throws ConfigurationError for one that can't be the queue.
- * @throws StorageUnavailable when it can't be reached, refuses, or does not answer in time.
+ * Connects, and checks how this Redis is set up.
+ * @throws ConfigurationError for a Redis that can't be the queue.
+ * @throws StorageUnavailable when it can't be reached, refuses the connection, or does not answer in time.
  */
 export async function openRedis({ address, patience, onWarning }: QueueAddress): Promise<OpenedRedis> {
   const { Redis: Connection } = await import("ioredis");
@@ -62,10 +62,10 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
 
   function known(connection: Redis): Redis {
     all.push(connection);
-    // Without a listener it would be told on the console. Looks that fail are told.
+    // Looks that fail report the fault. Without a listener ioredis prints it on the console.
     connection.on("error", () => undefined);
     const duplicate = connection.duplicate.bind(connection);
-    // For blocking commands, which BullMQ itself gives up.
+    // For blocking commands, whose duration BullMQ limits itself.
     connection.duplicate = (override) => known(duplicate({ ...override, commandTimeout: undefined }));
     return connection;
   }
@@ -78,7 +78,7 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   };
   const client = known(new Connection({ ...base, ...failing, socketTimeout: SILENCE }));
   const disconnect = (): void => {
-    // BullMQ opens the connection of a blocking command again, even of a worker that is being closed.
+    // BullMQ reopens the connection for blocking commands, even of a worker that is closing.
     closed.abort(new Error("Connection is closed."));
     all.forEach(end);
   };
@@ -95,10 +95,10 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   const waiting = {
     maxRetriesPerRequest: null,
     socketTimeout: WORKERS_SILENCE,
-    // ioredis drops what it meant to send again, unanswered, when it is closed between two connections. Without a
-    // limit a worker that waits for such a command could not be closed.
+    // ioredis drops commands that it meant to resend, without rejecting them, when it is closed between two connections.
+    // Without this limit a worker that waits for such a command could not be closed.
     commandTimeout: WORKERS_SILENCE,
-    // It asks for INFO, which the user may not be allowed.
+    // The check calls INFO, which the user may not be allowed to.
     enableReadyCheck: !warned,
   };
   return { client, warned, disconnect, forWorker: () => known(new Connection({ ...base, ...waiting })) };

@@ -1,34 +1,33 @@
 /**
- * Jobs of BullMQ that say "look at this receiver", and nothing else: no user, no payload. Each receiver has a number
- * of places, and the id of a job is `RECEIVER-PLACE`: however many processes ask, there can't be more.
+ * BullMQ jobs that say "look at this receiver" and nothing else: no user, no payload. Each receiver has a fixed number of
+ * places for jobs, and a job's id is `RECEIVER-PLACE`: however many processes request wake-ups, there can't be more.
  */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
 
-/** All that a job holds. */
+/** All that a job contains. */
 export interface WakeUp {
   readonly receiver: string;
 }
 
-/** The queue's name. */
+/** The name of the queue. */
 export const QUEUE = "deliveries";
 
-/** Milliseconds until a place that was taken for a job that never came is free again. */
+/** Milliseconds until a place is free again whose job never arrived. */
 const UNUSED = 3000;
-/** Milliseconds between two looks of a process whether the jobs of a receiver are where BullMQ finds them. */
+/** Milliseconds between two checks of a process that BullMQ can find the jobs of a receiver. */
 const LOOK_AGAIN = 5000;
 
 /**
- * Gives out free places in one step, as many as there are heads due and no wake-up waiting for them. A job that has
- * begun is no longer one that waits, but has its place until it ends. KEYS: the sorted set of places that were
- * given and whose job is not there yet, with the time when they are free again. ARGV: what the keys of the
- * receiver's jobs begin with, places, heads, UNUSED, and what the keys of the queue begin with or nothing. Returns
- * milliseconds until the last of the places is free that count because they were given, then the places that are
- * given now.
+ * Reserves free places in one step, as many as there are due heads without a waiting job. A job that has started no
+ * longer counts as waiting, but keeps its place until it ends. KEYS: the sorted set of reserved places whose job has not
+ * arrived yet, with the time when they are free again. ARGV: the prefix of the keys of the receiver's jobs, the number of
+ * places, the number of heads, UNUSED, and the prefix of the queue's keys or an empty string. Returns the milliseconds
+ * until the last of the reserved places that were counted is free again, then the places that are reserved now.
  *
- * A job may be there and in none of the queue's lists: Redis was told to forget keys, or a script of BullMQ was stopped
- * in the middle by a command that the user may not use. Nobody would ever come to it, so it is taken away. The
- * first that is where it belongs vouches for the others.
+ * A job may exist without being in any of the queue's lists: Redis was told to delete keys, or a script of BullMQ was
+ * stopped halfway by a command that the user may not call. No worker would ever get it, so it is deleted. The
+ * first job that is where it belongs vouches for the others.
  */
 const TAKE_PLACES = `
 local time = redis.call("TIME")
@@ -70,60 +69,61 @@ end
 if #given > 1 then redis.call("PEXPIRE", KEYS[1], ARGV[4]) end
 return given`;
 
-export interface WakeUps {
-  /** How many wake-ups of one receiver there are at most, those that run included. */
-  readonly places: number;
-  /**
-   * Sees to it that so many wake-ups wait, as far as the receiver has places.
-   * @returns milliseconds after which to ask again, for somebody else took places and may never use them; 0: no need.
-   */
-  ask(receiver: string, heads: number): Promise<number>;
-}
+export class WakeUps {
+  readonly #queue: Queue<WakeUp>;
+  readonly #client: Redis;
+  readonly #prefix: string;
+  /** When this process last checked the jobs of each receiver. */
+  readonly #checked = new Map<string, number>();
+  /** The most wake-ups of one receiver, including those that run. */
+  readonly perReceiver: number;
 
-/** The id of a job must not hold a colon; nor does a key that names a receiver hold a full stop. */
-function jobsOf(receiver: string): string {
-  return `${receiver.replace(":", ".")}-`;
-}
-
-export interface WakeUpDeps {
-  readonly queue: Queue<WakeUp>;
-  readonly client: Redis;
-  /** What all keys begin with. */
-  readonly prefix: string;
-  /** How many attempts at once one receiver may have in a process: it has twice as many places. */
-  readonly share: number;
-}
-
-export function createWakeUps({ queue, client, prefix, share }: WakeUpDeps): WakeUps {
-  const places = 2 * share;
-  const lookedAt = new Map<string, number>();
-
-  function isToLook(receiver: string): boolean {
-    const now = performance.now();
-    if (now - (lookedAt.get(receiver) ?? -Infinity) < LOOK_AGAIN) return false;
-    lookedAt.set(receiver, now);
-    return true;
+  /** @param prefix of all keys. */
+  constructor(queue: Queue<WakeUp>, client: Redis, prefix: string, perReceiver: number) {
+    this.#queue = queue;
+    this.#client = client;
+    this.#prefix = prefix;
+    this.perReceiver = perReceiver;
   }
 
-  return {
-    places,
-    async ask(receiver, heads) {
-      if (heads === 0) return 0;
-      const jobs = jobsOf(receiver);
-      const taken = `${prefix}:places:${receiver}`;
-      const keys = `${prefix}:${QUEUE}:`;
-      const look = isToLook(receiver) ? keys : "";
-      const answer = await client.eval(TAKE_PLACES, 1, taken, keys + jobs, places, heads, UNUSED, look);
-      const [again = 0, ...given] = answer as number[];
-      if (given.length === 0) return again;
-      // A job that stayed would swallow the next one of its id.
-      const gone = { removeOnComplete: true, removeOnFail: true };
-      await queue.addBulk(
-        given.map((place) => ({ name: "look", data: { receiver }, opts: { jobId: jobs + place, ...gone } })),
-      );
-      // The job holds the place from here on.
-      await client.zrem(taken, ...given);
-      return again;
-    },
-  };
+  /**
+   * Makes sure that as many wake-ups wait as there are heads, as far as the receiver has places.
+   * @returns milliseconds after which to request again, because another process reserved places and may never use them;
+   * 0 when there is no need.
+   */
+  async request(receiver: string, heads: number): Promise<number> {
+    if (heads === 0) return 0;
+    // The id of a job must not contain a colon, and a key that names a receiver contains no full stop.
+    const jobs = `${receiver.replace(":", ".")}-`;
+    const reserved = `${this.#prefix}:places:${receiver}`;
+    const keys = `${this.#prefix}:${QUEUE}:`;
+    const check = this.#isCheckDue(receiver) ? keys : "";
+    const answer = await this.#client.eval(
+      TAKE_PLACES,
+      1,
+      reserved,
+      keys + jobs,
+      this.perReceiver,
+      heads,
+      UNUSED,
+      check,
+    );
+    const [again = 0, ...places] = answer as number[];
+    if (places.length === 0) return again;
+    // BullMQ ignores a job whose id exists, so none may stay.
+    const gone = { removeOnComplete: true, removeOnFail: true };
+    await this.#queue.addBulk(
+      places.map((place) => ({ name: "look", data: { receiver }, opts: { jobId: jobs + place, ...gone } })),
+    );
+    // From here on the job itself occupies the place.
+    await this.#client.zrem(reserved, ...places);
+    return again;
+  }
+
+  #isCheckDue(receiver: string): boolean {
+    const now = performance.now();
+    if (now - (this.#checked.get(receiver) ?? -Infinity) < LOOK_AGAIN) return false;
+    this.#checked.set(receiver, now);
+    return true;
+  }
 }

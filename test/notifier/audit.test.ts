@@ -1,8 +1,7 @@
 /** What operators ask for through the calls, as the audit has it. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { StorageUnavailable } from "../../lib/errors.ts";
-import { createEvents } from "../../lib/events.ts";
-import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
+import type { Notifications } from "../../notifier/notifications.ts";
 import { openWorld, type World } from "./stage.ts";
 
 const X = { kind: "operator", id: "x" } as const;
@@ -21,21 +20,14 @@ async function recorded(): Promise<unknown[]> {
   return asked.toReversed().map(({ action, subject, actor, detail }) => [action, subject, actor, detail]);
 }
 
-/** The calls over a storage that fails, before or after it has stored an audit record. */
+/** The calls on a storage that fails before or after it has stored an audit record. */
 function failing(when: "before" | "after"): Notifications {
-  const { storage, sealer, clock, settings } = world;
-  return createNotifications({
-    sealer,
-    events: createEvents(() => undefined),
-    clock,
-    settings,
-    attempt: () => Promise.reject(new Error("nothing is to be sent")),
-    wake: () => undefined,
-    deliveries: storage.deliveries,
-    directory: storage.directory,
+  const { audit } = world.storage;
+  return world.notificationsOn({
     audit: {
+      ...audit,
       async append(event) {
-        if (when === "after") await storage.audit.append(event);
+        if (when === "after") await audit.append(event);
         throw new StorageUnavailable("the storage is gone");
       },
     },

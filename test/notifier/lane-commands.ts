@@ -126,7 +126,10 @@ class Finish implements Command {
           : { kind: this.kind };
     const result = await real.storage.deliveries.finish(held.claim, outcome, {
       attempt,
-      ...(this.goOn !== "stops" && { lease: lease("one"), onward: this.goOn === "at its receiver" }),
+      ...(this.goOn !== "stops" && {
+        lease: lease("one"),
+        claimFrom: this.goOn === "at its receiver" ? "receiver" : "lane",
+      }),
     });
     expect(result.recorded).toBe(holds);
     if (holds) lane.finish(outcome.kind === "retry" ? { dueAt: model.now + 7000 } : outcome.kind);
@@ -200,8 +203,8 @@ class ByHand implements Command {
       if (open) entry.state = "discarded";
       return;
     }
-    const passable = this.action === "force" ? [] : ["PROFILE_CHANGED"];
-    const result = (await deliveries.redrive([id], { passable })).get(id);
+    const supersedable = this.action === "force" ? [] : ["PROFILE_CHANGED"];
+    const result = (await deliveries.redrive([id], { supersedable })).get(id);
     const passed = this.action === "redrive" && lane.isPassed(entry, model.now);
     expect(result).toBe(entry.state === "waiting" ? "waiting" : passed ? "superseded" : "redriven");
     if (result !== "redriven") return;

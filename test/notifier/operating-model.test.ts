@@ -106,15 +106,15 @@ function lived(span: number): Step {
 }
 
 async function redriveAll({ world, redriven }: Story, force: boolean): Promise<void> {
-  const before = world.told.length;
+  const before = world.emitted.length;
   await world.notifications.redriveAll({}, { force });
-  for (const [name, argument] of world.told.slice(before)) {
+  for (const [name, argument] of world.emitted.slice(before)) {
     if (name === "delivery.redriven") redriven.add((argument as { readonly id: string }).id);
   }
 }
 
 async function restart(story: Story): Promise<void> {
-  await story.worker.runner.stop(0);
+  await story.worker.lanes.stop(0);
   story.worker = story.world.worker();
 }
 
@@ -155,7 +155,7 @@ it("everything arrives, in order, when in the end all receivers are well and wha
         for (const [, run] of all) await run(story);
         await end(story);
         expectOrder(story);
-        expect(world.told.filter(([name]) => name === "fault")).toEqual([]);
+        expect(world.emitted.filter(([name]) => name === "fault")).toEqual([]);
       } catch (error) {
         throw new Error(told(all), { cause: error });
       } finally {

@@ -1,7 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { DeliveryStore } from "../../lib/deliveries/delivery.ts";
-import { createEvents } from "../../lib/events.ts";
-import { createNotifications } from "../../notifier/notifications.ts";
 import { redriveMatching, SUPERSEDABLE } from "../../notifier/redrive.ts";
 import { HOUR, MINUTE, openWorld, type World } from "./stage.ts";
 
@@ -37,16 +35,13 @@ it("goes on to the end when retention takes away what it has just looked at", as
       return results;
     },
   };
-  const events = createEvents((error) => {
-    throw error;
-  });
-  const counts = await redriveMatching({ deliveries, events, wake: () => undefined }, {}, SUPERSEDABLE);
+  const counts = await redriveMatching(deliveries, {}, SUPERSEDABLE, () => undefined);
   await expect(storage.deliveries.find("old")).resolves.toBeUndefined();
   expect(counts).toEqual({ redriven: 149, superseded: 1, waiting: 0, purged: 0, unknown: 0 });
 });
 
 it("who was told is told to the end when retention takes away what was just read", async () => {
-  const { storage, clock, sealer, settings } = world;
+  const { storage, clock } = world;
   await world.add(...lane("old", 500));
   await storage.deliveries.parkWaiting("service:1", "attempts_used_up", 500);
   const old = clock.now();
@@ -60,20 +55,10 @@ it("who was told is told to the end when retention takes away what was just read
       return found;
     },
   };
-  const notifications = createNotifications({
-    sealer,
-    settings,
-    clock,
-    deliveries,
-    directory: storage.directory,
-    audit: storage.audit,
-    events: createEvents(() => undefined),
-    attempt: () => Promise.reject(new Error("nothing is to be sent")),
-    wake: () => undefined,
-  });
-  const told = await notifications.acknowledgements("a");
+  const notifications = world.notificationsOn({ deliveries });
+  const acknowledgements = await notifications.acknowledgements("a");
   await expect(storage.deliveries.find("old499")).resolves.toBeUndefined();
-  expect(told.map(({ id }) => id).slice(499)).toEqual(["old499", "new0", "new1", "new2"]);
+  expect(acknowledgements.map(({ id }) => id).slice(499)).toEqual(["old499", "new0", "new1", "new2"]);
 });
 
 it("a receiver that was down for longer than all attempts gets everything when it is there again and what is parked is sent again [D-NOTIFY-15]", async () => {

@@ -5,7 +5,7 @@ import { defaults } from "../../config/defaults.ts";
 import type { AttemptResult } from "../../notifier/attempt.ts";
 import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/breaker.ts";
 import { nextDelay, readRetryAfter, verdictOf } from "../../notifier/retry-schedule.ts";
-import { keptPlaces, shareOut } from "../../notifier/shares.ts";
+import { reservedSlots, shareSlots } from "../../notifier/scheduler.ts";
 
 const { retryDelays, breaker } = defaults.notifications;
 const middle = (): number => 0.5;
@@ -191,7 +191,7 @@ describe("free places", () => {
   it("are all given, to nobody more than its share, and to nobody before one that has less", () => {
     fc.assert(
       fc.property(askers, fc.nat(60), fc.integer({ min: 1, max: 10 }), (all, free, most) => {
-        const shares = shareOut(all, { free, most, kept: 0 });
+        const shares = shareSlots(all, { free, perReceiver: most, reserved: 0 });
         const given = [...shares.values()].reduce((sum, each) => sum + each, 0);
         const wanted = all.reduce((sum, { running }) => sum + Math.max(0, most - running), 0);
         expect(given).toBe(Math.min(free, wanted));
@@ -218,28 +218,28 @@ describe("free places", () => {
         fc.nat(60),
         fc.integer({ min: 1, max: 10 }),
         fc.nat(20),
-        (all, free, most, kept) => {
-          const shares = shareOut(all, { free, most, kept });
+        (all, free, most, reserved) => {
+          const shares = shareSlots(all, { free, perReceiver: most, reserved });
           const without = all.filter(({ running }) => running === 0).map(({ receiver }) => receiver);
           const first = without.filter((receiver) => shares.has(receiver)).length;
           expect(first).toBe(Math.min(without.length, free));
           const further = [...shares.values()].reduce((sum, each) => sum + each, 0) - first;
-          expect(further).toBeLessThanOrEqual(Math.max(0, free - first - kept));
+          expect(further).toBeLessThanOrEqual(Math.max(0, free - first - reserved));
         },
       ),
     );
   });
 
   it("are kept as far as one receiver can't have all of them", () => {
-    expect(keptPlaces({ total: 50, perReceiver: 10 })).toBe(10);
-    expect(keptPlaces({ total: 10, perReceiver: 9 })).toBe(1);
-    expect(keptPlaces({ total: 10, perReceiver: 10 })).toBe(0);
-    expect(keptPlaces({ total: 4, perReceiver: 100 })).toBe(0);
+    expect(reservedSlots({ total: 50, perReceiver: 10 })).toBe(10);
+    expect(reservedSlots({ total: 10, perReceiver: 9 })).toBe(1);
+    expect(reservedSlots({ total: 10, perReceiver: 10 })).toBe(0);
+    expect(reservedSlots({ total: 4, perReceiver: 100 })).toBe(0);
   });
 
   it("go to the one that has waited longest when there is one", () => {
     const asking = [3, 1, 2].map((served) => ({ receiver: `r${served}`, running: 0, served }));
-    expect([...shareOut(asking, { free: 1, most: 10, kept: 0 })]).toEqual([["r1", 1]]);
-    expect([...shareOut(asking, { free: 2, most: 10, kept: 0 }).keys()]).toEqual(["r1", "r2"]);
+    expect([...shareSlots(asking, { free: 1, perReceiver: 10, reserved: 0 })]).toEqual([["r1", 1]]);
+    expect([...shareSlots(asking, { free: 2, perReceiver: 10, reserved: 0 }).keys()]).toEqual(["r1", "r2"]);
   });
 });

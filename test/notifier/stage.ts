@@ -10,10 +10,12 @@ import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
 import { createEvents, type ServiceEmitter, type ServiceEvents } from "../../lib/events.ts";
 import { createSealer, type Sealer } from "../../lib/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "../../notifier/attempt.ts";
-import { createLaneRunner, type LaneRunner } from "../../notifier/lane-run.ts";
+import { CircuitBreaker } from "../../notifier/breaker.ts";
+import { LaneWorker } from "../../notifier/lane-worker.ts";
 import { createNotifications, type Notifications } from "../../notifier/notifications.ts";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
-import { createPoller, type Poller } from "../../notifier/poller.ts";
+import { Poller } from "../../notifier/poller.ts";
+import { Receivers } from "../../notifier/receivers.ts";
 import { createUpkeep, type Upkeep } from "../../notifier/upkeep.ts";
 import { ManualClock, store } from "../lib/rules/stage.ts";
 
@@ -48,7 +50,7 @@ const EVENTS = [
 
 /** A worker as one process has it. */
 export interface Worker {
-  readonly runner: LaneRunner;
+  readonly lanes: LaneWorker;
   readonly poller: Poller;
   readonly upkeep: Upkeep;
   /** Sends what is due now, until nothing is. */
@@ -65,13 +67,15 @@ export interface World {
   readonly notifications: Notifications;
   readonly settings: NotificationSettings;
   readonly posted: Posted[];
-  /** What was told: name and argument. */
-  readonly told: (readonly [name: string, argument: object])[];
+  /** Events that were emitted: name and argument. */
+  readonly emitted: (readonly [name: string, argument: object])[];
   /** How receivers answer: a status, or a part of a result. Default 200. */
   answer: Answer;
   /** Milliseconds since the stage was opened. */
   readonly now: () => number;
-  /** @param change what is different in the storage that this worker sees. */
+  /** The calls on a storage that differs, of which nothing is sent. */
+  notificationsOn(change: Partial<Storage>): Notifications;
+  /** @param change returns the storage that this worker uses. */
   worker(change?: (storage: Storage) => Storage): Worker;
   /** Configures a receiver of a service. */
   receiver(service: string, settings?: Partial<ReceiverSettings>): Promise<void>;
@@ -95,6 +99,8 @@ function toResult(answer: number | object, startedAt: number): AttemptResult {
   const given = typeof answer === "number" ? { kind: "answered", status: answer, answer: "" } : answer;
   return { ...timing, ...given } as AttemptResult;
 }
+
+const wake = (): void => undefined;
 
 export async function openWorld(
   changes: Partial<NotificationSettings> = {},
@@ -125,17 +131,21 @@ export async function openWorld(
     sealer,
     settings,
     posted,
-    told: listen(events),
-    notifications: createNotifications({
-      ...common,
-      directory: storage.directory,
-      deliveries: storage.deliveries,
-      audit: storage.audit,
-      wake: () => undefined,
-    }),
+    emitted: listen(events),
+    notifications: createNotifications({ ...common, ...partsOf(common, storage), storage, wake }),
+    notificationsOn(change: Partial<Storage>) {
+      const changed = { ...storage, ...change };
+      return createNotifications({
+        ...common,
+        ...partsOf(common, changed),
+        storage: changed,
+        events: createEvents(() => undefined),
+        attempt: () => Promise.reject(new Error("nothing is to be sent")),
+        wake,
+      });
+    },
     now: () => clock.now() - start,
-    worker: (change: (storage: Storage) => Storage = (same) => same) =>
-      createWorker({ ...common, ...change(storage) }),
+    worker: (change: (storage: Storage) => Storage = (same) => same) => createWorker(common, change(storage)),
     async receiver(service: string, more: Partial<ReceiverSettings> = {}) {
       const receiver = { ...receiverSettings(service), ...more };
       await directory.services.put(service, { name: service, receiver });
@@ -153,14 +163,23 @@ function newDelivery(text: string, sealer: Sealer): NewDelivery {
 }
 
 function listen(events: ServiceEmitter): (readonly [name: string, argument: object])[] {
-  const told: (readonly [string, object])[] = [];
-  for (const name of EVENTS) events.on(name, (argument: object) => void told.push([name, argument]));
-  return told;
+  const emitted: (readonly [string, object])[] = [];
+  for (const name of EVENTS) events.on(name, (argument: object) => void emitted.push([name, argument]));
+  return emitted;
 }
 
-type WorkerParts = Parameters<typeof createLaneRunner>[0] &
-  Parameters<typeof createUpkeep>[0] &
-  Parameters<typeof createPoller>[0];
+interface Common {
+  readonly sealer: Sealer;
+  readonly events: ServiceEmitter;
+  readonly clock: ManualClock;
+  readonly settings: NotificationSettings;
+  readonly attempt: Attempt;
+}
+
+function partsOf({ sealer, settings, events, clock }: Common, { directory, deliveries }: Storage) {
+  const receivers = new Receivers(directory, sealer);
+  return { receivers, breaker: new CircuitBreaker(deliveries, settings.breaker, events, clock) };
+}
 
 const outage = {
   failed(error: unknown): never {
@@ -169,35 +188,33 @@ const outage = {
   worked: () => undefined,
 };
 
-function createWorker(
-  parts: Omit<WorkerParts, "owner" | "outage" | "wake" | "runner" | "keepAlive" | "clock"> & {
-    readonly clock: ManualClock;
-  },
-): Worker {
-  const { clock } = parts;
-  const runner = createLaneRunner({ ...parts, owner: "worker", random: () => 0.5 });
+function createWorker(common: Common, storage: Storage): Worker {
+  const { clock, settings } = common;
+  const { deliveries } = storage;
+  const parts = { ...common, ...partsOf(common, storage), deliveries };
+  const lanes = new LaneWorker({ ...parts, owner: "worker", random: () => 0.5 });
   const running = new Set<Promise<void>>();
   const watched = {
-    terms: runner.terms,
-    run(...parameters: Parameters<LaneRunner["run"]>) {
-      const run = runner.run(...parameters);
+    lease: lanes.lease,
+    run(...parameters: Parameters<LaneWorker["run"]>) {
+      const run = lanes.run(...parameters);
       running.add(run);
       return run.finally(() => running.delete(run));
     },
   };
-  const poller = createPoller({ ...parts, runner: watched, keepAlive: false, outage });
-  const upkeep = createUpkeep({ ...parts, wake: () => undefined, outage });
+  const poller = new Poller({ ...parts, worker: watched, keepAlive: false, outage });
+  const upkeep = createUpkeep({ ...parts, retention: settings.retention, wake, outage });
   async function settle(): Promise<number> {
     for (;;) {
       const next = await poller.pass();
       if (running.size === 0) return next;
       await Promise.all(running);
-      // The poller counts its places a moment after the run has ended.
+      // The poller frees the slot a moment after the run has ended.
       await new Promise(setImmediate);
     }
   }
   return {
-    runner,
+    lanes,
     poller,
     upkeep,
     async settle() {

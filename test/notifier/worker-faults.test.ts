@@ -11,7 +11,8 @@ beforeEach(async () => {
 afterEach(() => world.storage.close());
 
 const state = async (id: string) => (await world.notifications.find(id))?.state;
-const told = (name: string) => world.told.filter(([each]) => each === name).map(([, argument]) => argument);
+const emitted = (name: string) =>
+  world.emitted.filter(([each]) => each === name).map(([, argument]) => argument);
 
 /** The storage, of which one call fails so many times. */
 function failing(call: "finish" | "receiver" | "changeReceiver", times: number) {
@@ -61,7 +62,7 @@ describe("a worker that ends", () => {
     const worker = world.worker();
     await worker.poller.pass();
     await sending;
-    const stopped = worker.runner.stop(60_000);
+    const stopped = worker.lanes.stop(60_000);
     answered.resolve(200);
     await stopped;
     await expect(state("d1")).resolves.toBe("delivered");
@@ -73,10 +74,10 @@ describe("a worker that ends", () => {
   it("sends nothing that it claims while it is being stopped, and hands it back", async () => {
     await world.add("d1@1/a");
     const worker = world.worker();
-    const stopped = worker.runner.stop(60_000);
+    const stopped = worker.lanes.stop(60_000);
     await worker.poller.pass();
     await stopped;
-    await worker.runner.stop(60_000);
+    await worker.lanes.stop(60_000);
     expect(world.ids()).toEqual([]);
     await world.worker().settle();
     expect(world.ids()).toEqual(["d1"]);
@@ -101,7 +102,7 @@ describe("a worker that ends", () => {
     await expect(pass).rejects.toMatchObject({ code: "storage_unavailable" });
     // Else nobody would hand it back, and it would wait for its lease to end.
     await expect(claimed.promise).resolves.toBe(false);
-    await worker.runner.stop(60_000);
+    await worker.lanes.stop(60_000);
     await world.worker().settle();
     expect(world.ids().toSorted()).toEqual(["d1", "d2"]);
   });
@@ -119,7 +120,7 @@ describe("a worker that ends", () => {
     const worker = world.worker();
     await worker.poller.pass();
     await sending;
-    await worker.runner.stop(0);
+    await worker.lanes.stop(0);
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "waiting",
       attempts: 0,
@@ -190,16 +191,16 @@ describe("a storage that fails", () => {
     await asked;
     // Its lease lasts for 30 s: as long it would try again.
     const began = performance.now();
-    await worker.runner.stop(100);
+    await worker.lanes.stop(100);
     expect(performance.now() - began).toBeLessThan(15 * SECOND);
-    expect(told("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
+    expect(emitted("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
     await expect(state("d1")).resolves.toBe("waiting");
   });
 
   it("while it is asked about the receiver stops nothing, and is told as a fault", async () => {
     await world.add("d1@1/a", "d2@1/a");
     await world.worker(failing("receiver", 1)).settle();
-    expect(told("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
+    expect(emitted("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
     await world.worker().live(MINUTE);
     expect(world.ids()).toEqual(["d1", "d2"]);
   });
@@ -212,7 +213,7 @@ describe("upkeep", () => {
     await world.directory.services.put("1", { name: "1" });
     const worker = world.worker();
     await worker.upkeep.pass();
-    expect(told("receiver.removed")).toEqual([{ receiver: "service:1", parked: 2 }]);
+    expect(emitted("receiver.removed")).toEqual([{ receiver: "service:1", parked: 2 }]);
     await expect(state("d2")).resolves.toBe("parked");
     await expect(state("e1")).resolves.toBe("waiting");
     await expect(world.storage.deliveries.receivers()).resolves.toHaveProperty("size", 0);
@@ -238,7 +239,7 @@ describe("upkeep", () => {
     await world.worker(meanwhile).upkeep.pass();
     expect(await world.storage.deliveries.counts()).toMatchObject([{ waiting: 100, parked: 500 }]);
     await expect(world.storage.deliveries.receiver("service:1")).resolves.toMatchObject({ paused: true });
-    expect(told("receiver.removed")).toEqual([{ receiver: "service:1", parked: 500 }]);
+    expect(emitted("receiver.removed")).toEqual([{ receiver: "service:1", parked: 500 }]);
   });
 
   it("purges payloads after seven days and records after 90, as configured [D-NOTIFY-17]", async () => {

@@ -10,7 +10,8 @@ beforeEach(async () => {
 afterEach(() => world.storage.close());
 
 const state = async (id: string) => (await world.notifications.find(id))?.state;
-const told = (name: string) => world.told.filter(([each]) => each === name).map(([, argument]) => argument);
+const emitted = (name: string) =>
+  world.emitted.filter(([each]) => each === name).map(([, argument]) => argument);
 
 describe("the worker", () => {
   it("posts what was stored to its receiver, with its id and its credentials, and records the answer", async () => {
@@ -34,7 +35,7 @@ describe("the worker", () => {
       history: [{ number: 1, status: 204, error: null, answer: "thank <b>you</b>", duration: 1 }],
     });
     const about = { id: "d1", receiver: "service:1", sub: "a", type: "PROFILE_CHANGED", attempts: 1 };
-    expect(world.told).toEqual([["delivery.succeeded", { ...about, status: 204 }]]);
+    expect(world.emitted).toEqual([["delivery.succeeded", { ...about, status: 204 }]]);
     const kept = await world.storage.deliveries.attempts("d1");
     expect(JSON.stringify(kept)).not.toContain("thank");
   });
@@ -59,8 +60,10 @@ describe("the worker", () => {
       reason: "attempts_used_up",
       attempts: 10,
     });
-    expect(told("delivery.parked")).toMatchObject([{ id: "d1", reason: "attempts_used_up", attempts: 10 }]);
-    expect(told("delivery.failed")).toHaveLength(10);
+    expect(emitted("delivery.parked")).toMatchObject([
+      { id: "d1", reason: "attempts_used_up", attempts: 10 },
+    ]);
+    expect(emitted("delivery.failed")).toHaveLength(10);
     // It had been held back meanwhile: the next one is its probe.
     await expect(state("d2")).resolves.toBe("delivered");
     expect(world.posted.at(-1)).toMatchObject({ id: "d2" });
@@ -97,7 +100,7 @@ describe("the worker", () => {
         reason: "receiver_removed",
       });
     }
-    expect(told("delivery.parked")).toMatchObject([{ id: "d2" }, { id: "d3" }]);
+    expect(emitted("delivery.parked")).toMatchObject([{ id: "d2" }, { id: "d3" }]);
   });
 
   it("pauses at 410 and keeps the delivery first; resume sends it at once [D-NOTIFY-14]", async () => {
@@ -106,7 +109,7 @@ describe("the worker", () => {
     const worker = world.worker();
     await worker.live(5 * HOUR);
     expect(world.ids().toSorted()).toEqual(["d1", "e1", "f1"]);
-    expect(told("receiver.paused")).toEqual([{ receiver: "service:1", reason: "it answered 410 Gone" }]);
+    expect(emitted("receiver.paused")).toEqual([{ receiver: "service:1", reason: "it answered 410 Gone" }]);
     await expect(world.notifications.find("d1")).resolves.toMatchObject({
       state: "waiting",
       failures: 0,
@@ -128,7 +131,7 @@ describe("the worker", () => {
     await world.storage.directory.putEntry("service", { ...entry, receiver: unreadable(entry.receiver) });
     await world.worker().live(80 * HOUR);
     expect(world.ids()).toEqual(["d1"]);
-    expect(told("receiver.paused")).toEqual([
+    expect(emitted("receiver.paused")).toEqual([
       { receiver: "service:2", reason: "no key of keys.secrets opens its credentials" },
       { receiver: "service:1", reason: "10.0.0.1 is a private address" },
     ]);
@@ -193,7 +196,7 @@ describe("a receiver that fails", () => {
     const burst = world.posted.length;
     expect(burst).toBeGreaterThanOrEqual(5);
     expect(burst).toBeLessThanOrEqual(10);
-    expect(told("receiver.held")).toEqual([
+    expect(emitted("receiver.held")).toEqual([
       { receiver: "service:1", until: world.clock.now() + 30 * SECOND },
     ]);
     const began = world.now();
@@ -209,7 +212,7 @@ describe("a receiver that fails", () => {
     const before = world.posted.length;
     await worker.live(5 * MINUTE);
     const [probe, ...rest] = world.posted.slice(before);
-    expect(told("receiver.recovered")).toEqual([{ receiver: "service:1" }]);
+    expect(emitted("receiver.recovered")).toEqual([{ receiver: "service:1" }]);
     expect(rest.every(({ at }) => at === probe?.at)).toBe(true);
     const order = rest.map(({ id }) => id);
     expect(order).toEqual(users.filter((user) => user !== probe?.id));

@@ -159,15 +159,15 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     });
     const second = await claimOne(stage);
     await store(stage, delivery("c1", "c"), delivery("d1", "d"));
-    const onward = { lease: OTHER, onward: true };
-    const { next } = await deliveries.finish(second, { kind: "delivered" }, onward);
+    const options = { lease: OTHER, claimFrom: "receiver" } as const;
+    const { next } = await deliveries.finish(second, { kind: "delivered" }, options);
     expect(next).toMatchObject({
       delivery: { receiver: "service:1" },
       probe: false,
       leaseEnd: START + SPAN,
     });
     await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: true }));
-    const stopped = await deliveries.finish(next as Claim, { kind: "delivered" }, onward);
+    const stopped = await deliveries.finish(next as Claim, { kind: "delivered" }, options);
     expect(stopped).toEqual({ recorded: true });
     await deliveries.changeReceiver("service:1", (state) => ({ ...state, paused: false }));
     const last = await claimable(stage);
@@ -179,13 +179,13 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await store(stage, ...["a", "b", "c", "d"].map((sub) => delivery(`${sub}1`, sub)));
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
-    const onward = { lease: OTHER, onward: true };
+    const options = { lease: OTHER, claimFrom: "receiver" } as const;
     // It has read b, c and d as those that come next.
-    const { next } = await deliveries.finish(first, { kind: "delivered" }, onward);
+    const { next } = await deliveries.finish(first, { kind: "delivered" }, options);
     const waiting = (await deliveries.list({ state: "waiting", limit: 10 })).map(({ id }) => id);
     const others = waiting.filter((id) => id !== next?.delivery.id);
     await Promise.all(others.map((id) => deliveries.discard(id, "by hand")));
-    await expect(deliveries.finish(next as Claim, { kind: "delivered" }, onward)).resolves.toEqual({
+    await expect(deliveries.finish(next as Claim, { kind: "delivered" }, options)).resolves.toEqual({
       recorded: true,
     });
     await expect(found(stage, next?.delivery.id ?? "")).resolves.toMatchObject({ state: "delivered" });
@@ -238,8 +238,8 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
       { ...lane("b"), dueAt: START + 301, id: "b", attempts: 0 },
       { ...lane("a"), dueAt: START + 701, id: "a", attempts: 0 },
     ]);
-    await expect(deliveries.dueLanes("service:1", { ahead: 300, limit: 9 })).resolves.toEqual([b]);
-    await expect(deliveries.dueLanes("service:1", { ahead: 700, limit: 1 })).resolves.toEqual([b]);
+    await expect(deliveries.dueLanes("service:1", { within: 300, limit: 9 })).resolves.toEqual([b]);
+    await expect(deliveries.dueLanes("service:1", { within: 700, limit: 1 })).resolves.toEqual([b]);
     stage.clock.advance(300);
     await claimOne(stage);
     await expect(deliveries.dueReceivers()).resolves.toEqual([{ receiver: "service:1", dueAt: START + 701 }]);

@@ -4,8 +4,8 @@ import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
 import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
 
-const PASSABLE = { passable: ["PROFILE_CHANGED"] };
-const FORCED = { passable: [] };
+const PASSABLE = { supersedable: ["PROFILE_CHANGED"] };
+const FORCED = { supersedable: [] };
 
 /** @param stage the store of the running case. */
 export function describeUpkeep(stage: Stage, runner: TestRunner): void {
@@ -16,7 +16,7 @@ export function describeUpkeep(stage: Stage, runner: TestRunner): void {
 
 function describeByHand(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  const redrive = async (ids: readonly string[], options: { passable: readonly string[] }) =>
+  const redrive = async (ids: readonly string[], options: { supersedable: readonly string[] }) =>
     Object.fromEntries(await stage.storage.deliveries.redrive(ids, options));
 
   it("puts a redriven delivery at the head of its lane, with all attempts before it", async () => {

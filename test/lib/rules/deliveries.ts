@@ -50,7 +50,7 @@ export async function park(stage: Stage, receiver = "service:1"): Promise<string
 
 /** The heads of a receiver, due or not. */
 export function heads({ storage }: Stage, receiver = "service:1"): Promise<LaneHead[]> {
-  return storage.deliveries.dueLanes(receiver, { ahead: 1e12, limit: 1000 });
+  return storage.deliveries.dueLanes(receiver, { within: 1e12, limit: 1000 });
 }
 
 /** A delivery that has to be there. */
@@ -68,7 +68,7 @@ export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)
     () => deliveries.attempts("d"),
     () => deliveries.counts(),
     () => deliveries.dueReceivers(),
-    () => deliveries.dueLanes("service:1", { ahead: 0, limit: 1 }),
+    () => deliveries.dueLanes("service:1", { within: 0, limit: 1 }),
     () => deliveries.claimDue("service:1", 1, TERMS),
     () => deliveries.claimLane(lane, TERMS),
     () => deliveries.finish({ delivery, fence: 1, leaseEnd: 1, probe: false }, { kind: "delivered" }),
@@ -77,7 +77,7 @@ export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)
     () => deliveries.changeReceiver("service:1", () => undefined),
     () => deliveries.releaseHeld("service:1", 1),
     () => deliveries.parkWaiting("service:1", "reason", 1),
-    () => deliveries.redrive(["d"], { passable: [] }),
+    () => deliveries.redrive(["d"], { supersedable: [] }),
     () => deliveries.discard("d", "by_hand"),
     () => deliveries.purge({ payloads: 0, records: 0, limit: 1 }),
     () => deliveries.reconcile({ limit: 1 }),

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
-import { TURN } from "../../../notifier/scheduler.ts";
+import { TIME_SLICE } from "../../../notifier/scheduler.ts";
 import { type BullStage, openBullStage, until } from "./stage.ts";
 import { openOwnRedis, type OwnRedis } from "../../servers/redis.ts";
 
@@ -133,13 +133,13 @@ const MANY = Array.from({ length: 40 }, (_, index) => `one${index}`);
 
 it("a wake-up brings more than one turn while there are places for others", async () => {
   await open(1);
-  stage.answer = slowly(TURN / 8);
+  stage.answer = slowly(TIME_SLICE / 8);
   const worker = await stage.worker(redis.url);
   await stage.add(...MANY.map((id) => `${id}@1/${id}`));
   const began = performance.now();
   worker.scheduler.start();
   await stage.nothingWaits();
-  const turns = (performance.now() - began) / TURN;
+  const turns = (performance.now() - began) / TIME_SLICE;
   const stream = await redis.client.xrange("sign-in-service:deliveries:events", "-", "+");
   const added = stream.filter(([, fields]) => fields[1] === "added");
   // One for each place, and far fewer than one a turn.
@@ -151,7 +151,7 @@ it("a wake-up brings more than one turn while there are places for others", asyn
 it("a receiver that has much to get leaves its place after a turn when there is no other", async () => {
   stage = await openBullStage({ concurrency: { total: 1, perReceiver: 1 } });
   for (const service of ["1", "2"]) await stage.receiver(service);
-  stage.answer = slowly(TURN / 8);
+  stage.answer = slowly(TIME_SLICE / 8);
   const worker = await stage.worker(redis.url);
   await stage.add(...MANY.map((id) => `${id}@1/${id}`));
   worker.scheduler.start();
@@ -175,7 +175,7 @@ it("a worker that ends leaves its wake-up to others, however long its last attem
   await until(arrived("first"));
   const ended = worker.end(60_000);
   // Longer than one receiver keeps a place while others wait: what comes then is no turn to go on with.
-  await new Promise((resolve) => setTimeout(resolve, 2 * TURN));
+  await new Promise((resolve) => setTimeout(resolve, 2 * TIME_SLICE));
   last.resolve(200);
   await ended;
   expect(stage.posted.map(({ id }) => id)).toEqual(["first"]);

@@ -10,8 +10,10 @@ import { createEvents } from "../../../lib/events.ts";
 import { createOutages } from "../../../lib/outages.ts";
 import { createSealer } from "../../../lib/sealing.ts";
 import type { Attempt } from "../../../notifier/attempt.ts";
-import { openBullScheduler } from "../../../notifier/bullmq/open.ts";
-import { createLaneRunner } from "../../../notifier/lane-run.ts";
+import { openBullScheduler } from "../../../notifier/bullmq/scheduler.ts";
+import { CircuitBreaker } from "../../../notifier/breaker.ts";
+import { LaneWorker } from "../../../notifier/lane-worker.ts";
+import { Receivers } from "../../../notifier/receivers.ts";
 import type { Scheduler } from "../../../notifier/scheduler.ts";
 import { store } from "../../lib/rules/stage.ts";
 import { receiverSettings } from "../stage.ts";
@@ -98,12 +100,14 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
     nothingWaits: () => until(async () => (await waiting()) === 0),
     async worker(url: string, interval = 60_000) {
       const owner = `worker ${workers.length}`;
-      const common = { deliveries, directory: storage.directory, sealer, events, clock, settings };
-      const runner = createLaneRunner({ ...common, attempt, owner });
+      const receivers = new Receivers(storage.directory, sealer);
+      const breaker = new CircuitBreaker(deliveries, settings.breaker, events, clock);
+      const common = { deliveries, receivers, breaker, sealer, events, clock, settings };
+      const lanes = new LaneWorker({ ...common, attempt, owner });
       const scheduler = await openBullScheduler({
         url,
         deliveries,
-        runner,
+        worker: lanes,
         clock,
         settings,
         interval,
@@ -117,7 +121,7 @@ export async function openBullStage(changes: Partial<NotificationSettings> = {})
         async end(grace = 0) {
           workers.splice(workers.indexOf(worker), 1);
           await scheduler.stop();
-          await runner.stop(grace);
+          await lanes.stop(grace);
           await scheduler.close();
         },
       };

@@ -1,0 +1,230 @@
+/**
+ * What a worker does with a claim: send, record the result, and go on with the next delivery of the lane. The record
+ * is the truth: a worker that dies in between loses its lease, and the delivery is sent again with the same id.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import type {
+  AttemptRecord,
+  Claim,
+  DeliveryStore,
+  Finished,
+  FinishOptions,
+  LeaseTerms,
+  Outcome,
+} from "../lib/deliveries/delivery.ts";
+import type { NotificationSettings } from "../config/configuration.ts";
+import type { Clock } from "../lib/clock.ts";
+import { deliveryContext } from "../lib/domain/account-plan.ts";
+import { SignInError, StorageUnavailable } from "../lib/errors.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import type { Sealer } from "../lib/sealing.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
+import type { CircuitBreaker } from "./breaker.ts";
+import { NO_KEY, type Receivers } from "./receivers.ts";
+import { type Verdict, verdictOf } from "./retry-schedule.ts";
+
+export interface LaneWorkerOptions {
+  readonly deliveries: Pick<DeliveryStore, "finish">;
+  readonly receivers: Pick<Receivers, "target">;
+  readonly breaker: CircuitBreaker;
+  readonly sealer: Sealer;
+  readonly attempt: Attempt;
+  readonly settings: Pick<NotificationSettings, "retryDelays" | "timeouts">;
+  readonly events: ServiceEmitter;
+  readonly clock: Clock;
+  /** Identifies this worker in its leases. */
+  readonly owner: string;
+  /** Returns numbers from 0 to 1; default `Math.random`. */
+  readonly random?: () => number;
+}
+
+/** How much longer than an attempt a lease lasts: time for the round trips to the storage. */
+const LEASE_MARGIN = 15_000;
+/** Milliseconds before a result that could not be recorded is recorded again. */
+const RECORD_AGAIN = 250;
+
+/** The context that seals the response of a delivery. */
+export function answerContext(id: string): string {
+  return `answer ${id}`;
+}
+
+/** The reason of a delivery whose receiver is no longer configured. */
+export const RECEIVER_REMOVED = "receiver_removed";
+
+/** What to send, or what becomes of the delivery without an attempt. */
+type Prepared =
+  | { readonly target: AttemptTarget; readonly body: string }
+  | { readonly outcome: Outcome; readonly paused?: string };
+
+export class LaneWorker {
+  /** The terms under which this worker claims. */
+  readonly lease: LeaseTerms;
+  readonly #options: LaneWorkerOptions;
+  readonly #random: () => number;
+  /** Milliseconds of one attempt at most. */
+  readonly #timeout: number;
+  readonly #running = new Set<Promise<void>>();
+  readonly #abort = new AbortController();
+  #stopping = false;
+
+  constructor(options: LaneWorkerOptions) {
+    this.#timeout = options.settings.timeouts.total * 1000;
+    const span = this.#timeout + LEASE_MARGIN;
+    this.lease = { owner: options.owner, span, holdAgain: span };
+    this.#options = options;
+    this.#random = options.random ?? Math.random;
+  }
+
+  /**
+   * Sends a claimed delivery, and then the next of the lane for as long as one is due. Never rejects.
+   * @param sliceEnd on the scale of `performance.now()`: until then the worker may go on to other lanes of the
+   * receiver. By default it does not.
+   */
+  async run(claim: Claim, sliceEnd = 0): Promise<void> {
+    const run = this.#runLanes(claim, sliceEnd).catch((error: unknown) => {
+      const code = error instanceof SignInError ? error.code : "unexpected";
+      this.#options.events.emit("fault", { where: "notifications", code });
+    });
+    this.#running.add(run);
+    await run;
+    this.#running.delete(run);
+  }
+
+  /**
+   * Starts nothing more from the call on, and aborts after `grace` milliseconds whatever still runs. Deliveries that
+   * were not sent are handed back. Call it again to wait for deliveries that were claimed in the meantime.
+   */
+  async stop(grace: number): Promise<void> {
+    this.#stopping = true;
+    const timer = setTimeout(() => this.#abort.abort(), grace);
+    while (this.#running.size > 0) await Promise.all(this.#running);
+    clearTimeout(timer);
+  }
+
+  async #runLanes(first: Claim, sliceEnd: number): Promise<void> {
+    for (
+      let claim: Claim | undefined = first;
+      claim !== undefined;
+      claim = await this.#step(claim, sliceEnd)
+    );
+  }
+
+  /** Handles one delivery. @returns the claim of the next one if it may be sent now. */
+  async #step(claim: Claim, sliceEnd: number): Promise<Claim | undefined> {
+    const { delivery } = claim;
+    const { attempt, breaker, settings } = this.#options;
+    const prepared = await this.#prepare(claim);
+    // Hand it back if the worker was stopped just after the claim, so that another may have it at once. Also if the
+    // process stood still for so long that the lease could end during the attempt.
+    if (this.#stopping || this.#isLate(claim)) return (await this.#finish(claim, { kind: "kept" })).next;
+    if ("outcome" in prepared) {
+      if (prepared.paused !== undefined) await breaker.pause(delivery.receiver, prepared.paused);
+      const { recorded, next } = await this.#finish(claim, prepared.outcome);
+      if (recorded) this.#emitParked(claim, prepared.outcome, delivery.attempts);
+      return next;
+    }
+    const { signal } = this.#abort;
+    const result = await attempt(prepared.target, prepared.body, { id: delivery.id, signal });
+    const verdict = verdictOf(result, delivery, {
+      delays: settings.retryDelays,
+      random: this.#random,
+      signal,
+    });
+    return this.#record(claim, result, { ...verdict, sliceEnd });
+  }
+
+  #isLate({ leaseEnd }: Claim): boolean {
+    return leaseEnd - this.#options.clock.now() < this.#timeout;
+  }
+
+  async #prepare({ delivery }: Claim): Promise<Prepared> {
+    const { receivers, sealer } = this.#options;
+    const target = await receivers.target(delivery.receiver);
+    if (target === "no key") return { outcome: { kind: "kept" }, paused: NO_KEY };
+    if (target === "not configured") return { outcome: { kind: "parked", reason: RECEIVER_REMOVED } };
+    try {
+      return { target, body: sealer.open(deliveryContext(delivery.id), delivery.payload ?? "") };
+    } catch {
+      return { outcome: { kind: "parked", reason: "payload_unreadable" } };
+    }
+  }
+
+  async #record(
+    claim: Claim,
+    result: AttemptResult,
+    verdict: Verdict & { readonly sliceEnd: number },
+  ): Promise<Claim | undefined> {
+    const { breaker } = this.#options;
+    const { receiver } = claim.delivery;
+    const { outcome } = verdict;
+    // First, so that nothing else of the receiver starts.
+    if (typeof verdict.receiver === "object") await breaker.pause(receiver, verdict.receiver.paused);
+    const attempt = verdict.recorded ? this.#toRecord(claim.delivery.id, result) : undefined;
+    // After a failure the receiver may be held back, so the scheduler decides what comes next.
+    const goesOn = outcome.kind === "delivered" && performance.now() < verdict.sliceEnd;
+    const { recorded, next } = await this.#finish(claim, outcome, {
+      ...(attempt && { attempt }),
+      claimFrom: goesOn ? "receiver" : "lane",
+    });
+    if (recorded && attempt !== undefined) this.#emitResult(claim, attempt, outcome);
+    if (verdict.receiver === "well") await breaker.recordSuccess(receiver);
+    if (verdict.receiver === "failing") await breaker.recordFailure(receiver, claim);
+    return next;
+  }
+
+  #toRecord(id: string, result: AttemptResult): AttemptRecord {
+    const { startedAt, duration } = result;
+    if (result.kind === "answered") {
+      const { sealer } = this.#options;
+      const answer = result.answer === "" ? null : sealer.seal(answerContext(id), result.answer);
+      return { startedAt, duration, status: result.status, error: null, answer };
+    }
+    const error = result.kind === "failed" ? result.code : "refused";
+    return { startedAt, duration, status: null, error, answer: null };
+  }
+
+  /**
+   * Records an outcome and claims the next delivery, unless the worker stops. Retries while the lease and the grace
+   * period of `stop` last, because the receiver gets a delivery again whose result is lost.
+   */
+  async #finish(
+    claim: Claim,
+    outcome: Outcome,
+    options: Omit<FinishOptions, "lease"> = {},
+  ): Promise<Finished> {
+    const { deliveries, clock } = this.#options;
+    const end = performance.now() + claim.leaseEnd - clock.now();
+    for (;;) {
+      try {
+        return await deliveries.finish(claim, outcome, {
+          ...options,
+          ...(!this.#stopping && { lease: this.lease }),
+        });
+      } catch (error) {
+        const over = this.#abort.signal.aborted || performance.now() + RECORD_AGAIN > end;
+        if (over || !(error instanceof StorageUnavailable)) throw error;
+        await pause(RECORD_AGAIN);
+      }
+    }
+  }
+
+  #emitResult({ delivery }: Claim, { status, error }: AttemptRecord, outcome: Outcome): void {
+    const { events, clock } = this.#options;
+    const { id, receiver, sub, type } = delivery;
+    const about = { id, receiver, sub, type, attempts: delivery.attempts + 1 };
+    if (outcome.kind === "delivered") {
+      events.emit("delivery.succeeded", { ...about, status: status ?? 0 });
+      return;
+    }
+    const retryAt = outcome.kind === "retry" ? clock.now() + outcome.after : null;
+    events.emit("delivery.failed", { ...about, status, error, retryAt });
+    this.#emitParked({ delivery }, outcome, about.attempts);
+  }
+
+  #emitParked({ delivery }: Pick<Claim, "delivery">, outcome: Outcome, attempts: number): void {
+    if (outcome.kind !== "parked") return;
+    const { id, receiver, sub, type } = delivery;
+    const { reason } = outcome;
+    this.#options.events.emit("delivery.parked", { id, receiver, sub, type, attempts, reason });
+  }
+}

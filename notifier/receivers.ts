@@ -1,0 +1,137 @@
+/** Receivers: how to reach one, a test of one, and a report about all of them. */
+import { randomBytes } from "node:crypto";
+import { type DeliveryStore, type ReceiverState, untouchedReceiver } from "../lib/deliveries/delivery.ts";
+import type { DirectoryStore, EntryKind, ReceiverRecord } from "../lib/directory/directory.ts";
+import { type Clock, seconds } from "../lib/clock.ts";
+import { findReceiver, parseReceiverName, receiverName, signingSecrets } from "../lib/domain/receivers.ts";
+import { SignInError } from "../lib/errors.ts";
+import { isObjectName } from "../lib/untrusted-keys.ts";
+import type { Sealer } from "../lib/sealing.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
+import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
+
+/** What came of a test. */
+export interface TestResult {
+  /** The receiver answered with 2xx. */
+  readonly ok: boolean;
+  /** The `webhook-id` that was sent. It belongs to no delivery. */
+  readonly id: string;
+  readonly type: NotificationType;
+  readonly status: number | null;
+  /** A short code when no response came, or why nothing was sent: the address is not allowed, no key opens the credentials. */
+  readonly error: string | null;
+  /** Milliseconds. */
+  readonly duration: number;
+  /** The first 4 KiB of the response: text of the receiver, so escape it. */
+  readonly answer: string | null;
+}
+
+/** How a receiver is doing. Times are milliseconds since the epoch. */
+export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" | "failures" | "heldUntil"> {
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. */
+  readonly receiver: string;
+  /** `null` when it is no longer configured. */
+  readonly url: string | null;
+  readonly types: readonly string[];
+  readonly waiting: number;
+  readonly parked: number;
+  /** When the oldest waiting delivery was stored. */
+  readonly oldest: number | null;
+}
+
+/** For operators: why nothing can be sent until a key that opens the credentials is configured again. */
+export const NO_KEY = "no key of keys.secrets opens its credentials";
+
+/** The account of a test notification: no real account has these values. */
+const NOBODY = {
+  user_id: 0,
+  user_uuid: "00000000-0000-0000-0000-000000000000",
+  user_email: "nobody@invalid",
+};
+
+const KINDS: readonly EntryKind[] = ["service", "group", "portal"];
+
+/** Of the types that the receiver takes, the one with the mildest consequences. */
+function testType(types: readonly string[]): NotificationType {
+  return NOTIFICATION_TYPES.toReversed().find((type) => types.includes(type)) ?? "PROFILE_CHANGED";
+}
+
+export class Receivers {
+  readonly #directory: Pick<DirectoryStore, "findEntry" | "listEntries">;
+  readonly #sealer: Sealer;
+
+  constructor(directory: Pick<DirectoryStore, "findEntry" | "listEntries">, sealer: Sealer) {
+    this.#directory = directory;
+    this.#sealer = sealer;
+  }
+
+  async #find(receiver: string): Promise<ReceiverRecord | undefined> {
+    const name = parseReceiverName(receiver);
+    const entry = name && (await this.#directory.findEntry(name.kind, name.key));
+    return entry?.receiver ?? undefined;
+  }
+
+  async isConfigured(receiver: string): Promise<boolean> {
+    return (await this.#find(receiver)) !== undefined;
+  }
+
+  /** Reads the directory each time, so that a change applies to deliveries that already wait. */
+  async target(receiver: string): Promise<AttemptTarget | "not configured" | "no key"> {
+    try {
+      const found = await findReceiver({ directory: this.#directory, sealer: this.#sealer }, receiver);
+      if (found === undefined) return "not configured";
+      const { url, client_id, client_secret, signing_secret } = found;
+      return { url, client_id, client_secret, signing_secrets: signingSecrets(signing_secret) };
+    } catch (error) {
+      if (error instanceof SignInError && error.code === "keys") return "no key";
+      throw error;
+    }
+  }
+
+  /**
+   * Sends one notification about nobody, to see whether the receiver can be reached and accepts it.
+   * @returns `undefined` when no such receiver is configured.
+   */
+  async test(receiver: string, attempt: Attempt, clock: Clock): Promise<TestResult | undefined> {
+    const type = testType((await this.#find(receiver))?.types ?? []);
+    const data = { ...NOBODY, timestamp: seconds(clock), services: {} };
+    const body: NotificationBody = { notification_type: type, data };
+    const id = `test_${randomBytes(16).toString("hex")}`;
+    const target = await this.target(receiver);
+    if (target === "not configured") return undefined;
+    const { signal } = new AbortController();
+    const result: AttemptResult =
+      target === "no key"
+        ? { kind: "refused", reason: NO_KEY, startedAt: clock.now(), duration: 0 }
+        : await attempt(target, JSON.stringify(body), { id, signal });
+    const common = { id, type, duration: result.duration };
+    if (result.kind === "answered") {
+      const { status, answer } = result;
+      return { ok: status >= 200 && status < 300, ...common, status, error: null, answer };
+    }
+    const error = result.kind === "failed" ? result.code : result.reason;
+    return { ok: false, ...common, status: null, error, answer: null };
+  }
+
+  /** All receivers that are configured or have deliveries or state, ordered by name. */
+  async report(deliveries: Pick<DeliveryStore, "receivers" | "counts">): Promise<ReceiverReport[]> {
+    const entries = await Promise.all(
+      KINDS.map(async (kind) =>
+        (await this.#directory.listEntries(kind)).flatMap(({ key, receiver }) =>
+          receiver === null || isObjectName(key) ? [] : [[receiverName(kind, key), receiver] as const],
+        ),
+      ),
+    );
+    const configured = new Map(entries.flat());
+    const states = await deliveries.receivers();
+    const counts = new Map((await deliveries.counts()).map((each) => [each.receiver, each] as const));
+    return [...new Set([...configured.keys(), ...states.keys(), ...counts.keys()])]
+      .toSorted((a, b) => (a < b ? -1 : 1))
+      .map((receiver) => {
+        const { paused, reason, failures, heldUntil } = states.get(receiver) ?? untouchedReceiver;
+        const { url, types } = configured.get(receiver) ?? { url: null, types: [] };
+        const { waiting, parked, oldest } = counts.get(receiver) ?? { waiting: 0, parked: 0, oldest: null };
+        return { receiver, url, types, paused, reason, failures, heldUntil, waiting, parked, oldest };
+      });
+  }
+}
