@@ -1,11 +1,10 @@
 /**
- * The service inside an application that has a life of its own: own middleware, own signed cookie with own keys, a body
- * parser in front of everything, own routes. Neither gets in the other's way.
+ * The service in an application with its own middleware, signed cookie, body parser and routes.
  *
- *     node examples/embed.ts        then open http://127.0.0.1:3000
+ *     npx node examples/embed.ts        then open http://127.0.0.1:3000
  *
- * With `--config FILE` the application signs people in as the first client of the seed, whose first redirect address
- * is the application's `/callback`, through the `oauth2` deployment.
+ * With `--config FILE`, the application signs users in as the first client of the seed, through the `oauth2` deployment.
+ * The first redirect URI of the client must be `/callback` of this application.
  */
 import Koa from "koa";
 import { koaBody } from "koa-body";
@@ -29,7 +28,7 @@ const service = await createSignInService(config);
 await applySeed(service, seed);
 
 const app = new Koa();
-// Keys of the application: the service signs its cookies with keys of its own and leaves these alone.
+// The service signs its cookies with its own keys and ignores these.
 app.keys = ["the application's own key, which the service never sees"];
 
 app.use(async (ctx, next) => {
@@ -37,7 +36,7 @@ app.use(async (ctx, next) => {
   await next();
   ctx.set("X-Response-Time", `${Math.round(performance.now() - startedAt)}ms`);
 });
-// A body parser in front is fine: the service takes what it has read.
+// A body parser may run before the service, which then uses the parsed body.
 app.use(koaBody());
 app.use(async (ctx, next) => {
   const visits = Number(ctx.cookies.get("visits", { signed: true }) ?? 0) + 1;
@@ -46,10 +45,10 @@ app.use(async (ctx, next) => {
   await next();
 });
 
-// The service goes by the full address of the request, so `mount("/auth", service.routes())` does the same as this.
+// The service matches the full path, so `mount("/auth", service.routes())` works the same.
 app.use(service.routes());
 
-/** Who has just signed in: the code becomes a token, and the token says who it is. */
+/** Exchanges the code for a token, and reads the profile of the user. */
 async function whoIs(code: string): Promise<unknown> {
   const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
   const answer = await fetch(`${auth}/oauth2/token`, {
@@ -84,7 +83,7 @@ app.use(async (ctx) => {
 
 const server = app.listen(port, host, () => console.log(`My application is at http://127.0.0.1:${port}`));
 
-/** Takes nothing new, finishes what is running, and ends what browsers have opened in advance. */
+/** Finishes running requests, then closes connections that browsers opened in advance. */
 async function stop(): Promise<void> {
   server.close();
   await service.close();

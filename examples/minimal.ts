@@ -1,4 +1,4 @@
-/** A whole sign-in service in fifteen lines: node examples/minimal.ts [--config FILE] */
+/** A complete sign-in service in fifteen lines: npx node examples/minimal.ts [--config FILE] */
 import Koa from "koa";
 import { applySeed, createSignInService } from "../lib/index.ts";
 import { readExample } from "./server/example-config.ts";

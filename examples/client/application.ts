@@ -1,10 +1,10 @@
-/** A relying party: signs people in with the service, shows what it learns of them, and keeps nothing else. */
+/** The demo client: signs users in with the service and shows what it learns about them. It stores nothing else. */
 import Koa, { type Context } from "koa";
 import { controlsSection, type DemoControl, type DemoControls } from "./demo-controls.ts";
 import { type Call, CallFailed, type Person } from "./documented-calls.ts";
 import { accountPage, homePage, problemPage, STYLE_SOURCE } from "./pages.ts";
 import { createSessions, type Deployment, type Sessions, type SignedIn } from "./sessions.ts";
-import { type ClientSettings, oauth2SignIn, openidSignIn, type SignIn, WrongAnswer } from "./sign-in.ts";
+import { type ClientSettings, oauth2SignIn, openidSignIn, type SignIn, InvalidResponse } from "./sign-in.ts";
 
 type Handler = (ctx: Context) => Promise<void>;
 
@@ -14,7 +14,7 @@ interface Parts {
   readonly controls: DemoControls | undefined;
 }
 
-/** The demo client; it does nothing before a request comes. @param controls what a demo adds to it. */
+/** Creates the client as a Koa application. @param controls Additional buttons, for the demo. */
 export function createClient(settings: ClientSettings, controls?: DemoControls): Koa {
   const parts: Parts = {
     sessions: createSessions(),
@@ -36,9 +36,9 @@ export function createClient(settings: ClientSettings, controls?: DemoControls):
   app.use(async (ctx) => {
     secure(ctx);
     const handle = handlers[`${ctx.method} ${ctx.path}`];
-    if (handle === undefined) return show(ctx, problemPage("Not found", "There is no such page here."), 404);
+    if (handle === undefined) return show(ctx, problemPage("Not found", "This page does not exist."), 404);
     if (ctx.method === "POST" && !isFromHere(ctx, settings.url)) {
-      return show(ctx, problemPage("Not from here", "This form was sent by another site."), 403);
+      return show(ctx, problemPage("Refused", "This form was sent by another site."), 403);
     }
     await handle(ctx).catch((error: unknown) => explain(ctx, error));
   });
@@ -49,7 +49,7 @@ function secure(ctx: Context): void {
   ctx.set({
     "Content-Security-Policy": `default-src 'none'; img-src data:; style-src ${STYLE_SOURCE}; base-uri 'none'; frame-ancestors 'none'`,
     "Cache-Control": "no-store",
-    // Not `no-referrer`: browsers then hide where a form came from, from us too.
+    // With `no-referrer`, browsers would not send us the origin of our own forms.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
   });
@@ -61,28 +61,27 @@ function show(ctx: Context, page: string, status = 200): void {
   ctx.body = page;
 }
 
-/** Browsers say where a form came from. */
 function isFromHere(ctx: Context, url: string): boolean {
   return ctx.get("origin") === url;
 }
 
-/** 303: the browser goes on with GET. */
+/** Redirects with 303, so that the browser continues with GET. */
 function goTo(ctx: Context, address: string): void {
   ctx.redirect(address);
   ctx.status = 303;
 }
 
 function explain(ctx: Context, error: unknown): void {
-  if (error instanceof WrongAnswer) {
-    const text = `The answer of the sign-in service could not be used (${error.message}). Nobody was signed in.`;
+  if (error instanceof InvalidResponse) {
+    const text = `The response of the sign-in service is not valid (${error.message}). You are not signed in.`;
     return show(ctx, problemPage("Not signed in", text), 400);
   }
   if (error instanceof CallFailed && error.status === 400) {
     const text = `The sign-in service refused the request (${error.error}).`;
     return show(ctx, problemPage("Refused", text), 400);
   }
-  const text = "The sign-in service does not answer as it should. Please try again in a moment.";
-  return show(ctx, problemPage("Out of reach", text), 502);
+  const text = "The sign-in service is not available. Please try again in a moment.";
+  return show(ctx, problemPage("Not available", text), 502);
 }
 
 function home({ sessions, controls }: Parts): Handler {
@@ -107,9 +106,9 @@ function finish({ sessions, ways }: Parts, deployment: Deployment): Handler {
     const session = sessions.find(ctx);
     const pending = session?.pending;
     if (session === undefined || pending?.deployment !== deployment) {
-      throw new WrongAnswer("no sign-in was begun in this browser");
+      throw new InvalidResponse("no sign-in was started in this browser");
     }
-    // One answer for one request, whatever comes of it.
+    // A response is used once, even if it turns out to be invalid.
     session.pending = undefined;
     const calls: Call[] = [];
     const way = ways[deployment];
@@ -122,7 +121,7 @@ function finish({ sessions, ways }: Parts, deployment: Deployment): Handler {
   };
 }
 
-/** A step of somebody who is signed in; whoever is not goes to the start. */
+/** A step for signed-in users. Others are sent to the home page. */
 function step(
   { sessions, ways }: Parts,
   take: (signedIn: SignedIn, way: SignIn, calls: Call[]) => Promise<SignedIn>,
@@ -142,18 +141,18 @@ function refresh(parts: Parts): Handler {
     const { refresh_token } = signedIn.tokens;
     const tokens = await way.calls.tokens({ grant_type: "refresh_token", refresh_token }, calls);
     const person = await way.calls.person(tokens.access_token, calls);
-    return { ...signedIn, tokens, person, calls, notice: "There is a new access token." };
+    return { ...signedIn, tokens, person, calls, notice: "You have a new access token." };
   });
 }
 
-/** Ends the token, and shows that it is no longer good for anything. */
+/** Revokes the token, and shows that it no longer works. */
 function revoke(parts: Parts): Handler {
   return step(parts, async (signedIn, way, calls) => {
     const { access_token } = signedIn.tokens;
     await way.calls.revoke(access_token, calls);
     const answer = await way.calls.person(access_token, calls).catch((error: unknown) => error);
     const refused = answer instanceof CallFailed ? `${answer.status} ${answer.error}` : "it still works";
-    const notice = `The access token has ended; user information now answers: ${refused}. The refresh token lives on.`;
+    const notice = `The access token is revoked. User information now responds with: ${refused}. The refresh token still works.`;
     return { ...signedIn, person: undefined, calls, notice };
   });
 }
@@ -169,7 +168,7 @@ function demoHandlers(parts: Parts): Readonly<Record<string, Handler>> {
   ]) as Readonly<Record<string, Handler>>;
 }
 
-/** Changes the account of whom the token says it is, and shows what the token is good for afterwards. */
+/** Changes the account that the token belongs to, and shows what the token can read afterwards. */
 function change(parts: Parts, control: DemoControl): Handler {
   return step(parts, async (signedIn, way, calls) => {
     const { access_token } = signedIn.tokens;
@@ -180,7 +179,7 @@ function change(parts: Parts, control: DemoControl): Handler {
   });
 }
 
-/** `undefined` when the token has ended. */
+/** Returns `undefined` if the token has ended. */
 async function personNow(way: SignIn, accessToken: string, calls: Call[]): Promise<Person | undefined> {
   try {
     return await way.calls.person(accessToken, calls);
@@ -190,7 +189,7 @@ async function personNow(way: SignIn, accessToken: string, calls: Call[]): Promi
   }
 }
 
-/** Signs out here, and with OpenID Connect at the service too. */
+/** Signs out of the client, and with OpenID Connect also of the service. */
 function signOut({ sessions, ways }: Parts): Handler {
   return async (ctx) => {
     const signedIn = sessions.find(ctx)?.signedIn;

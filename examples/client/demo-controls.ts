@@ -1,25 +1,21 @@
-/**
- * What a demo lets people do at its client beside what a client can do: it shows what the service tells receivers.
- * No real client has this.
- */
+/** Buttons of the demo that cause notifications. A real client has nothing like this. */
 import type { Html } from "./html.ts";
 import { html } from "./html.ts";
 
-/** A button. */
 export interface DemoControl {
-  /** Lower-case letters; `POST /demo/NAME` presses it. */
+  /** In lower case. `POST /demo/NAME` runs it. */
   readonly name: string;
   readonly label: string;
-  /** @param sub who presses it. @returns what came of it, as a sentence. */
+  /** @param sub The signed-in user. @returns The result, as a sentence. */
   act(sub: string): Promise<string>;
 }
 
 export interface DemoControls {
-  /** Address of the delivery console. */
+  /** URL of the delivery console. */
   readonly console: string;
-  /** They change the account of the person who is signed in. */
+  /** Change the account of the signed-in user. */
   readonly changes: readonly DemoControl[];
-  /** They change what the receivers answer. */
+  /** Change how the receivers respond. */
   readonly receivers: readonly DemoControl[];
 }
 
@@ -35,14 +31,14 @@ function buttons(label: string, controls: readonly DemoControl[]): Html | undefi
     <div class="actions">${forms}</div>`;
 }
 
-/** The part of the page. @param isKnown whether it is known whose account could be changed. */
+/** The section of the page with the buttons. @param isKnown Whether the user is known, so that the account can be changed. */
 export function controlsSection({ console, changes, receivers }: DemoControls, isKnown: boolean): Html {
   return html`<section>
     <h2>Notifications</h2>
     <p class="muted">
-      This is of the demo: it does what account pages or an administrator would do. Receivers are told of each
-      change, and print it where you have started the demo.
-      <a href="${console}">Every delivery with its attempts</a> is in the delivery console.
+      These buttons are part of the demo. They do what account pages or an administrator would do. Receivers
+      get a notification about each change, and print it in the terminal of the demo. The
+      <a href="${console}">delivery console</a> shows every delivery and its attempts.
     </p>
     ${isKnown ? buttons("Change the account:", changes) : undefined} ${buttons("The receivers:", receivers)}
   </section>`;

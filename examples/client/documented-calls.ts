@@ -1,6 +1,6 @@
-/** The documented endpoints, with nothing but fetch: this is all that a client needs of OAuth 2.0. */
+/** The documented endpoints, called with fetch alone. A client needs no more of OAuth 2.0. */
 
-/** One call, to be shown to the person: never with a token or a secret. */
+/** One call, as shown to the user. Contains no tokens or secrets. */
 export interface Call {
   readonly method: string;
   readonly url: string;
@@ -13,27 +13,27 @@ export interface Tokens {
   readonly refresh_token: string;
   /** Seconds. */
   readonly expires_in: number;
-  /** OpenID Connect only, when `openid` was asked for. */
+  /** OpenID Connect only, if the scope includes `openid`. */
   readonly id_token?: string;
 }
 
-/** What the service tells about a person: name of the field → value. */
+/** User information: field → value. */
 export type Fields = Readonly<Record<string, string | null>>;
 
-/** What an ID token says, texts and numbers. */
+/** Claims of an ID token that are texts or numbers. */
 export type Claims = Readonly<Record<string, string | number>>;
 
-/** Both answers about a person. */
+/** Basic and extended user information. */
 export interface Person {
   readonly basic: Fields;
   readonly extended: Fields;
 }
 
-/** The service said no, or nothing. */
+/** The service refused a call or did not respond. */
 export class CallFailed extends Error {
-  /** The status; 0 when there was no answer. */
+  /** The status, or 0 if there was no response. */
   readonly status: number;
-  /** The code in the answer, such as `invalid_grant`. */
+  /** The error code, such as `invalid_grant`. */
   readonly error: string;
 
   constructor(status: number, error: string, options?: ErrorOptions) {
@@ -44,7 +44,7 @@ export class CallFailed extends Error {
   }
 }
 
-/** Where the endpoints of a deployment are. */
+/** URLs of the endpoints of a deployment. */
 export interface Endpoints {
   readonly authorize: string;
   readonly token: string;
@@ -71,20 +71,20 @@ export interface Credentials {
   readonly client_secret: string;
 }
 
-/** The calls of one client; each adds itself to `calls`. All throw {@link CallFailed}. */
+/** The calls of one client. Each one adds itself to `calls`, and throws {@link CallFailed} if it fails. */
 export interface DocumentedCalls {
   /** Exchanges a code (`grant_type: authorization_code`) or a refresh token for tokens. */
   tokens(form: Readonly<Record<string, string>>, calls: Call[]): Promise<Tokens>;
   /** Basic and extended user information. */
   person(accessToken: string, calls: Call[]): Promise<Person>;
-  /** Ends the access token. */
+  /** Revokes the access token. */
   revoke(accessToken: string, calls: Call[]): Promise<void>;
 }
 
 /** Milliseconds. */
 const TIME_OUT = 10_000;
 
-/** The calls at one deployment. */
+/** Creates the calls to one deployment. */
 export function documentedCalls(
   { token, userinfo, profile, revoke }: Endpoints,
   { client_id, client_secret }: Credentials,

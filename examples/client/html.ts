@@ -1,6 +1,6 @@
-/** HTML in which every value is escaped. */
+/** HTML templates that escape every value. */
 
-/** Text that is HTML already: for what {@link html} makes, and for what is ours and must not be escaped. */
+/** Text that is already HTML and must not be escaped. */
 export class Html {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Html {
   }
 }
 
-/** What may stand between the parts of a template: lists are put one after the other. */
+/** What a template accepts as a value. Lists are concatenated. */
 export type Part = string | number | Html | readonly Part[] | undefined;
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -27,7 +27,7 @@ function print(part: Part): string {
   return String(part).replaceAll(/[&<>"']/g, (sign) => ENTITIES[sign] ?? sign);
 }
 
-/** A template: what is written in it is HTML, what is put into it is text. Attributes need their quotes. */
+/** A template tag. The literal parts are HTML, the values are text. Quote attributes. */
 export function html(literals: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(literals.reduce((before, literal, i) => before + print(parts[i - 1]) + literal));
 }

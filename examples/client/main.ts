@@ -1,4 +1,4 @@
-/** The demo client alone, for a service that runs elsewhere: node examples/client/main.ts --help */
+/** Runs the demo client alone, for a service that runs elsewhere: npx node examples/client/main.ts --help */
 import { readEnvironment } from "../../config/environment.ts";
 import { type ConfigFile, readConfigFile } from "../server/config-file.ts";
 import { DEMO_FILE } from "../server/demo.ts";
@@ -7,21 +7,21 @@ import { Opened, listenerOf } from "../server/opened.ts";
 import { endWith, StartFailure } from "../server/start-failure.ts";
 import { onStopSignal } from "../server/stop-signals.ts";
 import { createClient } from "./application.ts";
-import { type ClientSettings, redirectAddress } from "./sign-in.ts";
+import { type ClientSettings, redirectUri } from "./sign-in.ts";
 
 const USAGE = `Usage: node examples/client/main.ts [--config FILE]
 
-Signs people in as the first client in the seed of a configuration, at the origin of its first redirect address.
-Its redirect addresses have to be that origin with /callback and with /callback/openid, and the configuration
-must have both deployments. The service itself is started with the same file, such as npm start -- --config FILE.
+Signs users in as the first client in the seed of a configuration, at the origin of its first redirect URI.
+Start the service with the same file, for example with npm start -- --config FILE. The configuration must have
+both deployments, and the client must register that origin with /callback and with /callback/openid.
 
-  --config FILE  the configuration of the service; default: that of the demo (npm start -- --no-client)
-  --help         this text
+  --config FILE  configuration of the service; default: the demo (npm start -- --no-client)
+  --help         show this help
 
-Environment: PORT (default: that of the redirect address), HOST (default: 127.0.0.1).
+Environment: PORT (default: the port of the redirect URI), HOST (default: 127.0.0.1).
 `;
 
-/** @throws StartFailure when the configuration has no client that this one could be. */
+/** @throws StartFailure if the configuration has no suitable client. */
 function settingsOf(path: string, { config, seed }: ConfigFile): ClientSettings {
   const { oauth2, openid } = config.deployments;
   const [client] = seed?.clients ?? [];
@@ -31,9 +31,9 @@ function settingsOf(path: string, { config, seed }: ConfigFile): ClientSettings 
   }
   const { client_id, client_secret, redirect_uris } = client;
   const { origin: url } = new URL(first);
-  for (const address of [redirectAddress({ url }, "oauth2"), redirectAddress({ url }, "openid")]) {
+  for (const address of [redirectUri({ url }, "oauth2"), redirectUri({ url }, "openid")]) {
     if (!redirect_uris.includes(address)) {
-      throw new StartFailure(`${path} must register the redirect address ${address} for ${client_id}.`);
+      throw new StartFailure(`${path} must register the redirect URI ${address} for ${client_id}.`);
     }
   }
   return { url, client_id, client_secret, oauth2: oauth2.url, openid: openid.url };

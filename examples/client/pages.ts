@@ -5,10 +5,10 @@ import { Html, html } from "./html.ts";
 import type { SignedIn } from "./sessions.ts";
 import { STYLE } from "./style.ts";
 
-/** The one thing that the Content-Security-Policy has to let through. */
+/** The only source that the Content-Security-Policy allows. */
 export const STYLE_SOURCE: string = `'sha256-${createHash("sha256").update(STYLE).digest("base64")}'`;
 
-/** The style sheet is ours and is no text: between its tags nothing may be escaped or added. */
+/** Must match the hash in the Content-Security-Policy exactly, so it is not escaped. */
 const STYLE_TAG = new Html(`<style>${STYLE}</style>`);
 
 const NAMES: Readonly<Record<SignedIn["deployment"], string>> = {
@@ -36,18 +36,18 @@ function page(title: string, content: Html): string {
     </html> `.text;
 }
 
-/** Nobody is signed in. */
+/** For users who are not signed in. */
 export function homePage(): string {
   return page(
     "Welcome",
-    html`<p>You are not signed in here.</p>
+    html`<p>You are not signed in.</p>
       <div class="actions">
         <a class="button" href="/sign-in/oauth2">Sign in with OAuth 2.0</a>
         <a class="button" href="/sign-in/openid">Sign in with OpenID Connect</a>
       </div>
       <p class="muted">
-        Both lead to the same account. Whoever has signed in through one of them need not type the password
-        for the other.
+        Both use the same account. People who are already signed in with one of them skip the form for the
+        other.
       </p>`,
   );
 }
@@ -79,14 +79,14 @@ function callList(calls: readonly Call[]): Html {
     ({ method, url, status }) => html`<li><code>${method} ${url}</code> <b>${status}</b></li> `,
   );
   return html`<details>
-    <summary>The calls of this step</summary>
+    <summary>Calls of this step</summary>
     <ol>
       ${items}
     </ol>
   </details>`;
 }
 
-/** Somebody is signed in. @param more what a demo adds. */
+/** For signed-in users. @param more An additional section, for the demo. */
 export function accountPage({ deployment, person, claims, calls, notice }: SignedIn, more?: Html): string {
   const title = person === undefined ? "Signed in, without a token" : `Hello, ${greeting(person.extended)}`;
   return page(
@@ -106,11 +106,11 @@ function greeting({ name, email }: Fields): string {
   return name ?? email ?? "";
 }
 
-/** Something went wrong; the person can try again. */
+/** For problems after which the user can try again. */
 export function problemPage(title: string, text: string): string {
   return page(
     title,
     html`<p>${text}</p>
-      <p><a class="button" href="/">Back to the start</a></p>`,
+      <p><a class="button" href="/">Back to the home page</a></p>`,
   );
 }

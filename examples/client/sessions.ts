@@ -1,12 +1,12 @@
-/** Who is signed in at this client: in memory, found by a random cookie. */
+/** Sessions of this client, in memory, identified by a random cookie. */
 import { randomBytes } from "node:crypto";
 import type { Context } from "koa";
 import type { Call, Claims, Person, Tokens } from "./documented-calls.ts";
 
-/** The deployment that a sign-in goes through. */
+/** The deployment that a sign-in uses. */
 export type Deployment = "oauth2" | "openid";
 
-/** A sign-in that has been begun and whose answer is awaited. */
+/** A sign-in that waits for its response. */
 export interface Pending {
   readonly deployment: Deployment;
   readonly state: string;
@@ -22,9 +22,9 @@ export interface SignedIn {
   readonly tokens: Tokens;
   /** OpenID Connect only. */
   readonly claims?: Claims;
-  /** What the service told; `undefined` after the token was revoked. */
+  /** User information; `undefined` after the token was revoked. */
   readonly person: Person | undefined;
-  /** The calls of the last step, to be shown. */
+  /** The calls of the last step, as shown to the user. */
   readonly calls: readonly Call[];
   /** What happened in the last step. */
   readonly notice: string;
@@ -38,25 +38,25 @@ export interface Session {
 
 /** The sessions of one client. */
 export interface Sessions {
-  /** The session of this browser; `undefined` when it has none. */
+  /** The session of this browser, or `undefined`. */
   find(ctx: Context): Session | undefined;
-  /** A new session under a new identifier; the old one of this browser ends. */
+  /** Starts a new session with a new ID, and ends the old one of this browser. */
   renew(ctx: Context, session: Session): void;
-  /** Forgets the session of this browser. */
+  /** Ends the session of this browser. */
   end(ctx: Context): void;
 }
 
 const COOKIE = "demo_client";
 /** Milliseconds: an hour. */
 const LIFETIME = 3_600_000;
-/** More than that are not kept: the oldest goes first. */
+/** Sessions that are kept. Beyond that, the oldest is dropped. */
 const MOST = 1_000;
 
 function idOf(ctx: Context): string {
   return ctx.cookies.get(COOKIE) ?? "";
 }
 
-/** A session that is kept in memory ends with the process; a real client keeps it where all its processes see it. */
+/** These sessions end with the process. A real client stores them where all its processes can read them. */
 export function createSessions(): Sessions {
   const kept = new Map<string, { readonly session: Session; readonly end: number }>();
   return {
@@ -70,7 +70,7 @@ export function createSessions(): Sessions {
       if (kept.size >= MOST && oldest !== undefined) kept.delete(oldest);
       const id = randomBytes(32).toString("base64url");
       kept.set(id, { session, end: Date.now() + LIFETIME });
-      // `lax`: the cookie has to come along when the service sends the browser back.
+      // `strict` would not send the cookie when the service redirects back.
       ctx.cookies.set(COOKIE, id, { httpOnly: true, sameSite: "lax", secure: ctx.secure, overwrite: true });
     },
     end(ctx) {

@@ -1,4 +1,4 @@
-/** The two ways to sign in: OAuth 2.0 by hand, OpenID Connect with openid-client. */
+/** Sign-in with OAuth 2.0, written by hand, and with OpenID Connect, using openid-client. */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import * as openid from "openid-client";
 import {
@@ -12,9 +12,9 @@ import {
 } from "./documented-calls.ts";
 import type { Deployment, Pending } from "./sessions.ts";
 
-/** What a client has to know. */
+/** What the client needs to know. */
 export interface ClientSettings extends Credentials {
-  /** Where the client itself is. */
+  /** URL of the client. */
   readonly url: string;
   /** Base URL of the OAuth 2.0 deployment. */
   readonly oauth2: string;
@@ -22,37 +22,37 @@ export interface ClientSettings extends Credentials {
   readonly openid: string;
 }
 
-/** The answer to an authorization request was not one to ours. */
-export class WrongAnswer extends Error {}
+/** The authorization response doesn't belong to our request. */
+export class InvalidResponse extends Error {}
 
-/** A begun sign-in: where to send the browser, and what to remember meanwhile. */
+/** A started sign-in: where to redirect the browser, and what to remember until it returns. */
 export interface Begun {
   readonly location: string;
   readonly pending: Pending;
 }
 
-/** What comes of the answer. */
+/** The result of a sign-in. */
 export interface Exchanged {
   readonly tokens: Tokens;
   readonly claims?: Claims;
 }
 
-/** One way to sign in. */
+/** Sign-in with one protocol. */
 export interface SignIn {
   readonly calls: DocumentedCalls;
   begin(): Promise<Begun>;
   /**
-   * Checks the answer that came to the redirect address and exchanges its code.
-   * @param query of the answer, with the question mark.
-   * @throws WrongAnswer when it does not belong to this sign-in.
+   * Checks the response at the redirect URI and exchanges its code.
+   * @param query Query string of the response, with the question mark.
+   * @throws InvalidResponse if the response doesn't belong to this sign-in.
    */
   finish(query: string, pending: Pending, calls: Call[]): Promise<Exchanged>;
-  /** Where the browser signs out of the service itself; `undefined` when the deployment has no such address. */
+  /** The URL that signs out of the service, or `undefined` if the deployment has none. */
   signOutAddress(idToken: string | undefined): Promise<string | undefined>;
 }
 
-/** The redirect address of a deployment, as it is registered. */
-export function redirectAddress({ url }: Pick<ClientSettings, "url">, deployment: Deployment): string {
+/** The registered redirect URI for a deployment. */
+export function redirectUri({ url }: Pick<ClientSettings, "url">, deployment: Deployment): string {
   return deployment === "oauth2" ? `${url}/callback` : `${url}/callback/openid`;
 }
 
@@ -67,7 +67,7 @@ function isSame(one: string, other: string): boolean {
 export function oauth2SignIn(settings: ClientSettings): SignIn {
   const endpoints = endpointsOf("oauth2", settings.oauth2);
   const calls = documentedCalls(endpoints, settings);
-  const redirect_uri = redirectAddress(settings, "oauth2");
+  const redirect_uri = redirectUri(settings, "oauth2");
   return {
     calls,
     async begin() {
@@ -81,17 +81,17 @@ export function oauth2SignIn(settings: ClientSettings): SignIn {
     },
     async finish(query, pending, made) {
       const answer = new URLSearchParams(query);
-      // The state comes first: nothing else in an answer that is not ours is believed.
-      if (!isSame(answer.get("state") ?? "", pending.state)) throw new WrongAnswer("state");
+      // Check the state before anything else, because the response may be forged.
+      if (!isSame(answer.get("state") ?? "", pending.state)) throw new InvalidResponse("state");
       const code = answer.get("code");
-      if (code === null) throw new WrongAnswer(answer.get("error") ?? "no code");
+      if (code === null) throw new InvalidResponse(answer.get("error") ?? "no code");
       return { tokens: await calls.tokens({ grant_type: "authorization_code", code, redirect_uri }, made) };
     },
     signOutAddress: () => Promise.resolve(undefined),
   };
 }
 
-/** The claims that fit into a table. */
+/** Claims that can be shown in a table. */
 function shown(claims: Readonly<Record<string, unknown>> = {}): Claims {
   return Object.fromEntries(
     Object.entries(claims).filter(
@@ -101,15 +101,15 @@ function shown(claims: Readonly<Record<string, unknown>> = {}): Claims {
   );
 }
 
-/** OpenID Connect with nothing but the issuer's address: openid-client finds the rest. */
+/** OpenID Connect. openid-client discovers everything from the issuer URL. */
 export function openidSignIn(settings: ClientSettings): SignIn {
   const { client_id, client_secret } = settings;
-  const redirect_uri = redirectAddress(settings, "openid");
+  const redirect_uri = redirectUri(settings, "openid");
   let discovered: Promise<openid.Configuration> | undefined;
 
   function discover(): Promise<openid.Configuration> {
     const authentication = openid.ClientSecretBasic(client_secret);
-    // Plain http is for the demo, which stays on this machine.
+    // Allow plain http only on loopback, for the demo.
     const execute = settings.openid.startsWith("http://127.") ? [openid.allowInsecureRequests] : [];
     discovered ??= openid
       .discovery(new URL(settings.openid), client_id, undefined, authentication, { execute })

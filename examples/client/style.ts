@@ -1,4 +1,4 @@
-/** The look of the demo client: light or dark as the person's system asks, and nothing from elsewhere. */
+/** Style sheet of the demo client. Follows the light or dark mode of the system and loads nothing else. */
 export const STYLE = `
 :root { color-scheme: light dark; --line: light-dark(#d9dde3, #333a45); --muted: light-dark(#565e6b, #a6adb8);
   --paper: light-dark(#f5f7f6, #111514); --card: light-dark(#fff, #191f1d); --ink: light-dark(#18201d, #e8ecea);

@@ -1,42 +1,42 @@
-/** Processes that are started again when they end, as whatever runs a cluster does it. */
+/** Runs processes and restarts them when they end, like the supervisor of a real cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { StartFailure } from "../server/start-failure.ts";
 
-/** How a process is started and what is to be known of it. */
+/** How to start a process. */
 export interface ChildPlan {
-  /** What people call it. */
+  /** Name in the output. */
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** The user and group as which it runs. Default: those of this process. */
+  /** User and group of the process. Default: those of this process. */
   readonly as?: { readonly uid: number; readonly gid: number };
-  /** What it prints when it is ready; or waits until it answers, for one that does not say so. */
+  /** The output that means ready, or a function that waits until the process is ready. */
   readonly ready: RegExp | (() => Promise<void>);
 }
 
 export interface Child {
   readonly name: string;
-  /** Resolves when it is ready for the first time; rejects when it ends before. */
+  /** Resolves when it is first ready. Rejects if it ends before. */
   readonly started: Promise<void>;
-  /** Of the process that runs now; 0 while there is none. */
+  /** ID of the running process, or 0. */
   pid(): number;
-  /** Ends it for good: SIGTERM, and SIGKILL when that takes too long. */
+  /** Stops it without a restart: SIGTERM, then SIGKILL if that takes too long. */
   stop(): Promise<void>;
-  /** Ends it for good, at once. */
+  /** Kills it without a restart. */
   kill(): void;
 }
 
-/** Milliseconds until it is started again. */
+/** Milliseconds until a restart. */
 const PAUSE = 1_000;
-/** Milliseconds that it has to end by itself. */
+/** Milliseconds between SIGTERM and SIGKILL. */
 const PATIENCE = 35_000;
 
-/** Starts it once. @returns the process, and the last of what it has said. */
+/** Starts the process once. @returns The process, and the end of its output. */
 function begin(
   { command, args, as, ready }: ChildPlan,
   isReady: PromiseWithResolvers<void>,
 ): { readonly child: ChildProcess; readonly said: () => string } {
-  // A group of its own: Ctrl+C of the terminal reaches this process only, which ends them in their order.
+  // Detached, so that Ctrl+C reaches only the cluster, which then stops the processes in order.
   const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], detached: true, ...as });
   let said = "";
   for (const stream of [child.stdout, child.stderr]) {
@@ -51,14 +51,14 @@ function begin(
 }
 
 /**
- * Starts it.
- * @param say gets a line for people: when it has ended, and lines that it prints itself after it is ready.
+ * Starts a process and keeps it running.
+ * @param say Prints a line when the process has ended or is back.
  */
 export function startChild(plan: ChildPlan, say: (line: string) => void): Child {
   const { name } = plan;
   let running: ChildProcess | undefined;
   let isStopping = false;
-  /** Whether it was ready once: from then on it is started again, whenever and however often it ends. */
+  /** Whether it was ready once. Only then is it restarted. */
   let hasStarted = false;
   let again: NodeJS.Timeout | undefined;
 
@@ -78,11 +78,11 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
       running = undefined;
       isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said()}`));
       if (isStopping || !hasStarted) return;
-      say(`${name} ended (${signal ?? String(code)}); starting it again`);
+      say(`${name} ended (${signal ?? String(code)}); restarting it`);
       again = setTimeout(
         () =>
           void start().then(
-            () => say(`${name} is back, process ${running?.pid ?? 0}`),
+            () => say(`${name} is running again, process ${running?.pid ?? 0}`),
             (error: unknown) => say(error instanceof Error ? error.message : "it did not start"),
           ),
         PAUSE,

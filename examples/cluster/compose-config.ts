@@ -1,7 +1,7 @@
-/** Writes the configuration for the containers of compose.yaml, which is where these names are known. */
+/** Writes the configuration for the containers of compose.yaml. The host names are those of its services. */
 import { writeConfig } from "./write-config.ts";
 
-/** Where Docker gives its networks their addresses. */
+/** The ranges that Docker uses for its networks. */
 const NETWORKS = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"];
 
 writeConfig({
@@ -10,6 +10,6 @@ writeConfig({
   storage: "mongodb://mongodb:27017/sign-in?replicaSet=rs0",
   redis: "redis://redis:6379",
   proxy: NETWORKS,
-  // All addresses of the container: nothing publishes the port, so only the network of the cluster reaches it.
+  // The port isn't published, so only the network of the cluster can reach it.
   metricsHost: "0.0.0.0",
 });

@@ -1,4 +1,4 @@
-/** `npm run cluster`: the shape of compose.yaml from processes of this machine. */
+/** `npm run cluster`: the setup of compose.yaml, with processes on this machine. */
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join, resolve } from "node:path";
@@ -21,23 +21,23 @@ import { writeConfig } from "./write-config.ts";
 
 const USAGE = `Usage: npm run cluster -- [options]
 
-Starts MongoDB or PostgreSQL, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo's client
-and receiver. What ends is started again: end an app or a worker by its process id, and go on using the service.
+Starts MongoDB or PostgreSQL, Redis, app processes and workers on this machine, a proxy in front of the apps, and the demo
+client and receiver. Processes that end are restarted: kill an app or a worker by its process ID, and keep using the service.
 
-  --storage S   mongodb or postgresql; default mongodb
-  --apps N      app processes; default 2
-  --workers N   processes that deliver notifications; default 2
-  --port N      the port of the proxy; the next ones are the client's, the receiver's and the processes'; default 3000
-  --data DIR    where the servers keep their data; default ./data/cluster
-  --help        this text
+  --storage S   mongodb or postgresql; default: mongodb
+  --apps N      number of app processes; default: 2
+  --workers N   number of processes that deliver notifications; default: 2
+  --port N      port of the proxy; the client, receiver and other processes use the ports after it; default: 3000
+  --data DIR    folder for the data of the servers; default: ./data/cluster
+  --help        show this help
 
-Environment: MONGODB_URL, POSTGRESQL_URL, REDIS_URL: servers that run already (for trying only: the demo's users are put there).
+Environment: MONGODB_URL, POSTGRESQL_URL, REDIS_URL: use running servers instead. The demo users are created there.
 `;
 
 const HERE = "127.0.0.1";
 const EXAMPLES = resolve(import.meta.dirname, "..");
 
-/** What keeps accounts and deliveries, and where one is that runs already. */
+/** The storages, and the variable with the URL of a running one. */
 const STORAGES = {
   mongodb: { given: "MONGODB_URL", store: mongoStore, untilReady: untilWritable },
   postgresql: { given: "POSTGRESQL_URL", store: postgresStore, untilReady: untilConnected },
@@ -80,7 +80,7 @@ function say(line: string): void {
   console.log(`  ${line}`);
 }
 
-/** A worker that goes on for long keeps 128 MB for new objects otherwise. */
+/** Without this, the memory for new objects grows to 128 MB in a long-running worker. */
 const LEAN = ["--max-semi-space-size=8"] as const;
 
 function script(
@@ -133,13 +133,13 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
     ...children.map((child) => [child.name, `process ${child.pid()}`]),
   ];
   const lines = rows.map(([label = "", value = ""]) => `  ${label.padEnd(32)}${value}`);
-  return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nEnd a process with kill -9 and see it come back. Ctrl+C stops all of them.\n`;
+  return `\nThe cluster is running.\n\n${lines.join("\n")}\n\nKill a process with kill -9 and watch it restart. Ctrl+C stops all of them.\n`;
 }
 
 function listen(proxy: Server, port: number): Promise<void> {
   return new Promise((done, failed) => {
     proxy.once("error", () =>
-      failed(new StartFailure(`Port ${port} can't be had: choose another one with --port N.`)),
+      failed(new StartFailure(`Port ${port} is not available: choose another one with --port N.`)),
     );
     proxy.listen(port, HERE, done);
   });
@@ -151,7 +151,7 @@ async function main(args: readonly string[]): Promise<void> {
   const children: Child[] = [];
   const proxy = createServer();
   let isStopping = false;
-  // Whoever does not wait for them, with a second Ctrl+C, leaves none behind.
+  // After a second Ctrl+C, leave no process behind.
   process.once("exit", () => {
     for (const child of children) child.kill();
   });
@@ -159,7 +159,7 @@ async function main(args: readonly string[]): Promise<void> {
     isStopping = true;
     proxy.close();
     proxy.closeIdleConnections();
-    // What uses a store ends before the store does.
+    // Stop the processes that use a store before the store.
     for (const child of children.toReversed()) await child.stop();
   });
   try {
@@ -173,7 +173,7 @@ async function main(args: readonly string[]): Promise<void> {
     const begin = async (plan: ChildPlan): Promise<void> => {
       say(`starting ${plan.name} …`);
       const child = startChild(plan, say);
-      // Before it is ready: whoever stops the cluster stops it too.
+      // Add it before it is ready, so that stopping the cluster stops it too.
       children.push(child);
       await child.started;
     };
@@ -183,7 +183,7 @@ async function main(args: readonly string[]): Promise<void> {
     const redis = readVariable("REDIS_URL") ?? redisStore(port + 3, join(data, "redis"));
     const { given, store, untilReady } = STORAGES[asked.storage];
     const storage = readVariable(given) ?? store(port + 4, join(data, asked.storage));
-    // The storage first: where another cluster has the folder it ends, and Redis would write into the same file.
+    // Start the storage first. If another cluster uses the folder, the storage fails, and Redis can't damage its file.
     for (const each of [storage, redis]) if (typeof each !== "string") await begin(each.plan);
     if (typeof storage === "string") await untilReady(storage);
     const config = writeConfig({
@@ -196,7 +196,7 @@ async function main(args: readonly string[]): Promise<void> {
     for (const plan of plansOf(asked, config)) await begin(plan);
     console.log(banner(asked, children));
   } catch (error) {
-    // What was being started when somebody said stop has ended, as it should.
+    // A process that was starting has been stopped, as intended.
     if (isStopping) return;
     for (const child of children.toReversed()) await child.stop();
     endWith(error);

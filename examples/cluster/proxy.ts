@@ -1,4 +1,4 @@
-/** A proxy in front of several app processes: one request after the other goes to the next of them. */
+/** A round-robin proxy for several app processes. */
 import {
   Agent,
   type ClientRequest,
@@ -8,12 +8,12 @@ import {
   type ServerResponse,
 } from "node:http";
 
-/** Somewhere on this machine. */
+/** An app process on this machine. */
 export interface Target {
   readonly port: number;
 }
 
-/** Milliseconds for which a target that did not take a connection is passed over. */
+/** Milliseconds for which a target that refused a connection is skipped. */
 const REST = 1_000;
 
 const UNAVAILABLE = JSON.stringify({
@@ -21,7 +21,7 @@ const UNAVAILABLE = JSON.stringify({
   error_description: "no process of the service can be reached",
 });
 
-/** What belongs to a connection and not to the request (RFC 9110 section 7.6.1). */
+/** Headers of the connection, not of the request (RFC 9110 section 7.6.1). */
 const OF_CONNECTION: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -53,23 +53,23 @@ function answerUnavailable(response: ServerResponse): void {
   response.end(UNAVAILABLE);
 }
 
-/** Whether the target cannot have begun with the request, or did nothing that a second time would change. */
+/** Whether the request can go to another target: this one hasn't received it, or repeating it is harmless. */
 function mayGoOn(error: NodeJS.ErrnoException, outgoing: ClientRequest): boolean {
   if (error.code === "ECONNREFUSED") return true;
-  // A kept connection that was closed while the request was on its way.
+  // The target closed an idle connection while the request was being sent.
   return outgoing.reusedSocket && (outgoing.method === "GET" || outgoing.method === "HEAD");
 }
 
-/** What changes something is sent once: where it is not known what became of it, the answer is 503. */
+/** Creates the proxy. Requests that change something are sent once. If their outcome is unknown, the client gets a 503. */
 export function createProxy(targets: readonly Target[]): RequestListener {
   const agent = new Agent({ keepAlive: true });
   const restingUntil = new Map<Target, number>();
-  let turn = 0;
+  let first = 0;
 
-  /** All of them, the next one first; those that rest at the end. */
-  function inTurn(): Target[] {
-    turn = (turn + 1) % targets.length;
-    const order = [...targets.slice(turn), ...targets.slice(0, turn)];
+  /** All targets, starting with the next one. Skipped targets come last. */
+  function nextTargets(): Target[] {
+    first = (first + 1) % targets.length;
+    const order = [...targets.slice(first), ...targets.slice(0, first)];
     const rests = (target: Target): boolean => (restingUntil.get(target) ?? 0) > performance.now();
     return [...order.filter((target) => !rests(target)), ...order.filter(rests)];
   }
@@ -102,7 +102,7 @@ export function createProxy(targets: readonly Target[]): RequestListener {
         return;
       }
       if (error.code === "ECONNREFUSED") restingUntil.set(target, performance.now() + REST);
-      // Nothing of a body has been read: it is sent when there is a connection.
+      // The body hasn't been read yet, because it is sent only after the connection is open.
       pass(incoming, response, others);
     });
     outgoing.once("socket", (socket) => {
@@ -114,5 +114,5 @@ export function createProxy(targets: readonly Target[]): RequestListener {
     });
   }
 
-  return (incoming, response) => pass(incoming, response, inTurn());
+  return (incoming, response) => pass(incoming, response, nextTargets());
 }

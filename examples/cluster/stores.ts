@@ -1,4 +1,4 @@
-/** The servers of the cluster that are not ours: which programs there are, and how they are started here. */
+/** The database servers of the cluster: finds their programs and starts them. */
 import { execFileSync } from "node:child_process";
 import { accessSync, chownSync, constants, existsSync, mkdirSync } from "node:fs";
 import { homedir } from "node:os";
@@ -10,9 +10,9 @@ import { readVariable } from "../../config/environment.ts";
 import { FAILED, StartFailure } from "../server/start-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
-/** Where test/machine.mjs puts the server that stands in for MongoDB. */
+/** Where test/machine.mjs installs the stand-in for MongoDB. */
 export const SECANTUS: string = join(homedir(), ".cache/sign-in-service/secantusdb-0.7.0b3/bin/secantusd-py");
-/** Milliseconds. */
+/** Milliseconds until a server must be ready. */
 const PATIENCE = 60_000;
 
 function locate(names: readonly string[]): string | undefined {
@@ -22,7 +22,7 @@ function locate(names: readonly string[]): string | undefined {
     .find(isExecutable);
 }
 
-/** Whether there is a program of this path. */
+/** Whether the path is a program. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
@@ -32,16 +32,16 @@ export function isExecutable(path: string): boolean {
   }
 }
 
-/** A server that is to be started, and where it will be. */
+/** A server to start, and its URL. */
 export interface Store {
   readonly plan: ChildPlan;
   readonly url: string;
 }
 
-/** Redis, which keeps what it has over a restart. @throws StartFailure where there is none. */
+/** Redis, with persistence. @throws StartFailure if it isn't installed. */
 export function redisStore(port: number, folder: string): Store {
   const command = locate(["redis-server"]);
-  if (command === undefined) throw new StartFailure("redis-server is not on this machine; install it.");
+  if (command === undefined) throw new StartFailure("redis-server is not installed.");
   mkdirSync(folder, { recursive: true });
   const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
   const how = ["--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction"];
@@ -51,12 +51,12 @@ export function redisStore(port: number, folder: string): Store {
   };
 }
 
-/** MongoDB, or the server that stands in for it. @throws StartFailure where there is neither. */
+/** MongoDB, or its stand-in. @throws StartFailure if neither is installed. */
 export function mongoStore(port: number, folder: string): Store {
   const command = locate(["mongod", SECANTUS]);
   if (command === undefined) {
     throw new StartFailure(
-      "mongod is not on this machine; install it, or say where one is: MONGODB_URL=mongodb://…",
+      "mongod is not installed. Install it, or use a running server: MONGODB_URL=mongodb://…",
     );
   }
   mkdirSync(folder, { recursive: true });
@@ -66,11 +66,11 @@ export function mongoStore(port: number, folder: string): Store {
     : [`--port=${port}`, `--storage-path=${join(folder, "data")}`, "--log-level=WARNING", "--sync-on-commit"];
   const url = `mongodb://127.0.0.1:${port}/sign-in?directConnection=true`;
   const name = isMongod ? "mongod" : "secantusdb (in place of mongod)";
-  // Neither of them says in words that stay the same when it is ready: that is asked.
+  // Neither prints a stable text when it is ready, so ask it.
   return { plan: { name, command, args, ready: () => untilWritable(url) }, url };
 }
 
-/** Debian keeps the programs of each version in a folder of its own. */
+/** Debian installs each version in its own folder. */
 function postgresPrograms(): string | undefined {
   const versions = ["18", "17", "16", "15", "14"].map(
     (version) => `/usr/lib/postgresql/${version}/bin/postgres`,
@@ -79,7 +79,7 @@ function postgresPrograms(): string | undefined {
   return command === undefined ? undefined : dirname(command);
 }
 
-/** PostgreSQL refuses to run as root: then it runs as the user that its package has made. */
+/** PostgreSQL refuses to run as root, so root runs it as the user of its package. */
 function postgresUser(): ChildPlan["as"] {
   if (process.getuid?.() !== 0) return undefined;
   const [uid, gid] = ["-u", "-g"].map((what) =>
@@ -88,7 +88,7 @@ function postgresUser(): ChildPlan["as"] {
   return { uid: uid ?? 0, gid: gid ?? 0 };
 }
 
-/** Makes the files of a PostgreSQL that nobody else reaches: it listens on this machine only. */
+/** Creates the data folder. Trusts all connections, because the server listens only on this machine. */
 function initPostgres(programs: string, data: string, as: ChildPlan["as"]): void {
   mkdirSync(data, { recursive: true, mode: 0o700 });
   if (as !== undefined) chownSync(data, as.uid, as.gid);
@@ -101,19 +101,19 @@ function initPostgres(programs: string, data: string, as: ChildPlan["as"]): void
     });
   } catch (error) {
     throw new StartFailure(
-      `PostgreSQL can't make its files in ${data}.\n${String(Reflect.get(Object(error), "stderr"))}`,
+      `PostgreSQL can't create its files in ${data}.\n${String(Reflect.get(Object(error), "stderr"))}`,
       FAILED,
       { cause: error },
     );
   }
 }
 
-/** PostgreSQL. @throws StartFailure where there is none. */
+/** PostgreSQL. @throws StartFailure if it isn't installed. */
 export function postgresStore(port: number, folder: string): Store {
   const programs = postgresPrograms();
   if (programs === undefined) {
     throw new StartFailure(
-      "PostgreSQL is not on this machine; install it, or say where one is: POSTGRESQL_URL=postgresql://…",
+      "PostgreSQL is not installed. Install it, or use a running server: POSTGRESQL_URL=postgresql://…",
     );
   }
   const as = postgresUser();
@@ -128,18 +128,18 @@ export function postgresStore(port: number, folder: string): Store {
   };
 }
 
-/** Waits until it takes connections. */
+/** Waits until PostgreSQL accepts connections. */
 export async function untilConnected(url: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!(await takesConnections(url))) {
-    if (performance.now() > end) throw new StartFailure("PostgreSQL does not take connections.");
+    if (performance.now() > end) throw new StartFailure("PostgreSQL does not accept connections.");
     await pause(100);
   }
 }
 
 async function takesConnections(url: string): Promise<boolean> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 500 });
-  // A connection that breaks later is not waited for.
+  // Ignore connections that break later.
   client.on("error", () => undefined);
   try {
     await client.connect();
@@ -151,11 +151,11 @@ async function takesConnections(url: string): Promise<boolean> {
   }
 }
 
-/** Waits until it takes writes; a new mongod is made a replica set of one node. */
+/** Waits until MongoDB accepts writes. Turns a new mongod into a replica set of one node. */
 export async function untilWritable(url: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!(await isWritable(url))) {
-    if (performance.now() > end) throw new StartFailure("MongoDB does not take writes.");
+    if (performance.now() > end) throw new StartFailure("MongoDB does not accept writes.");
     await pause(100);
   }
 }

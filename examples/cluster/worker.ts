@@ -1,4 +1,4 @@
-/** A process that delivers notifications and does nothing else: node examples/cluster/worker.ts --config FILE */
+/** A process that only delivers notifications: npx node examples/cluster/worker.ts --config FILE */
 import { pino } from "pino";
 import { readEnvironment } from "../../config/environment.ts";
 import { createNotificationWorker, type NotificationWorker } from "../../notifier/index.ts";
@@ -11,16 +11,16 @@ import { onStopSignal } from "../server/stop-signals.ts";
 
 const USAGE = `Usage: node examples/cluster/worker.ts --config FILE [--metrics-port N]
 
-Delivers what app processes with the same configuration have stored, until it is stopped.
+Delivers the notifications that app processes with the same configuration store.
 
-  --config FILE     the configuration of the service
-  --metrics-port N  a port for health and metrics, instead of metrics.port in the configuration
-  --help            this text
+  --config FILE     configuration of the service
+  --metrics-port N  port for health and metrics; overrides metrics.port in the configuration
+  --help            show this help
 
 Environment: LOG_LEVEL.
 `;
 
-/** Milliseconds that a running request for health or metrics has when the process is told to stop. */
+/** Milliseconds that running requests for health or metrics have when the process stops. */
 const PATIENCE = 5_000;
 
 let worker: NotificationWorker | undefined;
@@ -33,7 +33,7 @@ async function start(path: string, metricsPort: string | undefined): Promise<voi
   const logger = pino({ name: "sign-in-worker", level: readEnvironment().logLevel });
   const place = metricsPlace(config);
   if (place !== undefined) {
-    // Loaded for those who want it: an HTTP server takes memory.
+    // Load the HTTP server only if needed, because it takes memory.
     const { listen } = await import("../server/listener.ts");
     monitoring = await listen(place.port, place.host, METRICS_PORT);
   }

@@ -1,25 +1,25 @@
-/** The configuration of the cluster: that of the demo, on stores that all processes share. */
+/** The configuration of the cluster: the demo, on shared stores. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DEMO_FILE, DEMO_PORT } from "../server/demo.ts";
 
 export interface ClusterConfig {
-  /** Where the file is written, and the secret kept that all processes need. */
+  /** Folder for the file, and for the secret that all processes share. */
   readonly folder: string;
-  /** Of the proxy; the client has the next one, the receiver the one after it. */
+  /** Port of the proxy. The client and the receiver use the two ports after it. */
   readonly port: number;
   /** `mongodb://…` or `postgresql://…` */
   readonly storage: string;
-  /** `redis://…`, for artifacts and for the queue. */
+  /** `redis://…`, for artifacts and the queue. */
   readonly redis: string;
-  /** Whose `X-Forwarded-For` counts: addresses and CIDR ranges. */
+  /** Addresses and CIDR ranges whose `X-Forwarded-For` counts. */
   readonly proxy: readonly string[];
-  /** Where a process with `--metrics-port` listens for what reads its metrics. Default: on the loopback. */
+  /** Address of the metrics port of each process. Default: loopback. */
   readonly metricsHost?: string;
 }
 
-/** Made at the first start and kept: without it nothing can be read that is sealed. */
+/** The secret, created at the first start. Without it, encrypted data can't be read. */
 function keptSecret(folder: string): string {
   const path = join(folder, "secrets.key");
   mkdirSync(folder, { recursive: true });
@@ -31,7 +31,7 @@ function keptSecret(folder: string): string {
   return readFileSync(path, "utf8");
 }
 
-/** Writes it. @returns the path of the file. */
+/** Writes the file. @returns Its path. */
 export function writeConfig({ folder, port, storage, redis, proxy, metricsHost }: ClusterConfig): string {
   const moved = [0, 1, 2].reduce(
     (text, step) => text.replaceAll(`127.0.0.1:${DEMO_PORT + step}`, `127.0.0.1:${port + step}`),

@@ -1,4 +1,4 @@
-/** TLS in front of the bundled server, for the conformance suite: takes https at one port and passes it on to another. */
+/** Terminates TLS in front of the bundled server, for the conformance suite. */
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { createProxy } from "../cluster/proxy.ts";
@@ -7,11 +7,11 @@ import { endWith, FAILED, MISUSED, StartFailure } from "../server/start-failure.
 
 const USAGE = `Usage: npx node examples/conformance/tls.ts --cert FILE --key FILE [options]
 
-  --cert FILE   the certificate, PEM
-  --key FILE    its key, PEM
-  --port N      where to listen; default 9443
-  --to N        the port of the bundled server on this machine; default 3000
-  --help        this text
+  --cert FILE   certificate, PEM
+  --key FILE    private key, PEM
+  --port N      port to listen on; default: 9443
+  --to N        port of the bundled server on this machine; default: 3000
+  --help        show this help
 `;
 
 function pem(option: string, path: string): Buffer {
@@ -42,13 +42,13 @@ function start(args: readonly string[]): void {
     return;
   }
   if (cert === undefined || key === undefined) {
-    throw new StartFailure("--cert and --key are needed. See --help.", MISUSED);
+    throw new StartFailure("--cert and --key are required. See --help.", MISUSED);
   }
   const target = { port: toPort(to) };
   const identity = { cert: pem("--cert", cert), key: pem("--key", key) };
   const server = createServer(identity, createProxy([target]));
   server.once("error", endWith);
-  server.listen(toPort(port), () => console.log(`https on port ${port}, passed on to port ${target.port}`));
+  server.listen(toPort(port), () => console.log(`forwarding https on port ${port} to port ${target.port}`));
 }
 
 try {

@@ -1,17 +1,17 @@
-/** A receiver of notifications that prints what arrives. */
+/** The demo receiver: prints the notifications it gets. */
 import Koa from "koa";
 import { notificationReceiver, type ReceivedNotification } from "../../notifier/index.ts";
 import type { TroubleMaker } from "./trouble.ts";
 
-/** One address that takes notifications. */
+/** An endpoint for notifications. */
 export interface Endpoint {
-  /** Said in front of each line; default: nothing. */
+  /** Printed at the start of each line. Default: nothing. */
   readonly name?: string | undefined;
   /** Default: every path. */
   readonly path?: string | undefined;
   readonly client_id: string;
   readonly client_secret: string;
-  /** `whsec_` and Base64; during a rotation two with a space between. Without one signatures are not checked. */
+  /** `whsec_` and Base64; two with a space between during a rotation. Without it, signatures are not checked. */
   readonly signing_secret?: string | undefined;
 }
 
@@ -19,11 +19,11 @@ export interface ReceiverOptions {
   readonly endpoints: readonly Endpoint[];
   /** Default: none. */
   readonly trouble?: TroubleMaker;
-  /** Gets each line. */
+  /** Prints a line. */
   readonly say: (line: string) => void;
 }
 
-/** Takes notifications at each endpoint. */
+/** Creates the receiver as a Koa application. */
 export function createReceiver({ endpoints, trouble, say }: ReceiverOptions): Koa {
   const app = new Koa();
   if (trouble !== undefined) app.use(trouble.middleware);
@@ -47,12 +47,12 @@ function toMiddleware(
     ...(path !== undefined && { path }),
     credentials: { client_id, client_secret },
     secrets: signing_secret?.split(" ") ?? [],
-    // A real one does its work here, such as deleting what it keeps of the person.
+    // A real receiver does its work here, such as deleting the data of the user.
     onNotification: (notification) => say(lineOf(name, notification)),
   });
 }
 
-/** Several may share a path: whose credentials come with a request is the one that is meant. */
+/** Several endpoints can share a path. The credentials say which one a request is for. */
 function isFor({ client_id, client_secret }: Endpoint, ctx: Koa.Context): boolean {
   const credentials = Buffer.from(`${client_id}:${client_secret}`).toString("base64");
   return ctx.get("authorization") === `Basic ${credentials}`;

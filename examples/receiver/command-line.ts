@@ -1,18 +1,18 @@
-/** The arguments of the example receiver. */
+/** The arguments of the demo receiver. */
 import { misused, parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
 import { readTrouble } from "./trouble-options.ts";
 import type { Trouble } from "./trouble.ts";
 
-/** What the command line asks for. */
+/** The parsed arguments. */
 export interface CommandLine {
   readonly help: boolean;
-  /** The configuration file of the service; its receivers on this machine are what is stood in for. */
+  /** The configuration file of the service, whose receivers on this machine are used. */
   readonly config: string | undefined;
-  /** 0 to 65535; 0: a free one. `undefined`: the one of the configuration file, else 4000. */
+  /** 0 to 65535; 0 chooses a free port. `undefined`: the port in the configuration file, else 4000. */
   readonly port: number | undefined;
   readonly client_id: string;
   readonly client_secret: string;
-  /** Without one signatures are not checked. */
+  /** Without it, signatures are not checked. */
   readonly signing_secret: string | undefined;
   readonly trouble: Trouble;
 }
@@ -20,28 +20,28 @@ export interface CommandLine {
 /** What `--help` prints. */
 export const USAGE = `Usage: node examples/receiver/main.ts [options]
 
-Takes notifications, prints them, and makes the trouble that it is asked for.
+Accepts notifications and prints them. Can also fail, to test retries.
 
-  --config FILE           a configuration of the service: stands in for the receivers in its seed
-  --port N                the port on 127.0.0.1; default that of the file, else 4000; 0 for a free one
+  --config FILE           configuration of the service: plays the receivers in its seed
+  --port N                port on 127.0.0.1; default: the port in the file, else 4000; 0 for a free port
 
-Without --config it takes notifications at every path.
+Without --config, it accepts notifications at every path.
 
-  --client-id TEXT        the Basic credentials that it expects; default: receiver
+  --client-id TEXT        expected Basic credentials; default: receiver
   --client-secret TEXT    default: receiver-secret
-  --signing-secret TEXT   whsec_ and Base64; without it signatures are not checked
+  --signing-secret TEXT   whsec_ and Base64; without it, signatures are not checked
 
-  --fail N        the first N requests meet trouble; default: all, when a trouble is named
-  --status S      trouble: they are answered with this status; default 503
-  --slow SECONDS  trouble: they wait so long, and then for their answer or the other trouble
-  --close         trouble: their connection is closed without an answer
-  --help          this text
+  --fail N        fail the first N requests; default: all, with one of the options below
+  --status S      fail by responding with this status; default: 503
+  --slow SECONDS  wait before responding or failing
+  --close         fail by closing the connection
+  --help          show this help
 `;
 
-/** What Basic credentials can hold: no colon in the first half, and neither half empty. */
+/** Basic credentials can't be empty, and the first half can't contain a colon. */
 function toCredential(name: string, text: string, form: RegExp): string {
   if (form.test(text)) return text;
-  throw misused(`${name} must not be empty${form.test("a:b") ? "" : ", and must have no colon"}`);
+  throw misused(`${name} must not be empty${form.test("a:b") ? "" : " or contain a colon"}`);
 }
 
 function isSigningSecret(text: string): boolean {
@@ -51,7 +51,7 @@ function isSigningSecret(text: string): boolean {
 
 function toSigningSecret(text: string | undefined): string | undefined {
   if (text === undefined || text.split(" ").every(isSigningSecret)) return text;
-  throw misused("--signing-secret must be whsec_ and Base64, or two of that with a space between them");
+  throw misused("--signing-secret must be whsec_ and Base64, or two of these with a space between them");
 }
 
 /** @throws StartFailure with exit code 2. */

@@ -1,4 +1,4 @@
-/** A receiver to try things out with: node examples/receiver/main.ts --help */
+/** Runs the demo receiver: npx node examples/receiver/main.ts --help */
 import { readConfigFile } from "../server/config-file.ts";
 import { listen, type Listener } from "../server/listener.ts";
 import { endWith, StartFailure } from "../server/start-failure.ts";
@@ -8,7 +8,7 @@ import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { type SeededEndpoints, seededEndpoints } from "./seeded-endpoints.ts";
 import { createTroubleMaker } from "./trouble.ts";
 
-/** Milliseconds for running requests to be answered. */
+/** Milliseconds that running requests have when the receiver stops. */
 const PATIENCE = 1_000;
 
 function say(line: string): void {
@@ -26,7 +26,7 @@ async function endpointsOf({
   }
   const found = seededEndpoints((await readConfigFile(config)).seed);
   if (found !== undefined) return found;
-  throw new StartFailure(`${config} has no receiver in its seed that is at http on this machine.`);
+  throw new StartFailure(`${config} has no receiver in its seed with an http URL on this machine.`);
 }
 
 async function main(args: readonly string[]): Promise<void> {

@@ -1,17 +1,16 @@
-/** The receivers of a seed that live at one address, as what a receiver there has to expect. */
+/** Finds the receivers in a seed that the demo receiver can play. */
 import type { Seed } from "../server/config-file.ts";
 import type { Endpoint } from "./application.ts";
 
 type Receiver = Pick<Endpoint, "client_id" | "client_secret" | "signing_secret"> & { readonly url: string };
 
-/** What all of them share. */
 export interface SeededEndpoints {
   /** Such as `http://127.0.0.1:4000`. */
   readonly origin: string;
   readonly endpoints: readonly Endpoint[];
 }
 
-/** Those at the address of the first one that is reached by http on this machine; `undefined` without any. */
+/** All receivers at the origin of the first one with an http URL on this machine. `undefined` if there is none. */
 export function seededEndpoints(seed: Seed): SeededEndpoints | undefined {
   const { portals = {}, groups = {}, services = {} } = seed ?? {};
   const all = Object.entries({ portal: portals, group: groups, service: services }).flatMap(
@@ -26,7 +25,6 @@ export function seededEndpoints(seed: Seed): SeededEndpoints | undefined {
   return { origin, endpoints: here.map(({ endpoint }) => endpoint) };
 }
 
-/** Whether a receiver without a certificate, on this machine, answers there. */
 function isHere({ protocol, hostname }: URL): boolean {
   return protocol === "http:" && (hostname === "localhost" || hostname.startsWith("127."));
 }

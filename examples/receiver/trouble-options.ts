@@ -1,8 +1,8 @@
-/** The options that ask a receiver for trouble: `--fail`, `--status`, `--slow`, `--close`, or with a prefix. */
+/** The options that make a receiver fail: `--fail`, `--status`, `--slow`, `--close`, or with a prefix. */
 import { toNumber, toWhole } from "../server/arguments.ts";
 import type { Trouble } from "./trouble.ts";
 
-/** As they stand on the command line. */
+/** The values on the command line. */
 export interface TroubleValues {
   readonly fail?: string | undefined;
   readonly status?: string | undefined;
@@ -11,7 +11,7 @@ export interface TroubleValues {
 }
 
 /**
- * @param prefix what stands before each option's name: `--`, or more.
+ * @param prefix Start of each option, such as `--`.
  * @throws StartFailure with exit code 2.
  */
 export function readTrouble(prefix: string, { fail, status, slow, close = false }: TroubleValues): Trouble {

@@ -1,29 +1,28 @@
-/** What a receiver may do to the service: to see that nothing is lost by it. */
+/** Makes the demo receiver fail, to show that the service loses nothing. */
 import { setTimeout as wait } from "node:timers/promises";
 import type { Middleware } from "koa";
 
 export interface Trouble {
-  /** How many requests meet it, the next ones; `Infinity`: all. */
+  /** How many of the next requests are affected. */
   readonly times: number;
   /** How long they wait. */
   readonly seconds: number;
-  /** Whether their connection is then closed without an answer. */
+  /** Whether their connection is then closed without a response. */
   readonly close: boolean;
-  /** The status that they are then answered with; `undefined`: their own answer. */
+  /** The status of the response. `undefined` handles the request as usual. */
   readonly status: number | undefined;
 }
 
-/** Every request is answered as it should be. */
+/** Handles every request as usual. */
 export const NO_TROUBLE: Trouble = { times: 0, seconds: 0, close: false, status: undefined };
 
-/** Trouble that can be changed while requests come in. */
 export interface TroubleMaker {
-  /** From the next request on. */
+  /** Takes effect with the next request. */
   make(trouble: Trouble): void;
   readonly middleware: Middleware;
 }
 
-/** @param say told of each request that meets trouble. */
+/** @param say Prints a line for each affected request. */
 export function createTroubleMaker(first: Trouble, say: (line: string) => void): TroubleMaker {
   let trouble = first;
   let count = 0;

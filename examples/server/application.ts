@@ -1,11 +1,11 @@
-/** The Koa application around the service: request log, health, metrics, and what nobody else answers. */
+/** The Koa application around the service: request log, health, metrics, and 404 pages. */
 import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { createAnswers, createPages } from "../../interactions/index.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
-/** The service with what an operator needs around it. */
+/** Adds to the service what an operator needs. */
 export function createApplication(service: SignInService, logger: Logger): Koa {
   const app = new Koa();
   app.on("error", (error: unknown) => {
@@ -20,7 +20,7 @@ export function createApplication(service: SignInService, logger: Logger): Koa {
   return app;
 }
 
-/** One line for each request, without the query: it holds codes, states and names. */
+/** Logs each request. Leaves out the query, which contains codes and names. */
 function requestLog(logger: Logger): Middleware {
   return async function logRequest(ctx, next) {
     const startedAt = performance.now();
@@ -34,7 +34,7 @@ function requestLog(logger: Logger): Middleware {
   };
 }
 
-/** The path, with the identifiers of running sign-ins taken out. */
+/** The path without the IDs of interactions. */
 function pathOf(url: string): string {
   const [path = ""] = url.split("?", 1);
   return path.replace(/\/(interaction|authorize)\/[^/]+/, "/$1/:uid");
@@ -45,23 +45,23 @@ function deploymentsOf({ configuration }: SignInService) {
   return [openid, oauth2].filter((deployment) => deployment !== undefined);
 }
 
-/** `GET {base}`, with and without a slash at its end, leads to the account page below it: people open what is printed. */
+/** Redirects base URLs to the account page, because people open the URLs that the server prints. */
 function leadToAccount(service: SignInService): Middleware {
   const { stripPrefix } = service.configuration;
   const bases = new Set(deploymentsOf(service).map(({ path }) => path));
   return async function redirectBase(ctx, next) {
     const base = (stripPrefix + ctx.path).replace(/\/$/, "");
     const asks = ctx.method === "GET" || ctx.method === "HEAD";
-    // A path: whichever host the browser came to, it stays there.
+    // Redirect to a path, so that the browser stays on its host.
     if (asks && bases.has(base)) ctx.redirect(`${base}/account`);
     else await next();
   };
 }
 
-/** 404: a page in the service's look for people, JSON for programs. */
+/** Responds with 404: a page in the style of the service for browsers, JSON for programs. */
 function notFound(service: SignInService): Middleware {
   const { stripPrefix, interactions } = service.configuration;
-  // The service has tried its pages at the start. These are made when the first person takes a wrong turn.
+  // Created on the first 404. The service has already checked the pages at the start.
   let answers: ReturnType<typeof createAnswers> | undefined;
   const deployments = deploymentsOf(service);
   return async function answerNotFound(ctx) {

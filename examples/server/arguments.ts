@@ -1,4 +1,4 @@
-/** Arguments of the examples: what is wrong with them is said in one sentence. */
+/** Reads the arguments of the examples. Each error is one sentence. */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { MISUSED, StartFailure } from "./start-failure.ts";
 
@@ -15,20 +15,20 @@ export function parseArguments<T extends ParseArgsOptionsConfig>(
   try {
     return parseArgs({ args: [...args], options }).values;
   } catch (cause) {
-    // Node's own sentences, without the advice about positional arguments that follows.
+    // The message of Node.js, without its advice about positional arguments.
     const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
     throw misused(sentence, cause);
   }
 }
 
-/** A number that is written without a sign. @throws StartFailure with exit code 2. */
+/** Reads a number without a sign. @throws StartFailure with exit code 2. */
 export function toNumber(name: string, text: string, most: number): number {
   const value = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && value <= most) return value;
   throw misused(`${name} must be a number from 0 to ${most}`);
 }
 
-/** A whole number. @throws StartFailure with exit code 2. */
+/** Reads a whole number. @throws StartFailure with exit code 2. */
 export function toWhole(name: string, text: string, [least, most]: readonly [number, number]): number {
   const value = Number(text);
   if (/^\d{1,10}$/.test(text) && value >= least && value <= most) return value;
@@ -40,13 +40,13 @@ export function toPort(text: string, name = "--port"): number {
   return toWhole(name, text, [0, 65_535]);
 }
 
-/** The name of the file of `--config`. @throws StartFailure with exit code 2. */
+/** Reads the file name of `--config`. @throws StartFailure with exit code 2. */
 export function toConfigFile(text: string | undefined): string | undefined {
   if (text === "") throw misused("--config needs the name of a file");
   return text;
 }
 
-/** Wrong use of the command line. */
+/** An error for invalid arguments. */
 export function misused(sentence: string, cause?: unknown): StartFailure {
   return new StartFailure(`${sentence}. See --help.`, MISUSED, { cause });
 }

@@ -3,18 +3,18 @@ import { NO_TROUBLE, type Trouble } from "../receiver/trouble.ts";
 import { readTrouble } from "../receiver/trouble-options.ts";
 import { misused, parseArguments, toConfigFile, toPort } from "./arguments.ts";
 
-/** What the command line asks for. */
+/** The parsed arguments. */
 export interface CommandLine {
   readonly help: boolean;
-  /** The configuration file; without one the demo is started. */
+  /** The configuration file. `undefined` starts the demo. */
   readonly config: string | undefined;
-  /** 0 to 65535; wins over the environment and the file. */
+  /** 0 to 65535. Overrides the environment and the file. */
   readonly port: number | undefined;
-  /** 0 to 65535; wins over `metrics.port` of the file. */
+  /** 0 to 65535. Overrides `metrics.port` in the file. */
   readonly metricsPort: number | undefined;
-  /** Whether the demo client is started beside the demo server. */
+  /** Whether to start the demo client. */
   readonly client: boolean;
-  /** What the receiver of the demo does at first; `undefined`: it is not started. */
+  /** How the demo receiver fails at first. `undefined` doesn't start it. */
   readonly receiver: Trouble | undefined;
 }
 
@@ -25,23 +25,23 @@ export const USAGE = `Usage: npm start -- [options]
 Without --config, starts a demo at http://127.0.0.1:3000 with one user, a client on the next port, and a receiver on
 the port after that. The receiver prints each notification to this terminal.
 
-  --config FILE  the configuration as JSON, with "port" and "seed" (docs/configuration.md)
-  --port N       the port to listen on; the demo moves its addresses along, 0 for free ones
+  --config FILE  configuration as JSON, with "port" and "seed" (docs/configuration.md)
+  --port N       port to listen on; the demo also uses the two ports after it; 0 for free ports
   --metrics-port N
-                 a port of its own for health and metrics; needs --config
-  --help         this text
+                 separate port for health and metrics; requires --config
+  --help         show this help
 
-For the demo alone:
+Options for the demo:
 
-  --no-client              without its client
-  --no-receiver            without its receiver: what is sent to it waits
-  --receiver-fail N        the first N notifications meet trouble; default: all, when a trouble is named
-  --receiver-status S      trouble: they are answered with this status; default 503
-  --receiver-slow SECONDS  trouble: they wait so long, and then for their answer or the other trouble
-  --receiver-close         trouble: their connection is closed without an answer
+  --no-client              don't start the client
+  --no-receiver            don't start the receiver: its notifications wait
+  --receiver-fail N        fail the first N notifications; default: all, with one of the options below
+  --receiver-status S      fail by responding with this status; default: 503
+  --receiver-slow SECONDS  wait before responding or failing
+  --receiver-close         fail by closing the connection
 
-Environment: PORT, HOST (default: 127.0.0.1 for the demo, else all addresses), LOG_LEVEL.
-Exit codes: 0 stopped by a signal, 1 could not start, 2 wrong arguments.
+Environment: PORT, HOST (default: 127.0.0.1 for the demo, all addresses with --config), LOG_LEVEL.
+Exit codes: 0 stopped by a signal, 1 could not start, 2 invalid arguments.
 `;
 
 /** @throws StartFailure with exit code 2. */
@@ -61,13 +61,13 @@ export function readCommandLine(args: readonly string[]): CommandLine {
   const { help = false, port, "no-client": noClient = false, "no-receiver": noReceiver = false } = values;
   const config = toConfigFile(values.config);
   const metricsPort = values["metrics-port"];
-  if (config === undefined && metricsPort !== undefined) throw misused("--metrics-port needs --config");
+  if (config === undefined && metricsPort !== undefined) throw misused("--metrics-port requires --config");
   const demoOnly = Object.keys(values).find((name) => /^no-|^receiver-/.test(name));
   if (config !== undefined && demoOnly !== undefined) {
-    throw misused(`--${demoOnly} is for the demo, which --config replaces`);
+    throw misused(`--${demoOnly} can't be used with --config`);
   }
   const trouble = Object.keys(values).find((name) => name.startsWith("receiver-"));
-  if (noReceiver && trouble !== undefined) throw misused(`--${trouble} needs the receiver`);
+  if (noReceiver && trouble !== undefined) throw misused(`--${trouble} can't be used with --no-receiver`);
   const asked = readTrouble("--receiver-", {
     fail: values["receiver-fail"],
     status: values["receiver-status"],

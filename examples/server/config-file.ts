@@ -1,4 +1,4 @@
-/** The file of `--config`: the configuration of the service, and `port` and `seed` beside it. */
+/** Reads the file of `--config`: the configuration of the service, plus `port` and `seed`. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { readConfiguration } from "../../config/read.ts";
@@ -6,12 +6,11 @@ import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../l
 import { findJsonFault } from "./json-text.ts";
 import { StartFailure } from "./start-failure.ts";
 
-/** What `applySeed` takes. */
 export type Seed = Parameters<typeof applySeed>[1];
 
-/** A file that has been read and checked as far as that is possible without a storage. */
+/** A file that has been checked as far as possible without a storage. */
 export interface ConfigFile {
-  /** Where to listen; `undefined` when the file does not say. */
+  /** Port to listen on, if the file has one. */
   readonly port: number | undefined;
   readonly seed: Seed;
   readonly config: SignInServiceConfig;
@@ -19,42 +18,42 @@ export interface ConfigFile {
 
 const PORT_FORM = "a whole number from 0 to 65535";
 
-/** What a file holds beside the configuration. */
+/** The keys of a file besides the configuration. */
 export const fileSchema: z.ZodObject<{ port: z.ZodType<number | undefined>; seed: z.ZodType }> = z.object({
   port: z.int().min(0).max(65_535).optional().meta({
     form: PORT_FORM,
     description:
-      "Where the server listens; `--port` and the environment variable `PORT` go before it, 0 is a free one",
+      "Port to listen on. `--port` and the environment variable `PORT` override it. 0 chooses a free port",
     otherwise: "`3000`",
   }),
   seed: z.unknown().meta({
     form: "an object",
-    description: "What is brought into the storage at every start",
+    description: "Applied to the storage at every start",
     otherwise: "none",
   }),
 });
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist",
-  EACCES: "may not be read",
+  EACCES: "can't be read: permission denied",
   EISDIR: "is a folder",
 };
 
-/** @throws StartFailure when there is no such file or it is no JSON; ConfigurationError with all problems at once. */
+/** @throws StartFailure if the file can't be read or isn't JSON; ConfigurationError with all problems. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
   return checkConfigFile(parse(path, await readText(path)));
 }
 
 /**
- * The configuration alone, for a process that neither listens nor seeds; what it is worth is for who takes it to say.
- * @throws StartFailure when there is no such file or it is no JSON.
+ * Reads the configuration alone, for a process that neither listens nor applies the seed. Doesn't check it.
+ * @throws StartFailure if the file can't be read or isn't JSON.
  */
 export async function readServiceConfig(path: string): Promise<SignInServiceConfig> {
   const { port: _port, seed: _seed, ...config } = objectOf(parse(path, await readText(path)));
   return config as unknown as SignInServiceConfig;
 }
 
-/** @throws ConfigurationError with all problems at once. */
+/** @throws ConfigurationError with all problems. */
 export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
   const { port, seed, ...config } = objectOf(value);
   const problems = [
@@ -88,7 +87,9 @@ function parse(path: string, written: string): unknown {
   const text = written.replace(/^\uFEFF/, "");
   const fault = findJsonFault(text);
   if (fault !== undefined) {
-    throw new StartFailure(`${path} is no JSON: line ${fault.line}, column ${fault.column}: ${fault.what}.`);
+    throw new StartFailure(
+      `${path} is not valid JSON: line ${fault.line}, column ${fault.column}: ${fault.what}.`,
+    );
   }
   return JSON.parse(text);
 }
@@ -107,9 +108,9 @@ function problemsOf(check: () => unknown): readonly string[] {
   }
 }
 
-/** `applySeed` checks the whole seed before its first call, so a service that never answers is enough to check one. */
+/** Checks a seed. `applySeed` checks everything before its first call, so a service whose calls all fail is enough. */
 async function seedProblems(seed: unknown): Promise<readonly string[]> {
-  const sound = new Error("the seed is sound");
+  const sound = new Error("the seed is valid");
   const stop = (): Promise<never> => Promise.reject(sound);
   const entries = { put: stop, find: stop, list: stop, remove: stop };
   const service = {

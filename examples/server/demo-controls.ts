@@ -1,23 +1,22 @@
-/** What the demo lets a person do at its client, so that there is something to be told of. */
+/** Buttons in the demo client that cause notifications. */
 import type { SignInService } from "../../lib/index.ts";
 import { applySeed } from "../../lib/index.ts";
 import type { DemoControls } from "../client/demo-controls.ts";
 import { NO_TROUBLE, type Trouble, type TroubleMaker } from "../receiver/trouble.ts";
 import type { Seed } from "./config-file.ts";
 
-/** What the controls work on. */
 export interface ControlledDemo {
   readonly service: SignInService;
   readonly seed: Seed;
-  /** The service of the client. */
+  /** Key of the service that the client belongs to. */
   readonly serviceKey: string;
-  /** `undefined`: there is no receiver that could fail. */
+  /** `undefined` without a receiver. */
   readonly trouble: TroubleMaker | undefined;
 }
 
 const FAILING: Trouble = { ...NO_TROUBLE, status: 503 };
 
-/** The changes are made as any program makes them: a call of the service, which writes the notifications with them. */
+/** Creates the buttons. They call the service like any other program, and the service stores the notifications. */
 export function demoControls({ service, seed, serviceKey, trouble }: ControlledDemo): DemoControls {
   const { accounts, configuration } = service;
   const { oauth2, openid } = configuration.deployments;
@@ -30,7 +29,7 @@ export function demoControls({ service, seed, serviceKey, trouble }: ControlledD
         async act(sub) {
           const before = (await accounts.find(sub))?.name;
           const { name } = await accounts.update(sub, { name: before === "Augusta" ? "Ada" : "Augusta" });
-          return `Your name is ${name} now.`;
+          return `Your name is now ${name}.`;
         },
       },
       {
@@ -38,7 +37,7 @@ export function demoControls({ service, seed, serviceKey, trouble }: ControlledD
         label: "Leave this service",
         async act(sub) {
           await accounts.unassign(sub, serviceKey);
-          return "You have left this service, and its tokens have ended. To come back, sign in again.";
+          return "You have left this service, and its tokens are revoked. Sign in again to come back.";
         },
       },
       {
@@ -47,7 +46,7 @@ export function demoControls({ service, seed, serviceKey, trouble }: ControlledD
         async act(sub) {
           await accounts.delete(sub);
           await applySeed(service, seed);
-          return "Your account is deleted. The demo has made a new one from its seed: you can sign in again.";
+          return "Your account is deleted. The demo has created a new one from its seed, so you can sign in again.";
         },
       },
     ],
@@ -66,7 +65,7 @@ function receiverControls(maker: TroubleMaker): DemoControls["receivers"] {
   });
   return [
     control("fail", "Fail three times", { ...FAILING, times: 3 }, "The next three notifications fail."),
-    control("break", "Fail every time", { ...FAILING, times: Infinity }, "Every notification fails now."),
-    control("mend", "Work again", NO_TROUBLE, "Notifications are taken again."),
+    control("break", "Fail every time", { ...FAILING, times: Infinity }, "All notifications fail now."),
+    control("mend", "Work again", NO_TROUBLE, "Notifications succeed again."),
   ];
 }

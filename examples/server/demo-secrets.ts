@@ -1,9 +1,9 @@
-/** The passwords and secrets of the examples are public: no deployment that others can reach may use them. */
+/** Refuses the passwords and secrets of the examples in production, because they are public. */
 import { readConfiguration } from "../../config/read.ts";
 import { ConfigurationError, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile, Seed } from "./config-file.ts";
 
-/** @throws ConfigurationError naming each place where a seed for production uses a value of the demo. */
+/** @throws ConfigurationError with the path of each value in a production seed that comes from the examples. */
 export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): void {
   if (!readConfiguration(config).production) return;
   const passwords = new Set(demo?.accounts?.map(({ password }) => password));
@@ -20,11 +20,11 @@ export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): voi
   ];
   if (places.length === 0) return;
   throw new ConfigurationError(
-    places.map((place) => `config.seed.${place}: is printed in the examples; choose another one`),
+    places.map((place) => `config.seed.${place}: is public in the examples; choose another one`),
   );
 }
 
-/** Both secrets of each receiver, with their places in the seed. */
+/** Both secrets of each receiver, with their paths in the seed. */
 function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
   const { portals = {}, groups = {}, services = {} } = seed ?? {};
   return Object.entries({ portals, groups, services }).flatMap(([part, entries]) =>
@@ -38,8 +38,8 @@ function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
 }
 
 /**
- * The same for accounts that are in the storage already, such as a demo database that became a real one.
- * @throws ConfigurationError naming the accounts.
+ * Does the same for accounts in the storage, such as those of a demo database that is now used in production.
+ * @throws ConfigurationError with the accounts.
  */
 export async function refuseDemoAccounts(
   { accounts, configuration }: Pick<SignInService, "accounts" | "configuration">,

@@ -1,34 +1,31 @@
-/** The demo: `demo.json` moved to the ports that there are, and what is printed about it. */
+/** The configuration of the demo, on the chosen ports, and the text it prints. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
 import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
 
-/** The configuration of the demo, at its usual ports. */
+/** The configuration of the demo, on the default ports. */
 export const DEMO_FILE: string = join(import.meta.dirname, "demo.json");
 const SERVER = "http://127.0.0.1:3000";
 const CLIENT = "http://127.0.0.1:3001";
 const RECEIVER = "http://127.0.0.1:3002";
 
-/** Where the demo listens. */
-export interface DemoPlaces {
-  /** Origin of the server. */
+/** The origins of the parts of the demo. */
+export interface DemoOrigins {
   readonly server: string;
-  /** Origin of the client. */
   readonly client: string;
-  /** Origin of the receivers. */
   readonly receiver: string;
 }
 
-/** The port of the demo when nobody says another one; its client takes the next, its receiver the one after it. */
+/** The default port of the demo. Its client and receiver use the two ports after it. */
 export const DEMO_PORT = 3000;
 
-/** The seed of the demo, as it is in the file. */
+/** The seed of the demo, as in the file. */
 export function demoSeed(): Seed {
   return seedIn(DEMO_FILE);
 }
 
-/** What is printed in the examples: the seed of the demo, with the clients of the conformance suite. */
+/** All values that are public in the examples: the seed of the demo, and the clients of the conformance suite. */
 export function printedSeed(): Seed {
   const demo = demoSeed();
   const { clients = [] } = seedIn(join(import.meta.dirname, "../conformance/server.json")) ?? {};
@@ -39,8 +36,8 @@ function seedIn(file: string): Seed {
   return (JSON.parse(readFileSync(file, "utf8")) as { seed: Seed }).seed;
 }
 
-/** The configuration of the demo at these places. */
-export function demoConfig({ server, client, receiver }: DemoPlaces): Promise<ConfigFile> {
+/** The configuration of the demo at these origins. */
+export function demoConfig({ server, client, receiver }: DemoOrigins): Promise<ConfigFile> {
   const moved: unknown = JSON.parse(readFileSync(DEMO_FILE, "utf8"), (_key, value: unknown) =>
     typeof value === "string"
       ? value.replace(SERVER, server).replace(CLIENT, client).replace(RECEIVER, receiver)
@@ -49,11 +46,11 @@ export function demoConfig({ server, client, receiver }: DemoPlaces): Promise<Co
   return checkConfigFile(moved);
 }
 
-/** What the demo prints when it is ready. @param beside what was started beside the server. */
+/** The text that the demo prints when it is ready. */
 export async function banner(
   { accounts, configuration }: SignInService,
   seed: Seed,
-  { client, receiver }: Partial<DemoPlaces>,
+  { client, receiver }: Partial<DemoOrigins>,
 ): Promise<string> {
   const { oauth2, openid } = configuration.deployments;
   const [user] = seed?.accounts ?? [];
@@ -63,7 +60,7 @@ export async function banner(
   const rows = [
     ...(client === undefined ? [] : [["Open", client]]),
     ["User", login],
-    ["Password", isUnchanged ? (user?.password ?? "") : "the one that you have set"],
+    ["Password", isUnchanged ? (user?.password ?? "") : "the one you have set"],
     [],
     ["OAuth 2.0", oauth2?.url ?? ""],
     ["OpenID Connect", openid?.url ?? ""],

@@ -1,4 +1,4 @@
-/** The configuration of an example: that of `--config FILE`, else one of its own. */
+/** The configuration of an example: the file of `--config`, or its own. */
 import { readFile } from "node:fs/promises";
 import { checkConfigFile, type ConfigFile, readConfigFile } from "./config-file.ts";
 import { readEnvironment } from "../../config/environment.ts";
@@ -7,15 +7,14 @@ import { DEMO_PORT, printedSeed } from "./demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { endWith } from "./start-failure.ts";
 
-/** What an example starts with. */
 export interface Example extends Omit<ConfigFile, "port"> {
   readonly port: number;
   readonly host: string;
 }
 
 /**
- * The file that the command line names; `undefined` without `--config`. Ends the process after `--help`.
- * @param usage what `--help` prints.
+ * Returns the file of `--config`, or `undefined`. `--help` ends the process.
+ * @param usage The text of `--help`.
  * @throws StartFailure with exit code 2.
  */
 export function chosenFile(usage: string): string | undefined {
@@ -30,7 +29,7 @@ export function chosenFile(usage: string): string | undefined {
   return toConfigFile(config);
 }
 
-/** The example's own file, at the port that the environment says. */
+/** Reads the file of the example, and changes its port. */
 async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
   return checkConfigFile(
@@ -39,9 +38,8 @@ async function readOwn(file: URL, port: number): Promise<ConfigFile> {
 }
 
 /**
- * Reads the command line, the environment and the file. Says what is wrong with them in sentences, and ends the
- * process then.
- * @param own the file that is read without `--config`; its addresses move with `PORT`.
+ * Reads the command line, the environment and the file. If something is wrong, prints it and ends the process.
+ * @param own The file to read without `--config`. `PORT` changes the port of its URLs.
  */
 export async function readExample(usage: string, own: URL): Promise<Example> {
   try {

@@ -1,6 +1,6 @@
-/** JSON that people write: says where it goes wrong, and does not pass over a key that is there twice. */
+/** Finds errors in handwritten JSON, with their position. Unlike `JSON.parse`, it refuses duplicate keys. */
 
-/** What is wrong with a text; `line` and `column` count from 1. It never quotes the text, which holds secrets. */
+/** An error; `line` and `column` count from 1. It never quotes the text, which contains secrets. */
 export interface JsonFault {
   readonly line: number;
   readonly column: number;
@@ -13,7 +13,7 @@ const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(
 
 class Stop extends Error {}
 
-/** Walks over the text by the grammar of RFC 8259; every method leaves `at` behind what it took. */
+/** Walks over the text by the grammar of RFC 8259. Each method moves `at` behind what it read. */
 class Walker {
   readonly text: string;
   at = 0;
@@ -35,7 +35,7 @@ class Walker {
     return found;
   }
 
-  /** Steps over spaces and, when it comes next, the sign. */
+  /** Skips whitespace, and the sign if it comes next. */
   sign(sign: string): boolean {
     this.take(SPACE);
     if (this.text[this.at] !== sign) return false;
@@ -47,7 +47,7 @@ class Walker {
     if (this.sign("{")) this.members();
     else if (this.sign("[")) this.elements();
     else if ((this.take(STRING) ?? this.take(SCALAR)) === undefined) {
-      this.stop("a value must stand here: a text in double quotes, a number, true, false, null, { or [");
+      this.stop("expected a value: a text in double quotes, a number, true, false, null, { or [");
     }
   }
 
@@ -57,34 +57,34 @@ class Walker {
     do {
       this.take(SPACE);
       const start = this.at;
-      const name = this.take(STRING) ?? this.stop("a key in double quotes must stand here");
+      const name = this.take(STRING) ?? this.stop("expected a key in double quotes");
       const key = JSON.parse(name) as string;
       if (seen.has(key)) {
         this.at = start;
-        this.stop("this key is there twice");
+        this.stop("duplicate key");
       }
       seen.add(key);
-      if (!this.sign(":")) this.stop("a colon must stand here");
+      if (!this.sign(":")) this.stop("expected a colon");
       this.value();
     } while (this.sign(","));
-    if (!this.sign("}")) this.stop("a comma or } must stand here");
+    if (!this.sign("}")) this.stop("expected a comma or }");
   }
 
   elements(): void {
     if (this.sign("]")) return;
     do this.value();
     while (this.sign(","));
-    if (!this.sign("]")) this.stop("a comma or ] must stand here");
+    if (!this.sign("]")) this.stop("expected a comma or ]");
   }
 }
 
-/** The first fault of a text; `undefined` when it is sound JSON without repeated keys. */
+/** The first error of a text, or `undefined` if it is valid JSON without duplicate keys. */
 export function findJsonFault(text: string): JsonFault | undefined {
   const walker = new Walker(text);
   try {
     walker.value();
     walker.take(SPACE);
-    if (walker.at < text.length) walker.stop("nothing may follow here");
+    if (walker.at < text.length) walker.stop("expected the end of the text");
     return undefined;
   } catch (error) {
     if (!(error instanceof Stop)) throw error;

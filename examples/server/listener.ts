@@ -1,22 +1,21 @@
-/** A port: taken, and let go of when the last request is answered. */
+/** Listens on a port, and closes it after the last response. */
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { StartFailure } from "./start-failure.ts";
 
-/** A server that listens. */
 export interface Listener {
-  /** The port; a free one when 0 was asked for. */
+  /** The port, also if 0 was requested. */
   readonly port: number;
-  /** Answers requests from now on; before that they get 503. */
+  /** Starts to handle requests. Before that, they get 503. */
   serve(answer: RequestListener): void;
-  /** Takes no more connections; resolves when the running requests are answered, after `patience` milliseconds at the latest. */
+  /** Accepts no more connections. Resolves when the running requests are done, within `patience` milliseconds. */
   stop(patience: number): Promise<void>;
 }
 
-/** How often connections that have become idle are closed while the server stops, in milliseconds. */
+/** Milliseconds between two attempts to close idle connections while the server stops. */
 const SWEEP = 50;
 
-/** Milliseconds for a request that is on its way when the server is told to stop: until its head is there. */
+/** Milliseconds in which the headers of a request may still arrive when the server stops. */
 const ON_ITS_WAY = 1000;
 
 const starting: RequestListener = (_request, response) => {
@@ -25,8 +24,8 @@ const starting: RequestListener = (_request, response) => {
 };
 
 /**
- * Connections on which no request is running. Node counts one as busy that was opened and has said nothing yet, or
- * only the beginning of a head: browsers open some in advance, and a server that stops would wait for them.
+ * Tracks connections without a running request. For Node.js, a new connection is busy until its first headers have
+ * arrived. Browsers open some in advance, and a server that stops would wait for them.
  */
 function watchSilent(server: Server): { cut(): void } {
   const running = new Map<Socket, number>();
@@ -47,7 +46,7 @@ function watchSilent(server: Server): { cut(): void } {
   };
 }
 
-/** How a person changes a port and its address, for the sentence when it can't be had. */
+/** How to change a port and its address, for error messages. */
 export interface PortWords {
   readonly choose: string;
   readonly host: string;
@@ -59,8 +58,8 @@ const SERVICE_PORT: PortWords = {
 };
 
 /**
- * @param host an address or name; `undefined`: all addresses.
- * @throws StartFailure when the port can't be had.
+ * @param host An address or name. `undefined` listens on all addresses.
+ * @throws StartFailure if the port isn't available.
  */
 export async function listen(
   port: number,
@@ -81,10 +80,10 @@ export async function listen(
     },
     stop: (patience) =>
       new Promise((resolve) => {
-        const told = performance.now();
+        const startedAt = performance.now();
         const sweep = setInterval(() => {
           server.closeIdleConnections();
-          if (performance.now() - told > ON_ITS_WAY) silent.cut();
+          if (performance.now() - startedAt > ON_ITS_WAY) silent.cut();
         }, SWEEP);
         const end = setTimeout(() => server.closeAllConnections(), patience);
         server.close(() => {
@@ -97,9 +96,9 @@ export async function listen(
 }
 
 /**
- * Looks whether the port can be had, and lets go of it: a process that is not ready takes no connection, so that a
- * proxy goes on to one that is.
- * @throws StartFailure when it can't.
+ * Checks that the port is available, without keeping it. A process that isn't ready accepts no connections, so that a
+ * proxy uses another process.
+ * @throws StartFailure if the port isn't available.
  */
 export async function requirePort(port: number, host: string | undefined): Promise<void> {
   await (await listen(port, host)).stop(0);
@@ -115,9 +114,9 @@ function notFree(
 ): StartFailure {
   const sentences: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} is in use: ${words.choose}.`,
-    EACCES: `Port ${port} may not be used by this user: ${words.choose}.`,
-    EADDRNOTAVAIL: `The address ${host} (${words.host}) is not one of this machine.`,
-    ENOTFOUND: `The name ${host} (${words.host}) is not known.`,
+    EACCES: `This user may not listen on port ${port}: ${words.choose}.`,
+    EADDRNOTAVAIL: `The address ${host} (${words.host}) does not belong to this machine.`,
+    ENOTFOUND: `The name ${host} (${words.host}) can't be resolved.`,
   };
   const sentence = sentences[cause.code ?? ""] ?? `Port ${port} can't be opened: ${cause.code}.`;
   return new StartFailure(sentence, undefined, { cause });

@@ -1,4 +1,4 @@
-/** `npm start`: the service as a process of its own, with a demo or with your configuration. */
+/** `npm start`: runs the service with the demo or with your configuration. */
 import { pino } from "pino";
 import { readEnvironment, type Environment } from "../../config/environment.ts";
 import { createApplication } from "./application.ts";
@@ -13,7 +13,6 @@ import { startDemo } from "./start-demo.ts";
 import { endWith } from "./start-failure.ts";
 import { endWithNpm, onStopSignal } from "./stop-signals.ts";
 
-/** Where the command line and the environment say to listen. */
 interface Ports extends Pick<CommandLine, "port" | "metricsPort"> {
   readonly environment: Environment;
 }
@@ -27,13 +26,13 @@ async function startConfigured(
   const file = { ...read, config: withMetricsPort(read.config, metricsPort) };
   refuseDemoSecrets(file, printedSeed());
   const logger = pino({ name: "sign-in-service", level: environment.logLevel });
-  const place = [port ?? environment.port ?? file.port ?? DEMO_PORT, environment.host] as const;
-  // Told before anything is opened. The port of the metrics is kept: two that are the same are told as well.
+  const address = [port ?? environment.port ?? file.port ?? DEMO_PORT, environment.host] as const;
+  // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
   const metricsAt = metricsPlace(file.config);
   const monitoring = metricsAt && (await opened.listenForMonitoring(metricsAt));
-  await requirePort(...place);
+  await requirePort(...address);
   const service = await opened.openService(file, logger);
-  const listener = await opened.listen(...place);
+  const listener = await opened.listen(...address);
   listener.serve(listenerOf(createApplication(service, logger)));
   monitoring?.serve(monitoringListener(service, metricsAt?.token));
   if (monitoring !== undefined) console.log(`health and metrics on port ${monitoring.port}`);

@@ -1,4 +1,4 @@
-/** Health and metrics: a yes or no for everybody on the public port, the details on a port of their own. */
+/** Health and metrics: a summary on the public port, the details on a separate port. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Middleware } from "koa";
@@ -9,26 +9,26 @@ import type { PortWords } from "./listener.ts";
 /** The checked `metrics` of a configuration. */
 export type MetricsSettings = NonNullable<SignInService["configuration"]["metrics"]>;
 
-/** What tells how it is: the service, or the worker. */
+/** The service or the worker. */
 type Monitored = Pick<NotificationWorker, "health" | "metrics">;
 
-/** Milliseconds between two looks at the storage, however many ask on the public port. */
+/** Milliseconds between two health checks, however many requests the public port gets. */
 const SECOND = 1000;
 
 const PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8";
 
-/** For the sentence when the port can't be had. */
+/** For the error message if the port isn't available. */
 export const METRICS_PORT: PortWords = {
   choose: "choose another one with metrics.port in the configuration or --metrics-port N",
   host: "metrics.host in the configuration",
 };
 
-/** The configuration with the port of `--metrics-port`, when there is one. */
+/** Applies `--metrics-port` to the configuration. */
 export function withMetricsPort(config: SignInServiceConfig, port: number | undefined): SignInServiceConfig {
   return port === undefined ? config : { ...config, metrics: { ...config.metrics, port } };
 }
 
-/** Where metrics are to be served, when they are to have a port. @throws ConfigurationError */
+/** The settings of the metrics port, or `undefined` if none is configured. @throws ConfigurationError */
 export function metricsPlace(
   config: SignInServiceConfig,
 ): (MetricsSettings & { readonly port: number }) | undefined {
@@ -37,8 +37,8 @@ export function metricsPlace(
 }
 
 /**
- * The public port: `/health` says whether all is well and nothing else; `/metrics` is there for those alone who send
- * the token, so that nobody else learns of it.
+ * Handles the public port. `/health` only says whether everything works. `/metrics` exists only for requests with the
+ * token, so that nobody else learns of it.
  */
 export function publicMonitoring(service: SignInService): Middleware {
   const { clock, metrics } = service.configuration;
@@ -48,7 +48,7 @@ export function publicMonitoring(service: SignInService): Middleware {
 
   function look(): Promise<boolean> {
     const now = clock.now();
-    // Either way: a clock may be set back.
+    // `abs`, because the clock may be set back.
     if (Math.abs(now - lookedAt) >= SECOND) {
       lookedAt = now;
       isWell = service.health().then(({ ok }) => ok);
@@ -71,7 +71,7 @@ export function publicMonitoring(service: SignInService): Middleware {
   };
 }
 
-/** The port of its own: `/metrics`, and `/health` with every part. With a token it is for those alone who send it. */
+/** Handles the metrics port: `/metrics`, and `/health` with every part. With a token, all requests must send it. */
 export function monitoringListener(monitored: Monitored, token: string | undefined): RequestListener {
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [path] = (request.url ?? "").split("?", 1);
@@ -91,7 +91,7 @@ export function monitoringListener(monitored: Monitored, token: string | undefin
     } else if (path === "/metrics") {
       response.writeHead(200, { "Content-Type": PROMETHEUS }).end(await monitored.metrics());
     } else {
-      sendJson(response, 404, { error: "not_found", error_description: "there are /health and /metrics" });
+      sendJson(response, 404, { error: "not_found", error_description: "use /health or /metrics" });
     }
   }
   return (request, response) => void answer(request, response).catch(() => response.destroy());

@@ -1,4 +1,4 @@
-/** What a process of the example server has opened: a service and its listener, and listeners beside it. */
+/** Everything a process of the bundled server has opened, so that it can close it: the service and its listeners. */
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Logger } from "pino";
@@ -9,17 +9,17 @@ import { refuseDemoAccounts } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
 import { METRICS_PORT, type MetricsSettings } from "./monitoring.ts";
 
-/** Milliseconds that running requests have when the process is told to stop. */
+/** Milliseconds that running requests have when the process stops. */
 const PATIENCE = 30_000;
 
-/** Milliseconds that a receiver of the demo has: what it has not answered then is sent again. */
+/** The same for the demo receiver. Notifications without a response are sent again. */
 const SHORT_PATIENCE = 1_000;
 
 export class Opened {
   readonly #listeners: { readonly listener: Listener; readonly patience: number }[] = [];
   #service: SignInService | undefined;
 
-  /** @throws StartFailure when the port can't be had. */
+  /** @throws StartFailure if the port isn't available. */
   async listen(port: number, host: string | undefined, patience: number = PATIENCE): Promise<Listener> {
     const listener = await listen(port, host);
     this.#listeners.push({ listener, patience });
@@ -27,8 +27,8 @@ export class Opened {
   }
 
   /**
-   * Opens the port of health and metrics; until it is given something to answer with, it says that it is starting.
-   * @throws StartFailure when the port can't be had.
+   * Opens the metrics port. It responds with 503 until `serve` is called.
+   * @throws StartFailure if the port isn't available.
    */
   async listenForMonitoring({
     port,
@@ -39,12 +39,12 @@ export class Opened {
     return listener;
   }
 
-  /** Opens a port for who receives from this very process. @throws StartFailure when the port can't be had. */
+  /** Opens a port for the demo receiver. @throws StartFailure if the port isn't available. */
   listenBriefly(port: number, host: string): Promise<Listener> {
     return this.listen(port, host, SHORT_PATIENCE);
   }
 
-  /** Opens the service and brings it to its seed. */
+  /** Opens the service and applies the seed. */
   async openService({ config, seed }: ConfigFile, logger: Logger): Promise<SignInService> {
     const service = await createSignInService({ ...config, logger });
     this.#service = service;
@@ -53,14 +53,14 @@ export class Opened {
     return service;
   }
 
-  /** Finishes what is running, and closes everything. */
+  /** Finishes running requests and closes everything. */
   async close(): Promise<void> {
     await Promise.all(this.#listeners.map(({ listener, patience }) => listener.stop(patience)));
     await this.#service?.close();
   }
 }
 
-/** Koa's handler answers its own faults, so nobody has to wait for it. */
+/** Koa handles its own errors, so the promise of the handler can be ignored. */
 export function listenerOf(app: Koa): RequestListener {
   const handle = app.callback();
   return (request, response) => void handle(request, response);

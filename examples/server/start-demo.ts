@@ -1,4 +1,4 @@
-/** `npm start` without a configuration: a server, a client and a receiver on three ports in a row. */
+/** `npm start` without a configuration: a server, a client and a receiver on three consecutive ports. */
 import { pino, type Logger } from "pino";
 import type { Environment } from "../../config/environment.ts";
 import type { SignInService } from "../../lib/index.ts";
@@ -14,10 +14,9 @@ import { demoControls } from "./demo-controls.ts";
 import type { Listener } from "./listener.ts";
 import { listenerOf, type Opened } from "./opened.ts";
 
-/** The machine's own address: whoever is not asked to be reached from outside is not. */
+/** By default, the demo is reachable only from this machine. */
 const HERE = "127.0.0.1";
 
-/** How the demo is asked for. */
 export interface DemoStart extends Pick<CommandLine, "port" | "client" | "receiver"> {
   readonly environment: Environment;
 }
@@ -32,7 +31,7 @@ interface Ports {
   readonly receiver: Listener | undefined;
 }
 
-/** @throws StartFailure when one of the ports can't be had. */
+/** @throws StartFailure if one of the ports isn't available. */
 async function takePorts(opened: Opened, { environment, port, client, receiver }: DemoStart): Promise<Ports> {
   const host = environment.host ?? HERE;
   const first = port ?? environment.port ?? DEMO_PORT;
@@ -69,28 +68,31 @@ function startClient(
   listener.serve(listenerOf(createClient(settings, controls)));
 }
 
-/** The demo prints what a person needs; what the log says beside that is for `--config`. */
+/** The demo logs warnings only, because it prints what users need. */
 function createLogger({ logLevel }: Environment): Logger {
   const level = logLevel === "info" ? "warn" : logLevel;
   return pino({ name: "sign-in-service", level }, pino.destination(2));
 }
 
-/** Starts all of it, and prints where it is. */
+/** Starts the demo and prints its addresses. */
 export async function startDemo(opened: Opened, asked: DemoStart): Promise<void> {
   const { server, client, receiver } = await takePorts(opened, asked);
-  const places = {
+  const origins = {
     server: origin(server.port),
     client: origin(client?.port ?? server.port + 1),
     receiver: origin(receiver?.port ?? server.port + 2),
   };
-  const file = await demoConfig(places);
+  const file = await demoConfig(origins);
   const { seed } = file;
-  // Before the service: it may have something to send from the last time.
+  // Start the receiver before the service, which may have deliveries left from the last run.
   const trouble = receiver && asked.receiver && startReceiver(receiver, seed, asked.receiver);
   const logger = createLogger(asked.environment);
   const service = await opened.openService(file, logger);
   server.serve(listenerOf(createApplication(service, logger)));
-  if (client !== undefined) startClient(client, places.client, { service, seed, trouble });
-  const beside = { ...(client && { client: places.client }), ...(receiver && { receiver: places.receiver }) };
+  if (client !== undefined) startClient(client, origins.client, { service, seed, trouble });
+  const beside = {
+    ...(client && { client: origins.client }),
+    ...(receiver && { receiver: origins.receiver }),
+  };
   console.log(await banner(service, seed, beside));
 }

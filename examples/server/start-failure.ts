@@ -1,13 +1,13 @@
-/** Why the server did not start, in words for the person who started it. */
+/** Errors at the start, as messages for the person who started the server. */
 
 import { SignInError } from "../../lib/index.ts";
 
-/** Exit code when something is wrong with the surroundings: configuration, storage, port. */
+/** Exit code for problems with the configuration, the storage or a port. */
 export const FAILED = 1;
-/** Exit code when the command line is wrong. */
+/** Exit code for invalid arguments. */
 export const MISUSED = 2;
 
-/** Shown without a stack; the process ends with `exitCode`. */
+/** Printed without a stack trace. The process then exits with `exitCode`. */
 export class StartFailure extends Error {
   readonly exitCode: number;
 
@@ -18,14 +18,14 @@ export class StartFailure extends Error {
   }
 }
 
-/** What is wrong, for a person: sentences, never a stack. */
+/** The message of an error, without a stack trace. */
 function sentencesOf(error: unknown): string {
   if (error instanceof StartFailure || error instanceof SignInError) return error.message;
   const { name = "an unknown error", code } = error as { name?: string; code?: unknown };
   return `The service could not start: ${typeof code === "string" ? code : name}.`;
 }
 
-/** Says why nothing was started, and ends the process. */
+/** Prints the error and ends the process. */
 export function endWith(error: unknown): never {
   console.error(sentencesOf(error));
   process.exit(error instanceof StartFailure ? error.exitCode : FAILED);

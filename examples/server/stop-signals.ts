@@ -1,17 +1,17 @@
-/** What SIGTERM and Ctrl+C do. */
+/** Handles SIGTERM and Ctrl+C. */
 import { constants } from "node:os";
 
-/** Milliseconds: npm passes on a Ctrl+C that the terminal has sent to us as well, and that is one, not two. */
+/** Milliseconds in which two signals count as one: on Ctrl+C, the terminal and npm both send it. */
 const SAME = 500;
-/** Milliseconds after which a process that can't stop ends all the same. */
+/** Milliseconds after which the process exits even if it hasn't stopped. */
 const TOO_LONG = 35_000;
 
-/** How often a process that npm runs looks whether it still does, in milliseconds. */
+/** Milliseconds between two checks whether npm is still running. */
 const LOOK = 250;
 
 /**
- * Sends this process SIGTERM when npm is gone: npm passes a SIGTERM on to the shell between it and us, which ends
- * without telling us.
+ * Sends SIGTERM to this process when npm has ended. npm forwards SIGTERM only to the shell between npm and this process,
+ * and the shell ends without forwarding it.
  */
 export function endWithNpm(): void {
   const shell = process.ppid;
@@ -23,7 +23,7 @@ export function endWithNpm(): void {
   look.unref();
 }
 
-/** Runs `stop` at the first signal and exits with 0 after it; a second signal exits at once. */
+/** Runs `stop` at the first signal, then exits with 0. A second signal exits immediately. */
 export function onStopSignal(stop: () => Promise<void>): void {
   let since: number | undefined;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {

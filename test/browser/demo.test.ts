@@ -36,9 +36,9 @@ describe("the demo in a browser", () => {
     await page.waitForURL(client);
     await press(page, "Refresh the token", /new access token/);
     await press(page, "Fail three times", /The next three notifications fail/);
-    await press(page, "Change my name", /Your name is Augusta now/);
+    await press(page, "Change my name", /Your name is now Augusta/);
     await demo.until(/request 1 of 3 at \S+ msg_\S+: answered 503/);
-    await page.getByRole("link", { name: "Every delivery with its attempts" }).click();
+    await page.getByRole("link", { name: "delivery console" }).click();
     await page.getByRole("cell", { name: "group:media" }).waitFor();
     await page.goto(client);
     await press(page, "Revoke the token", /The access token has ended/);

@@ -1,4 +1,4 @@
-/** The cluster of the examples: many processes, one service, and nobody notices when one of them ends. */
+/** The cluster example: many processes act as one service, and it keeps working when one of them ends. */
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,7 +12,7 @@ import { Browser } from "../../lib/testing/browser/browser.ts";
 import { describeMongo } from "../servers/mongodb.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
-/** Whether a process is there. */
+/** Whether the process exists. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -22,7 +22,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** Answers with its name and with what came. */
+/** Responds with its name and the request. */
 const named =
   (name: string): RequestListener =>
   (request, response) => {
@@ -38,17 +38,17 @@ const named =
 
 function describeOn(storage: string): void {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-cluster-"));
-  // PostgreSQL has a user of its own where root starts it.
+  // As root, PostgreSQL runs as its own user.
   chmodSync(folder, 0o755);
   let cluster: Running;
   let client = "";
 
-  /** The process of this name that runs now. */
+  /** ID of the running process of this name. */
   const processOf = (name: string): number =>
-    Number(new RegExp(`${name} +(?:is back, )?process (\\d+)`).exec(cluster.said())?.[1]);
+    Number(new RegExp(`${name} +(?:is running again, )?process (\\d+)`).exec(cluster.said())?.[1]);
 
   beforeAll(async () => {
-    // The processes behind the proxy have the ports after its own.
+    // The processes behind the proxy use the ports after its port.
     const port = await freePorts(16);
     const args = ["--storage", storage, "--port", String(port), "--data", folder];
     cluster = start("examples/cluster/main.ts", { args });
@@ -68,18 +68,18 @@ function describeOn(storage: string): void {
     return browser;
   }
 
-  it("signs in whoever comes, whichever processes answer, also after one was killed and is back", async () => {
+  it("signs users in at any process, also after one was killed and restarted", async () => {
     for (const label of ["Sign in with OAuth 2.0", "Sign in with OpenID Connect"]) {
       expect((await signIn(label)).title).toBe("Hello, Ada");
     }
     process.kill(processOf("app 1"), "SIGKILL");
-    // Before anybody has noticed: the proxy goes on to the next process.
+    // Immediately after the kill, the proxy uses the next process.
     expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
-    await cluster.until(/app 1 is back, process \d+/);
+    await cluster.until(/app 1 is running again, process \d+/);
     expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
   });
 
-  it("ends all of its processes when it is told to", async () => {
+  it("stops all of its processes on SIGTERM", async () => {
     const names = ["redis", "receiver", "app 2", "worker 1", "worker 2", "client"];
     const pids = names.map(processOf);
     expect(pids.every((pid) => isRunning(pid))).toBe(true);
@@ -87,7 +87,7 @@ function describeOn(storage: string): void {
     expect(pids.filter((pid) => isRunning(pid))).toEqual([]);
   });
 
-  it("leaves none of them behind when it is told twice, for one of them does not end", async () => {
+  it("kills a process that does not stop after a second signal", async () => {
     const small = ["--apps", "1", "--workers", "1"];
     const args = ["--storage", storage, "--port", String(await freePorts(16)), "--data", folder, ...small];
     cluster = start("examples/cluster/main.ts", { args });
@@ -95,7 +95,7 @@ function describeOn(storage: string): void {
     const pids = ["redis", "app 1", "worker 1", "client"].map(processOf);
     process.kill(processOf("client"), "SIGSTOP");
     process.kill(cluster.pid, "SIGINT");
-    // One that comes at once is taken for the same: npm passes it on.
+    // An immediate second signal counts as the same one, because npm forwards it.
     await pause(1_000);
     expect(await cluster.stop("SIGINT")).toBe(130);
     while (pids.some((pid) => isRunning(pid))) await pause(10);
@@ -113,7 +113,7 @@ describe("a process of the cluster", () => {
     rmSync(folder, { recursive: true });
   });
 
-  /** A process that runs this, and what is said of it. */
+  /** A process that runs this code, and the lines printed about it. */
   function begin(code: string, ready: ChildPlan["ready"]): { child: Child; said: string[] } {
     const said: string[] = [];
     const plan = { name: "one", command: process.execPath, args: ["-e", code], ready };
@@ -122,7 +122,7 @@ describe("a process of the cluster", () => {
     return { child, said };
   }
 
-  it("is started again until it is ready, however often that fails", async () => {
+  it("is restarted until it is ready, however often that fails", async () => {
     const file = JSON.stringify(join(folder, "starts"));
     const { child, said } = begin(
       `const fs = require("node:fs");
@@ -135,16 +135,16 @@ describe("a process of the cluster", () => {
     );
     await child.started;
     process.kill(child.pid(), "SIGKILL");
-    while (!said.some((line) => line.startsWith("one is back"))) await pause(20);
-    expect(said.filter((line) => line.endsWith("starting it again"))).toEqual([
-      "one ended (SIGKILL); starting it again",
-      "one ended (7); starting it again",
-      "one ended (7); starting it again",
+    while (!said.some((line) => line.startsWith("one is running again"))) await pause(20);
+    expect(said.filter((line) => line.endsWith("restarting it"))).toEqual([
+      "one ended (SIGKILL); restarting it",
+      "one ended (7); restarting it",
+      "one ended (7); restarting it",
     ]);
     expect(isRunning(child.pid())).toBe(true);
   });
 
-  it("that has to be asked whether it is ready, and ends before, says why and is not started again", async () => {
+  it("that ends before it is ready reports why and is not restarted", async () => {
     const never = new Promise<void>(() => undefined);
     const { child, said } = begin('console.error("the folder is in use"); process.exit(1)', () => never);
     await expect(child.started).rejects.toMatchObject({
@@ -154,7 +154,7 @@ describe("a process of the cluster", () => {
   });
 });
 
-describe("the proxy in front", () => {
+describe("the proxy", () => {
   const servers: Server[] = [];
 
   async function listen(
@@ -173,7 +173,7 @@ describe("the proxy in front", () => {
     }
   });
 
-  it("takes turns, and passes on address, body and cookies", async () => {
+  it("uses its targets in turn, and forwards address, body and cookies", async () => {
     const targets = [await listen(named("one")), await listen(named("two"))];
     const { port } = await listen(createProxy(targets));
     const seen: string[] = [];
@@ -190,7 +190,7 @@ describe("the proxy in front", () => {
     expect(seen.toSorted()).toEqual(["one", "one", "two", "two"]);
   });
 
-  it("goes on to the next where no connection can be made, and says 503 when there is none", async () => {
+  it("skips targets that refuse connections, and responds with 503 if there is no other", async () => {
     const gone = await listen(named("gone"));
     await new Promise((resolve) => void gone.server.close(resolve));
     const there = await listen(named("there"));
@@ -204,7 +204,7 @@ describe("the proxy in front", () => {
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
   });
 
-  it("does not send a second time what a target has begun to take", async () => {
+  it("does not resend a request that a target has started to receive", async () => {
     let asked = 0;
     const breaking = await listen((request) => {
       asked += 1;

@@ -1,11 +1,11 @@
-/** `--config FILE` of every example: each is started with a file of its own, and signs somebody in. */
+/** `--config FILE` of every example: starts each with its own file and signs a user in. */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, newFolder, type Running, start } from "./processes.ts";
-import { configuration } from "./room.ts";
+import { configuration } from "./servers.ts";
 
 const folder = newFolder();
 const running: Running[] = [];
@@ -22,7 +22,7 @@ interface Written {
   readonly next: string;
 }
 
-/** The configuration with one client at the next port, and one account; its storage is in memory. */
+/** A configuration in memory, with one account, and one client on the next port. */
 async function write(change: (config: Record<string, unknown>, written: Written) => void): Promise<Written> {
   const port = await freePorts(3);
   const url = `http://127.0.0.1:${port}`;
@@ -39,7 +39,7 @@ function run(script: string, ...args: string[]): Running {
   return example;
 }
 
-/** Gives the client of the seed these redirect addresses. */
+/** Gives the client of the seed these redirect URIs. */
 function redirect(config: Record<string, unknown>, ...redirect_uris: string[]): void {
   const { clients } = config["seed"] as { clients: object[] };
   Object.assign(clients[0]!, { redirect_uris });
@@ -64,7 +64,7 @@ describe("--config FILE", () => {
     await expect(example.stop()).resolves.toBe(0);
   });
 
-  it("of the embedding example, whatever its prefix is", async () => {
+  it("of the embedding example, with any prefix", async () => {
     const { file, url } = await write((config, written) => {
       config["deployments"] = { oauth2: { url: `${written.url}/members` } };
       redirect(config, `${written.url}/callback`);
@@ -79,7 +79,7 @@ describe("--config FILE", () => {
     await expect(example.stop()).resolves.toBe(0);
   });
 
-  it("of the client, beside a service that is started with the same file", async () => {
+  it("of the client, with a service that uses the same file", async () => {
     const { file, next } = await write((config, written) => {
       redirect(config, `${written.next}/callback`, `${written.next}/callback/openid`);
     });
@@ -92,13 +92,13 @@ describe("--config FILE", () => {
       await browser.click(`Sign in with ${way}`);
       await signIn(browser);
       expect([browser.url.href, browser.title]).toEqual([`${next}/`, "Hello, Ada"]);
-      // What the demo adds is not there.
+      // The additions of the demo are missing.
       expect(browser.html).not.toContain("/demo/");
     }
     await expect(client.stop("SIGINT")).resolves.toBe(0);
   });
 
-  it("of the receiver: it is what the seed says, each path with its own credentials", async () => {
+  it("of the receiver, with the paths and credentials of the seed", async () => {
     const { file, port } = await write((config, written) => {
       const receiver = (path: string) => ({
         url: `http://127.0.0.1:${written.port + 2}/${path}`,
@@ -109,7 +109,7 @@ describe("--config FILE", () => {
         groups: { media: { name: "Media", receiver: receiver("media") } },
         services: {
           "1": { name: "News", receiver: receiver("news") },
-          // At the same address, with credentials of its own.
+          // The same URL, with different credentials.
           "4": { name: "Shop", receiver: { ...receiver("news"), ...credentials("shop") } },
           "2": { name: "Far", receiver: { ...receiver("far"), url: "https://far.example/notify" } },
         },
@@ -184,7 +184,7 @@ const EXAMPLES = [
 ];
 
 describe.each(EXAMPLES)("%s", (script) => {
-  it("has --help, and says in sentences what is wrong with its arguments and its file", async () => {
+  it("has --help, and reports invalid arguments and files", async () => {
     const help = run(script, "--help");
     expect([await help.ended, help.said()]).toEqual([0, expect.stringContaining("--config FILE")]);
     const ends = async (code: number, sentence: RegExp, ...args: string[]): Promise<void> => {
@@ -199,27 +199,27 @@ describe.each(EXAMPLES)("%s", (script) => {
   });
 });
 
-describe("an example that is left without what it needs", () => {
+describe("an example with an incomplete configuration", () => {
   it.each([
     ["examples/embed.ts", "The configuration must have an oauth2 deployment, and a client in its seed."],
     ["examples/client/main.ts", "FILE must have both deployments, and a client in its seed."],
-    ["examples/receiver/main.ts", "FILE has no receiver in its seed that is at http on this machine."],
+    ["examples/receiver/main.ts", "FILE has no receiver in its seed with an http URL on this machine."],
   ])("%s", async (script, sentence) => {
     const { file } = await write((config) => Object.assign(config, { seed: {} }));
     const wrong = run(script, "--config", file);
     expect([await wrong.ended, wrong.said()]).toEqual([1, `${sentence.replace("FILE", file)}\n`]);
   });
 
-  it("examples/client/main.ts names the redirect address that it needs", async () => {
+  it("examples/client/main.ts names the missing redirect URI", async () => {
     const { file, next } = await write((config, written) => redirect(config, `${written.next}/callback`));
     const wrong = run("examples/client/main.ts", "--config", file);
     expect([await wrong.ended, wrong.said()]).toEqual([
       1,
-      `${file} must register the redirect address ${next}/callback/openid for news.\n`,
+      `${file} must register the redirect URI ${next}/callback/openid for news.\n`,
     ]);
   });
 
-  it("does not take the secrets of the examples to where others can reach the service", async () => {
+  it("refuses the secrets of the examples in production", async () => {
     const text = readFileSync(join(ROOT, "examples/minimal.json"), "utf8");
     const file = join(folder, "production.json");
     const deployments = { oauth2: { url: "https://login.example" } };
@@ -228,7 +228,7 @@ describe("an example that is left without what it needs", () => {
     for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
       const wrong = run(script, "--config", file);
       expect(await wrong.ended).toBe(1);
-      expect(wrong.said()).toContain("config.seed.accounts[0].password: is printed in the examples");
+      expect(wrong.said()).toContain("config.seed.accounts[0].password: is public in the examples");
     }
   });
 });

@@ -1,4 +1,4 @@
-/** What the conformance suite does as a client, with the checks that each of its modules makes. */
+/** Acts as the client of the conformance suite, with the checks of its modules. */
 import { randomUUID } from "node:crypto";
 import { expect } from "@jest/globals";
 import { createRemoteJWKSet, type JWTPayload, jwtVerify } from "jose";
@@ -8,7 +8,7 @@ import type { ConformanceStage, Seen, SuiteFile } from "./conformance-stage.ts";
 
 type Client = SuiteFile["client"];
 
-/** How the plan wants its answers. */
+/** The response mode of the plan. */
 export type Mode = "default" | "form_post";
 
 /** An authorization request that differs from the usual one. */
@@ -20,7 +20,7 @@ export interface Asked {
   readonly method?: string;
 }
 
-/** What came of a module that goes well. */
+/** The result of a successful module. */
 export interface Done {
   readonly claims: JWTPayload;
   readonly tokens: Answer["body"];
@@ -47,7 +47,7 @@ export class ConformanceClient {
     return new ConformanceClient(stage, body);
   }
 
-  /** Verifies a token that the server has signed for this client. */
+  /** Verifies a token that the server signed for this client. */
   async verify(token: string, { client_id }: Client, requiredClaims: string[]): Promise<JWTPayload> {
     const { payload, protectedHeader } = await jwtVerify(token, this.#jwks, {
       issuer: String(this.metadata["issuer"]),
@@ -69,7 +69,7 @@ export class ConformanceClient {
     return `${this.endpoint(name)}?${new URLSearchParams(defined)}`;
   }
 
-  /** One authorization request of a module, and what came back to the suite. */
+  /** Sends one authorization request of a module, and returns the response to the suite. */
   async authorize(module: string, asked: Asked = {}): Promise<Seen & { readonly nonce: string }> {
     const { mode = "default", parameters = {}, client = this.stage.suite.client, browser, method } = asked;
     const [state, nonce] = [randomUUID(), randomUUID()];
@@ -118,7 +118,7 @@ export class ConformanceClient {
     });
   }
 
-  /** A module that goes well: code, tokens, a valid ID token, user information about the same person. */
+  /** Runs a successful module: code, tokens, a valid ID token, user information about the same user. */
   async succeed(module: string, asked: Asked = {}, form: Parameters = {}): Promise<Done> {
     const seen = await this.authorize(module, asked);
     const { code = "" } = seen.callback ?? {};

@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => stage.close());
 
-/** What a module changes of the logout request. */
+/** What a module changes in the logout request. */
 type Change = (parameters: Record<string, string>) => Parameters;
 const without =
   (...names: string[]): Change =>
@@ -31,7 +31,7 @@ const elsewhere =
   (all) => ({ ...all, post_logout_redirect_uri: `${all["post_logout_redirect_uri"]}${more}` });
 
 describe("oidcc-rp-initiated-logout-certification-test-plan", () => {
-  /** Signs in, goes to the logout endpoint, and looks with `prompt=none` whether anybody is signed in afterwards. */
+  /** Signs in, calls the logout endpoint, and checks with `prompt=none` whether the user is still signed in. */
   async function signOut(module: string, change: Change = (all) => all) {
     const browser = stage.browser();
     const { tokens } = await suite.succeed(module, { browser });

@@ -1,6 +1,6 @@
 /**
- * The bundled server as `docs/conformance.md` starts it, at free ports of this machine, and a stand-in for the
- * conformance suite: its addresses, and the scripted browser of `suite.json`.
+ * Starts the bundled server as `docs/conformance.md` describes, on free ports, with a stand-in for the conformance
+ * suite: its endpoints, and the scripted browser of `suite.json`.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -12,9 +12,9 @@ import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { bodyOf, selfSigned } from "../notifier/peers.ts";
 import { ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
-import { Room } from "./room.ts";
+import { Servers } from "./servers.ts";
 
-/** The addresses in the files, which every reader has to have or to replace. */
+/** The addresses in the files, which readers can replace. */
 const OP = "https://op.localhost:9443";
 const SUITE = "https://localhost.emobix.co.uk:8443";
 
@@ -48,16 +48,16 @@ export interface SuiteFile {
 
 /** What the scripted browser saw. */
 export interface Seen {
-  /** What came to the suite: by query, or by form post. */
+  /** The response that reached the suite, by query or form post. */
   readonly callback: Readonly<Record<string, string>> | undefined;
   readonly byPost: boolean;
-  /** Where the browser ended. */
+  /** The last URL of the browser. */
   readonly url: string;
-  /** Text of the page that satisfies what the suite would ask a screenshot of. */
+  /** The page of which the suite would want a screenshot. */
   readonly placeholder: string | undefined;
 }
 
-/** As Spring's `PatternMatchUtils.simpleMatch`: `*` is anything, everything else itself. */
+/** Like `PatternMatchUtils.simpleMatch` of Spring: `*` matches anything. */
 function fits(pattern: string, url: string): boolean {
   const parts = pattern.split("*").map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
   return new RegExp(`^${parts.join(".*")}$`).test(url);
@@ -68,9 +68,9 @@ function file(name: string, places: Readonly<Record<string, string>>): string {
   return Object.entries(places).reduce((moved, [from, to]) => moved.replaceAll(from, to), text);
 }
 
-/** What runs, for as long as the stage is open. */
+/** What runs while the stage is open. */
 interface Parts {
-  readonly room: Room;
+  readonly servers: Servers;
   readonly origin: string;
   readonly suiteOrigin: string;
   readonly suiteServer: Server;
@@ -82,15 +82,15 @@ interface Parts {
 
 export class ConformanceStage {
   /** Where the server was started. */
-  readonly room: Room;
+  readonly servers: Servers;
   readonly suite: SuiteFile;
-  /** Bodies that came to the suite's back-channel address. */
+  /** Request bodies at the back-channel URL of the suite. */
   readonly backchannel: readonly string[];
   readonly #parts: Parts;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    this.room = parts.room;
+    this.servers = parts.servers;
     this.backchannel = parts.backchannel;
     this.suite = JSON.parse(
       file("suite.json", { [OP]: parts.origin, [SUITE]: parts.suiteOrigin }),
@@ -101,9 +101,9 @@ export class ConformanceStage {
   static async open(): Promise<ConformanceStage> {
     const [http, op, suite] = [await freePorts(), await freePorts(), await freePorts()];
     const [origin, suiteOrigin] = [`https://localhost:${op}`, `https://localhost:${suite}`];
-    const room = new Room();
+    const servers = new Servers();
     const { key, cert } = selfSigned("localhost");
-    const [keyFile, certFile] = [room.write(key, "key.pem"), room.write(cert, "cert.pem")];
+    const [keyFile, certFile] = [servers.write(key, "key.pem"), servers.write(cert, "cert.pem")];
     const backchannel: string[] = [];
     async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
       const body = await bodyOf(request);
@@ -113,18 +113,21 @@ export class ConformanceStage {
     const suiteServer = createServer({ key, cert }, (request, response) => void answer(request, response));
     await new Promise<void>((resolve) => void suiteServer.listen(suite, "127.0.0.1", resolve));
     const args = ["--cert", certFile, "--key", keyFile, "--port", `${op}`, "--to", `${http}`];
-    const tls = start("examples/conformance/tls.ts", { args, cwd: room.folder });
+    const tls = start("examples/conformance/tls.ts", { args, cwd: servers.folder });
     const places = { [OP]: origin, [SUITE]: suiteOrigin, "localhost.emobix.co.uk": "localhost" };
-    const bundled = room.run(["--config", room.write(file("server.json", places)), "--port", `${http}`], {
-      env: { NODE_EXTRA_CA_CERTS: certFile },
-    });
+    const bundled = servers.run(
+      ["--config", servers.write(file("server.json", places)), "--port", `${http}`],
+      {
+        env: { NODE_EXTRA_CA_CERTS: certFile },
+      },
+    );
     await Promise.all([bundled.until(/listening on/), tls.until(/https on port/)]);
     const trusted = getCACertificates();
     setDefaultCACertificates([...trusted, cert]);
-    return new ConformanceStage({ room, origin, suiteOrigin, suiteServer, tls, backchannel, trusted });
+    return new ConformanceStage({ servers, origin, suiteOrigin, suiteServer, tls, backchannel, trusted });
   }
 
-  /** An address of the suite, such as `callback`. */
+  /** A URL of the suite, such as `callback`. */
   at(name: string): string {
     return `${this.#parts.suiteOrigin}/test/a/${this.suite.alias}/${name}`;
   }
@@ -133,7 +136,7 @@ export class ConformanceStage {
     return new Browser({ stopAt: this.#parts.suiteOrigin, headers: { "accept-language": "en-US" } });
   }
 
-  /** Does what the suite's scripted browser does with this address in this module. */
+  /** Does what the scripted browser of the suite does with this URL in this module. */
   async visit(browser: Browser, module: string, address: string, method = "GET"): Promise<Seen> {
     const automations = this.suite.override[module]?.browser ?? this.suite.browser;
     const automation = automations.find(({ match }) => fits(match, address));
@@ -143,7 +146,7 @@ export class ConformanceStage {
       const url = new URL(address);
       const fields = [...url.searchParams];
       url.search = "";
-      // As another site's form, which brings none of the Lax cookies.
+      // Like a form of another site, so without Lax cookies.
       await browser.get(this.at("callback"));
       await browser.submit({ action: url, method, fields, buttons: [] });
     }
@@ -175,10 +178,10 @@ export class ConformanceStage {
   }
 
   async close(): Promise<void> {
-    const { room, suiteServer, tls, trusted } = this.#parts;
+    const { servers, suiteServer, tls, trusted } = this.#parts;
     setDefaultCACertificates([...trusted]);
     await tls.stop("SIGKILL");
-    await room.leave();
+    await servers.leave();
     suiteServer.closeAllConnections();
     await new Promise((resolve) => void suiteServer.close(resolve));
   }
@@ -195,7 +198,7 @@ export class ConformanceStage {
     await browser.submit(form, { [name]: value });
   }
 
-  /** What has come to the suite: a redirect to it, or a form that submits itself to it. */
+  /** The response that reaches the suite: a redirect, or a form that submits itself. */
   #landed(browser: Browser) {
     if (browser.location !== undefined)
       return {

@@ -1,6 +1,6 @@
 /**
- * What the plans of `docs/conformance.md` ask of the bundled server, module by module, with the files that the document
- * starts it with. The suite itself can't run here.
+ * Repeats the plans of `docs/conformance.md` with the bundled server, module by module, with the files of that page. The
+ * suite itself can't run here.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -23,7 +23,7 @@ afterAll(() => stage.close());
 describe("docs/conformance.md", () => {
   const text = textOf("docs/conformance.md");
 
-  it("says which plans are run, with what, and which warnings there are", () => {
+  it("lists the plans, the clients and the warnings", () => {
     const tests = ["conformance", "conformance-logout"].map((name) => `test/examples/${name}.test.ts`);
     const here = tests.map((file) => readFileSync(join(ROOT, file), "utf8")).join();
     const plans = new Set(text.match(/\boidcc-[a-z-]+-test-plan\b/g));
@@ -39,17 +39,17 @@ describe("docs/conformance.md", () => {
     ]);
   });
 
-  it("is right that these files are for this machine alone: elsewhere their password and secrets are refused", async () => {
+  it("says correctly that production refuses the password and secrets of these files", async () => {
     const config = textOf("examples/conformance/server.json").replaceAll("op.localhost:9443", "op.example");
-    const file = stage.room.write(
+    const file = stage.servers.write(
       config.replace("sqlite::memory:", "sqlite:./elsewhere.db"),
       "elsewhere.json",
     );
-    const { code, said } = await stage.room.refused(["--config", file]);
+    const { code, said } = await stage.servers.refused(["--config", file]);
     const places = ["accounts[0].password", ...[0, 1, 2].map((i) => `clients[${i}].client_secret`)];
     expect([code, said.trimEnd().split("\n")]).toEqual([
       1,
-      places.map((place) => `config.seed.${place}: is printed in the examples; choose another one`),
+      places.map((place) => `config.seed.${place}: is public in the examples; choose another one`),
     ]);
   });
 });
@@ -101,7 +101,7 @@ describe.each<[string, Mode]>([
   ])("%s", async (module, parameters) => {
     const { claims, code } = await suite.succeed(module, { mode, parameters });
     expect(code.length).toBeGreaterThanOrEqual(22);
-    // The documented address of the person, and nothing that was not asked for.
+    // Only the documented `email`, and nothing that wasn't requested.
     expect(claims).toMatchObject({ email: "ada@example.com" });
     const known = "iss sub aud exp iat auth_time nonce acr amr azp at_hash s_hash sid email".split(" ");
     expect(Object.keys(claims).filter((name) => !known.includes(name))).toEqual([]);
@@ -127,7 +127,7 @@ describe.each<[string, Mode]>([
     expect([inBody.status, inBody.body["sub"]]).toEqual([200, claims.sub]);
   });
 
-  it("oidcc-scope-profile, -email; -address, -phone and -all are skipped, for the discovery document has no such scopes", async () => {
+  it("oidcc-scope-profile, -email; -address, -phone and -all are skipped, because discovery has no such scopes", async () => {
     expect(suite.metadata["scopes_supported"]).toEqual(
       expect.arrayContaining(["openid", "profile", "email"]),
     );
@@ -242,7 +242,7 @@ describe.each<[string, Mode]>([
     await suite.idToken(await send(suite.endpoint("token"), { method: "POST", body }), client);
   });
 
-  /** An unsigned request object, as the suite makes it: everything in it, little beside it. */
+  /** An unsigned request object as the suite creates it, with almost all parameters inside. */
   function withObject(changes: Parameters): Parameters {
     const inside = {
       client_id: stage.suite.client.client_id,
@@ -260,7 +260,7 @@ describe.each<[string, Mode]>([
     return { request, state: undefined, nonce: undefined, response_mode: undefined, ...changes };
   }
 
-  it("oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported is skipped: the error says so, in the mode that the object asks for", async () => {
+  it("oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported is skipped: the error says so, in the response mode that the object requests", async () => {
     const module = "oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported";
     const request = suite.address("authorization", {
       client_id: stage.suite.client.client_id,

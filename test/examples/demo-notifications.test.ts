@@ -1,4 +1,4 @@
-/** What the demo shows of notifications: changes at the client, receivers that print and fail, the console. */
+/** Notifications in the demo: changes in the client, receivers that print and fail, the console. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { freePorts, type Running, start } from "./processes.ts";
@@ -35,8 +35,8 @@ async function press(browser: Browser, button: string): Promise<string> {
   return /<p role="status">([^<]*)</.exec(browser.html)?.[1] ?? browser.title;
 }
 
-/** What a receiver printed: its name, the type, and the services of each line. */
-function told({ running }: Demo): string[] {
+/** The printed notifications: receiver, type and services. */
+function printed({ running }: Demo): string[] {
   const lines = running.said().matchAll(/^ {2}(\S+:\S+) {2}([A-Z_]+) {2}ada@example\.com.*services (\S+)/gm);
   return Array.from(lines, (line) => line.slice(1).join(" ")).toSorted((one, other) =>
     one < other ? -1 : 1,
@@ -44,10 +44,10 @@ function told({ running }: Demo): string[] {
 }
 
 describe("the demo's notifications", () => {
-  it("prints what each receiver is told of a changed name, of leaving the service, of a deleted account", async () => {
+  it("prints the notifications about a changed name, a left service and a deleted account", async () => {
     const demo = await startDemo();
     const browser = await signIn(demo);
-    expect(await press(browser, "rename")).toBe("Your name is Augusta now.");
+    expect(await press(browser, "rename")).toBe("Your name is now Augusta.");
     expect(browser.title).toBe("Hello, Augusta");
     await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
     await demo.running.until(/group:media {2}PROFILE_CHANGED/);
@@ -60,7 +60,7 @@ describe("the demo's notifications", () => {
     await demo.running.until(/portal:main {2}DELETE_ACCOUNT/);
     await demo.running.until(/service:3 {2}DELETE_ACCOUNT/);
     await demo.running.until(/group:media {2}DELETE_ACCOUNT/);
-    expect(told(demo)).toEqual([
+    expect(printed(demo)).toEqual([
       'group:media DELETE_ACCOUNT {"1":null,"2":1102020202}',
       'group:media PROFILE_CHANGED {"1":null,"2":1102020202}',
       'group:media UNASSINGED_FROM_SERVICE {"1":null}',
@@ -73,7 +73,7 @@ describe("the demo's notifications", () => {
     expect(demo.running.said()).not.toMatch(/secret|lovelace-1843"|"password|Basic /);
   });
 
-  it("fails as often as npm start was told, and then prints what came again", async () => {
+  it("fails as often as the arguments say, and then prints the retried notifications", async () => {
     const demo = await startDemo("--receiver-fail", "2", "--receiver-status", "500");
     const browser = await signIn(demo);
     await press(browser, "rename");
@@ -84,21 +84,21 @@ describe("the demo's notifications", () => {
     expect(demo.running.said()).toContain(`webhook-id ${id}\n`);
   });
 
-  it("fails and works again at the press of a button, and shows the attempts to its user", async () => {
+  it("fails and succeeds again by buttons, and shows the attempts to its user", async () => {
     const demo = await startDemo();
     const browser = await signIn(demo);
-    expect(await press(browser, "break")).toBe("Every notification fails now.");
+    expect(await press(browser, "break")).toBe("All notifications fail now.");
     await press(browser, "rename");
     await demo.running.until(/request 2 at \/\w+, msg_\S+: answered 503/);
-    await browser.click("Every delivery with its attempts");
+    await browser.click("delivery console");
     expect([browser.url.href, browser.title]).toEqual([demo.console, "Deliveries"]);
     expect(browser.html).toMatch(/PROFILE_CHANGED[^]*Waiting/);
     await browser.get(demo.client);
-    expect(await press(browser, "mend")).toBe("Notifications are taken again.");
+    expect(await press(browser, "mend")).toBe("Notifications succeed again.");
     await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
   });
 
-  it("runs without its receiver: what is sent waits for one that is started with the demo's file", async () => {
+  it("runs without its receiver: notifications wait until one is started with the file of the demo", async () => {
     const demo = await startDemo("--no-receiver");
     const browser = await signIn(demo);
     expect(demo.running.said()).not.toContain("Receiver");
@@ -118,7 +118,7 @@ describe("the demo's notifications", () => {
     await expect(receiver.stop("SIGINT")).resolves.toBe(0);
   });
 
-  it("takes the buttons of nobody else", async () => {
+  it("refuses buttons of other sites and other users", async () => {
     const demo = await startDemo();
     const rename = (headers: Record<string, string>): Promise<Response> =>
       fetch(`${demo.client}/demo/rename`, { method: "POST", headers, redirect: "manual" });

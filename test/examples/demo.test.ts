@@ -1,4 +1,4 @@
-/** What somebody sees who runs `npm start` and opens the printed address. */
+/** What people see when they run `npm start` and open the printed URL. */
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
@@ -16,7 +16,7 @@ function rowsOf(html: string): Record<string, string> {
   );
 }
 
-/** The lines of the list of calls, as `METHOD /path STATUS`. */
+/** The list of calls, as `METHOD /path STATUS`. */
 function callsOf(html: string): string[] {
   return [...html.matchAll(/<code>(\w+) http:\/\/[^/]+([^<]*)<\/code>\s*<b>(\d+)<\/b>/g)].map(
     ([, method, path, status]) => `${method} ${path} ${status}`,
@@ -43,7 +43,7 @@ describe("npm start", () => {
     await demo.stop("SIGKILL");
   });
 
-  /** Signs in at the client through a deployment, typing the password when it is asked for. */
+  /** Signs in to the client through a deployment, with the password if the form asks for it. */
   async function signIn(browser: Browser, label: string): Promise<Browser> {
     await browser.get(client);
     await browser.click(label);
@@ -53,7 +53,7 @@ describe("npm start", () => {
     return browser;
   }
 
-  it("prints base URLs that lead to the account when they are opened, and signs in there", async () => {
+  it("prints base URLs that lead to the account page", async () => {
     const [, openid = ""] = await demo.until(/OpenID Connect +(\S+)/);
     const browser = new Browser();
     for (const base of [server, `${server}/`, openid, `${openid}/`]) {
@@ -65,7 +65,7 @@ describe("npm start", () => {
     }
   });
 
-  it("moves to the port that the environment says, and prints where and as whom to sign in", async () => {
+  it("uses the port of the environment, and prints the URLs and the user", async () => {
     expect(demo.said()).toContain(`Open            ${client}`);
     expect(Number(new URL(client).port)).toBe(Number(new URL(server).port) + 1);
     expect(demo.said()).toMatch(/User +ada\n/);
@@ -79,7 +79,7 @@ describe("npm start", () => {
     expect(await discovery.json()).toMatchObject({ issuer: `${server}/openid` });
   });
 
-  it("shows the person's basic and extended information, fetched on the documented paths", async () => {
+  it("shows basic and extended user information from the documented paths", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     expect(browser.url.href).toBe(`${client}/`);
     expect(browser.title).toBe("Hello, Ada");
@@ -98,7 +98,7 @@ describe("npm start", () => {
     ]);
   });
 
-  it("signs in with OpenID Connect without the password once somebody is signed in, and out again", async () => {
+  it("skips the form with OpenID Connect if the user is already signed in, and signs out", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.get("/");
     await browser.submit(browser.form("sign_out"), {});
@@ -119,13 +119,13 @@ describe("npm start", () => {
     expect(browser.title).toBe("Sign in to continue to News");
   });
 
-  it("refreshes the token and revokes it, and shows what that means", async () => {
+  it("refreshes and revokes the token, and shows the effect", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.submit(browser.form("refresh"));
-    expect(browser.html).toContain("There is a new access token.");
+    expect(browser.html).toContain("You have a new access token.");
     expect(callsOf(browser.html)[0]).toBe("POST /oauth2/token 200");
     await browser.submit(browser.form("revoke"));
-    expect(browser.html).toContain("user information now answers: 400 invalid_token");
+    expect(browser.html).toContain("User information now responds with: 400 invalid_token");
     expect(callsOf(browser.html)).toEqual([
       "GET /oauth2/revoke?client_id=news 200",
       "GET /resources/userinfo?client_id=news 400",
@@ -135,7 +135,7 @@ describe("npm start", () => {
     expect(rowsOf(browser.html)).toMatchObject({ surname: "Lovelace" });
   });
 
-  it("takes no answer that it did not ask for, and no form of another site", async () => {
+  it("refuses responses without a request, and forms of other sites", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.get("/callback?code=abc&state=def");
     expect([browser.status, browser.title]).toEqual([400, "Not signed in"]);
@@ -155,7 +155,7 @@ describe("npm start", () => {
     expect(foreign.status).toBe(403);
   });
 
-  it("sets its own cookie only, and lets no script and nothing from elsewhere into its pages", async () => {
+  it("sets only its own cookie, and allows no scripts or content from other hosts", async () => {
     const browser = await signIn(new Browser(), "Sign in with OAuth 2.0");
     await browser.get(client);
     expect(browser.headers.get("content-security-policy")).toMatch(
@@ -165,10 +165,10 @@ describe("npm start", () => {
     expect(own).toEqual([expect.objectContaining({ httpOnly: true, sameSite: "lax", path: "/" })]);
   });
 
-  it("ends when npm is told to end, although npm's shell does not pass that on", async () => {
+  it("stops when npm is stopped, although the shell of npm does not forward the signal", async () => {
     const port = await freePorts(3);
     const main = join(ROOT, "examples/server/main.ts");
-    // Stands for npm's shell: it runs the server, and a signal to it reaches nobody else.
+    // Plays the shell of npm: runs the server, and forwards no signals.
     const shell = start("test/examples/npm-shell.mjs", {
       args: [main],
       env: { PORT: `${port}`, npm_lifecycle_event: "start" },
@@ -183,7 +183,7 @@ describe("npm start", () => {
     while (!(await isGone()));
   });
 
-  it("says nothing beside what it printed, and ends with 0 when it is told to", async () => {
+  it("prints nothing else, and exits with 0 on SIGTERM", async () => {
     await expect(demo.stop()).resolves.toBe(0);
     expect(demo.said().trimEnd().endsWith("Ctrl+C stops it.")).toBe(true);
   });

@@ -1,4 +1,4 @@
-/** What README and docs say is what the software does. */
+/** Checks README and docs against the software. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -9,11 +9,11 @@ import { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
-/** Under the root, so that packages are found; `.gitignore` names it. */
+/** Inside the repository, so that packages are found. Ignored by git. */
 const FOLDER = ".cache/docs";
 const TYPESCRIPT = blocks().filter(({ info }) => /^ts\b/.test(info));
 
-/** `dist/lib/index.js` → `lib/index.ts`: the published names, before they are built. */
+/** Maps each published name to its source, as in `dist/lib/index.js` → `lib/index.ts`. */
 function sources(): Map<string, string> {
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
     exports: Record<string, { default: string }>;
@@ -26,12 +26,12 @@ function sources(): Map<string, string> {
   );
 }
 
-/** The file that a block says it is to be, as in `ts lib/x.ts`. */
+/** The file name after the language of a block, as in `ts lib/x.ts`. */
 function saidFile({ info }: Block): string | undefined {
   return info.split(" ").find((word) => word.endsWith(".ts"));
 }
 
-/** A file without a folder is the reader's own, and other blocks import it by its name. */
+/** A file without a folder belongs to the reader, and other blocks import it by its name. */
 function fileOf(block: Block): string {
   const said = saidFile(block);
   if (said !== undefined && !said.includes("/")) return said;
@@ -46,7 +46,7 @@ function write(block: Block, change: (code: string) => string = (code) => code):
     if (source === undefined) throw new Error(`${block.name}: ${name} is not published`);
     return `from "${source}"`;
   });
-  // A block that is a file of this repository has the imports of that file.
+  // The imports of a block with a path are relative to that path.
   const path = saidFile(block) ?? "";
   const placed = path.includes("/")
     ? code.replaceAll(
@@ -54,7 +54,7 @@ function write(block: Block, change: (code: string) => string = (code) => code):
         (_all, name: string) => `from "../../${join(dirname(path), name)}"`,
       )
     : code;
-  // A block without an import or export would be a script to the compiler.
+  // Without an import or export, the compiler would treat the block as a script.
   writeFileSync(join(ROOT, FOLDER, fileOf(block)), `${change(placed)}\nexport {};\n`);
   return `${FOLDER}/${fileOf(block)}`;
 }
@@ -77,7 +77,7 @@ beforeAll(() => void mkdirSync(join(ROOT, FOLDER), { recursive: true }));
 afterAll(() => rmSync(join(ROOT, FOLDER), { recursive: true, force: true }));
 
 describe("the commands in README and docs", () => {
-  it("that run TypeScript do so with the Node of the lock file: an older one can't", () => {
+  it("run TypeScript with the installed Node.js, because older versions can't", () => {
     const commands = documents().flatMap((document) =>
       [...textOf(document).matchAll(/(\S*\s)?\S*\bnode (?:--\S+ )*\S+\.ts\b/g)].map(
         ([command]) => [document, command.trim()] as const,
@@ -106,7 +106,7 @@ describe("the events of notifications", () => {
 });
 
 describe("the code in README and docs", () => {
-  it("is there, and has the types that it is said to have", () => {
+  it("compiles", () => {
     expect(TYPESCRIPT.map(({ name }) => name)).toEqual(
       expect.arrayContaining([expect.stringMatching(/^README/), expect.stringMatching(/clients\.md/)]),
     );
@@ -118,7 +118,7 @@ describe("the code in README and docs", () => {
     };
     writeFileSync(join(ROOT, FOLDER, "tsconfig.json"), JSON.stringify(settings));
     const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
-    // Faults of the sources themselves are the business of `npm run types`.
+    // `npm run types` reports errors in the sources.
     const ofBlocks = (said: string): string[] => said.split("\n").filter((line) => line.startsWith(FOLDER));
     const compile = (): string[] => {
       try {
@@ -130,13 +130,13 @@ describe("the code in README and docs", () => {
       }
     };
     expect(compile()).toEqual([]);
-    // The check can fail: a block that calls something by a wrong name is found.
+    // A wrong name in a block is found.
     const [readme] = TYPESCRIPT;
     write(readme!, (code) => code.replace("service.routes()", "service.router()"));
     expect(compile()).toEqual([expect.stringContaining("Property 'router' does not exist")]);
   });
 
-  it("in the README starts, also again, signs somebody in and answers with what it knows of them", async () => {
+  it("in the README starts repeatedly, signs a user in and returns the profile", async () => {
     const cwd = join(ROOT, FOLDER);
     await (await run(/^README/, /client_secret: .*/, cwd)).running.stop();
     const { running, origin } = await run(/^README/, /client_secret: .*/, cwd);
@@ -163,7 +163,7 @@ describe("the code in README and docs", () => {
     }
   });
 
-  it("about embedding starts beside routes and middleware of its own, and stops when it is told to", async () => {
+  it("about embedding works with other routes and middleware, and stops on SIGTERM", async () => {
     const { running, origin } = await run(/embedding\.md/, /ready/);
     const own = await fetch(`${origin}/`);
     expect([await own.text(), own.headers.get("x-answered-by")]).toEqual(["my own page", "my application"]);
@@ -175,7 +175,7 @@ describe("the code in README and docs", () => {
     await expect(running.stop()).resolves.toBe(0);
   });
 
-  it("about testing passes as a test", async () => {
+  it("about testing passes", async () => {
     const { running } = await run(/testing\.md/, /fail \d+/);
     expect(running.said()).toMatch(/pass 2\b[\s\S]*fail 0\b/);
     await expect(running.ended).resolves.toBe(0);
@@ -188,7 +188,7 @@ describe("the code in README and docs", () => {
 });
 
 describe("the tables of the README", () => {
-  it("name every endpoint that there is for clients, with its methods and deployments", () => {
+  it("list every endpoint for clients, with its methods and deployments", () => {
     const steps = new Set(["resume", "interaction", "logoutConfirm", "logoutSuccess", "account"]);
     const rows = (["oauth2", "openid"] as const).flatMap((kind) =>
       endpointPaths[kind]
@@ -208,7 +208,7 @@ describe("the tables of the README", () => {
     expect(said.toSorted()).toEqual(rows.toSorted());
   });
 
-  it("name keys of the configuration with their defaults", () => {
+  it("list keys of the configuration with their defaults", () => {
     const all = new Map(
       tableAfter("docs/configuration.md", "<!-- all keys: written by npm run docs -->").map((cells) => [
         cells[0],
@@ -223,7 +223,7 @@ describe("the tables of the README", () => {
 });
 
 describe("the links", () => {
-  it.each(documents())("of %s lead to something that is there", (document) => {
+  it.each(documents())("of %s lead to files that exist", (document) => {
     const missing = links(document).filter((target) => !existsSync(join(ROOT, dirname(document), target)));
     expect(missing).toEqual([]);
   });

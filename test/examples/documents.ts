@@ -1,15 +1,15 @@
-/** README and docs as data: their blocks of code, tables and links. */
+/** README and docs as data: their code blocks, tables and links. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** The root of the repository. */
 export const ROOT: string = join(import.meta.dirname, "../..");
 
-/** One fenced block. */
+/** A fenced code block. */
 export interface Block {
-  /** Path of the document from the root, and the block's number in it, from 1. */
+  /** Path of the document and number of the block in it, from 1. */
   readonly name: string;
-  /** What stands after the fence, such as `ts runnable`. */
+  /** The text after the fence, such as `ts runnable`. */
   readonly info: string;
   readonly code: string;
 }
@@ -36,7 +36,7 @@ export function blocks(): Block[] {
   );
 }
 
-/** The cells of the table that follows a text, without its two header lines; marks of code are taken off. */
+/** The cells of the table after a text, without the two header lines and without backticks. */
 export function tableAfter(document: string, mark: string): string[][] {
   const [, after = ""] = textOf(document).split(mark);
   const lines = after.trimStart().split("\n");

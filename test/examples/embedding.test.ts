@@ -1,4 +1,4 @@
-/** The examples that mount the service in an application of somebody else. */
+/** The examples that embed the service in an application. */
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -19,7 +19,7 @@ async function startExample(script: string): Promise<{ readonly example: Running
   return { example, origin: `http://127.0.0.1:${port}` };
 }
 
-/** Ends it as an operator does, while there is a connection that a browser has opened in advance. */
+/** Stops it with SIGTERM, while a browser has a connection open that it never used. */
 async function stop({ example, origin }: Awaited<ReturnType<typeof startExample>>): Promise<number | string> {
   const silent = connect(Number(new URL(origin).port), "127.0.0.1");
   await new Promise((resolve) => void silent.once("connect", resolve));
@@ -28,7 +28,7 @@ async function stop({ example, origin }: Awaited<ReturnType<typeof startExample>
 }
 
 describe("examples/embed.ts", () => {
-  it("signs in under the prefix while the application keeps its cookie, its body parser and its header", async () => {
+  it("signs in under the prefix, and the cookie, body parser and header of the application keep working", async () => {
     const started = await startExample("examples/embed.ts");
     const { origin } = started;
     const browser = await new Browser().get(origin);
@@ -44,14 +44,14 @@ describe("examples/embed.ts", () => {
       headers: { "content-type": "application/json", cookie: browser.jar.header(new URL(origin)) },
       body: JSON.stringify({ name: "Ada" }),
     });
-    // Home, authorize, form, submit, resume, callback: each counted, so the signed cookie was read every time.
+    // Home, authorize, form, submit, resume, callback: each is counted, so the signed cookie was read each time.
     expect(await hello.json()).toEqual({ hello: "Ada", visits: browser.visits.length + 4 });
     expect((await fetch(`${origin}/auth/nothing`)).status).toBe(404);
     expect((await fetch(`${origin}/oauth2/authorize`)).status).toBe(404);
     await expect(stop(started)).resolves.toBe(0);
   });
 
-  it("speaks OpenID Connect under the prefix", async () => {
+  it("serves OpenID Connect under the prefix", async () => {
     const { origin } = await startExample("examples/embed.ts");
     const discovery = await fetch(`${origin}/auth/openid/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({
@@ -62,7 +62,7 @@ describe("examples/embed.ts", () => {
 });
 
 describe("examples/minimal.ts", () => {
-  it("is a whole service in fifteen lines", async () => {
+  it("is a complete service in fifteen lines", async () => {
     const file = join(import.meta.dirname, "../../examples/minimal.ts");
     const lines = readFileSync(file, "utf8")
       .split("\n")

@@ -1,4 +1,4 @@
-/** What the server waits for when it is told to stop. */
+/** What the server waits for when it stops. */
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { listen, type Listener } from "../../examples/server/listener.ts";
@@ -27,7 +27,7 @@ it.each([
   await listener.stop(PATIENCE);
 });
 
-it("it waits for a request that is on its way, for its body and for its answer", async () => {
+it("a server that stops waits for a partly received request, its body and its response", async () => {
   const [arrived, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   listener.serve((request, response) => {
     request.resume().once("end", () => void answered.promise.then(() => response.end("answered")));
@@ -37,7 +37,7 @@ it("it waits for a request that is on its way, for its body and for its answer",
   const stopped = listener.stop(PATIENCE);
   socket.write(HEAD.slice(30));
   await arrived.promise;
-  // Longer than a head has.
+  // Longer than headers may take.
   setTimeout(() => socket.write("ab"), 1500);
   setTimeout(answered.resolve, 2000);
   await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);

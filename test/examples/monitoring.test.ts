@@ -1,4 +1,4 @@
-/** What the bundled server and the worker tell of themselves, and to whom. */
+/** Health and metrics of the bundled server and the worker, and who can read them. */
 import { randomUUID } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, createServer as createNetServer } from "node:net";
@@ -9,33 +9,38 @@ import { createApplication } from "../../examples/server/application.ts";
 import { createSignInService } from "../../lib/index.ts";
 import { startProxy } from "../hosting/host.ts";
 import { freePorts, type Running, start } from "./processes.ts";
-import { configuration, Room } from "./room.ts";
+import { configuration, Servers } from "./servers.ts";
 
 const TOKEN = "a-token-of-the-operator.0123456789";
 const DETAILS = { ok: true, parts: { storage: { ok: true, latency: expect.any(Number), detail: "" } } };
 const LOCAL = { HOST: "127.0.0.1" };
 
-const room = new Room();
+const servers = new Servers();
 const workers: Running[] = [];
 afterEach(async () => {
   await Promise.all(workers.splice(0).map((each) => each.stop("SIGKILL")));
-  await room.stop();
+  await servers.stop();
 });
-afterAll(() => room.leave());
+afterAll(() => servers.leave());
 
 interface Told {
   readonly server: Running;
   readonly url: string;
-  /** Of health and metrics; empty when there is none. */
+  /** Origin of the metrics port; empty if there is none. */
   readonly aside: string;
 }
 
-/** A server with these `metrics`. */
+/** Starts a server with these `metrics`. */
 async function serve(metrics?: object, args: readonly string[] = []): Promise<Told> {
   const port = await freePorts();
   const url = `http://127.0.0.1:${port}`;
-  const file = room.write({ ...configuration(url), storage: `sqlite:./${randomUUID()}.db`, port, metrics });
-  const server = room.run(["--config", file, ...args], { env: LOCAL });
+  const file = servers.write({
+    ...configuration(url),
+    storage: `sqlite:./${randomUUID()}.db`,
+    port,
+    metrics,
+  });
+  const server = servers.run(["--config", file, ...args], { env: LOCAL });
   await server.until(/listening on/);
   const [, own] = /health and metrics on port (\d+)/.exec(server.said()) ?? [];
   return { server, url, aside: own === undefined ? "" : `http://127.0.0.1:${own}` };
@@ -43,7 +48,7 @@ async function serve(metrics?: object, args: readonly string[] = []): Promise<To
 
 const bearer = (token: string): RequestInit => ({ headers: { authorization: `Bearer ${token}` } });
 
-/** Everything that a stranger can see of an answer. */
+/** Everything that a caller can see in a response. */
 async function seen(url: string, init?: RequestInit): Promise<unknown[]> {
   const answer = await fetch(url, init);
   const headers = [...answer.headers].filter(([name]) => !/^(?:date|connection|keep-alive)$/.test(name));
@@ -51,7 +56,7 @@ async function seen(url: string, init?: RequestInit): Promise<unknown[]> {
 }
 
 describe("the public port", () => {
-  it("says in /health whether all is well, and nothing else [D-HEALTH-1]", async () => {
+  it("says only in /health whether everything works [D-HEALTH-1]", async () => {
     const { url } = await serve({ port: 0 });
     const answer = await fetch(`${url}/health`);
     expect([answer.status, await answer.text()]).toEqual([200, '{"ok":true}']);
@@ -61,7 +66,7 @@ describe("the public port", () => {
     expect((await fetch(`${url}/health/`)).status).toBe(404);
   });
 
-  it("has no /metrics, for a request of this machine that a proxy has passed on in silence as for any [D-HEALTH-2]", async () => {
+  it("has no /metrics, not even for requests from this machine that a proxy may have forwarded [D-HEALTH-2]", async () => {
     const { url } = await serve({ port: 0 });
     const proxy = await startProxy({ to: () => url });
     const unknown = await seen(`${url}/no-such-page`);
@@ -74,7 +79,7 @@ describe("the public port", () => {
     await proxy.close();
   });
 
-  it("has /metrics for those who send the token; for all others it is as if it were not there [D-HEALTH-2]", async () => {
+  it("has /metrics for requests with the token, and a 404 for all others [D-HEALTH-2]", async () => {
     const { url } = await serve({ token: TOKEN });
     const answer = await fetch(`${url}/metrics`, bearer(TOKEN));
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "no-store"]);
@@ -100,13 +105,13 @@ describe("the public port", () => {
     }
     expect(await seen(`${url}/metrics?access_token=${TOKEN}`)).toEqual(unknown);
     expect((await fetch(`${url}/metrics`, { ...bearer(TOKEN), method: "POST" })).status).toBe(404);
-    // Details stay where they are, with the token too.
+    // The details stay on the metrics port, even with the token.
     expect(await (await fetch(`${url}/health`, bearer(TOKEN))).text()).toBe('{"ok":true}');
   });
 });
 
-describe("the port of its own", () => {
-  it("tells metrics and every part of the health, on the loopback [D-HEALTH-3]", async () => {
+describe("the metrics port", () => {
+  it("serves metrics and every part of the health on loopback [D-HEALTH-3]", async () => {
     const { aside } = await serve({ port: 0 });
     const health = await fetch(`${aside}/health`);
     expect([health.status, await health.json()]).toEqual([
@@ -124,7 +129,7 @@ describe("the port of its own", () => {
     expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
   });
 
-  it("wants the token when there is one [D-HEALTH-3]", async () => {
+  it("requires the token if there is one [D-HEALTH-3]", async () => {
     const { url, aside } = await serve({ port: 0, token: TOKEN });
     for (const path of ["/metrics", "/health"]) {
       const refused = await fetch(aside + path);
@@ -135,30 +140,30 @@ describe("the port of its own", () => {
     expect((await fetch(`${url}/metrics`, bearer(TOKEN))).status).toBe(200);
   });
 
-  it("is where --metrics-port says, before the file", async () => {
+  it("is --metrics-port, which overrides the file", async () => {
     const port = await freePorts();
     const { aside } = await serve({ port: 0 }, ["--metrics-port", `${port}`]);
     expect(aside).toBe(`http://127.0.0.1:${port}`);
-    await room.stop();
+    await servers.stop();
     expect((await serve(undefined, ["--metrics-port", `${port}`])).aside).toBe(aside);
     for (const wrong of ["", "x", "-1", "65536"]) {
-      const { code, said } = await room.refused(["--config", "config.json", "--metrics-port", wrong]);
+      const { code, said } = await servers.refused(["--config", "config.json", "--metrics-port", wrong]);
       expect([code, said.split("\n").length]).toEqual([2, 2]);
     }
-    await expect(room.refused(["--metrics-port", "1"])).resolves.toEqual({
+    await expect(servers.refused(["--metrics-port", "1"])).resolves.toEqual({
       code: 2,
-      said: "--metrics-port needs --config. See --help.\n",
+      said: "--metrics-port requires --config. See --help.\n",
     });
   });
 
-  it("that is in use, or not an address of this machine, stops the start with one sentence", async () => {
+  it("stops the start with one sentence if it is in use or on an address of another machine", async () => {
     const taken = createNetServer();
     await new Promise<void>((resolve) => void taken.listen(0, "127.0.0.1", resolve));
     const { port } = taken.address() as AddressInfo;
     const own = await freePorts();
     const refused = (metrics: object): Promise<unknown> => {
-      const file = room.write({ ...configuration(`http://127.0.0.1:${own}`), port: own, metrics });
-      return room.refused(["--config", file], { env: LOCAL });
+      const file = servers.write({ ...configuration(`http://127.0.0.1:${own}`), port: own, metrics });
+      return servers.refused(["--config", file], { env: LOCAL });
     };
     await expect(refused({ port })).resolves.toEqual({
       code: 1,
@@ -166,7 +171,7 @@ describe("the port of its own", () => {
     });
     await expect(refused({ port: 0, host: "192.0.2.1" })).resolves.toEqual({
       code: 1,
-      said: "The address 192.0.2.1 (metrics.host in the configuration) is not one of this machine.\n",
+      said: "The address 192.0.2.1 (metrics.host in the configuration) does not belong to this machine.\n",
     });
     await expect(refused({ port: own })).resolves.toEqual({
       code: 1,
@@ -175,7 +180,7 @@ describe("the port of its own", () => {
     await new Promise((resolve) => void taken.close(resolve));
   });
 
-  it("ends with the server, whatever is open on it", async () => {
+  it("closes with the server, whatever connections it has", async () => {
     const { server, aside } = await serve({ port: 0 });
     await fetch(`${aside}/health`);
     const silent = connect(Number(new URL(aside).port), "127.0.0.1");
@@ -187,12 +192,12 @@ describe("the port of its own", () => {
 });
 
 describe("a worker", () => {
-  it("tells the same on a port of its own, and ends with it [D-HEALTH-3]", async () => {
-    const storage = `sqlite:${join(room.folder, "worker.db")}`;
+  it("serves the same on its metrics port, which closes with it [D-HEALTH-3]", async () => {
+    const storage = `sqlite:${join(servers.folder, "worker.db")}`;
     const metrics = { port: 0, token: TOKEN };
-    const file = room.write({ ...configuration("http://127.0.0.1:3000"), storage, metrics });
-    // The keys are made by the first process that opens the database.
-    const worker = start("examples/cluster/worker.ts", { args: ["--config", file], cwd: room.folder });
+    const file = servers.write({ ...configuration("http://127.0.0.1:3000"), storage, metrics });
+    // The first process that opens the database creates the keys.
+    const worker = start("examples/cluster/worker.ts", { args: ["--config", file], cwd: servers.folder });
     workers.push(worker);
     await worker.until(/delivering/);
     const [, port] = /health and metrics on port (\d+)/.exec(worker.said()) ?? [];
@@ -203,7 +208,7 @@ describe("a worker", () => {
     );
     expect(await (await fetch(`${aside}/health`, bearer(TOKEN))).json()).toMatchObject(DETAILS);
     const args = ["--config", file, "--metrics-port", port ?? ""];
-    const second = start("examples/cluster/worker.ts", { args, cwd: room.folder });
+    const second = start("examples/cluster/worker.ts", { args, cwd: servers.folder });
     workers.push(second);
     expect([await second.ended, second.said()]).toEqual([
       1,
@@ -214,7 +219,7 @@ describe("a worker", () => {
 });
 
 describe("/health on the public port", () => {
-  it("looks at the storage at most once a second, however many ask, and says 503 when a part is down [D-HEALTH-1]", async () => {
+  it("checks the storage at most once a second, and responds with 503 if a part is down [D-HEALTH-1]", async () => {
     let now = 1_000_000;
     let looks = 0;
     const service = await createSignInService({

@@ -1,13 +1,13 @@
-/** What the bundled server says to addresses that the service does not serve. */
+/** How the bundled server responds to unknown paths. */
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { freePorts } from "./processes.ts";
-import { configuration, Room } from "./room.ts";
+import { configuration, Servers } from "./servers.ts";
 
-const room = new Room();
-afterEach(() => room.stop());
-afterAll(() => room.leave());
+const servers = new Servers();
+afterEach(() => servers.stop());
+afterAll(() => servers.leave());
 
 /** Starts a server; resolves with its origin and the base URLs that it prints. */
 async function serve(
@@ -16,16 +16,16 @@ async function serve(
   const port = await freePorts();
   const origin = `http://127.0.0.1:${port}`;
   const storage = `sqlite:./${randomUUID()}.db`;
-  const file = room.write({ ...configuration(origin), storage, port, ...more(origin) });
-  const server = room.run(["--config", file], { env: { HOST: "127.0.0.1" } });
+  const file = servers.write({ ...configuration(origin), storage, port, ...more(origin) });
+  const server = servers.run(["--config", file], { env: { HOST: "127.0.0.1" } });
   const [, printed = ""] = await server.until(/listening on port \d+ for (.+)\n/);
   return { origin, bases: printed.split(" and ") };
 }
 
 const html = { accept: "text/html" };
 
-describe("an address that nobody serves", () => {
-  it("is a page for people, in the look and the language of the others, and leads to the account", async () => {
+describe("an unknown path", () => {
+  it("is a page for browsers, in the style and language of the other pages, with a link to the account", async () => {
     const { origin } = await serve(() => ({ interactions: { theme: { name: "Contoso & sons" } } }));
     for (const path of [
       "/nothing",
@@ -74,15 +74,15 @@ describe("an address that nobody serves", () => {
 
 const SIGN_IN = [200, "Sign in to your account", true];
 
-/** What somebody sees who opens this address. */
+/** The page at this URL. */
 async function open(address: string): Promise<unknown[]> {
   const browser = new Browser({ headers: html });
   await browser.get(address);
   return [browser.status, browser.title, browser.hasForm("password")];
 }
 
-describe("a base URL that the start prints", () => {
-  it("leads to the account page, with and without a slash at its end", async () => {
+describe("a base URL", () => {
+  it("leads to the account page, with and without a trailing slash", async () => {
     const { origin, bases } = await serve();
     expect(bases).toEqual([origin, `${origin}/openid`]);
     for (const base of bases) {
@@ -108,7 +108,7 @@ describe("a base URL that the start prints", () => {
     expect(await to("/", "POST")).toEqual([404, null]);
   });
 
-  it("does so for one deployment alone, and on two hosts at one path", async () => {
+  it("does so with one deployment, and with two hosts that use the same path", async () => {
     const alone = await serve((origin) => ({ deployments: { openid: { url: `${origin}/sign-in` } } }));
     expect(alone.bases).toEqual([`${alone.origin}/sign-in`]);
     expect(await open(alone.bases[0] ?? "")).toEqual(SIGN_IN);
@@ -123,7 +123,7 @@ describe("a base URL that the start prints", () => {
     }
   });
 
-  it("says what the browser sees when a proxy takes a path off", async () => {
+  it("redirects to the path that the browser sees if a proxy removes a prefix", async () => {
     const { origin } = await serve((at) => ({
       deployments: { oauth2: { url: `${at}/login` }, openid: { url: `${at}/login/openid` } },
       stripPrefix: "/login",

@@ -1,4 +1,4 @@
-/** The store that docs/storage-backends.md shows: it keeps the contract, and a service runs on it. */
+/** The store in docs/storage-backends.md: it passes the contract, and a service runs on it. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -85,7 +85,7 @@ describe("a service on the store of the page", () => {
     await expect(storage.ping()).rejects.toMatchObject({ code: "storage_unavailable" });
   });
 
-  it("may have a worker beside it, each with a store of its own over the same records", async () => {
+  it("can have a separate worker, each with its own store over the same records", async () => {
     const inbox = await openInbox();
     const store = page.createMemoryStore();
     const storage = { ...store, close: () => Promise.resolve() };
@@ -116,7 +116,7 @@ describe("a service on the store of the page", () => {
     await store.close();
   });
 
-  it("keeps codes and tokens in Redis when it is told to", async () => {
+  it("keeps codes and tokens in Redis if configured", async () => {
     const redis = await openOwnRedis();
     const { storage } = watched();
     const artifacts = `${redis.url}?prefix=own:`;
@@ -132,7 +132,7 @@ describe("a service on the store of the page", () => {
     }
   });
 
-  it("closes it when the start fails, and leaves it open when the configuration is refused", async () => {
+  it("closes the store if the start fails, and leaves it open if the configuration is refused", async () => {
     const { storage, closed } = watched();
     const config = { deployments: { oauth2: { url: "http://127.0.0.1:3999" } }, keys: newKeys() };
     const refused = createSignInService({ ...config, storage, artifacts: "sqlite:./x.db" });

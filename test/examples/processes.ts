@@ -1,4 +1,4 @@
-/** The examples as processes of their own, as a person starts them. */
+/** Runs the examples as processes. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -8,24 +8,23 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** A process with everything that it has said so far. */
+/** A running process. */
 export interface Running {
   readonly pid: number;
-  /** What it said on both outputs. */
+  /** Its output so far, standard output and standard error. */
   said(): string;
-  /** Resolves when it has said this; rejects when it ends without. */
+  /** Resolves when the output matches. Rejects if the process ends before. */
   until(pattern: RegExp): Promise<RegExpExecArray>;
   /** The exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
-  /** Sends a signal and resolves with what {@link Running.ended} says. */
+  /** Sends a signal and resolves like {@link Running.ended}. */
   stop(signal?: NodeJS.Signals): Promise<number | string>;
 }
 
-/** How to start it. */
 export interface Start {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: a new folder, removed when the process has ended. */
+  /** Default: a new folder, which is removed afterwards. */
   readonly cwd?: string;
 }
 
@@ -76,12 +75,12 @@ export function start(script: string, { args = [], env = {}, cwd }: Start = {}):
   };
 }
 
-/** A new folder; whoever asks for it removes it. */
+/** Creates a folder. The caller removes it. */
 export function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "sign-in-example-"));
 }
 
-/** So many ports one after the other that nobody listens on. */
+/** Finds consecutive free ports. @returns The first one. */
 export async function freePorts(count = 1): Promise<number> {
   const first = await listens(0);
   for (let next = 1; next < count; next += 1) {
@@ -90,7 +89,7 @@ export async function freePorts(count = 1): Promise<number> {
   return first;
 }
 
-/** Listens for a moment; resolves with the port. */
+/** Listens on the port for a moment. @returns The port. */
 function listens(port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().once("error", reject);

@@ -1,4 +1,4 @@
-/** The example receiver, and the one in the documentation, as a person starts them. */
+/** The demo receiver, and the one in the documentation. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "@jest/globals";
@@ -6,7 +6,7 @@ import { BODY, deliverer, options, SECRET, target } from "../notifier/attempts.t
 import { blocks, ROOT } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";
 
-/** Under the root, so that packages are found; `.gitignore` names it. */
+/** Inside the repository, so that packages are found. Ignored by git. */
 const FOLDER = ".cache/receiving";
 const EXPECTED = { client_id: "receiver", client_secret: "receiver-secret" };
 
@@ -26,8 +26,8 @@ async function received(
   }
 }
 
-describe("the example receiver", () => {
-  it("prints what arrives, once, and refuses what it does not expect [NOTIFY-1, NOTIFY-5]", async () => {
+describe("the demo receiver", () => {
+  it("prints each notification once, and refuses unexpected requests [NOTIFY-1, NOTIFY-5]", async () => {
     await received(["--signing-secret", SECRET], async (url, running) => {
       const { attempt } = deliverer();
       for (const id of ["one", "one"]) {
@@ -44,7 +44,7 @@ describe("the example receiver", () => {
     });
   });
 
-  it("fails as often as it is told to, and then takes it", async () => {
+  it("fails as often as the arguments say, and then succeeds", async () => {
     await received(["--fail", "2", "--status", "500"], async (url) => {
       const { attempt } = deliverer();
       const statuses: unknown[] = [];
@@ -55,7 +55,7 @@ describe("the example receiver", () => {
     });
   });
 
-  it("closes connections, and is slow, each time without --fail", async () => {
+  it("closes connections and waits, every time without --fail", async () => {
     await received(["--close"], async (url) => {
       const { attempt } = deliverer();
       for (let i = 0; i < 2; i += 1) {
@@ -69,7 +69,7 @@ describe("the example receiver", () => {
     });
   });
 
-  it("explains itself, and what is wrong with its arguments", async () => {
+  it("has --help, and reports invalid arguments", async () => {
     const help = start("examples/receiver/main.ts", { args: ["--help"] });
     expect(await help.ended).toBe(0);
     for (const option of ["--fail", "--status", "--slow", "--close", "--port"]) {
@@ -96,7 +96,7 @@ describe("the example receiver", () => {
 });
 
 describe("the receiver in docs/receiving-notifications.md", () => {
-  it("starts, and takes what this service sends", async () => {
+  it("starts, and accepts the notifications of this service", async () => {
     const block = blocks().find(({ name, info }) => /receiving/.test(name) && info === "ts runnable");
     const port = await freePorts();
     const [, secret = ""] = /"(whsec_[^"]*)"/.exec(block!.code) ?? [];

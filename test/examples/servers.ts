@@ -1,4 +1,4 @@
-/** Starts the example server with a configuration file, in a folder of its own. */
+/** Runs the bundled server with configuration files in its own folder. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { freePorts, newFolder, type Running, type Start, start } from "./processes.ts";
@@ -27,23 +27,23 @@ export function configuration(url: string): Record<string, unknown> {
   };
 }
 
-/** A server that listens. */
+/** A running server. */
 export interface Served {
   readonly server: Running;
   readonly url: string;
   readonly port: number;
 }
 
-type Surroundings = Omit<Start, "args" | "cwd">;
+type ProcessOptions = Omit<Start, "args" | "cwd">;
 
-/** A folder with configuration files, and the servers that were started in it. */
-export class Room {
+/** A folder with configuration files, and the servers that run in it. */
+export class Servers {
   readonly folder: string = newFolder();
   readonly #running: Running[] = [];
 
   /** Starts the server with these arguments. */
-  run(args: readonly string[], surroundings: Surroundings = {}): Running {
-    const running = start("examples/server/main.ts", { args, cwd: this.folder, ...surroundings });
+  run(args: readonly string[], options: ProcessOptions = {}): Running {
+    const running = start("examples/server/main.ts", { args, cwd: this.folder, ...options });
     this.#running.push(running);
     return running;
   }
@@ -54,7 +54,7 @@ export class Room {
     return name;
   }
 
-  /** A server that listens on a free port, with {@link configuration}. */
+  /** Starts a server on a free port, with {@link configuration}. */
   async serve(): Promise<Served> {
     const port = await freePorts();
     const url = `http://127.0.0.1:${port}`;
@@ -63,21 +63,21 @@ export class Room {
     return { server, url, port };
   }
 
-  /** What it says and how it ends when it can't start. */
+  /** Starts a server that fails, and returns its output and exit code. */
   async refused(
     args: readonly string[],
-    surroundings: Surroundings = {},
+    options: ProcessOptions = {},
   ): Promise<{ readonly code: number | string; readonly said: string }> {
-    const running = this.run(args, surroundings);
+    const running = this.run(args, options);
     return { code: await running.ended, said: running.said() };
   }
 
-  /** Ends every server that is still running. */
+  /** Kills all running servers. */
   async stop(): Promise<void> {
     await Promise.all(this.#running.splice(0).map((each) => each.stop("SIGKILL")));
   }
 
-  /** Ends everything and removes the folder. */
+  /** Kills all running servers and removes the folder. */
   async leave(): Promise<void> {
     await this.stop();
     rmSync(this.folder, { recursive: true, force: true });
