@@ -6,7 +6,7 @@ export type { Seed } from "./seed.ts";
 export type { Account, AccountChanges, Accounts, ImportedAccount, NewAccount } from "./domain/account.ts";
 export type { Client, ClientChanges, ClientCredentials, Clients, NewClient } from "./domain/client.ts";
 export type { Directory } from "./domain/directory.ts";
-export type { SigningKey } from "./domain/signing-keys.ts";
+export type { SigningKey } from "./keys/signing-keys.ts";
 export type { Actor, AuditRecord } from "./audit/audit-event.ts";
 export type { AuditQuery } from "./domain/audit-log.ts";
 export { createNotificationWorker } from "../notifier/start-worker.ts";

@@ -19,7 +19,7 @@ import { cookieName, sessionCookieName } from "./provider/cookies.ts";
 import type { CurrentProvider } from "./provider/current-provider.ts";
 import { createSignedIn } from "./provider/account.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
-import type { ServiceKeys } from "./service-keys.ts";
+import type { ServiceKeys } from "./keys/service-keys.ts";
 
 /** What the pages are made of. */
 export interface ServiceAccountParts {

@@ -29,7 +29,7 @@ import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSigner } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import { createServiceAccount } from "./service-account.ts";
-import type { ServiceKeys } from "./service-keys.ts";
+import type { ServiceKeys } from "./keys/service-keys.ts";
 
 /** What the HTTP side is made of. */
 export interface ServiceHttpParts {

@@ -19,7 +19,7 @@ import type { ClientInternals, Clients } from "./domain/client.ts";
 import { createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { ACCOUNT_CLIENT } from "./domain/client.ts";
-import type { Keys } from "./domain/signing-keys.ts";
+import type { Keys } from "./keys/signing-keys.ts";
 import { createPasswords, type Passwords } from "./passwords/passwords.ts";
 import { GRANTABLE } from "./provider/grant.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
@@ -29,7 +29,7 @@ import { createMetrics } from "./metrics.ts";
 import { createOutages, type Outage } from "./outages.ts";
 import { createRequestGate } from "./request-gate.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
-import { loadServiceKeys, type ServiceKeys } from "./service-keys.ts";
+import { loadServiceKeys, type ServiceKeys } from "./keys/service-keys.ts";
 import { startSweeper } from "./sweeper.ts";
 
 /** A running service; see `createSignInService`. */

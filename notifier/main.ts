@@ -8,7 +8,7 @@ import { type Health, storageHealth } from "../lib/health.ts";
 import { createLogger, describeDefect } from "../lib/logger.ts";
 import { createMetrics } from "../lib/metrics.ts";
 import { createOutages } from "../lib/outages.ts";
-import { openSealer } from "../lib/service-keys.ts";
+import { openSealer } from "../lib/keys/service-keys.ts";
 import type { Notifications } from "./notifications.ts";
 import { createNotifier } from "./notifier.ts";
 

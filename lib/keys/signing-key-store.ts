@@ -1,53 +1,53 @@
-/** Signing keys as records: one for each key, and one that names them all. */
+/** The records of signing keys: one for each key, and one that lists them. */
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import { type Setting, settingRef } from "../directory/records.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Kind, defineKind } from "../kinds.ts";
 import { Changes, type Read, type Records } from "../records.ts";
 
-/** A signing key as it is kept. Its state follows from its times, in seconds since the epoch. */
+/** A stored signing key. Its state follows from its times, in seconds since the epoch. */
 export interface SigningKeyRecord {
   readonly kid: string;
   /** As in RFC 7518: `RS256`. */
   readonly alg: string;
   /** The private JWK, sealed for `signing-key KID`. */
   readonly sealed: string;
-  /** From then on it is in the JWKS. */
+  /** When it enters the JWKS. */
   readonly published_at: number;
-  /** From then on it signs. */
+  /** When it starts to sign. */
   readonly signs_from: number;
-  /** From then on it signs no more; `null` while no other key is to follow. */
+  /** When it stops signing; `null` while there is no next key. */
   readonly retires_at: number | null;
 }
 
-/** All signing keys of a storage at one moment, in the sequence in which they were made. */
+/** All signing keys of a storage at one moment, the oldest first. */
 export interface KeptSigningKeys {
   readonly keys: readonly SigningKeyRecord[];
-  /** Another one whenever a key was made, changed or removed; `undefined` before the first. */
+  /** It changes with every change of a key; `undefined` before the first key. */
   readonly version: string | undefined;
-  /** Before the first: the keys that version 0.1 has kept, a JSON text sealed for `signing-keys`. */
+  /** Before the first key: the keys of version 0.1, a JSON text sealed for `signing-keys`. */
   readonly earlier?: string;
 }
 
-/** What becomes of the keys. */
+/** A change of the keys. */
 export interface SigningKeyChange {
-  /** All keys from now on. */
+  /** All keys after the change. */
   readonly keys: readonly SigningKeyRecord[];
   readonly audit: readonly AuditEvent[];
 }
 
 export interface SigningKeyStore {
   read(): Promise<KeptSigningKeys>;
-  /** The `version` alone: cheaper than all keys. */
+  /** Only the `version`, which is cheaper to read. */
   version(): Promise<string | undefined>;
   /**
-   * Changes the keys in one commit. Of two changes at once one succeeds, and the other is decided again.
-   * @param decide gets the keys as they are; without a result nothing is changed.
+   * Changes the keys in one commit. Of two concurrent changes one succeeds and the other is decided again.
+   * @param decide gets the current keys; `undefined` changes nothing.
    */
   change(
     decide: (kept: KeptSigningKeys) => SigningKeyChange | undefined | Promise<SigningKeyChange | undefined>,
   ): Promise<void>;
-  /** Calls back soon after another process may have changed the keys; a hint that may never come. @returns what ends it. */
+  /** Calls back soon after another process may have changed the keys, but not reliably. @returns a function that stops it. */
   watch(onChange: () => void): () => void;
 }
 
@@ -62,7 +62,7 @@ export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>(
   personal: undefined,
 });
 
-/** Every change of a key writes it, so that two changes never pass each other. */
+/** Every change of a key writes this record, so that two concurrent changes conflict. */
 interface KeySet {
   readonly kids: readonly string[];
 }
@@ -79,7 +79,7 @@ export const SIGNING_KEY_SET: Kind<KeySet> = defineKind<KeySet>({
 });
 
 const SET = SIGNING_KEY_SET.ref("all");
-/** Where version 0.1 keeps its keys. */
+/** Where version 0.1 stores its keys. */
 const EARLIER = settingRef("signing-keys");
 
 /** The kinds that change whenever a signing key does. */
@@ -103,7 +103,7 @@ export function createSigningKeyStore(
     }
     const found = await records.get<SigningKeyRecord[]>(set.value.kids.map((kid) => SIGNING_KEY.ref(kid)));
     const keys = found.flatMap((key) => (key === undefined ? [] : [key.value]));
-    // One that is missing was removed after the set was read.
+    // A missing key was removed after the set was read.
     if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
     return { keys, version: set.version, set, setting };
   }

@@ -13,7 +13,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ImportedAccount } from "../domain/account.ts";
 import type { NewClient } from "../domain/client.ts";
-import { openSealer } from "../service-keys.ts";
+import { openSealer } from "../keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../service.ts";
 import { Browser } from "./browser/browser.ts";
 import { TestClient, type TestPerson } from "./test-client.ts";

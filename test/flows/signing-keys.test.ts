@@ -12,7 +12,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";
-import type { SigningKey } from "../../lib/domain/signing-keys.ts";
+import type { SigningKey } from "../../lib/keys/signing-keys.ts";
 import { readTokens, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 

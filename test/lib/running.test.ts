@@ -10,7 +10,7 @@ import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { storageHealth } from "../../lib/health.ts";
-import { loadServiceKeys, type ServiceKeys } from "../../lib/service-keys.ts";
+import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
 import { startSweeper } from "../../lib/sweeper.ts";
 
 /** Milliseconds between two passes. */
@@ -158,6 +158,8 @@ describe("with a real storage", () => {
     expect(shown(await start())).toEqual(shown(first));
     expect(first.signing.inForce()).toEqual([
       expect.objectContaining({ kty: "RSA", alg: "RS256", use: "sig" }),
+      expect.objectContaining({ kty: "EC", alg: "ES256", use: "sig" }),
+      expect.objectContaining({ kty: "OKP", alg: "EdDSA", use: "sig" }),
     ]);
     expect((await stat(join(folder, "sign-in.db.keys"))).mode & 0o777).toBe(0o600);
   });

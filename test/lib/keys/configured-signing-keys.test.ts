@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { fixedSigningKeys } from "../../../lib/domain/signing-keys.ts";
+import { fixedSigningKeys } from "../../../lib/keys/signing-keys.ts";
 
 describe("keys of the configuration", () => {
   it("are listed, and changed only there [D-KEYS-4]", async () => {

@@ -1,32 +1,32 @@
-/** The keys of one service: from the configuration, or made at the first start and kept in the storage. */
+/** The keys of a service: from the configuration, or made at the first start and stored. */
 import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
-import type { DirectoryStore } from "./directory/directory.ts";
-import { type Storage, UNFINISHED_COPY } from "./storage.ts";
-import type { Configuration } from "../config/configuration.ts";
-import { readOrMakeKeyFile } from "../config/keys.ts";
-import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./domain/signing-keys.ts";
-import { ConfigurationError, SignInError } from "./errors.ts";
-import { createSealer, deriveKey, type Sealer } from "./sealing.ts";
+import type { DirectoryStore } from "../directory/directory.ts";
+import { type Storage, UNFINISHED_COPY } from "../storage.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { readOrMakeKeyFile } from "../../config/keys.ts";
+import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
+import { ConfigurationError, SignInError } from "../errors.ts";
+import { createSealer, deriveKey, type Sealer } from "../sealing.ts";
 
 export interface ServiceKeys {
   readonly sealer: Sealer;
   /** Signs cookies; the first signs, all verify. */
   readonly cookies: readonly string[];
-  /** Sign ID tokens and logout tokens. */
+  /** Signs ID tokens and logout tokens. */
   readonly signing: SigningKeys;
-  /** Client secrets are kept as HMACs under this key. */
+  /** The HMAC key for client secrets. */
   readonly clientSecrets: KeyObject;
-  /** Sign forms and device cookies, and seal where a sign-in leads; one for each of `cookies`: the first makes, all count. */
+  /** Sign forms and device cookies, and seal return paths. One for each of `cookies`: the first signs, all verify. */
   readonly forms: readonly KeyObject[];
-  /** Rate limits are counted under HMACs of names and addresses, made with this key. */
+  /** The HMAC key for names and addresses in rate limits. */
   readonly rateLimits: KeyObject;
 }
 
-/** What is sealed as the check value: a storage and the keys that open it belong together. */
+/** The text of the check value, which shows whether the secrets belong to the storage. */
 const CHECK = "sign-in-service";
 
-/** `keys.secrets`: configured, in the file beside the database, or for a storage in memory made anew. */
+/** `keys.secrets`: from the configuration, from the file beside the database, or new ones for a storage in memory. */
 async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): Promise<readonly string[]> {
   if (keys.secrets !== undefined) return keys.secrets;
   if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
@@ -35,7 +35,7 @@ async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): P
   return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
 }
 
-/** Insert if absent, then use what is read back: any number of processes may start at once. */
+/** Inserts the value if absent and returns the stored one, so that any number of processes can start at once. */
 async function keepSealed(
   directory: DirectoryStore,
   sealer: Sealer,
@@ -53,14 +53,14 @@ const curveAlgorithms: Readonly<Record<string, string>> = {
   Ed25519: "EdDSA",
 };
 
-/** A signing key says what it is called and with which algorithm it signs. */
+/** Adds the name and the algorithm to a configured signing key. */
 function complete(key: JWK): JWK & { readonly kid: string; readonly alg: string } {
   const byType = key.kty === "RSA" ? "RS256" : (curveAlgorithms[key.crv ?? ""] ?? "ES256");
   const { kid = thumbprint(key), alg = byType } = key;
   return { ...key, use: "sig", kid, alg };
 }
 
-/** RFC 7638: what oidc-provider calls a key without a name, too. */
+/** RFC 7638, like the name that oidc-provider gives a key without one. */
 function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
   return hash("sha256", JSON.stringify({ crv, e, kty, n, x, y }), "base64url");
 }
@@ -68,9 +68,9 @@ function thumbprint({ crv, e, kty, n, x, y }: JWK): string {
 const random = (): string => randomBytes(32).toString("base64");
 
 /**
- * What seals under `keys.secrets`. The first opening of a storage decides which secrets belong to it.
- * @throws ConfigurationError while a copy into this storage is not finished.
- * @throws SignInError `keys` with one sentence when the secrets are not those with which this storage was begun.
+ * The sealer for `keys.secrets`. The first start decides which secrets belong to a storage.
+ * @throws ConfigurationError while a copy into this storage is unfinished.
+ * @throws SignInError `keys` when the secrets don't belong to this storage.
  */
 export async function openSealer(configuration: Configuration, directory: DirectoryStore): Promise<Sealer> {
   const [check, copy] = await Promise.all([directory.kept("check"), directory.kept(UNFINISHED_COPY)]);
@@ -93,7 +93,7 @@ export async function openSealer(configuration: Configuration, directory: Direct
   return sealer;
 }
 
-/** @throws as {@link openSealer}, and when a key that the storage keeps can't be opened. */
+/** @throws as {@link openSealer}, and when a stored key can't be opened. */
 export async function loadServiceKeys(
   configuration: Configuration,
   { directory, keys: store }: Pick<Storage, "directory" | "keys">,
@@ -111,7 +111,7 @@ export async function loadServiceKeys(
           store,
           sealer,
           clock,
-          // An ID token is a hint for signing out for as long as its session may live.
+          // An ID token can be a logout hint for as long as its session lives.
           usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
           every: keys.rotation?.signing,
         }),
@@ -123,7 +123,7 @@ export async function loadServiceKeys(
     signing,
     clientSecrets: createSecretKey(clientSecrets, "base64"),
     forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
-    // Derived from a key that the storage keeps and nobody rotates, so all processes always count under the same names.
+    // Derived from a stored key that is never rotated, so that all processes count under the same names.
     rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
   };
 }

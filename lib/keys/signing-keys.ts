@@ -1,15 +1,15 @@
-/** The signing keys of a service: the calls of `service.keys`, and the keys that this process signs and verifies with. */
+/** The signing keys: the calls of `service.keys`, and the keys that this process signs and verifies with. */
 import { generateKeyPair, type KeyObject, randomBytes } from "node:crypto";
 import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
 import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { NotFound, SignInError } from "../errors.ts";
-import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "../keys/signing-key-store.ts";
+import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "./signing-key-store.ts";
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
-import { anyString, type CallOptions, callerOf, checked } from "./arguments.ts";
-import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "./client.ts";
+import { anyString, type CallOptions, callerOf, checked } from "../domain/arguments.ts";
+import { ID_TOKEN_ALGORITHMS, type IdTokenAlgorithm } from "../domain/client.ts";
 import {
   firstKey,
   isRotationDue,
@@ -25,67 +25,69 @@ import {
   without,
 } from "./signing-key-times.ts";
 
-/** A key that signs ID tokens and logout tokens, or did, or will. Times are seconds since the epoch. */
+/** A key for ID tokens and logout tokens. Times are seconds since the epoch. */
 export interface SigningKey {
   readonly kid: string;
   /** `RS256`, `ES256` or `EdDSA` (RFC 7518, RFC 8037); keys of the configuration may have others. */
   readonly alg: string;
-  /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: signs no more, what it has signed still counts. */
+  /** `published`: in the JWKS, signs later. `signing`: signs. `retired`: no longer signs; its signatures are still valid. */
   readonly state: SigningKeyState;
-  /** Since when it is in the JWKS; `null` for a key of the configuration, like the others. */
+  /** When it entered the JWKS. This and the other times are `null` for a key of the configuration. */
   readonly published_at: number | null;
-  /** When it begins to sign. */
+  /** When it starts to sign. */
   readonly signs_from: number | null;
-  /** When another key takes over; `null` while none is to follow. */
+  /** When the next key takes over; `null` while there is none. */
   readonly retires_at: number | null;
-  /** When it leaves the JWKS; `null` while no other key is to follow. */
+  /** When it leaves the JWKS; `null` while there is no next key. */
   readonly published_until: number | null;
 }
 
 /**
- * The keys that sign ID tokens and logout tokens. Every process of the storage goes by a change at the latest after a
- * minute. Faults of the storage are `StorageUnavailable`.
+ * The keys that sign ID tokens and logout tokens. A change reaches every process within a minute. A storage fault is
+ * `StorageUnavailable`.
  */
 export interface Keys {
-  /** Every key in the JWKS, in the sequence in which they were made. */
+  /** Every key in the JWKS, the oldest first. */
   list(): Promise<SigningKey[]>;
   /**
-   * Makes another key for each algorithm: it is published at once and signs in an hour. The key before it stays published
-   * until nothing that it signed can be presented any more. While a new key waits for its hour, no other one is made.
+   * Makes a new key for each algorithm. It is published at once and signs in an hour. The previous key stays published
+   * until nothing that it signed can be used. While a new key waits to sign, no other one is made for its algorithm.
    * @returns the keys that sign next, one for each algorithm.
-   * @throws SignInError `keys` when the keys are those of the configuration: they are changed there.
+   * @throws SignInError `keys` when the keys come from the configuration: change them there.
    */
   rotate(options?: CallOptions): Promise<SigningKey[]>;
   /**
-   * Takes a key away at once, for one that others may know: what it has signed is refused from then on. If it is the
-   * key that signs, the next one takes its place immediately.
-   * @throws NotFound when there is no such key.
-   * @throws SignInError `keys` when the keys are those of the configuration.
+   * Removes a compromised key at once: what it has signed is refused from now on. If it is the signing key, the next one
+   * takes over immediately.
+   * @throws NotFound if there is no such key.
+   * @throws SignInError `keys` when the keys come from the configuration.
    */
   retire(kid: string, options?: CallOptions): Promise<void>;
 }
 
-/** The signing keys as a running service has them. */
+/** The signing keys of a running service. */
 export interface SigningKeys extends Keys {
-  /** What the JWKS has now, with the private parts; the first of each algorithm signs. The same array until a key changes. */
+  /** The keys in the JWKS, with their private parts; the first of each algorithm signs. The same array until a key changes. */
   inForce(): readonly JWK[];
-  /** Takes what other processes have changed, removes what has left the JWKS, and rotates when it is time. */
-  look(): Promise<void>;
-  /** Looks at the storage once a minute, and soon after another process changed something. */
+  /** Loads the changes of other processes, removes keys that have left the JWKS, and rotates keys that are due. */
+  refresh(): Promise<void>;
+  /** Refreshes once a minute, and soon after a change by another process. */
   start(outage: Outage): void;
-  /** Waits for what is under way. */
+  /** Waits for calls that are running. */
   stop(): Promise<void>;
 }
 
-/** Milliseconds between two looks at the storage. */
-const LOOK = 60_000;
-/** Milliseconds from a hint of the storage to the look: a hint may come for every commit. */
-const HINT_PAUSE = 1_000;
+/** Milliseconds between two refreshes. */
+const INTERVAL = 60_000;
+/** Milliseconds from a change notification of the storage to the refresh: one may come for every commit. */
+const CHANGE_PAUSE = 1_000;
 
 const refuse = (): Promise<never> =>
-  Promise.reject(new SignInError("keys", "config.keys.signing gives the signing keys: change them there"));
+  Promise.reject(
+    new SignInError("keys", "the signing keys come from config.keys.signing: change them there"),
+  );
 
-/** Keys of the configuration: they never change while the service runs. */
+/** Keys of the configuration, which don't change while the service runs. */
 export function fixedSigningKeys(
   keys: readonly (JWK & { readonly kid: string; readonly alg: string })[],
 ): SigningKeys {
@@ -101,7 +103,7 @@ export function fixedSigningKeys(
       })),
     rotate: refuse,
     retire: refuse,
-    look: async () => undefined,
+    refresh: async () => undefined,
     start: () => undefined,
     stop: async () => undefined,
   };
@@ -111,14 +113,14 @@ export interface SigningKeysOptions {
   readonly store: SigningKeyStore;
   readonly sealer: Sealer;
   readonly clock: Clock;
-  /** Seconds for which something that was signed may be presented. */
+  /** Seconds for which a signed token can be used. */
   readonly usable: number;
-  /** Seconds after which a new key is made by itself; `undefined`: never. */
+  /** Seconds between two scheduled rotations; `undefined`: never. */
   readonly every: number | undefined;
 }
 
 /**
- * Keys of the storage; the first opening makes one, or takes over that of version 0.1.
+ * Keys of the storage. The first start makes them, or takes over the key of version 0.1.
  * @throws SignInError `keys` when no key of `keys.secrets` opens them.
  */
 export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {
@@ -134,11 +136,10 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
   }
   const keys = new KeptKeys(options);
   keys.take(kept);
-  await keys.look();
+  await keys.refresh();
   return keys;
 }
 
-/** How the private key of each algorithm is made. */
 const GENERATORS: Readonly<Record<IdTokenAlgorithm, () => Promise<{ readonly privateKey: KeyObject }>>> = {
   RS256: () => promisify(generateKeyPair)("rsa", { modulusLength: 2048 }),
   ES256: () => promisify(generateKeyPair)("ec", { namedCurve: "P-256" }),
@@ -151,12 +152,12 @@ async function makeKey(sealer: Sealer, alg: string): Promise<NewSigningKey> {
   return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg });
 }
 
-/** The algorithms that no key signs with: a storage that was made before there were several has only the first. */
+/** The algorithms without a signing key: older versions made only an RSA key. */
 function missingAlgorithms(keys: readonly SigningKeyRecord[], now: number): IdTokenAlgorithm[] {
   return ID_TOKEN_ALGORITHMS.filter((alg) => signingKey(keys, alg, now) === undefined);
 }
 
-/** Version 0.1 has kept one key, in a list. */
+/** Version 0.1 stored one key, in a list. */
 function earlierKey(sealer: Sealer, earlier: string): NewSigningKey {
   const [jwk] = JSON.parse(sealer.open("signing-keys", earlier)) as readonly JWK[];
   if (jwk === undefined) throw new SignInError("keys", "the signing keys of the storage are an empty list");
@@ -168,7 +169,7 @@ function sealed(sealer: Sealer, jwk: JWK): NewSigningKey {
   return { kid, alg, sealed: sealer.seal(`signing-key ${kid}`, JSON.stringify(jwk)) };
 }
 
-/** What is in force until the time that is known to come next. */
+/** The keys in force, and the period in which they are. */
 interface InForce {
   readonly jwks: readonly JWK[];
   readonly from: number;
@@ -181,7 +182,7 @@ class KeptKeys implements SigningKeys {
   /** The private parts, by `kid`. */
   #opened: ReadonlyMap<string, JWK> = new Map();
   #inForce: InForce = { jwks: [], from: Infinity, until: -Infinity };
-  /** One call after the other, so that nothing old is taken after something new. */
+  /** The last call: calls run one at a time, so that no process replaces newer keys by older ones that it read before. */
   #last: Promise<unknown> = Promise.resolve();
   #end: () => void = () => undefined;
 
@@ -197,8 +198,8 @@ class KeptKeys implements SigningKeys {
   }
 
   list(): Promise<SigningKey[]> {
-    return this.#inTurn(async () => {
-      await this.#refresh();
+    return this.#serialize(async () => {
+      await this.#reload();
       return stillPublished(this.#kept.keys, this.#now(), this.#options.usable).map((key) =>
         this.#shown(key),
       );
@@ -207,7 +208,7 @@ class KeptKeys implements SigningKeys {
 
   async rotate(options?: CallOptions): Promise<SigningKey[]> {
     const caller = callerOf(options);
-    return this.#inTurn(async () => {
+    return this.#serialize(async () => {
       await this.#change((keys, now) =>
         this.#rotated(keys, now, ID_TOKEN_ALGORITHMS, { ...caller, by: "call" }),
       );
@@ -222,7 +223,7 @@ class KeptKeys implements SigningKeys {
   async retire(kid: string, options?: CallOptions): Promise<void> {
     checked("kid", anyString, kid);
     const caller = callerOf(options);
-    await this.#inTurn(() =>
+    await this.#serialize(() =>
       this.#change(async (keys, now) => {
         const key = keys.find((each) => each.kid === kid);
         if (key === undefined) throw new NotFound("the signing key");
@@ -237,13 +238,13 @@ class KeptKeys implements SigningKeys {
     );
   }
 
-  look(): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#refresh();
+  refresh(): Promise<void> {
+    return this.#serialize(async () => {
+      await this.#reload();
       const { keys } = this.#kept;
-      if (!this.#isWaiting(keys, this.#now())) return;
+      if (!this.#isDue(keys, this.#now())) return;
       await this.#change(async (current, now) => {
-        if (!this.#isWaiting(current, now)) return undefined;
+        if (!this.#isDue(current, now)) return undefined;
         const left = stillPublished(current, now, this.#options.usable);
         const gone = current.filter((key) => !left.includes(key));
         const { actor } = SYSTEM;
@@ -268,18 +269,18 @@ class KeptKeys implements SigningKeys {
   }
 
   start(outage: Outage): void {
-    const look = (): void => void this.look().then(outage.worked, outage.failed);
-    const timer = setInterval(look, LOOK).unref();
-    let hint: NodeJS.Timeout | undefined;
+    const refresh = (): void => void this.refresh().then(outage.worked, outage.failed);
+    const timer = setInterval(refresh, INTERVAL).unref();
+    let pending: NodeJS.Timeout | undefined;
     const endWatch = this.#options.store.watch(() => {
-      hint ??= setTimeout(() => {
-        hint = undefined;
-        look();
-      }, HINT_PAUSE).unref();
+      pending ??= setTimeout(() => {
+        pending = undefined;
+        refresh();
+      }, CHANGE_PAUSE).unref();
     });
     this.#end = () => {
       clearInterval(timer);
-      clearTimeout(hint);
+      clearTimeout(pending);
       endWatch();
     };
   }
@@ -289,7 +290,7 @@ class KeptKeys implements SigningKeys {
     await this.#last.catch(() => undefined);
   }
 
-  /** @throws SignInError when no secret opens a key; what was in force stays. */
+  /** @throws SignInError when no secret opens a key; then the keys in force stay. */
   take(kept: KeptSigningKeys): void {
     const { sealer } = this.#options;
     this.#opened = new Map(
@@ -306,8 +307,8 @@ class KeptKeys implements SigningKeys {
     return seconds(this.#options.clock);
   }
 
-  /** Whether there is something for `look` to do. */
-  #isWaiting(keys: readonly SigningKeyRecord[], now: number): boolean {
+  /** Whether `refresh` has to change the keys. */
+  #isDue(keys: readonly SigningKeyRecord[], now: number): boolean {
     const { usable, every } = this.#options;
     if (stillPublished(keys, now, usable).length < keys.length) return true;
     if (missingAlgorithms(keys, now).length > 0) return true;
@@ -322,7 +323,7 @@ class KeptKeys implements SigningKeys {
     this.#inForce = { jwks: isSame ? before : jwks, from: now, until };
   }
 
-  async #refresh(): Promise<void> {
+  async #reload(): Promise<void> {
     const { store } = this.#options;
     if ((await store.version()) !== this.#kept.version) this.take(await store.read());
   }
@@ -357,7 +358,7 @@ class KeptKeys implements SigningKeys {
     this.take(await store.read());
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  #serialize<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#last.then(work, work);
     this.#last = done.catch(() => undefined);
     return done;

@@ -1,21 +1,20 @@
 /**
- * When a signing key is published, signs and is retired (decisions.md, Signing keys). Each algorithm has keys of its own,
- * one of which signs. Everything follows from the times that a key is kept with, so no process has to do anything at
- * those times. All times are seconds since the epoch.
+ * When a signing key is published, signs and is retired. Each algorithm has its own keys, one of which signs. The state
+ * of a key follows from its stored times, so no process has to act at these times. Times are seconds since the epoch.
  */
-import type { SigningKeyRecord } from "../keys/signing-key-store.ts";
+import type { SigningKeyRecord } from "./signing-key-store.ts";
 
-/** `published`: in the JWKS, signs later. `signing`: signs. `retired`: signs no more, what it has signed still counts. */
+/** `published`: in the JWKS, signs later. `signing`: signs. `retired`: no longer signs; its signatures are still valid. */
 export type SigningKeyState = "published" | "signing" | "retired";
 
 type Keys = readonly SigningKeyRecord[];
 
-/** Seconds between publishing a key and signing with it: clients keep the JWKS for as long. */
+/** Seconds between publishing a key and signing with it: clients cache the JWKS for that long. */
 export const LEAD = 3600;
 
 /**
- * The key that signs with an algorithm: the first that is not retired. The clock of the process that made it may be ahead
- * of this one, so `signs_from` does not count.
+ * The key that signs with an algorithm: the first that is not retired. `signs_from` is ignored, because the clock of the
+ * process that made the key may be ahead.
  */
 export function signingKey(keys: Keys, alg: string, now: number): SigningKeyRecord | undefined {
   return keys.find((key) => key.alg === alg && now < (key.retires_at ?? Infinity));
@@ -28,18 +27,18 @@ export function stateOf(key: SigningKeyRecord, keys: Keys, now: number): Signing
 
 /**
  * When a key leaves the JWKS; `null` while that is not known.
- * @param usable seconds for which something that it signed last may be presented.
+ * @param usable seconds for which a signed token can be used.
  */
 export function publishedUntil({ retires_at }: SigningKeyRecord, usable: number): number | null {
   return retires_at === null ? null : retires_at + usable;
 }
 
-/** Without those that have left the JWKS. */
+/** The keys that have not left the JWKS. */
 export function stillPublished(keys: Keys, now: number, usable: number): Keys {
   return keys.filter((key) => now < (publishedUntil(key, usable) ?? Infinity));
 }
 
-/** What the JWKS has at this time, the keys that sign first, and the time at which that may be different. */
+/** The keys in the JWKS, the signing ones first, and the time until which this holds. */
 export function keysInForce(
   keys: Keys,
   now: number,
@@ -55,12 +54,12 @@ export function keysInForce(
   };
 }
 
-/** The key that is published and waits to sign with an algorithm, if there is one. */
+/** The published key that will sign with an algorithm next, if there is one. */
 export function nextKey(keys: Keys, alg: string, now: number): SigningKeyRecord | undefined {
   return keys.find((key) => key.alg === alg && stateOf(key, keys, now) === "published");
 }
 
-/** Whether the newest key of an algorithm is this old, and no other one waits to sign. */
+/** Whether the newest key of an algorithm is that old, and no other key waits to sign. */
 export function isRotationDue(keys: Keys, alg: string, now: number, every: number | undefined): boolean {
   const newest = keys.findLast((key) => key.alg === alg);
   if (every === undefined || newest === undefined || nextKey(keys, alg, now) !== undefined) return false;
@@ -75,7 +74,7 @@ export function firstKey(key: NewSigningKey, now: number): SigningKeyRecord {
   return { ...key, published_at: now, signs_from: now, retires_at: null };
 }
 
-/** The keys with a new one, which takes over from the one that signs. */
+/** The keys with a new one that takes over from the signing key. */
 export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
   const takesOver = now + LEAD;
   const signing = signingKey(keys, fresh.alg, now);
@@ -84,9 +83,9 @@ export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
 }
 
 /**
- * The keys without one that nobody may trust any more. If it signs, the next one signs at once; if it was the next one,
- * the one that signs goes on.
- * @param makeKey for when it signs and no other one of its algorithm waits.
+ * The keys without a compromised one. If it signs, the next key signs at once; if it is the next key, the signing key
+ * stays.
+ * @param makeKey makes a replacement if it signs and there is no next key.
  */
 export async function without(
   keys: Keys,

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { JWK } from "oidc-provider";
 import type { RecordStore } from "../../../adapters/record-store.ts";
-import type { SigningKey, SigningKeys } from "../../../lib/domain/signing-keys.ts";
+import type { SigningKey, SigningKeys } from "../../../lib/keys/signing-keys.ts";
 
 /** The keys of one algorithm: each algorithm has keys of its own, and all are treated alike. */
 export type KeyChain = Omit<SigningKeys, "rotate"> & {
@@ -22,7 +22,7 @@ export function chainOf(algorithm: string, keys: SigningKeys): KeyChain {
     list: async () => (await keys.list()).filter(isOfChain),
     rotate: async (options) => (await keys.rotate(options)).find(isOfChain) as SigningKey,
     retire: (kid, options) => keys.retire(kid, options),
-    look: () => keys.look(),
+    refresh: () => keys.refresh(),
     start: (outage) => keys.start(outage),
     stop: () => keys.stop(),
   };

@@ -13,7 +13,7 @@ import type { AuditStore } from "../../../lib/audit/audit-event.ts";
 import { createAuditStore } from "../../../lib/audit/audit-store.ts";
 import { createDirectoryStore } from "../../../lib/directory/directory-store.ts";
 import { createPositions } from "../../../lib/deliveries/add.ts";
-import { openSigningKeys, type SigningKeys } from "../../../lib/domain/signing-keys.ts";
+import { openSigningKeys, type SigningKeys } from "../../../lib/keys/signing-keys.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
 import { createSigningKeyStore } from "../../../lib/keys/signing-key-store.ts";
 import { createSealer } from "../../../lib/sealing.ts";
@@ -231,7 +231,7 @@ describe("a rotation", () => {
       [HOUR + USABLE - 1, [next.kid, old], ["retired", "signing"]],
       [HOUR + USABLE, [next.kid], ["signing"]],
     ];
-    await two.look();
+    await two.refresh();
     for (const [seconds, jwks, shown] of times) {
       clock.advance(start + seconds - clock.now() / 1_000);
       for (const keys of [one, two]) {
@@ -239,7 +239,7 @@ describe("a rotation", () => {
         await expect(states(keys)).resolves.toEqual(shown);
       }
     }
-    await one.look();
+    await one.refresh();
     expect(await kept(processes[0]!.store)).not.toContain(`"key":"${String(old)}"`);
     await expect(audit()).resolves.toMatchObject([
       {
@@ -256,12 +256,12 @@ describe("a rotation", () => {
     const keys = await opened();
     const before = keys.inForce();
     clock.advance(10 * DAY);
-    await keys.look();
+    await keys.refresh();
     expect(keys.inForce()).toBe(before);
     await keys.rotate();
     const both = keys.inForce();
     clock.advance(HOUR - 1);
-    await keys.look();
+    await keys.refresh();
     expect(keys.inForce()).toBe(both);
   });
 
@@ -282,15 +282,15 @@ describe("a rotation", () => {
     const all = await Promise.all(Array.from({ length: 3 }, () => opened({ every })));
     const without = await opened();
     clock.advance(every - 1);
-    await Promise.all(all.map((keys) => keys.look()));
+    await Promise.all(all.map((keys) => keys.refresh()));
     await expect(states(without)).resolves.toEqual(["signing"]);
     clock.advance(1);
-    await without.look();
+    await without.refresh();
     await expect(states(without)).resolves.toEqual(["signing"]);
-    await Promise.all([...all, ...all].map((keys) => keys.look()));
+    await Promise.all([...all, ...all].map((keys) => keys.refresh()));
     await expect(states(without)).resolves.toEqual(["signing", "published"]);
     clock.advance(every);
-    await Promise.all(all.map((keys) => keys.look()));
+    await Promise.all(all.map((keys) => keys.refresh()));
     await expect(states(without)).resolves.toEqual(["retired", "signing", "published"]);
     expect(await audit()).toEqual([
       expect.objectContaining({ detail: expect.objectContaining({ by: "schedule" }) }),
@@ -329,7 +329,7 @@ describe("a rotation", () => {
     fail = "after";
     await expect(keys.rotate()).rejects.toMatchObject({ code: "storage_unavailable" });
     await expect(states(other)).resolves.toEqual(["signing", "published"]);
-    await keys.look();
+    await keys.refresh();
     expect(published(keys)).toEqual(published(other));
     // Repeating it makes no third key.
     fail = undefined;
@@ -342,7 +342,7 @@ describe("a rotation", () => {
     const before = late.inForce();
     const early = await opened({ secrets: [NEWER, SECRET] });
     await early.rotate();
-    await expect(late.look()).rejects.toMatchObject({ code: "keys" });
+    await expect(late.refresh()).rejects.toMatchObject({ code: "keys" });
     expect(late.inForce()).toEqual(before);
     clock.advance(HOUR);
     expect(late.inForce()[0]).toEqual(before[0]);
@@ -370,7 +370,7 @@ describe("retiring a key", () => {
     const [leaked] = published(one);
     const { kid } = await one.rotate();
     await two.retire(String(leaked));
-    await one.look();
+    await one.refresh();
     for (const keys of [one, two]) expect(published(keys)).toEqual([kid]);
     expect(await kept(processes[0]!.store)).not.toContain(`"key":"${String(leaked)}"`);
     await expect(one.list()).resolves.toEqual([
