@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-/** The program `sign-in-service`: what operators do beside the running service. */
+/** The program `sign-in-service`: commands for operators. */
+import { enableCompileCache } from "node:module";
 import { createInterface } from "node:readline/promises";
 import { readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
-import { run } from "./run.ts";
 
-/** The first signal ends the command between two steps; a second one ends the process at once. */
+/** The first signal stops the command after its current step. The second one ends the process immediately. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
@@ -21,9 +21,12 @@ async function confirm(question: string): Promise<boolean> {
   }
 }
 
-// Whoever reads may go away, such as `head`: what was begun is brought to its end all the same.
+// The reader may close the pipe early, as `head` does. The command still finishes its work.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => undefined);
 
+// Commands load most of the package. From the second run on, the compiled code is read from Node's cache.
+enableCompileCache();
+const { run } = await import("./run.ts");
 process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,

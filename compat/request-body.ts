@@ -1,5 +1,4 @@
 /** Form bodies: at most 64 KiB, parsed strictly, even if the host application has read them already. */
-import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { invalidRequest } from "./errors.ts";
 import { Fields, parseFields } from "./form-fields.ts";
@@ -12,16 +11,20 @@ const MOST_BYTES = 65_536;
 /** Where koa-body keeps the unparsed text before version 8; later versions and other parsers use `rawBody`. */
 const UNPARSED = Symbol.for("unparsedBody");
 
-const readText = koaBody({
-  json: false,
-  multipart: false,
-  urlencoded: false,
-  // Its own form parser guesses where ours refuses.
-  text: true,
-  textTypes: [FORM],
-  textLimit: LIMIT,
-  includeUnparsed: true,
-});
+/** Reads the body as text, because koa-body's own form parser guesses where ours refuses. The package loads with the first body. */
+async function readText(ctx: Context): Promise<void> {
+  const { koaBody } = await import("koa-body");
+  const read = koaBody({
+    json: false,
+    multipart: false,
+    urlencoded: false,
+    text: true,
+    textTypes: [FORM],
+    textLimit: LIMIT,
+    includeUnparsed: true,
+  });
+  await read(ctx, () => Promise.resolve());
+}
 
 interface ParsedByHost {
   readonly body?: unknown;
@@ -77,7 +80,7 @@ export async function readForm(ctx: Context): Promise<Fields> {
     return new Fields();
   }
   try {
-    await readText(ctx, () => Promise.resolve());
+    await readText(ctx);
   } catch (cause) {
     const { status } = cause as { status?: number };
     throw invalidRequest(status === 413 ? "the body is too large" : "the body is malformed");

@@ -1,42 +1,63 @@
 /** Counters for Prometheus, fed by the events. */
-import { collectDefaultMetrics, Counter, Gauge, Registry } from "prom-client";
-import type { ServiceEmitter } from "./events.ts";
+import type { Counter, Registry } from "prom-client";
+import type { ServiceEmitter, ServiceEvent, ServiceEvents } from "./events.ts";
 
 export interface Metrics {
   /** The text exposition format. */
   text(): Promise<string>;
 }
 
-/** What one receiver has. */
+/** The deliveries of one receiver that are not done. */
 export interface Backlog {
   readonly receiver: string;
   readonly waiting: number;
   readonly parked: number;
 }
 
-/** Asked for at each reading: it is in the storage, not in this process. Without an answer the backlog is left out. */
+/** Called for each reading, because the backlog is in the storage. If it fails, the backlog is left out. */
 type BacklogSource = () => Promise<readonly Backlog[]>;
 
-function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: BacklogSource): void {
-  const registers = [registry];
-  const attempts = new Counter({
-    name: "sign_in_delivery_attempts_total",
-    help: "Attempts to deliver a notification by receiver and result",
-    labelNames: ["receiver", "result"],
-    registers,
-  });
-  const parked = new Counter({
-    name: "sign_in_deliveries_parked_total",
-    help: "Notifications that were parked by receiver and reason",
-    labelNames: ["receiver", "reason"],
-    registers,
-  });
-  events.on("delivery.succeeded", ({ receiver }) => attempts.inc({ receiver, result: "success" }));
-  events.on("delivery.failed", ({ receiver }) => attempts.inc({ receiver, result: "failure" }));
-  events.on("delivery.parked", ({ receiver, reason }) => parked.inc({ receiver, reason }));
-  events.on("receiver.removed", ({ receiver, parked: count }) =>
-    parked.inc({ receiver, reason: "receiver_removed" }, count),
-  );
+/** Name after `sign_in_`, help text and labels of each counter. */
+const COUNTERS = {
+  attempts: [
+    "delivery_attempts_total",
+    "Attempts to deliver a notification by receiver and result",
+    "receiver",
+    "result",
+  ],
+  parked: [
+    "deliveries_parked_total",
+    "Notifications that were parked by receiver and reason",
+    "receiver",
+    "reason",
+  ],
+  signIns: ["sign_ins_total", "Submitted sign-in forms by result", "result"],
+  tokens: ["token_responses_total", "Token responses by grant type", "grant_type"],
+  refused: ["token_errors_total", "Refused token requests by error", "error"],
+  codes: ["codes_total", "Authorization codes issued"],
+  revoked: ["revoked_tokens_total", "Access tokens ended by their client"],
+  logouts: ["backchannel_logouts_total", "Clients to tell of the end of a session, by result", "result"],
+  changes: ["account_changes_total", "Account changes by action", "action"],
+  faults: ["faults_total", "Requests answered with 503, by endpoint", "where"],
+} as const;
+
+type Counters = Readonly<Record<keyof typeof COUNTERS, Counter>>;
+
+interface Loaded {
+  readonly registry: Registry;
+  readonly counters: Counters;
+}
+
+/** Each service has its own registry, so two services in one process do not mix their numbers. */
+async function load(backlog: BacklogSource): Promise<Loaded> {
+  const { collectDefaultMetrics, Counter, Gauge, Registry } = await import("prom-client");
+  const registry = new Registry();
+  const counters = Object.fromEntries(
+    Object.entries(COUNTERS).map(([key, [name, help, ...labelNames]]) => [
+      key,
+      new Counter({ name: `sign_in_${name}`, help, labelNames, registers: [registry] }),
+    ]),
+  ) as Counters;
   registry.registerMetric(
     new Gauge({
       name: "sign_in_deliveries",
@@ -45,46 +66,47 @@ function countDeliveries(registry: Registry, events: ServiceEmitter, backlog: Ba
       registers: [],
       async collect() {
         this.reset();
-        // What this process counts by itself is wanted most while the storage is away.
+        // The other numbers matter most while the storage does not answer.
         const all = await backlog().catch(() => []);
-        for (const { receiver, waiting, parked: given } of all) {
+        for (const { receiver, waiting, parked } of all) {
           this.set({ receiver, state: "waiting" }, waiting);
-          this.set({ receiver, state: "parked" }, given);
+          this.set({ receiver, state: "parked" }, parked);
         }
       },
     }),
   );
+  collectDefaultMetrics({ register: registry });
+  return { registry, counters };
 }
 
 /**
- * Each service has a registry of its own: two in one process don't meet.
- * @param backlog what waits and is parked.
+ * Counts the events. prom-client is loaded with the first event or the first reading: an idle service does without it, and the
+ * first response does not wait for it.
  */
 export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): Metrics {
-  const registry = new Registry();
-  countDeliveries(registry, events, backlog);
-  collectDefaultMetrics({ register: registry });
-  const counter = (name: string, help: string, labelNames: string[]): Counter =>
-    new Counter({ name: `sign_in_${name}`, help, labelNames, registers: [registry] });
-  const signIns = counter("sign_ins_total", "Submitted sign-in forms by result", ["result"]);
-  const tokens = counter("token_responses_total", "Token responses by grant type", ["grant_type"]);
-  const refused = counter("token_errors_total", "Refused token requests by error", ["error"]);
-  const codes = counter("codes_total", "Authorization codes issued", []);
-  const revoked = counter("revoked_tokens_total", "Access tokens ended by their client", []);
-  const logouts = counter("backchannel_logouts_total", "Clients to tell of the end of a session, by result", [
-    "result",
-  ]);
-  const changes = counter("account_changes_total", "Account changes by action", ["action"]);
-  const faults = counter("faults_total", "Requests answered with 503, by endpoint", ["where"]);
-  events.on("sign_in.success", () => signIns.inc({ result: "success" }));
-  events.on("sign_in.failure", ({ reason }) => signIns.inc({ result: reason }));
-  events.on("tokens.issued", ({ grant_type }) => tokens.inc({ grant_type }));
-  events.on("tokens.refused", ({ error }) => refused.inc({ error }));
-  events.on("code.issued", () => codes.inc());
-  events.on("token.revoked", () => revoked.inc());
-  events.on("backchannel.delivered", () => logouts.inc({ result: "delivered" }));
-  events.on("backchannel.failed", () => logouts.inc({ result: "failed" }));
-  events.on("account.changed", ({ action }) => changes.inc({ action }));
-  events.on("fault", ({ where }) => faults.inc({ where }));
-  return { text: () => registry.metrics() };
+  let loading: Promise<Loaded> | undefined;
+  const loaded = (): Promise<Loaded> => (loading ??= load(backlog));
+  function count<E extends ServiceEvent>(
+    event: E,
+    increment: (counters: Counters, argument: ServiceEvents[E]) => void,
+  ): void {
+    events.on(event, (argument) => void loaded().then(({ counters }) => increment(counters, argument)));
+  }
+  count("delivery.succeeded", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "success" }));
+  count("delivery.failed", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "failure" }));
+  count("delivery.parked", ({ parked }, { receiver, reason }) => parked.inc({ receiver, reason }));
+  count("receiver.removed", ({ parked }, { receiver, parked: deliveries }) =>
+    parked.inc({ receiver, reason: "receiver_removed" }, deliveries),
+  );
+  count("sign_in.success", ({ signIns }) => signIns.inc({ result: "success" }));
+  count("sign_in.failure", ({ signIns }, { reason }) => signIns.inc({ result: reason }));
+  count("tokens.issued", ({ tokens }, { grant_type }) => tokens.inc({ grant_type }));
+  count("tokens.refused", ({ refused }, { error }) => refused.inc({ error }));
+  count("code.issued", ({ codes }) => codes.inc());
+  count("token.revoked", ({ revoked }) => revoked.inc());
+  count("backchannel.delivered", ({ logouts }) => logouts.inc({ result: "delivered" }));
+  count("backchannel.failed", ({ logouts }) => logouts.inc({ result: "failed" }));
+  count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
+  count("fault", ({ faults }, { where }) => faults.inc({ where }));
+  return { text: async () => (await loaded()).registry.metrics() };
 }

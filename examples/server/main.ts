@@ -1,62 +1,7 @@
 /** `npm start`: runs the service with the demo or with your configuration. */
-import { pino } from "pino";
-import { readEnvironment, type Environment } from "../../config/environment.ts";
-import { createApplication } from "./application.ts";
-import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
-import { readConfigFile } from "./config-file.ts";
-import { DEMO_PORT, printedSeed } from "./demo.ts";
-import { refuseDemoSecrets } from "./demo-secrets.ts";
-import { requirePort } from "./listener.ts";
-import { metricsPlace, monitoringListener, withMetricsPort } from "./monitoring.ts";
-import { listenerOf, Opened } from "./opened.ts";
-import { startDemo } from "./start-demo.ts";
-import { endWith } from "./start-failure.ts";
-import { endWithNpm, onStopSignal } from "./stop-signals.ts";
+import { enableCompileCache } from "node:module";
 
-interface Ports extends Pick<CommandLine, "port" | "metricsPort"> {
-  readonly environment: Environment;
-}
-
-async function startConfigured(
-  opened: Opened,
-  path: string,
-  { environment, port, metricsPort }: Ports,
-): Promise<void> {
-  const read = await readConfigFile(path);
-  const file = { ...read, config: withMetricsPort(read.config, metricsPort) };
-  refuseDemoSecrets(file, printedSeed());
-  const logger = pino({ name: "sign-in-service", level: environment.logLevel });
-  const address = [port ?? environment.port ?? file.port ?? DEMO_PORT, environment.host] as const;
-  // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
-  const metricsAt = metricsPlace(file.config);
-  const monitoring = metricsAt && (await opened.listenForMonitoring(metricsAt));
-  await requirePort(...address);
-  const service = await opened.openService(file, logger);
-  const listener = await opened.listen(...address);
-  listener.serve(listenerOf(createApplication(service, logger)));
-  monitoring?.serve(monitoringListener(service, metricsAt?.token));
-  if (monitoring !== undefined) console.log(`health and metrics on port ${monitoring.port}`);
-  const { oauth2, openid } = service.configuration.deployments;
-  const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
-  console.log(`listening on port ${listener.port} for ${urls.join(" and ")}`);
-}
-
-async function main(args: readonly string[]): Promise<void> {
-  const opened = new Opened();
-  onStopSignal(() => opened.close());
-  try {
-    const { help, config, metricsPort, ...asked } = readCommandLine(args);
-    if (help) {
-      console.log(USAGE);
-      process.exit(0);
-    }
-    const environment = readEnvironment();
-    if (environment.byNpm) endWithNpm();
-    if (config === undefined) await startDemo(opened, { environment, ...asked });
-    else await startConfigured(opened, config, { environment, port: asked.port, metricsPort });
-  } catch (error) {
-    endWith(error);
-  }
-}
-
-await main(process.argv.slice(2));
+// Compiling the sources is the slowest part of the start. From the second start on, it is read from Node's cache.
+enableCompileCache();
+const { start } = await import("./start.ts");
+await start(process.argv.slice(2));

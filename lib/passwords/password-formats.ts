@@ -1,7 +1,13 @@
 /** Password hashes of other systems: their formats, the limits on their cost, and how to compare a password. */
 import { pbkdf2Sync, scryptSync, timingSafeEqual } from "node:crypto";
-import { parseOptions, verifySync as verifyArgon2 } from "@node-rs/argon2";
-import { verifySync as verifyBcrypt } from "@node-rs/bcrypt";
+import { createRequire } from "node:module";
+import type * as Argon2 from "@node-rs/argon2";
+import type * as Bcrypt from "@node-rs/bcrypt";
+
+/** The native modules take 5 MB, so each is loaded with the first hash that needs it. */
+const load = createRequire(import.meta.url);
+const argon2 = (): typeof Argon2 => load("@node-rs/argon2") as typeof Argon2;
+const bcrypt = (): typeof Bcrypt => load("@node-rs/bcrypt") as typeof Bcrypt;
 
 /** A hash that can be parsed and whose cost is within the limits. */
 export interface ForeignHash {
@@ -49,13 +55,13 @@ function readArgon2(text: string): ForeignHash | undefined {
     parallelism <= LIMITS.argon2.lanes &&
     hasDigestLength(outputLen);
   if (!isAffordable) return undefined;
-  return { algorithm: "argon2", matches: (password) => verifyArgon2(text, password) };
+  return { algorithm: "argon2", matches: (password) => argon2().verifySync(text, password) };
 }
 
 /** The parameters of an Argon2 hash; `undefined` if it can't be parsed. */
-export function argon2Parameters(text: string): ReturnType<typeof parseOptions> | undefined {
+export function argon2Parameters(text: string): ReturnType<typeof Argon2.parseOptions> | undefined {
   try {
-    return parseOptions(text);
+    return argon2().parseOptions(text);
   } catch {
     return undefined;
   }
@@ -65,7 +71,7 @@ export function argon2Parameters(text: string): ReturnType<typeof parseOptions> 
 function readBcrypt(text: string): ForeignHash | undefined {
   const cost = Number(/^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/u.exec(text)?.[1]);
   if (!(cost >= LIMITS.bcrypt.least && cost <= LIMITS.bcrypt.most)) return undefined;
-  return { algorithm: "bcrypt", matches: (password) => verifyBcrypt(password, text) };
+  return { algorithm: "bcrypt", matches: (password) => bcrypt().verifySync(password, text) };
 }
 
 /** `$scrypt$ln=16,r=8,p=1$salt$hash`, as passlib writes it. */

@@ -1,4 +1,4 @@
-/** What a worker has in its memory: of the packages that this one depends on, those that deliver, and no others. */
+/** Which of our dependencies each kind of process loads: those that it uses, and no others. */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -63,7 +63,11 @@ async function loadedBy(script: string, args: readonly string[]): Promise<string
     worker.ended.then(() => Promise.reject(new Error(worker.said()))),
   ]);
   await expect(worker.stop()).resolves.toBe(0);
-  const names = /^loaded: (.*)\.$/m.exec(worker.said())?.[1]?.split(" ") ?? [];
+  return packagesIn(worker.said());
+}
+
+function packagesIn(said: string): string[] {
+  const names = /^loaded: (.*)\.$/m.exec(said)?.[1]?.split(" ") ?? [];
   return names.filter((name) => name in dependencies || name === "undici");
 }
 
@@ -82,4 +86,25 @@ it("nor does a worker over Redis, and one that names the main entry: only the dr
   await expect(loadedBy("test/notifier/worker-process.ts", [JSON.stringify(config)])).resolves.toEqual(
     [...LEAN, "bullmq", "ioredis"].toSorted(),
   );
+});
+
+it("a server at rest loads no body parser, no metrics, no password hashing, no demo and no drivers", async () => {
+  const file = join(folder, "config.json");
+  writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }));
+  const env = { NODE_OPTIONS: `--import ${TOLD}` };
+  const server = start("examples/server/main.ts", { args: ["--config", file], cwd: folder, env });
+  running.push(server);
+  await server.until(/listening on port/);
+  await expect(server.stop()).resolves.toBe(0);
+  expect(packagesIn(server.said())).toEqual([
+    "ejs",
+    "ipaddr.js",
+    "koa",
+    "koa-compose",
+    "oidc-provider",
+    "pino",
+    // Node loads it when a module imports `node:http` by name, as oidc-provider does.
+    "undici",
+    "zod",
+  ]);
 });
