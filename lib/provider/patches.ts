@@ -65,7 +65,8 @@ type AuthorizationFor = (
 /**
  * A session stores what belongs to a client as `this.authorizations[clientId]`, in a plain object (lib/models/session.js,
  * `authorizationFor`). For a client named `constructor` that is a function which all sessions share, and for `__proto__`
- * it is `Object.prototype`. All reads and writes go through this method, so it makes the object lose its prototype.
+ * it is `Object.prototype`. Such clients can't be registered, but no plain object is keyed by text from outside. All reads
+ * and writes go through this method, so it removes the prototype of the object.
  */
 function ownAuthorizations(provider: Provider): void {
   const { prototype } = provider.Session as unknown as ModelClass;

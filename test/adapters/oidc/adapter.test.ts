@@ -1,9 +1,9 @@
 import type { Adapter } from "oidc-provider";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { artifactKey } from "../../adapters/oidc/adapter.ts";
-import type { Storage } from "../../lib/storage.ts";
-import { type ManualClock, put } from "../lib/rules/stage.ts";
-import { HOUR, openOidcStage, type OidcStage } from "./oidc/stage.ts";
+import { artifactKey } from "../../../adapters/oidc/adapter.ts";
+import type { Storage } from "../../../lib/storage.ts";
+import { type ManualClock, put } from "../../lib/rules/stage.ts";
+import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";
 
 let clock: ManualClock;
 let storage: Storage;
@@ -17,7 +17,7 @@ beforeEach(async () => {
 afterEach(() => storage.close());
 
 describe("the adapter outside a request", () => {
-  it("commits each write at once", async () => {
+  it("commits each write immediately", async () => {
     await adapter("Session").upsert("id", { uid: "u", accountId: "a" }, HOUR);
     await expect(stored("Session", "id")).resolves.toMatchObject({
       uid: "u",
@@ -28,7 +28,7 @@ describe("the adapter outside a request", () => {
     await expect(stored("Session", "id")).resolves.toBeUndefined();
   });
 
-  it("stores the identifier of a token, session or interaction nowhere, only its hash [D-TOKEN-20]", async () => {
+  it("stores only the hash of the identifier of a token, session or interaction [D-TOKEN-20]", async () => {
     await adapter("Grant").upsert("secret-grant", {}, HOUR);
     const cookie = "the-session-of-the-browser";
     await adapter("AccessToken").upsert(
@@ -59,7 +59,7 @@ describe("the adapter outside a request", () => {
     });
   });
 
-  it("ends when the payload says, else after the lifetime", async () => {
+  it("lets an artifact expire at the time in its payload, else after its lifetime", async () => {
     const exp = Math.floor(clock.now() / 1000) + 5;
     await adapter("RefreshToken").upsert("sliding", { exp }, HOUR);
     await expect(stored("RefreshToken", "sliding")).resolves.toMatchObject({ expiresAt: exp * 1000 });
@@ -67,7 +67,7 @@ describe("the adapter outside a request", () => {
     await expect(adapter("RefreshToken").find("sliding")).resolves.toBeUndefined();
   });
 
-  it("looks up nothing that nobody can present, and asks for clients elsewhere", async () => {
+  it("does not look up impossible identifiers, and reads clients from the directory", async () => {
     for (const id of ["", "a b", "a\0b", "ä", "x".repeat(256)]) {
       const planted = {
         model: "AccessToken",
