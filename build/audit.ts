@@ -1,8 +1,7 @@
-/** `docs/audit.md`: written by hand, but for the table of actions, which comes from the code. */
+/** `docs/audit.md`: the text is written by hand, the table of actions is generated. */
 import { AUDIT_ACTIONS } from "../lib/audit/actions.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
-/** The page of the audit. */
 export const auditPage: Page = pageWithTables("docs/audit.md", () => ({
   "all actions": [
     "| Action | Subject | Means |",

@@ -1,4 +1,4 @@
-/** `docs/configuration.md` and `docs/seed.md`: written by hand, but for the tables of keys, which come from the schemas. */
+/** `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. */
 import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { fileSchema } from "../examples/server/config-file.ts";
@@ -7,12 +7,12 @@ import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
 import { type Page, pageWithTables } from "./page.ts";
 
-/** The page of all configuration keys. */
+/** All keys of the configuration. */
 export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
   "all keys": keyTable(configurationSchema),
 }));
 
-/** The page of the configuration file: `port`, and everything that a seed may hold. */
+/** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
   "the file": keyTable(fileSchema),
   "the seed": keyTable(seedSchema),

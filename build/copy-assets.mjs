@@ -1,4 +1,4 @@
-// `npm run build`: puts what is neither compiled nor imported (templates, texts, styles) beside the compiled files.
+// Part of `npm run build`: copies templates, texts and styles, which are not compiled, to the compiled files.
 // Usage: node build/copy-assets.mjs [OUT_DIR], by default `dist`.
 import { cpSync, readdirSync } from "node:fs";
 import { extname, join } from "node:path";

@@ -1,4 +1,4 @@
-/** `npm run docs` writes the generated pages; with `--check` it only says which ones are out of date. */
+/** `npm run docs` writes the generated files. With `--check`, it only lists the outdated ones. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPage } from "./audit.ts";
@@ -10,7 +10,7 @@ import { traceabilityPage } from "./traceability.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** Every generated page: a new one is one line here. */
+/** All generated files. */
 export const pages: readonly Page[] = [
   architecturePicture,
   auditPage,
@@ -20,7 +20,7 @@ export const pages: readonly Page[] = [
   traceabilityPage,
 ];
 
-/** The pages that do not say what the code says now; with `write`, they are brought up to date. */
+/** Finds the outdated files. @param write Whether to update them. */
 export async function drifted(write: boolean): Promise<string[]> {
   const found: string[] = [];
   for (const page of pages) {
@@ -43,6 +43,7 @@ function textOf(file: string): string | undefined {
 if (import.meta.main) {
   const check = process.argv.includes("--check");
   const found = await drifted(!check);
-  for (const file of found) console.log(check ? `${file} is out of date: npm run docs` : `${file} written`);
+  for (const file of found)
+    console.log(check ? `${file} is out of date: run npm run docs` : `${file} written`);
   if (check && found.length > 0) process.exitCode = 1;
 }

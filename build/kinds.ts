@@ -1,4 +1,4 @@
-/** `docs/kinds.md`: written by hand, but for its tables, which come from the declarations of the kinds. */
+/** `docs/kinds.md`: the text is written by hand, the tables are generated from the declarations of the kinds. */
 import { KINDS } from "../lib/all-kinds.ts";
 import type { AnyKind } from "../lib/kinds.ts";
 import { type Page, pageWithTables } from "./page.ts";
@@ -14,7 +14,6 @@ function indexesOf({ declaration }: AnyKind): string {
     .join(", ");
 }
 
-/** The page of everything that a service keeps. */
 export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
   "what is kept": table(["Kind", "One record is", "Personal data", "Ends"], ({ name, declaration }) => [
     `\`${name}\``,

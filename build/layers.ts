@@ -1,17 +1,17 @@
-/** The layers of this repository: `test/architecture` holds imports to them, and `build/picture.ts` draws them. */
+/** The layers of this repository. `test/architecture` checks imports against them, and `build/picture.ts` draws them. */
 import { dirname, join } from "node:path/posix";
 import type { Import, Source } from "./syntax.ts";
 
-/** A layer may import from itself and from layers on lower floors. */
+/** Files may import from their own layer, and from layers on lower floors. */
 export interface Layer {
   readonly name: string;
   readonly floor: number;
   readonly holds: RegExp;
-  /** Its box in the picture of `docs/architecture.md`: where it is, and what it is for. Without one it is not drawn. */
+  /** Text of the box in `docs/architecture.md`. Layers without a box aren't drawn. */
   readonly box?: readonly [where: string, what: string];
 }
 
-/** The first row that fits a path is its layer. Entry points and tools are at the top. */
+/** A file belongs to the first layer that matches its path. */
 const LAYERS: readonly Layer[] = [
   { name: "examples", floor: 10, holds: /^examples\// },
   { name: "bench", floor: 11, holds: /^bench\// },
@@ -92,7 +92,7 @@ export interface Edge {
   readonly import: Import;
 }
 
-/** Imports of our own files, with the path from the root that they lead to. */
+/** The imports between our files, with paths from the root. */
 export function edgesOf(sources: readonly Source[]): Edge[] {
   return sources.flatMap(({ path, imports }) =>
     imports

@@ -1,19 +1,18 @@
-/** A page under `docs/` that is written from the code, so that it can't say something else. */
+/** A file in `docs/` that is generated from the code, so that it always matches. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 export interface Page {
   /** Path from the root of the project. */
   readonly file: string;
-  /** The whole text of the page. The same code gives the same text. */
+  /** Returns the text of the file. Always the same for the same code. */
   readonly generate: () => string | Promise<string>;
 }
 
 /**
- * The document with the table of today between its markers, `<!-- NAME: written by npm run docs -->` and
- * `<!-- end of NAME -->`.
+ * Replaces the table between the markers `<!-- NAME: written by npm run docs -->` and `<!-- end of NAME -->`.
  *
- * @throws Error when it does not have both markers, once each and in this order.
+ * @throws Error if the document doesn't have both markers, once each and in this order.
  */
 export function withTable(document: string, name: string, table: string): string {
   const [start, end] = [`<!-- ${name}: written by npm run docs -->`, `<!-- end of ${name} -->`];
@@ -25,7 +24,7 @@ export function withTable(document: string, name: string, table: string): string
   return `${before}${start}\n\n${table}\n\n${end}${after}`;
 }
 
-/** A page written by hand, but for its tables. @param tables name → table. */
+/** A page with handwritten text and generated tables. @param tables Name → table. */
 export function pageWithTables(file: string, tables: () => Readonly<Record<string, string>>): Page {
   return {
     file,

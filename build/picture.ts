@@ -1,4 +1,4 @@
-/** `docs/images/architecture.svg`: the layers of the product as boxes, and the imports between them as arrows. */
+/** `docs/images/architecture.svg`: draws the layers as boxes, and the imports between them as arrows. */
 import { edgesOf, type Layer, layerOf } from "./layers.ts";
 import type { Page } from "./page.ts";
 import { type Files, parse } from "./syntax.ts";
@@ -10,10 +10,10 @@ const ROW_HEIGHT = 84;
 const MARGIN = 20;
 const GAP = 24;
 
-/** Which boxes each box imports from. */
+/** The layers that each layer imports from. */
 export type Imports = ReadonlyMap<Layer, ReadonlySet<Layer>>;
 
-/** Something in a row: a box, or the place where a long arrow passes. */
+/** An item in a row: a box, or a gap for a long arrow. */
 interface Item {
   readonly layer?: Layer;
   readonly width: number;
@@ -36,7 +36,7 @@ export function importsBetween(files: Files): Imports {
   return found;
 }
 
-/** Without the arrows whose end is also reached through another box: with them nobody could read the picture. */
+/** Removes arrows whose target is also reached through another box. With them, the picture would be unreadable. */
 export function reduced(imports: Imports): Imports {
   const reaches = (from: Layer, to: Layer): boolean =>
     from === to || [...(imports.get(from) ?? [])].some((next) => reaches(next, to));
@@ -48,7 +48,7 @@ export function reduced(imports: Imports): Imports {
   );
 }
 
-/** The boxes by floor, from the top; an arrow that crosses a row has an item of its own there. */
+/** Arranges the boxes by floor, from the top. Arrows that cross a row get a gap there. */
 function rowsOf(imports: Imports): Item[][] {
   const layers = [...imports.keys()];
   const floors = [...new Set(layers.map(({ floor }) => floor))].toSorted((a, b) => b - a);
@@ -84,7 +84,7 @@ function mean(items: readonly Item[]): number {
   return items.length === 0 ? WIDTH / 2 : items.reduce((sum, { x }) => sum + x, 0) / items.length;
 }
 
-/** Puts each item near those that it is joined to, beside one another in the middle of the row. */
+/** Orders each row so that connected items are close to each other, and centers it. */
 function place(rows: readonly Item[][]): void {
   const order = (row: Item[], side: "above" | "below"): void => {
     const wanted = new Map(row.map((item) => [item, item[side].length === 0 ? item.x : mean(item[side])]));
@@ -103,7 +103,7 @@ function place(rows: readonly Item[][]): void {
   for (const row of rows) order(row, "above");
 }
 
-/** Where an arrow touches a box: the arrows of one side share its width in the order of their other ends. */
+/** The x position where an arrow touches a box. Arrows on one side are ordered like their other ends. */
 function port(item: Item, other: Item, side: "above" | "below"): number {
   const others = item[side].toSorted((a, b) => a.x - b.x);
   const step = Math.min(40, item.width / (others.length + 1));
@@ -149,7 +149,7 @@ function titleOf({ box, name }: Layer): string {
   return box?.[0] ?? name;
 }
 
-/** What the arrows say, for readers who cannot see them. */
+/** Describes the arrows for screen readers. */
 function sentences(imports: Imports): string {
   return [...imports]
     .filter(([, targets]) => targets.size > 0)
@@ -161,7 +161,7 @@ function sentences(imports: Imports): string {
     .join(" ");
 }
 
-/** The picture of a tree. The same tree gives the same text. */
+/** Draws the layers of a tree. Always the same for the same tree. */
 export function drawArchitecture(files: Files): string {
   const imports = reduced(importsBetween(files));
   const rows = rowsOf(imports);

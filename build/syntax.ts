@@ -1,4 +1,4 @@
-/** Reads source text as TypeScript's own parser does: for the architecture test and the generated pages. */
+/** Parses sources with TypeScript's parser, for the architecture test and the generated files. */
 import { dirname } from "node:path/posix";
 import {
   isCallExpression,
@@ -16,16 +16,16 @@ import { API } from "typescript/unstable/sync";
 /** Path, relative to the root of the tree → text. */
 export type Files = ReadonlyMap<string, string>;
 
-/** One place where a source names another module. */
+/** A reference from a source to another module. */
 export interface Import {
   readonly specifier: string;
-  /** `type`: gone when it runs; `dynamic`: loaded when the line is reached; `value`: loaded at once. */
+  /** `type` exists only for the compiler, `dynamic` is loaded when the line runs, `value` is loaded immediately. */
   readonly kind: "value" | "type" | "dynamic";
   /** Counted from 1. */
   readonly line: number;
 }
 
-/** One source with its syntax tree. */
+/** A source with its syntax tree. */
 export interface Source {
   readonly path: string;
   readonly text: string;
@@ -33,16 +33,16 @@ export interface Source {
   readonly imports: readonly Import[];
 }
 
-/** Where the sources seem to lie: they are handed over in memory, nothing is read from the disk. */
+/** A virtual folder: the parser gets the sources from memory. */
 const ROOT = "/tree";
 const CONFIG = `${ROOT}/tsconfig.json`;
 
-/** Whether {@link parse} takes a file of this name. */
+/** Whether {@link parse} accepts a file of this name. */
 export function isSource(path: string): boolean {
   return /\.(?:ts|mts|cts|js|mjs|cjs)$/.test(path);
 }
 
-/** Parses every source among the files, in their order; other files are left out. */
+/** Parses all sources among the files, in their order. Ignores other files. */
 export function parse(files: Files): Source[] {
   const paths = [...files.keys()].filter(isSource);
   const config = {
@@ -108,7 +108,7 @@ function importsOf(tree: SourceFile): Import[] {
 
 function specifierOf(node: Node): readonly [Node, Import["kind"]] | undefined {
   if (isImportDeclaration(node)) {
-    // `import { type A }` counts as a value: what remains of it when the types are stripped still loads the module.
+    // `import { type A }` is a value import, because it still loads the module after the types are stripped.
     const onlyTypes = node.importClause?.phaseModifier === SyntaxKind.TypeKeyword;
     return [node.moduleSpecifier, onlyTypes ? "type" : "value"];
   }

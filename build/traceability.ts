@@ -1,8 +1,8 @@
 /**
- * Which test holds which sentence of the interface and of the decisions that complete it. A test names
- * what it holds with a tag in its title: `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`.
- * The sentences are in `test/traceability/sentences.json`; `later.json` beside it lists those that are
- * not built yet. `node build/traceability.ts --missing` prints the sentences without a test.
+ * Maps each sentence of the interface and its decisions to the tests for it. A test names its sentences with tags in
+ * its title: `it("shows a login form first [AUTHZ-9, INTRO-2]", …)`. The sentences are in
+ * `test/traceability/sentences.json`. `later.json` next to it lists those that are not built yet.
+ * `node build/traceability.ts --missing` prints the sentences without a test.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,14 +19,14 @@ import { parse, walk } from "./syntax.ts";
 import type { Files } from "./syntax.ts";
 import { readTree } from "./tree.ts";
 
-/** One sentence or table row, in short. */
+/** A sentence or table row, shortened. */
 export interface Sentence {
   readonly id: string;
   readonly section: string;
   readonly sentence: string;
 }
 
-/** One test and what its title says that it holds. */
+/** A test and the tags in its title. */
 export interface Held {
   readonly file: string;
   /** Without the tags. */
@@ -43,12 +43,12 @@ export function sentences(): Sentence[] {
   return JSON.parse(readFileSync(join(FOLDER, "sentences.json"), "utf8"));
 }
 
-/** The ids of what is not built yet, and so needs no test. */
+/** The IDs of sentences that are not built yet and need no test. */
 export function later(): string[] {
   return JSON.parse(readFileSync(join(FOLDER, "later.json"), "utf8"));
 }
 
-/** Every tagged title in the test files; skipped and planned tests hold nothing. */
+/** Finds all tagged titles in the test files. Skipped and planned tests don't count. */
 export function findHeld(files: Files): Held[] {
   const tests = new Map([...files].filter(([path]) => /^test\/.*\.test\.ts$/.test(path)));
   return parse(tests).flatMap(({ path, tree }) => {
@@ -63,7 +63,7 @@ export function findHeld(files: Files): Held[] {
   });
 }
 
-/** The sentences that need a test and have none. */
+/** Sentences that need a test and have none. */
 export function missing(
   all: readonly Sentence[],
   held: readonly Held[],
@@ -73,7 +73,7 @@ export function missing(
   return all.filter(({ id }) => !done.has(id));
 }
 
-/** Tags and entries of `later.json` that name no sentence, with the place. */
+/** Tags and entries of `later.json` without a sentence, with their file. */
 export function unknown(
   all: readonly Sentence[],
   held: readonly Held[],
@@ -87,7 +87,7 @@ export function unknown(
   return named.filter(([id]) => !known.has(id)).map(([id, file]) => `${file}: ${id}`);
 }
 
-/** The page: one table for each section. */
+/** Renders the page, with one table per section. */
 export function renderTraceability(
   all: readonly Sentence[],
   held: readonly Held[],
@@ -142,7 +142,7 @@ function callsTest(callee: Node): boolean {
   return inner.name.text === "each" && callsTest(inner.expression);
 }
 
-/** Text that can stand in a cell of a Markdown table. */
+/** Escapes text for a cell of a Markdown table. */
 function cell(text: string): string {
   return text.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll(/\s+/g, " ").trim();
 }

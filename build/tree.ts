@@ -1,14 +1,14 @@
-/** The text files of this project as they lie on the disk, without what is installed, built or stored. */
+/** Reads the text files of this project, without installed, built or stored files. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Files } from "./syntax.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-/** What `.gitignore` names, and Git's own folder, which is a file in a linked worktree. */
+/** The entries of `.gitignore`, and `.git`, which is a file in a linked worktree. */
 const LEFT_OUT: ReadonlySet<string> = new Set([".git", "node_modules", "dist", "data", "coverage", ".cache"]);
 const NOT_TEXT = /\.(?:png|ico|woff2?|gz|tgz|keys|db(?:-wal|-shm)?)$/;
 
-/** Path from the root, with `/` → text, sorted by path. */
+/** @returns Path from the root → text, sorted by path. */
 export function readTree(root: string = ROOT): Files {
   const found: [string, string][] = [];
   const read = (folder: string): void => {
