@@ -2,27 +2,40 @@
 import { join } from "node:path";
 import { startDistance } from "./distance.ts";
 import { CONNECTIONS, type LoadRequest, type LoadResult, once } from "./load.ts";
-import { basic, CALLBACK, CLIENT } from "./servers/people.ts";
+import {
+  basic,
+  CALLBACK,
+  CLIENT,
+  type Credentials,
+  ID_TOKEN_CLIENTS,
+  type IdTokenAlgorithm,
+} from "./servers/people.ts";
 import { signIn } from "./session.ts";
 import { type BenchRedis, startRedis } from "./redis.ts";
 import type { Effort, Sample } from "./rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "./side.ts";
 
-/** One of the two, with a person who is signed in. */
-export interface OauthSide {
+/** What a code exchange needs of a server. */
+export interface ExchangeSide {
   readonly base: string;
+  exchange(code: string): LoadRequest;
+  /** So many fresh codes. */
+  codes(count: number): Promise<readonly string[]>;
+  cpuTime(): number;
+}
+
+/** One of the two, with a person who is signed in. */
+export interface OauthSide extends ExchangeSide {
   /** Requests that give a code each. */
   readonly authorize: LoadRequest;
   /** Status of a redirect with a code. */
   readonly redirectStatus: number;
-  exchange(code: string): LoadRequest;
+  /** The same exchanges with an ID token of this algorithm. */
+  withIdToken(algorithm: IdTokenAlgorithm): ExchangeSide;
   refresh(token: string): LoadRequest;
   userinfo(token: string): LoadRequest;
-  /** So many fresh codes. */
-  codes(count: number): Promise<readonly string[]>;
   /** An access token that opens userinfo. */
   accessToken(): Promise<string>;
-  cpuTime(): number;
   stop(): Promise<void>;
 }
 
@@ -39,9 +52,12 @@ type Kind = keyof typeof PATHS;
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 
-function authorizePath(kind: Kind, scope: string): string {
+/** Where the service issues ID tokens: its other deployment. */
+const OPENID = { service: "/openid", "oidc-provider": "" } as const;
+
+function authorizePath(kind: Kind, scope: string, { client_id }: Credentials = CLIENT): string {
   const query = new URLSearchParams({
-    client_id: CLIENT.client_id,
+    client_id,
     response_type: "code",
     redirect_uri: CALLBACK,
   });
@@ -49,8 +65,12 @@ function authorizePath(kind: Kind, scope: string): string {
   return `${PATHS[kind].authorize}?${query.toString()}`;
 }
 
-function token(kind: Kind, fields: Readonly<Record<string, string>>): LoadRequest {
-  const headers = { ...FORM, authorization: basic() };
+function token(
+  kind: Kind,
+  fields: Readonly<Record<string, string>>,
+  client: Credentials = CLIENT,
+): LoadRequest {
+  const headers = { ...FORM, authorization: basic(client) };
   const body = new URLSearchParams(fields).toString();
   return { method: "POST", target: PATHS[kind].token, headers, body };
 }
@@ -70,6 +90,24 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
     authorize,
     redirectStatus,
     exchange,
+    withIdToken(algorithm) {
+      const client = ID_TOKEN_CLIENTS[algorithm];
+      const prefix = OPENID[kind];
+      const request = { ...authorize, target: prefix + authorizePath(kind, "openid", client) };
+      return {
+        base,
+        exchange(code) {
+          const fields = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+          const asked = token(kind, fields, client);
+          return { ...asked, target: prefix + asked.target };
+        },
+        async codes(count) {
+          const requests = Array.from({ length: count }, () => request);
+          return (await once(base, requests, { status: redirectStatus, find: CODE })).found;
+        },
+        cpuTime: () => side.cpuTime(),
+      };
+    },
     refresh: (refresh_token) => token(kind, { grant_type: "refresh_token", refresh_token }),
     userinfo: (access) => ({
       method: "GET",

@@ -2,29 +2,32 @@
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { type AdapterConstructor, Provider, type Configuration, type JWK } from "oidc-provider";
 import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
-import { CALLBACK, CLIENT, PERSON } from "./people.ts";
+import { CALLBACK, CLIENT, ID_TOKEN_CLIENTS, type IdTokenAlgorithm, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 import { redisForOidc } from "./redis-adapter.ts";
 
 const { file, redis } = options();
 const SUB = randomUUID();
 const METADATA = {
-  ...CLIENT,
   redirect_uris: [CALLBACK],
   response_types: ["code"],
   grant_types: ["authorization_code", "refresh_token"],
 } as const;
 
-function signingKey(): JWK {
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-  return { ...privateKey.export({ format: "jwk" }), use: "sig", alg: "RS256" };
+function signingKeys(): JWK[] {
+  const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
+  const ec = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
+  return [
+    { ...rsa.export({ format: "jwk" }), use: "sig", alg: "RS256" },
+    { ...ec.export({ format: "jwk" }), use: "sig", alg: "ES256" },
+  ];
 }
 
 function configuration(storage: SqliteForOidc, adapter: AdapterConstructor): Configuration {
   const days = 86_400;
   return {
     adapter,
-    jwks: { keys: [signingKey()] },
+    jwks: { keys: signingKeys() },
     cookies: { keys: [randomBytes(32).toString("base64")] },
     scopes: ["openid", "account"],
     claims: { openid: ["sub", "email"] },
@@ -72,7 +75,12 @@ await serve(async (base) => {
   storage.saveAccount(SUB, PERSON.email);
   const adapter = redis === undefined ? storage.adapter : redisForOidc(redis);
   // Where the service has them too: clients that are registered and changed while it runs.
-  await new adapter("Client").upsert(CLIENT.client_id, METADATA);
+  const clients = new adapter("Client");
+  await clients.upsert(CLIENT.client_id, { ...CLIENT, ...METADATA });
+  for (const [algorithm, credentials] of Object.entries(ID_TOKEN_CLIENTS)) {
+    const own = { ...credentials, id_token_signed_response_alg: algorithm as IdTokenAlgorithm };
+    await clients.upsert(credentials.client_id, { ...METADATA, ...own });
+  }
   const provider = new Provider(base, configuration(storage, adapter));
   const handle = provider.callback();
   return {

@@ -6,14 +6,28 @@ export const PERSON = {
   password: "correct horse battery",
 } as const;
 
+export interface Credentials {
+  readonly client_id: string;
+  readonly client_secret: string;
+}
+
 export const CLIENT = {
   client_id: "bench",
   client_secret: "the secret of the benchmarks",
 } as const;
 
+/** How an ID token is signed. */
+export type IdTokenAlgorithm = "RS256" | "ES256";
+
+/** Clients that get an ID token, by its algorithm. */
+export const ID_TOKEN_CLIENTS: Readonly<Record<IdTokenAlgorithm, Credentials>> = {
+  RS256: { ...CLIENT, client_id: "bench-rs256" },
+  ES256: { ...CLIENT, client_id: "bench-es256" },
+};
+
 export const CALLBACK = "http://127.0.0.1:9/callback";
 
-/** The documented Basic header of the client. */
-export function basic(): string {
-  return `Basic ${Buffer.from(`${CLIENT.client_id}:${encodeURIComponent(CLIENT.client_secret)}`).toString("base64")}`;
+/** The documented Basic header of a client. */
+export function basic({ client_id, client_secret }: Credentials = CLIENT): string {
+  return `Basic ${Buffer.from(`${client_id}:${encodeURIComponent(client_secret)}`).toString("base64")}`;
 }

@@ -2,7 +2,7 @@
 import Koa from "koa";
 import { pino } from "pino";
 import { createSignInService } from "../../lib/index.ts";
-import { CALLBACK, CLIENT, PERSON } from "./people.ts";
+import { CALLBACK, CLIENT, ID_TOKEN_CLIENTS, type IdTokenAlgorithm, PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
 
 const { file, parallel, cost, redis, storage = `sqlite:${file}`, url } = options();
@@ -35,6 +35,15 @@ await serve(async (base) => {
       redirect_uris,
       password_grant: true,
     });
+    for (const [algorithm, credentials] of Object.entries(ID_TOKEN_CLIENTS)) {
+      await service.clients.register({
+        ...credentials,
+        name: "Benchmarks",
+        service: "1",
+        redirect_uris,
+        id_token_signed_response_alg: algorithm as IdTokenAlgorithm,
+      });
+    }
     await service.accounts.create(PERSON);
   }
   const app = new Koa();
