@@ -21,7 +21,7 @@ afterAll(async () => {
   await browser?.close();
 });
 
-/** Presses a button and waits for what came of it. */
+/** Presses a button and waits for its result. */
 async function press(page: Page, button: string, notice: RegExp): Promise<void> {
   await page.getByRole("button", { name: button }).click();
   await page.getByRole("status").filter({ hasText: notice }).waitFor();
@@ -41,13 +41,13 @@ describe("the demo in a browser", () => {
     await page.getByRole("link", { name: "delivery console" }).click();
     await page.getByRole("cell", { name: "group:media" }).waitFor();
     await page.goto(client);
-    await press(page, "Revoke the token", /The access token has ended/);
+    await press(page, "Revoke the token", /The access token is revoked/);
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: /sign out/i }).waitFor();
     expect(await browser.settle()).toEqual([]);
   });
 
-  it("has pages that axe has nothing to say against", async () => {
+  it("has accessible pages, as axe sees them", async () => {
     const page = await browser.newPage();
     await page.goto(client);
     expect(await violations(page)).toEqual([]);
