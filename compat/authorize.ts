@@ -15,7 +15,7 @@ import { auditCaller } from "./caller.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
 import type { AuditLog, ErrorPages, Exchange, Step } from "./exchange.ts";
 import { parseFields, type Fields } from "./form-fields.ts";
-import { type Protocol, startReading } from "./protocol.ts";
+import { type Protocol, prefetch } from "./protocol.ts";
 import { formBody } from "./request-body.ts";
 
 const MOST_STATE_BYTES = 4_096;
@@ -44,7 +44,7 @@ export function prefetchSession(artifacts: Pick<ArtifactStore, "find">, sessionC
   return async (exchange, next) => {
     const pairs = exchange.ctx.req.headers.cookie?.split(/; */) ?? [];
     const id = pairs.find((pair) => pair.startsWith(prefix))?.slice(prefix.length);
-    if (id !== undefined && PRESENTABLE.test(id)) exchange.ahead = startReading(artifacts, "Session", id);
+    if (id !== undefined && PRESENTABLE.test(id)) exchange.prefetched = prefetch(artifacts, "Session", id);
     await next();
   };
 }

@@ -142,8 +142,8 @@ export function compose(steps: readonly Step[]): Step {
  */
 function atomically(units: UnitsOfWork): Step {
   return async (exchange, next) => {
-    const { underWaySince, deadline, client, ahead } = exchange;
-    await units.run({ underWaySince, deadline, client, ahead }, async (unit) => {
+    const { underWaySince, deadline, client, prefetched } = exchange;
+    await units.run({ underWaySince, deadline, client, prefetched }, async (unit) => {
       let refusal: EndpointError | undefined;
       try {
         await next();

@@ -101,7 +101,7 @@ export interface Exchange {
   query?: Fields | undefined;
   body?: Fields | undefined;
   /** A read that has been started for oidc-provider. */
-  ahead?: UnitRequest["ahead"];
+  prefetched?: UnitRequest["prefetched"];
   /** The client that the request names. It may not be authenticated yet. */
   client?: ClientRecord;
   /** The `Authorization` header for oidc-provider; `undefined` hides the header. */

@@ -66,11 +66,11 @@ export function createProtocol(
 }
 
 /** Starts to read what oidc-provider will ask for. If it never asks, nobody sees a fault of this read. */
-export function startReading(
+export function prefetch(
   artifacts: Pick<ArtifactStore, "find">,
   model: string,
   presented: string,
-): NonNullable<Exchange["ahead"]> {
+): NonNullable<Exchange["prefetched"]> {
   const key = artifactKey(presented);
   const found = artifacts.find(model, key);
   found.catch(() => undefined);

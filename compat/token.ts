@@ -5,7 +5,7 @@ import { ConditionFailed } from "../lib/errors.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import { badRequest, type EndpointError, invalidRequest } from "./errors.ts";
 import type { Exchange, Step } from "./exchange.ts";
-import { type Protocol, startReading } from "./protocol.ts";
+import { type Protocol, prefetch } from "./protocol.ts";
 
 /** The artifact that each grant type presents, and the parameter that holds it. */
 const PRESENTED: Readonly<Record<string, readonly [model: string, parameter: string]>> = {
@@ -19,21 +19,21 @@ const PRESENTED: Readonly<Record<string, readonly [model: string, parameter: str
  */
 export function prefetchGrant(artifacts: Pick<ArtifactStore, "find">): Step {
   return async (exchange, next) => {
-    exchange.ahead = startReadingGrant(exchange, artifacts);
+    exchange.prefetched = presentedGrant(exchange, artifacts);
     await next();
   };
 }
 
-function startReadingGrant(
+function presentedGrant(
   { body, ctx }: Exchange,
   artifacts: Pick<ArtifactStore, "find">,
-): Exchange["ahead"] {
+): Exchange["prefetched"] {
   if (ctx.req.headers.authorization === undefined && !body?.has("client_secret")) return undefined;
   const grantType = body?.one("grant_type") ?? "";
   const [model, parameter] = (Object.hasOwn(PRESENTED, grantType) && PRESENTED[grantType]) || [];
   const presented = parameter === undefined ? undefined : body?.one(parameter);
   if (model === undefined || presented === undefined || !PRESENTABLE.test(presented)) return undefined;
-  return startReading(artifacts, model, presented);
+  return prefetch(artifacts, model, presented);
 }
 
 /** oidc-provider lets clients with one registered address omit it; the documented interface does not. */
@@ -82,7 +82,7 @@ export function issueTokens(
       if (!(error instanceof ConditionFailed)) throw error;
       exchange.onSuccess.length = 0;
       if (exchange.body?.one("grant_type") !== "refresh_token") throw invalidGrant();
-      exchange.ahead = startReadingGrant(exchange, artifacts);
+      exchange.prefetched = presentedGrant(exchange, artifacts);
       await attempt().catch((again: unknown) => {
         throw again instanceof ConditionFailed ? invalidGrant() : again;
       });

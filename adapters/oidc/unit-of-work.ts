@@ -60,11 +60,11 @@ export interface UnitsOfWork {
 export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
   readonly client?: ClientRecord | undefined;
   /** A read that was started before the unit. */
-  readonly ahead?: Ahead | undefined;
+  readonly prefetched?: Prefetched | undefined;
 }
 
 /** A read in flight, which `find` uses. */
-export interface Ahead {
+export interface Prefetched {
   readonly model: string;
   readonly key: string;
   readonly found: Promise<Family | undefined>;
@@ -138,7 +138,7 @@ class PendingUnit implements Unit {
   failure: unknown;
   readonly #store: ArtifactStore;
   readonly #clock: Clock;
-  readonly #ahead: Ahead | undefined;
+  readonly #prefetched: Prefetched | undefined;
   readonly #read = new Map<string, StoredArtifact>();
   #pending = new Map<string, Pending>();
   #replay: { readonly replay: string; readonly replayUntil: number } | undefined;
@@ -154,15 +154,15 @@ class PendingUnit implements Unit {
     this.underWaySince = request.underWaySince;
     this.deadline = request.deadline;
     this.client = request.client;
-    this.#ahead = request.ahead;
+    this.#prefetched = request.prefetched;
   }
 
   async find(model: string, key: string): Promise<Artifact | undefined> {
     // A request reads the same value again. The commit checks whether it has changed.
     const name = nameOf(model, key);
     if (this.#pending.has(name) || this.#read.has(name)) return this.known(model, key);
-    const isAhead = this.#ahead?.model === model && this.#ahead.key === key;
-    const found = await (isAhead ? this.#ahead?.found : this.#store.find(model, key));
+    const isPrefetched = this.#prefetched?.model === model && this.#prefetched.key === key;
+    const found = await (isPrefetched ? this.#prefetched?.found : this.#store.find(model, key));
     for (const one of [found?.artifact, found?.grant]) this.#keep(one);
     return this.known(model, key);
   }
