@@ -1,4 +1,4 @@
-/** Every action that the audit records: what its subject is, and what it means. The documentation prints this table. */
+/** Every action that the audit records, with its subject and meaning. `docs/audit.md` prints this table. */
 
 /** What the subject of a record is. */
 export type AuditSubject =
@@ -13,88 +13,90 @@ export type AuditSubject =
 
 interface AuditedAction {
   /**
-   * The subject is its identifier: a `sub`, a `client_id`, a key of the directory, a `webhook-id`, the name of a receiver.
-   * `null`: a record of this action has no subject.
+   * The kind of object that the record's subject identifies: a `sub`, a `client_id`, a key of the directory, a
+   * `webhook-id` or the name of a receiver. `null`: records of this action have no subject.
    */
   readonly about: AuditSubject | null;
   readonly means: string;
 }
 
 const ACTIONS = {
-  sign_in: { about: "account", means: "Somebody submitted the sign-in form" },
-  password_grant: { about: "account", means: "A client asked for tokens with a name and a password" },
-  interaction: { about: null, means: "Sign-ins were begun; only those that a limit refused are recorded" },
-  "session.ended": { about: "account", means: "A person signed out" },
-  "grant.created": { about: "account", means: "A client got an authorization code for an account" },
+  sign_in: { about: "account", means: "The sign-in form was submitted" },
+  password_grant: { about: "account", means: "A client requested tokens with a username and a password" },
+  interaction: {
+    about: null,
+    means: "Sign-ins were started; only those that a rate limit refused are recorded",
+  },
+  "session.ended": { about: "account", means: "An end user signed out" },
+  "grant.created": { about: "account", means: "A client received an authorization code for an account" },
   "code.replayed": {
     about: "account",
-    means: "An authorization code was used again; everything that descends from it ended",
+    means: "An authorization code was used again; all tokens issued from it were revoked",
   },
   "refresh_token.reused": {
     about: "account",
-    means: "A rotated refresh token was used again after its window; its family ended",
+    means: "A rotated refresh token was used again after its reuse window; its token family was revoked",
   },
-  "family.revoked": { about: "account", means: "A client revoked a refresh token and with it its family" },
+  "family.revoked": { about: "account", means: "A client revoked a refresh token and its token family" },
   "account.created": { about: "account", means: "An account was created" },
   "account.imported": { about: "account", means: "An account was imported" },
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
   "account.password_changed": { about: "account", means: "A new password was set" },
-  "account.rehashed": { about: "account", means: "A password was hashed anew under stronger rules" },
+  "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
   "account.disabled": { about: "account", means: "An account was disabled" },
   "account.enabled": { about: "account", means: "A disabled account was enabled" },
   "account.deleted": { about: "account", means: "An account was deleted" },
   "account.assigned": { about: "account", means: "An account was assigned to a service" },
-  "account.unassigned": { about: "account", means: "An account was taken away from services" },
+  "account.unassigned": { about: "account", means: "An account was unassigned from services" },
   "account.sessions_ended": { about: "account", means: "All sign-in sessions of an account were ended" },
   "account.tokens_revoked": {
     about: "account",
-    means: "Codes and tokens of an account were ended, at one client or everywhere",
+    means: "Codes and tokens of an account were revoked, for one client or for all",
   },
-  "account.consented": { about: "account", means: "A person allowed a third-party client something" },
+  "account.consented": { about: "account", means: "An end user gave a third-party client consent" },
   "account.consent_forgotten": {
     about: "account",
-    means: "What a person had allowed a client was forgotten",
+    means: "An end user's consent for a client was deleted",
   },
   "client.registered": { about: "client", means: "A client was registered" },
   "client.updated": { about: "client", means: "Settings of a client were changed" },
-  "client.secret_rotated": { about: "client", means: "A client got a new secret" },
+  "client.secret_rotated": { about: "client", means: "A client received a new secret" },
   "client.disabled": { about: "client", means: "A client was disabled" },
   "client.enabled": { about: "client", means: "A disabled client was enabled" },
   "client.removed": { about: "client", means: "A client was removed" },
-  "client.authentication": { about: "client", means: "Somebody presented a wrong secret of a client" },
-  "service.created": { about: "service", means: "A service was put into the directory" },
-  "service.updated": { about: "service", means: "A service of the directory was changed" },
-  "service.removed": { about: "service", means: "A service was taken out of the directory" },
-  "group.created": { about: "group", means: "A group was put into the directory" },
-  "group.updated": { about: "group", means: "A group of the directory was changed" },
-  "group.removed": { about: "group", means: "A group was taken out of the directory" },
-  "portal.created": { about: "portal", means: "A portal was put into the directory" },
-  "portal.updated": { about: "portal", means: "A portal of the directory was changed" },
-  "portal.removed": { about: "portal", means: "A portal was taken out of the directory" },
-  "signing_key.rotated": { about: "signing key", means: "Another signing key was made" },
-  "signing_key.retired": { about: "signing key", means: "A signing key was taken away at once" },
+  "client.authentication": { about: "client", means: "A request presented a wrong client secret" },
+  "service.created": { about: "service", means: "A service was added to the directory" },
+  "service.updated": { about: "service", means: "A service in the directory was changed" },
+  "service.removed": { about: "service", means: "A service was removed from the directory" },
+  "group.created": { about: "group", means: "A group was added to the directory" },
+  "group.updated": { about: "group", means: "A group in the directory was changed" },
+  "group.removed": { about: "group", means: "A group was removed from the directory" },
+  "portal.created": { about: "portal", means: "A portal was added to the directory" },
+  "portal.updated": { about: "portal", means: "A portal in the directory was changed" },
+  "portal.removed": { about: "portal", means: "A portal was removed from the directory" },
+  "signing_key.rotated": { about: "signing key", means: "A new signing key was created" },
+  "signing_key.retired": { about: "signing key", means: "A signing key was retired immediately" },
   "signing_key.removed": {
     about: "signing key",
-    means: "A retired key left the JWKS: nothing that it signed counts any more",
+    means: "A retired key was removed from the JWKS: signatures made with it are no longer valid",
   },
-  "delivery.redrive": { about: "delivery", means: "A delivery was to be sent again" },
+  "delivery.redrive": { about: "delivery", means: "A redrive of a delivery was requested" },
   "delivery.redrive_all": {
     about: "receiver",
-    means: "All parked deliveries that fit were to be sent again",
+    means: "A redrive of all parked deliveries that match a filter was requested",
   },
-  "delivery.discard": { about: "delivery", means: "A delivery was to be given up" },
-  "receiver.pause": { about: "receiver", means: "A receiver was to be paused" },
-  "receiver.resume": { about: "receiver", means: "A receiver was to be resumed" },
-  "receiver.test": { about: "receiver", means: "A receiver was to be sent a test" },
+  "delivery.discard": { about: "delivery", means: "Discarding a delivery was requested" },
+  "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
+  "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
+  "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
 } as const;
 
-/** The name of an action. */
 export type AuditAction = keyof typeof ACTIONS;
 
-/** The actions. A record that a later version wrote may have another one. */
+/** The table of actions. A record written by a later version may have an action that is not here. */
 export const AUDIT_ACTIONS: Readonly<Record<AuditAction, AuditedAction>> = ACTIONS;
 
-/** What the subject of an action is; `null` also for an action that this version does not know. */
+/** The kind of subject of an action; also `null` for an unknown action. */
 export function subjectOf(action: string): AuditSubject | null {
   return Object.hasOwn(AUDIT_ACTIONS, action) ? AUDIT_ACTIONS[action as AuditAction].about : null;
 }

@@ -1,51 +1,50 @@
-/** One record of the audit: who did what to what, from where, and what came of it. Identifiers, never what somebody typed. */
+/** The audit: who did what, from where, and with which outcome. Records contain identifiers, never text that people typed. */
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { AuditAction } from "./actions.ts";
 
 /**
- * Who does something. `account`: a person, by `sub`. `client`: by `client_id`. `operator`: whoever runs the service, by
- * `sub` or by the name of a program. `command_line`: somebody at the command line. `system`: the service itself, or a
- * call of the library that names nobody. `anonymous`: somebody who has not shown who they are, such as at a sign-in that
- * failed.
+ * Kinds of actors. `account`: an end user, by `sub`. `client`: by `client_id`. `operator`: by `sub` or by the name of a
+ * program. `command_line`: a user of the command line. `system`: the service itself, or a library call that names no
+ * actor. `anonymous`: an unauthenticated person, for example after a failed sign-in.
  */
 export const ACTOR_KINDS = ["account", "client", "operator", "command_line", "system", "anonymous"] as const;
 
 export type ActorKind = (typeof ACTOR_KINDS)[number];
 
-/** Who does something, as calls take it and the audit gives it back. */
+/** Who does something. Calls accept it, and audit records contain it. */
 export interface Actor {
   readonly kind: ActorKind;
-  /** 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : -`: an identifier, so no e-mail address. */
+  /** 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : -`: an identifier, never an e-mail address. */
   readonly id?: string;
 }
 
-/** Who asks for something, and from where. */
+/** Who makes a request, and from where. */
 export interface Caller {
   readonly actor: Actor;
-  /** The client through which it is asked for. */
+  /** The client that the request comes through. */
   readonly client?: string;
   /** Shortened: see `placeOf`. */
   readonly address?: string;
-  /** One of a few words: see `placeOf`. */
+  /** One of a fixed set of words: see `placeOf`. */
   readonly browser?: string;
 }
 
-/** A call of the library that names nobody. */
+/** The caller of a library call that names no actor. */
 export const SYSTEM: Caller = { actor: { kind: "system" } };
 
-/** Somebody who has not shown who they are. */
+/** An unauthenticated person. */
 export const ANONYMOUS: Actor = { kind: "anonymous" };
 
 export type AuditDetail = Readonly<Record<string, string | number | boolean | null>>;
 
-/** What happened, as it is told to the audit. Nothing in it is text that somebody typed. */
+/** An event for the audit. It contains no text that people typed. */
 export interface AuditEvent extends Caller {
   readonly action: AuditAction;
-  /** What it is about, see `AUDIT_ACTIONS`; left out when that is not known. */
+  /** The identifier of the subject, see `AUDIT_ACTIONS`; missing if unknown. */
   readonly subject?: string;
-  /** Default `success`. */
+  /** Default: `success`. */
   readonly outcome?: "success" | "failure";
-  /** One of a few words. */
+  /** One of a fixed set of words. */
   readonly reason?: string;
   readonly detail?: AuditDetail;
 }
@@ -59,74 +58,74 @@ export interface AuditRecord {
   /** One of the actions in `docs/audit.md`. */
   readonly action: string;
   readonly actor: Actor;
-  /** What it is about: the identifier of an account, a client and so on, as the action says. `null`: not known, or nothing. */
+  /** The identifier of an account, a client and so on, depending on the action. `null`: unknown or none. */
   readonly subject: string | null;
-  /** The client that it is about, or through which it came. */
+  /** The client that the event is about or came through. */
   readonly client: string | null;
-  /** The network of the address from which it came: the /24 of an IPv4 address, the /48 of an IPv6 one. */
+  /** The network of the caller's address: the /24 of an IPv4 address, the /48 of an IPv6 address. */
   readonly address: string | null;
-  /** The family of the browser, such as `Firefox`. */
+  /** The browser family, for example `Firefox`. */
   readonly browser: string | null;
   readonly outcome: "success" | "failure";
-  /** Why it came out so: one of a few words. */
+  /** Why the outcome is what it is: one of a fixed set of words. */
   readonly reason: string | null;
-  /** How often it happened: 1, but for refusals by a limit, which share one record for each window. */
+  /** How often it happened: 1, except for refusals by a rate limit, which share one record per window. */
   readonly count: number;
-  /** More about it: identifiers, numbers and names of fields. */
+  /** Further identifiers, numbers and names of fields. */
   readonly detail: AuditDetail;
 }
 
-/** Refusals of one bucket of a limit: in one window they are one record with a count. */
+/** Refusals of one bucket of a rate limit. Those of one window share one record with a count. */
 export interface Refusal {
-  /** Name of the limit, such as `signIn.account`. */
+  /** Name of the limit, for example `signIn.account`. */
   readonly limit: string;
-  /** Tells its buckets apart. */
+  /** Identifies the bucket of the limit. */
   readonly bucket: string;
-  /** Length of the window. Windows are counted from the epoch, so that all processes have the same. */
+  /** Length of the window. Windows start at multiples of it since the epoch, the same in all processes. */
   readonly seconds: number;
 }
 
-/** Something that is stored a little after it happened, together with others. */
+/** An event that is stored a little later, in a batch with others. */
 export interface CollectedEvent {
   readonly event: AuditEvent;
   /** When it happened: see `AuditStore.position`. */
   readonly order: number;
-  /** With it the event is a refusal, and counted. */
+  /** Set if the event is a refusal, which is counted. */
   readonly refusal?: Refusal;
   readonly count: number;
 }
 
-/** Which records: all of the conditions hold. */
+/** A filter for records. All conditions must hold. */
 export interface AuditFilter {
-  /** `sub`: what happened to this account, and what it did. */
+  /** `sub`: events about this account and by it. */
   readonly account?: string;
-  /** `client_id`: what happened to this client, through it, and by it. */
+  /** `client_id`: events about this client, through it and by it. */
   readonly client?: string;
   /** One of the actions in `docs/audit.md`. */
   readonly action?: string;
-  /** Seconds since the epoch: from then on. */
+  /** Seconds since the epoch, inclusive. */
   readonly since?: number;
-  /** Seconds since the epoch: before then. */
+  /** Seconds since the epoch, exclusive. */
   readonly until?: number;
 }
 
-/** A page of the audit, the newest record first. */
+/** A page of the audit, newest record first. */
 export interface AuditPage {
   readonly records: readonly AuditRecord[];
-  /** `after` of the next page; missing at the end. A page that has one may hold fewer records than its limit, also none. */
+  /** `after` of the next page; missing at the end. A page with `next` may have fewer records than its limit, even none. */
   readonly next?: string;
 }
 
-/** The part of the storage that keeps the audit. */
+/** The part of the storage for the audit. */
 export interface AuditStore {
-  /** Now, in microseconds since the epoch, and later than all that this process was told before. */
+  /** The current time in microseconds since the epoch, later than all positions that this process got before. */
   position(): number;
-  /** The record of something that happens now, for the commit in which it happens. */
+  /** The record of an event that happens now, for the commit of the change itself. */
   recordOf(event: AuditEvent): RecordData;
-  /** Stores a record now, in a commit of its own. */
+  /** Stores a record at once, in a commit of its own. */
   append(event: AuditEvent): Promise<void>;
-  /** Stores what was collected, in one commit that a failing machine may forget. */
+  /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;
-  /** @throws TypeError for an `after` that no page gave. */
+  /** @throws TypeError for an `after` that is not `next` of a page. */
   list(filter: AuditFilter & { readonly after?: string; readonly limit: number }): Promise<AuditPage>;
 }

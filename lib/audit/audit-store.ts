@@ -1,4 +1,4 @@
-/** The audit over the record store: written in commits of changes or by itself, and read by time, account, client and action. */
+/** The audit on the record store: written with changes or on its own, and read by time, account, client and action. */
 import type { Found, Page, Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Key } from "../kinds.ts";
 import { Changes, type Read, type Records } from "../records.ts";
@@ -17,42 +17,43 @@ import {
   toAuditRecord,
 } from "./records.ts";
 
-/** Records in one look at a partition. */
-const LOOK = 200;
-/** Partitions in one look: they double while nothing is found. */
+/** Records that one read of a partition returns. */
+const PAGE_SIZE = 200;
+/** Partitions in one read. Their number doubles while nothing is found. */
 const MOST_PARTITIONS = 256;
-/** Of one page: records that are read and partitions that are looked at, however few of them fit. */
+/** The most records and partitions that are read for one page, however few records match. */
 const MOST_READ = 5_000;
 const MOST_LOOKED_AT = 2_500;
-/** Microseconds by which another process may be ahead of this one. */
-const AHEAD = HOUR;
+/** Microseconds by which the clock of another process may be ahead. */
+const CLOCK_SKEW = HOUR;
 
-/** A place in the audit: everything older comes after it. With a key, also what is of the same time and behind that. */
-interface Place {
+/** A position in the audit: older records come after it. With a key, also records of the same time behind that key. */
+interface Position {
   readonly order: number;
   readonly key?: string;
 }
 
-function readPlace(after: string): Place {
+function parsePosition(after: string): Position {
   const [, order, key] = /^(\d{1,16})(?:\.([\x21-\x7e]{1,200}))?$/.exec(after) ?? [];
   if (order === undefined || !Number.isSafeInteger(Number(order)))
     throw new TypeError("after: must be `next` of another page");
   return { order: Number(order), ...(key === undefined ? {} : { key }) };
 }
 
-const writePlace = ({ order, key }: Place): string => (key === undefined ? String(order) : `${order}.${key}`);
+const formatPosition = ({ order, key }: Position): string =>
+  key === undefined ? String(order) : `${order}.${key}`;
 
-/** An index with the partitions to look through, from the newest to the oldest. */
-interface Way {
+/** An index and its partitions, which are read from the newest to the oldest. */
+interface Partitions {
   readonly index: keyof typeof PARTITIONS;
-  /** The name of the partition that holds this time. */
+  /** The name of the partition for this time. */
   readonly at: (order: number) => Key;
   /** Microseconds that one partition spans. */
   readonly span: number;
 }
 
-/** The index in which the fewest records have to be passed over. */
-function wayOf({ account, client, action }: AuditFilter): Way {
+/** The index with the fewest records that don't match. */
+function partitionsFor({ account, client, action }: AuditFilter): Partitions {
   if (account !== undefined)
     return { index: "account", at: () => PARTITIONS.account(account), span: Number.MAX_SAFE_INTEGER };
   if (client !== undefined)
@@ -68,25 +69,25 @@ function fits(kept: KeptAudit, { account, client, action }: AuditFilter): boolea
   return client === undefined || clientsOf(kept).includes(client);
 }
 
-/** A reading of the audit from the newest record on. */
-class Reading {
+/** One page of the audit while it is read, from the newest record on. */
+class PageReader {
   readonly found: AuditRecord[] = [];
-  /** Where the next page goes on; `undefined` when there is nothing behind this one. */
-  next: Place | undefined;
+  /** Where the next page begins; `undefined` at the end. */
+  next: Position | undefined;
   readonly #filter: AuditFilter;
   readonly #limit: number;
-  #after: Place | undefined;
+  #after: Position | undefined;
   #read = 0;
 
-  constructor(filter: AuditFilter, limit: number, after: Place | undefined) {
+  constructor(filter: AuditFilter, limit: number, after: Position | undefined) {
     this.#filter = filter;
     this.#limit = limit;
     this.#after = after;
   }
 
-  /** Takes what fits of one look. @returns whether the page is complete. */
+  /** Takes the matching records. @returns whether the page is complete. */
   take(records: readonly Found[]): boolean {
-    for (const record of this.#behind(records)) {
+    for (const record of this.#afterPosition(records)) {
       const kept = record.value as unknown as KeptAudit;
       this.#read += 1;
       if (fits(kept, this.#filter)) this.found.push(toAuditRecord(record));
@@ -97,8 +98,8 @@ class Reading {
     return false;
   }
 
-  /** Records of one time come in a sequence of the store's own: of those the ones up to the place were given before. */
-  #behind(records: readonly Found[]): readonly Found[] {
+  /** Records of the same time come in an order of the store's own. Those up to the position were on the page before. */
+  #afterPosition(records: readonly Found[]): readonly Found[] {
     const after = this.#after;
     if (after?.key === undefined) return records;
     const last = records.findIndex(({ key }) => key === after.key);
@@ -109,7 +110,7 @@ class Reading {
   }
 }
 
-/** @param retention seconds for which a record is kept. */
+/** @param retention seconds until a record expires. */
 export function createAuditStore(records: Records, positions: () => number, retention: number): AuditStore {
   const recordOf = (event: AuditEvent): RecordData => auditRecord(event, positions(), retention);
 
@@ -127,9 +128,9 @@ export function createAuditStore(records: Records, positions: () => number, rete
     await records.commit(changes, { relaxed: true });
   }
 
-  /** All that some partitions have. @param pages the first look at each. @returns whether the page is complete. */
+  /** Reads some partitions to their ends. @param pages the first page of each. @returns whether the audit page is complete. */
   async function readAll(
-    reading: Reading,
+    reading: PageReader,
     queries: readonly Query[],
     pages: readonly Page[],
   ): Promise<boolean> {
@@ -146,12 +147,12 @@ export function createAuditStore(records: Records, positions: () => number, rete
   /** @param now microseconds since the epoch. */
   function boundsOf(
     { since = 0, until = Number.POSITIVE_INFINITY }: AuditFilter,
-    place: Place | undefined,
+    position: Position | undefined,
     now: number,
   ): { readonly oldest: number; readonly newest: number } {
     return {
       oldest: Math.max(since * 1_000_000, now - retention * 1_000_000, 0),
-      newest: Math.min(now + AHEAD, until * 1_000_000 - 1, place?.order ?? Number.POSITIVE_INFINITY),
+      newest: Math.min(now + CLOCK_SKEW, until * 1_000_000 - 1, position?.order ?? Number.POSITIVE_INFINITY),
     };
   }
 
@@ -165,10 +166,10 @@ export function createAuditStore(records: Records, positions: () => number, rete
     },
     appendCollected: (events) => records.retry(() => storeCollected(events)),
     async list({ after, limit, ...filter }) {
-      const place = after === undefined ? undefined : readPlace(after);
-      const { oldest, newest } = boundsOf(filter, place, Math.floor(records.clock.now() * 1_000));
-      const { index, at, span } = wayOf(filter);
-      const reading = new Reading(filter, limit, place);
+      const position = after === undefined ? undefined : parsePosition(after);
+      const { oldest, newest } = boundsOf(filter, position, Math.floor(records.clock.now() * 1_000));
+      const { index, at, span } = partitionsFor(filter);
+      const reading = new PageReader(filter, limit, position);
       let looked = 0;
       for (let top = newest, many = 1; top >= oldest; many = Math.min(2 * many, MOST_PARTITIONS)) {
         if (looked >= MOST_LOOKED_AT) {
@@ -177,7 +178,7 @@ export function createAuditStore(records: Records, positions: () => number, rete
         }
         const queries: Query[] = [];
         for (; queries.length < many && top >= oldest; top = Math.floor(top / span) * span - 1) {
-          const bounds = { from: oldest, to: newest, limit: LOOK, descending: true };
+          const bounds = { from: oldest, to: newest, limit: PAGE_SIZE, descending: true };
           queries.push({ ...AUDIT.where(index, at(top)), ...bounds });
         }
         const pages = await records.store.list(queries);
@@ -186,7 +187,7 @@ export function createAuditStore(records: Records, positions: () => number, rete
         looked += queries.length;
       }
       const { found, next } = reading;
-      return { records: found, ...(next === undefined ? {} : { next: writePlace(next) }) };
+      return { records: found, ...(next === undefined ? {} : { next: formatPosition(next) }) };
     },
   };
 }

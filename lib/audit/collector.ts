@@ -1,6 +1,7 @@
 /**
- * What happens often is recorded once a second, in one commit: a sign-in does not wait for its record. A process that
- * crashes loses what it collected in the last second, and `close` stores the rest.
+ * Stores frequent events in batches, once a second in one commit, so that a sign-in does not wait for its audit record.
+ * `close` stores the rest; a process that crashes loses the events of its last second. Refusals of one rate limit are
+ * counted in one record, so that an attack does not fill the storage.
  */
 import { StorageUnavailable } from "../errors.ts";
 import type { Outage } from "../outages.ts";
@@ -10,11 +11,11 @@ import { refusalRef } from "./records.ts";
 export interface AuditCollector {
   /** Records an event soon. Never fails. */
   note(event: AuditEvent): void;
-  /** Counts a refusal by a limit. Never fails. */
+  /** Counts a refusal by a rate limit. Never fails. */
   noteRefusal(event: AuditEvent, refusal: Refusal): void;
-  /** Stores what is collected by now. Never fails: what can't be stored is tried again a second later. */
+  /** Stores the events so far. Never fails: events that can't be stored are retried a second later. */
   flush(): Promise<void>;
-  /** Stores what is collected; what can't be stored is lost. */
+  /** Stores the events so far; those that can't be stored are lost. */
   close(): Promise<void>;
 }
 
@@ -22,16 +23,16 @@ export interface AuditCollector {
 const INTERVAL = 1_000;
 /** Events in one commit. */
 const BATCH = 500;
-/** Events that wait at most while the storage is away; beyond them one is lost for each that comes. */
+/** The most events that wait while the storage is unavailable. Beyond that the oldest is lost for each new one. */
 const MOST_WAITING = 10_000;
 
-/** @param outage told what came of each commit. @param onWarning told how many records were lost. */
+/** @param outage records whether commits succeed. @param onWarning called with the number of lost records. */
 export function createAuditCollector(
   store: Pick<AuditStore, "position" | "appendCollected">,
   outage: Outage,
   onWarning: (text: string) => void,
 ): AuditCollector {
-  /** In the order in which they happened; refusals under the key of their record. */
+  /** In the order of events; refusals by the key of their record. */
   const waiting = new Map<string | symbol, CollectedEvent>();
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> = Promise.resolve();
@@ -54,7 +55,7 @@ export function createAuditCollector(
       await store.appendCollected(batch.map(([, one]) => one));
     } catch (error) {
       if (error instanceof StorageUnavailable) putBack(batch);
-      // What a storage that can be reached does not take now it never takes.
+      // A storage that is available and rejects a record would reject it again.
       else lost += batch.length;
       throw error;
     }
@@ -62,7 +63,7 @@ export function createAuditCollector(
 
   function putBack(batch: readonly (readonly [string | symbol, CollectedEvent])[]): void {
     for (const [key, one] of batch) {
-      // What came in meanwhile may be about the same refusals.
+      // The same refusal may have been counted again in the meantime.
       const count = one.count + (waiting.get(key)?.count ?? 0);
       add(key, { ...one, count });
     }

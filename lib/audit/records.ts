@@ -1,4 +1,4 @@
-/** Audit records as they are kept, and where they are found. */
+/** Audit records as they are stored, and their indexes. */
 import { hash, randomBytes } from "node:crypto";
 import type { Found, RecordData, Ref } from "../../adapters/record-store.ts";
 import { defaults } from "../../config/defaults.ts";
@@ -6,21 +6,21 @@ import { defineKind, type Key, type Kind } from "../kinds.ts";
 import { subjectOf } from "./actions.ts";
 import type { AuditDetail, AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
-/** Microseconds of an hour and of a day: no partition of an index grows for ever. */
+/** Microseconds of an hour and of a day. Indexes are partitioned by time so that no partition grows forever. */
 export const HOUR: number = 3_600_000_000;
 export const DAY: number = 24 * HOUR;
 
-/** What is kept: what has its default is left out. */
+/** The stored record. Members with their default are left out. */
 export interface KeptAudit extends Omit<AuditEvent, "action"> {
-  /** An earlier or a later version may have had other actions. */
+  /** Another version may have other actions. */
   readonly action: string;
-  /** Microseconds since the epoch: the place among all records. */
+  /** Microseconds since the epoch: the position among all records. */
   readonly order: number;
-  /** Missing: 1. */
+  /** Default: 1. */
   readonly count?: number;
 }
 
-/** The partitions of the indexes. One of `account` is all of an account, whatever the time. */
+/** The partitions of the indexes. An account has one partition for all times. */
 export const PARTITIONS = {
   hour: (order: number): Key => String(Math.floor(order / HOUR)),
   account: (sub: string): Key => sub,
@@ -28,7 +28,7 @@ export const PARTITIONS = {
   action: (action: string, order: number): Key => [action, String(Math.floor(order / DAY))],
 } as const;
 
-/** The accounts that a record is about: its subject, and who did it. */
+/** The accounts that a record concerns: its subject and its actor. */
 export function accountsOf({
   action,
   subject,
@@ -40,7 +40,7 @@ export function accountsOf({
   return [...new Set([...about, ...by])];
 }
 
-/** The clients that a record is about: its subject, the one through which it came, and who did it. */
+/** The clients that a record concerns: its subject, the client of the request, and its actor. */
 export function clientsOf({ action, subject, client, actor }: Omit<KeptAudit, "order">): string[] {
   const about = subjectOf(action) === "client" && subject !== undefined ? [subject] : [];
   const through = client === undefined ? [] : [client];
@@ -73,28 +73,28 @@ function recordOf(key: string, kept: KeptAudit, retention: number): RecordData {
 
 const timeKey = (order: number): string => String(order).padStart(16, "0");
 
-/** Begins with the time, so that records of one time lie together; the rest is random. */
+/** Begins with the time, so that records of one time are stored together; the rest is random. */
 function newKey(order: number): string {
   return `${timeKey(order)}-${randomBytes(8).toString("hex")}`;
 }
 
 /**
- * The record of something that happened.
- * @param order when: microseconds since the epoch.
- * @param retention seconds for which it is kept.
+ * The record of an event.
+ * @param order microseconds since the epoch.
+ * @param retention seconds until the record expires.
  */
 export function auditRecord(event: AuditEvent, order: number, retention: number): RecordData {
   return recordOf(newKey(order), { ...event, order }, retention);
 }
 
-/** Where the refusals of one bucket in one window are counted, by any process. */
+/** The record in which all processes count the refusals of one bucket in one window. */
 export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): Ref {
   const window = Math.floor(order / 1_000_000 / seconds);
   const digest = hash("sha256", JSON.stringify([limit, bucket, seconds, window]), "base64url");
   return AUDIT.ref(`refused-${digest}`);
 }
 
-/** The record of refusals. @param before what is counted already. */
+/** The record of refusals. @param before the record so far. */
 export function refusalRecord(
   ref: Ref,
   { event, order, count }: CollectedEvent,
@@ -105,7 +105,7 @@ export function refusalRecord(
   return recordOf(ref.key, { ...kept, count: (before?.count ?? 0) + count }, retention);
 }
 
-/** The record as it is shown. */
+/** The record as the public calls return it. */
 export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): AuditRecord {
   const kept = value as unknown as KeptAudit;
   const { order, action, actor, subject, address, browser } = kept;
@@ -126,7 +126,7 @@ export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): Aud
   };
 }
 
-/** What version 0.1 kept of an event. */
+/** An event as version 0.1 stored it. */
 export interface FirstAuditRecord {
   /** Seconds since the epoch. */
   readonly at: number;
@@ -136,9 +136,8 @@ export interface FirstAuditRecord {
 }
 
 /**
- * The record of something that version 0.1 recorded. It named nobody, but for who asked for something of a delivery or
- * a receiver: `by`.
- * @param order its place among all records: microseconds since the epoch.
+ * The record of an event of version 0.1, which named an actor only for deliveries and receivers: `by`.
+ * @param order the position among all records: microseconds since the epoch.
  */
 export function fromFirstVersion(
   { action, subject, detail = {} }: FirstAuditRecord,
@@ -154,6 +153,6 @@ export function fromFirstVersion(
     ...(typeof client_id === "string" ? { client: client_id } : {}),
     ...(Object.keys(rest).length === 0 ? {} : { detail: rest }),
   };
-  // The same key whenever it is carried over again.
+  // The same key if the migration runs again.
   return recordOf(`${timeKey(order)}-v01`, kept, retention);
 }

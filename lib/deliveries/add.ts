@@ -1,4 +1,4 @@
-/** Adding deliveries: part of the commit of the change that causes them. */
+/** Adds deliveries, as part of the commit of the change that causes them. */
 import type { NewDelivery } from "./delivery.ts";
 import { untouchedReceiver } from "./delivery.ts";
 import { type LaneAccess, laneQuery } from "./lane-access.ts";
@@ -16,7 +16,7 @@ import {
 import { AlreadyExists } from "../errors.ts";
 import { Changes, read, type Read } from "../records.ts";
 
-/** Gives out places among all deliveries, each later than the one before. */
+/** Returns positions among all deliveries, each later than the one before. */
 export type Positions = () => number;
 
 export function createPositions(access: Pick<LaneAccess, "clock">): Positions {
@@ -24,16 +24,16 @@ export function createPositions(access: Pick<LaneAccess, "clock">): Positions {
   return () => (last = Math.max(last + 1, Math.floor(access.clock.now() * 1_000)));
 }
 
-/** A lane while deliveries are added at its end. */
+/** A lane to which deliveries are being added. */
 interface OpenLane {
   readonly was: Read<Lane> | undefined;
-  /** It waits already; `undefined`: what is added first becomes the head. */
+  /** The waiting head; `undefined`: the first delivery that is added becomes the head. */
   readonly head: Read<KeptDelivery> | undefined;
   lane: Lane;
   isEmpty: boolean;
 }
 
-/** Lanes and receivers in one round trip, then the heads: what is added since then has changed its lane. */
+/** Reads lanes and receivers in one round trip, and then the heads: a delivery that is added since then changes its lane. */
 async function openLanes(
   access: LaneAccess,
   deliveries: readonly NewDelivery[],
@@ -57,9 +57,9 @@ async function openLanes(
 }
 
 /**
- * What stores these deliveries, each at the end of its lane. A lane is written, and its head has to be as it is now: of
- * two that add, and of one that adds and one that finishes the head, only one can be first.
- * @throws AlreadyExists when two of them have one id.
+ * The changes that store these deliveries, each at the end of its lane. They write the lane and expect its head
+ * unchanged, so that of two writers that add, or of one that adds and one that finishes the head, one fails and retries.
+ * @throws AlreadyExists when two deliveries have the same id.
  */
 export async function planAdding(
   access: LaneAccess,

@@ -1,4 +1,4 @@
-/** Whether lanes fit their deliveries. */
+/** Checks that lanes and receivers match the deliveries, and repairs them. */
 import type { Found, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { untouchedReceiver } from "./delivery.ts";
 import { type Check, type Flaw, KindScan } from "../check.ts";
@@ -13,7 +13,7 @@ const deliveryIn = ({ value }: Found): KeptDelivery => value as unknown as KeptD
 const laneOf = (found: Found): Ref => LANE.ref([deliveryIn(found).receiver, deliveryIn(found).sub]);
 const receiverOf = (found: Found): Ref => RECEIVER.ref(deliveryIn(found).receiver);
 
-/** Whether the first that waits is the head, and nothing else is. */
+/** Whether the first waiting delivery is the head, and no other is. */
 function hasRightHead(waiting: readonly Read<KeptDelivery>[]): boolean {
   return waiting.every(({ value }, index) => value.isHead === (index === 0));
 }
@@ -35,12 +35,12 @@ export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): 
     withoutLanes(deliveries, storage),
     {
       part: "lane",
-      problem: "lanes of which another delivery goes next than the first that waits",
+      problem: "lanes whose head is not their first waiting delivery",
       find: (limit) =>
         lanes.find(limit, async (records) => {
           const wrong = await withWrongHeads(records);
           if (wrong.length === 0) return [];
-          // What was delivered meanwhile has changed deliveries, not the lane: they are looked at once more.
+          // Deliveries may have changed in the meantime without changing the lane: check these lanes again.
           const versions = await Promise.all(wrong.map((record) => headVersions(access, record)));
           const still = new Set((await withWrongHeads(wrong)).map(({ key }) => key));
           const again = await Promise.all(wrong.map((record) => headVersions(access, record)));
@@ -54,13 +54,13 @@ export function deliveryChecks(stores: Stores, kinds: KindRules, clock: Clock): 
   ];
 }
 
-/** What waits in a lane, in one text. */
+/** The waiting deliveries of a lane with their versions, as one text to compare. */
 async function headVersions(access: LaneAccess, { value }: Found): Promise<string> {
   const waiting = await access.waiting(value as unknown as Lane);
   return waiting.map(({ value: { id }, version }) => `${id} ${version}`).join("\n");
 }
 
-/** Makes the first that waits the head. */
+/** Makes the first waiting delivery the head. */
 async function settle(access: LaneAccess, storage: RecordStore, key: string): Promise<void> {
   const [lane] = await storage.get([{ kind: LANE.name, key }]);
   if (lane === undefined) return;
@@ -69,7 +69,7 @@ async function settle(access: LaneAccess, storage: RecordStore, key: string): Pr
   if ((edit?.settle(changes) ?? 0) > 0) await access.commit(changes);
 }
 
-/** Deliveries whose lane is missing, or has not given out their place. */
+/** Finds deliveries whose lane is missing or has a lower `lastSequence`. */
 function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
   async function wrong(records: readonly Found[]): Promise<Found[]> {
     const lanes = await storage.get(records.map(laneOf));
@@ -79,7 +79,7 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
     });
   }
 
-  /** The lane as its deliveries say. */
+  /** Writes the lane according to its deliveries. */
   async function fit(found: Found): Promise<void> {
     const { receiver, sub } = deliveryIn(found);
     const [before] = await storage.get([laneOf(found)]);
@@ -100,7 +100,7 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
 
   return {
     part: "lane",
-    problem: "deliveries that their lane does not know",
+    problem: "deliveries missing from their lane",
     find: (limit) => deliveries.find(limit, wrong),
     async repair(flaws: readonly Flaw[]) {
       for (const { id } of flaws) {
@@ -111,7 +111,7 @@ function withoutLanes(deliveries: KindScan, storage: RecordStore): Check {
   };
 }
 
-/** Deliveries for a receiver that nobody asks for what is due. */
+/** Finds deliveries for a receiver without a record, which no worker looks at. */
 function withoutReceivers(deliveries: KindScan, storage: RecordStore): Check {
   async function wrong(records: readonly Found[]): Promise<Found[]> {
     const receivers = await storage.get(records.map(receiverOf));
@@ -119,7 +119,7 @@ function withoutReceivers(deliveries: KindScan, storage: RecordStore): Check {
   }
   return {
     part: "receiver",
-    problem: "deliveries for a receiver that is not known",
+    problem: "deliveries for an unknown receiver",
     find: (limit) => deliveries.find(limit, wrong),
     repair: (flaws) =>
       deliveries.repair(flaws, async (found) =>

@@ -1,4 +1,4 @@
-/** Claiming the heads of lanes, and recording what became of them. */
+/** Claims the heads of lanes, and records the outcomes. */
 import type {
   AttemptRecord,
   Claim,
@@ -28,7 +28,7 @@ import { Changes, type Read } from "../records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
 
-/** How many of `limit` claims a receiver lets happen now, and whether that is a probe. */
+/** How many of `limit` claims a receiver allows now, and whether the claim is a probe. */
 function allowedBy(
   receiver: KnownReceiver | undefined,
   limit: number,
@@ -41,7 +41,7 @@ function allowedBy(
   return { allowed: heldUntil <= now ? Math.min(1, limit) : 0, probe: true };
 }
 
-/** The head as it is while it is on its way, and the claim that says so. */
+/** The head while it is claimed, and the claim. */
 function claimed(
   head: KeptDelivery,
   { owner, span }: LeaseTerms,
@@ -53,7 +53,7 @@ function claimed(
   return { kept, claim: { delivery: toDelivery(head), fence, leaseEnd } };
 }
 
-/** The delivery after an attempt, or after its claim was handed back. */
+/** The delivery after an attempt, or after its claim was returned. */
 function withResult(
   kept: KeptDelivery,
   outcome: Outcome,
@@ -69,7 +69,7 @@ function withResult(
   };
   const over = { isHead: false, nextAttemptAt: null, failedAt: null, finishedAt: now };
   if (outcome.kind === "delivered") return { ...after, ...over, state: "delivered", reason: null };
-  // What was discarded or parked meanwhile stays so.
+  // A delivery that was discarded or parked in the meantime stays so.
   if (kept.state !== "waiting" || outcome.kind === "kept") return after;
   if (outcome.kind === "retry") {
     return { ...after, failures: kept.failures + 1, failedAt: now, nextAttemptAt: now + outcome.after };
@@ -78,24 +78,24 @@ function withResult(
   return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
 }
 
-/** The delivery as the head of its lane, which nothing else is on its way in. */
+/** The delivery as the head of its lane, while no other delivery of the lane is in flight. */
 export function asHead(kept: KeptDelivery): KeptDelivery {
   return { ...kept, isHead: true, lease: null, flight: null };
 }
 
-/** Heads that are read at a time for the places that go on. */
-const READ_AHEAD = 20;
+/** How many due heads `finish` prefetches for a receiver, so that not every slot that goes on reads its own. */
+const PREFETCH = 20;
 
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
-  /** Deliveries as their claims have left them: what finishes one need not read it again. */
+  /** Deliveries as their claims have left them, so that `finish` need not read them again. */
   const asLeft = new WeakMap<Claim, Read<KeptDelivery>>();
-  /** Ids of heads that are about to be claimed here. */
+  /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();
-  /** Heads of each receiver that were due when they were read, and that nobody here has tried to claim since. */
-  const readAhead = new Map<string, Promise<Read<KeptDelivery>[]>>();
+  /** Prefetched heads of each receiver: due when they were read, and not claimed by this process since. */
+  const prefetched = new Map<string, Promise<Read<KeptDelivery>[]>>();
 
-  /** Claims these heads together; a probe begins the next hold of its receiver. */
+  /** Claims these heads in one commit; a probe begins the next hold of its receiver. */
   async function claimTogether(
     heads: readonly Read<KeptDelivery>[],
     terms: LeaseTerms,
@@ -110,14 +110,14 @@ export function createClaims(access: LaneAccess): Calls {
     });
     if (probed !== undefined && heads.length > 0)
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
-    // A claim that is forgotten with the power of the machine is no harm: nothing has been sent for good yet.
+    // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
     const version = await access.commit(changes, { relaxed: true });
     for (const { kept, claim } of made)
       if (version !== undefined) asLeft.set(claim, { value: kept, version });
     return made.map(({ claim }) => claim);
   }
 
-  /** Claims these heads as far as nobody else is faster. */
+  /** Claims those of the heads that no other worker has claimed first. */
   async function claimAll(
     heads: readonly Read<KeptDelivery>[],
     terms: LeaseTerms,
@@ -133,7 +133,7 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  /** What is due of a receiver and not about to be claimed here, first due first. */
+  /** The due heads of a receiver that this process is not about to claim, first due first. */
   async function findDue(receiver: string, most: number): Promise<Read<KeptDelivery>[]> {
     const now = clock.now();
     const query = { ...DELIVERY.where("due", receiver), to: Math.floor(now) };
@@ -141,7 +141,7 @@ export function createClaims(access: LaneAccess): Calls {
     return heads.filter(({ value }) => dueAt(value) <= now && !taken.has(value.id)).slice(0, most);
   }
 
-  /** Runs a claim. Nobody else in this process tries for the same heads meanwhile. */
+  /** Runs a claim, and keeps others in this process from trying to claim the same heads. */
   async function claiming<T>(heads: readonly Read<KeptDelivery>[], claim: () => Promise<T>): Promise<T> {
     for (const { value } of heads) taken.add(value.id);
     try {
@@ -151,16 +151,16 @@ export function createClaims(access: LaneAccess): Calls {
     }
   }
 
-  /** The next head that is due: many are read at a time, for places go on from one to the next. */
+  /** The next due head, from the prefetched ones if there are any. */
   async function nextDue(receiver: string): Promise<Read<KeptDelivery> | undefined> {
-    const reading = readAhead.get(receiver) ?? findDue(receiver, READ_AHEAD);
-    readAhead.set(receiver, reading);
+    const reading = prefetched.get(receiver) ?? findDue(receiver, PREFETCH);
+    prefetched.set(receiver, reading);
     let heads: Read<KeptDelivery>[] = [];
     try {
       heads = await reading;
       return heads.shift();
     } finally {
-      if (heads.length === 0 && readAhead.get(receiver) === reading) readAhead.delete(receiver);
+      if (heads.length === 0 && prefetched.get(receiver) === reading) prefetched.delete(receiver);
     }
   }
 
@@ -177,7 +177,7 @@ export function createClaims(access: LaneAccess): Calls {
     return claiming(due, () => claimAll(due, terms, probe ? known : undefined));
   }
 
-  /** @param asClaimed left out: it is read. */
+  /** @param asClaimed the delivery as its claim left it; read from the storage if `undefined`. */
   async function finishOnce(
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
@@ -191,8 +191,8 @@ export function createClaims(access: LaneAccess): Calls {
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
     if (own.value.fence !== fence || own.value.lease === null) return lost;
-    // The last of its lane has nothing behind it. Else the lane is looked at now, after its record was read: what is
-    // added since then has changed that.
+    // The last delivery of its lane has none behind it. Otherwise read the lane's deliveries after its record: a delivery
+    // that is added since then changes the record.
     const isAlone = own.value.isHead && own.value.sequence === lane.value.lastSequence;
     const [head, second] = isAlone ? [own] : await access.waiting(key, 2);
     const isHead = head?.value.id === id;
@@ -203,8 +203,8 @@ export function createClaims(access: LaneAccess): Calls {
     const isStopped = state !== undefined && (state.value.paused || state.value.heldUntil !== null);
     const changes = new Changes();
     const claims: { readonly kept: KeptDelivery; readonly claim: Claim }[] = [];
-    /** What goes next is claimed at once when it may be. */
-    const goOn = (next: KeptDelivery): KeptDelivery => {
+    /** Claims the next delivery at once if it may be sent now. */
+    const claimNext = (next: KeptDelivery): KeptDelivery => {
       if (lease === undefined || isStopped || dueAt(next) > now) return next;
       const { kept, claim } = claimed(next, lease, now);
       claims.push({ kept, claim: { ...claim, probe: false } });
@@ -213,15 +213,15 @@ export function createClaims(access: LaneAccess): Calls {
     const after = withResult(own.value, outcome, attempt, now);
     const stays = isHead && after.state === "waiting";
     const following = isHead ? (stays ? undefined : second) : head;
-    writeDelivery(changes, own, stays ? goOn(after) : after);
-    if (following !== undefined) writeDelivery(changes, following, goOn(asHead(following.value)));
-    // Nothing waits behind it, so nothing may have been added meanwhile.
+    writeDelivery(changes, own, stays ? claimNext(after) : after);
+    if (following !== undefined) writeDelivery(changes, following, claimNext(asHead(following.value)));
+    // Nothing waits behind it, so make sure that nothing was added in the meantime.
     else if (!stays && lane.value.flight === null) changes.expect(laneRef(key), lane);
     else if (!stays) changes.write(laneRecord({ ...lane.value, flight: null }), lane);
     const other = claimFrom === "receiver" && claims.length === 0 ? await nextDue(receiver) : undefined;
-    // A result that comes after its lease has ended may meet its own delivery here.
+    // If the lease has ended, the prefetched head may be this very delivery.
     const isOther = other !== undefined && other.value.sub !== sub;
-    if (isOther) writeDelivery(changes, other, goOn(other.value));
+    if (isOther) writeDelivery(changes, other, claimNext(other.value));
     const version = await claiming(isOther ? [other] : [], () =>
       access.commit(changes, { relaxed: outcome.kind === "delivered" }),
     );
@@ -239,8 +239,8 @@ export function createClaims(access: LaneAccess): Calls {
     } catch (error) {
       if (!(error instanceof ConditionFailed)) throw error;
     }
-    // Something has changed meanwhile: the delivery or its lane, or somebody else was faster with the next one.
-    readAhead.delete(claim.delivery.receiver);
+    // The delivery, its lane or the next delivery has changed in the meantime.
+    prefetched.delete(claim.delivery.receiver);
     return access.retry(() => finishOnce(claim, outcome, { ...options, claimFrom: "lane" }, undefined));
   }
 
@@ -275,8 +275,8 @@ export function createClaims(access: LaneAccess): Calls {
         }));
     },
     claimDue(receiver, limit, terms) {
-      // It takes the first of them.
-      readAhead.delete(receiver);
+      // The claim takes the first of the prefetched heads.
+      prefetched.delete(receiver);
       return claimDue(receiver, limit, terms, (most) => findDue(receiver, most));
     },
     async claimLane(lane, terms) {

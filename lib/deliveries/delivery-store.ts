@@ -1,4 +1,4 @@
-/** The deliveries of a service, over the record store: how they are found, and all calls together. */
+/** The delivery store on the record store: lists and counts, and all other calls together. */
 import type {
   Delivery,
   DeliveryFilter,
@@ -15,18 +15,18 @@ import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
 import { PAGE, type Read, read } from "../records.ts";
 
 /**
- * The kinds that change when there may be more to send: a lane is written by whoever adds to it, a receiver by whoever
- * resumes it. What workers write while they deliver wakes nobody.
+ * The kinds whose changes mean that there may be more to send: adding a delivery writes its lane, and resuming a receiver
+ * writes the receiver. The writes of workers that deliver wake nobody.
  */
 export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
 
-/** Deliveries that one page looks at, more or less, before it leaves the rest to the next one. */
-const LOOKED = 1_000;
-/** How many are read of each place at a time once the first ones did not fit. */
+/** Deliveries that one page looks at, approximately, before it leaves the rest to the next page. */
+const MAX_READ = 1_000;
+/** How many deliveries of each index entry are read at a time once the first ones did not match. */
 const STEP = 200;
 
-/** Where deliveries are found that a filter asks for, each place in the order of their positions. */
-async function places(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
+/** The index entries in which a filter's deliveries are found, each in the order of positions. */
+async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<Omit<Query, "limit">[]> {
   const { receiver, sub, state } = filter;
   if (sub !== undefined) return [DELIVERY.where("user", sub)];
   const receivers = receiver === undefined ? await access.receivers() : [{ receiver }];
@@ -42,32 +42,36 @@ function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
   );
 }
 
-/** What was read of all places together. */
-interface Looked {
-  /** In the order of their positions, whether they fit or not; before the last of them none is missing. */
-  readonly seen: readonly KeptDelivery[];
+/** What was read of all index entries together. */
+interface ReadPage {
+  /** In the order of positions, whether they match or not; none is missing before the last of them. */
+  readonly inOrder: readonly KeptDelivery[];
   readonly isEnd: boolean;
   /** How many were read. */
   readonly count: number;
 }
 
-async function look(access: LaneAccess, queries: readonly Query[], direction: 1 | -1): Promise<Looked> {
+async function readEntries(
+  access: LaneAccess,
+  queries: readonly Query[],
+  direction: 1 | -1,
+): Promise<ReadPage> {
   const pages = await access.store.list(queries);
   const all = pages.map(({ records }) => records.map((record) => read<KeptDelivery>(record).value));
-  // Behind the last one of a place that has more, those of others would come too early.
+  // Deliveries beyond the end of an entry that has more would come too early.
   const ends = all.flatMap((records, index) => {
     const last = records.at(-1);
     return last === undefined || pages[index]?.next === undefined ? [] : [last.position * direction];
   });
   const end = Math.min(...ends);
   const found = all.flat();
-  const seen = found
+  const inOrder = found
     .filter(({ position }) => position * direction <= end)
     .toSorted((one, other) => (one.position - other.position) * direction);
-  return { seen, isEnd: ends.length === 0, count: found.length };
+  return { inOrder, isEnd: ends.length === 0, count: found.length };
 }
 
-/** Those that fit behind a position, and the last one that was looked at if there may be more. */
+/** The matching deliveries after a position, and the last one that was read if there may be more. */
 async function search(
   access: LaneAccess,
   { first, limit, ...filter }: Omit<DeliveryPage, "after">,
@@ -75,18 +79,18 @@ async function search(
 ): Promise<{ readonly found: readonly KeptDelivery[]; readonly last?: KeptDelivery }> {
   const descending = first === "newest";
   const direction = descending ? -1 : 1;
-  const where = await places(access, filter);
+  const where = await entriesFor(access, filter);
   const found: KeptDelivery[] = [];
   let last: KeptDelivery | undefined;
-  for (let looked = 0; looked < LOOKED;) {
+  for (let looked = 0; looked < MAX_READ;) {
     const behind = last?.position ?? position;
     const bounds = behind === undefined ? {} : { [descending ? "to" : "from"]: behind + direction };
-    // What does not fit at once may be rare.
+    // If the first ones did not match, matches may be rare.
     const most = Math.min(PAGE, looked === 0 ? limit + 1 : Math.max(limit + 1, STEP));
     const how = { ...bounds, descending, limit: most };
     const queries = where.map((each) => Object.assign({}, each, how));
-    const { seen, isEnd, count } = await look(access, queries, direction);
-    for (const delivery of seen) {
+    const { inOrder, isEnd, count } = await readEntries(access, queries, direction);
+    for (const delivery of inOrder) {
       if (found.length === limit) return { found, ...(last && { last }) };
       if (fits(filter, delivery)) found.push(delivery);
       last = delivery;
@@ -97,7 +101,7 @@ async function search(
   return { found, ...(last && { last }) };
 }
 
-/** The position behind which a page begins; `null` behind an unknown delivery. */
+/** The position after which a page begins; `null` after an unknown delivery. */
 async function positionOf(access: LaneAccess, after: string | undefined): Promise<number | undefined | null> {
   if (after === undefined) return undefined;
   return (await access.delivery(after))?.value.position ?? null;
@@ -110,7 +114,7 @@ async function page(access: LaneAccess, { after, ...asked }: DeliveryPage): Prom
   return { deliveries: found.map(toDelivery), ...(last !== undefined && { next: last.id }) };
 }
 
-/** As many as were asked for, however many have to be passed over. */
+/** As many deliveries as requested, however many must be skipped. */
 async function list(access: LaneAccess, { after, ...asked }: DeliveryPage): Promise<Delivery[]> {
   const deliveries: Delivery[] = [];
   let position = await positionOf(access, after);
@@ -125,7 +129,7 @@ async function list(access: LaneAccess, { after, ...asked }: DeliveryPage): Prom
   return deliveries;
 }
 
-/** What each receiver has in one state. */
+/** The deliveries of each receiver in one state. */
 function byReceiver(receivers: readonly KnownReceiver[], state: "waiting" | "parked"): Query[] {
   return receivers.map(({ receiver }) => ({ ...DELIVERY.where("open", [state, receiver]), limit: 1 }));
 }

@@ -1,32 +1,33 @@
 /**
- * One record for each notification and receiver: written with the change that caused it, and the truth about
- * what has been sent. Deliveries about one user to one receiver form a lane, and a lane is one record: whatever
- * changes what is first in it writes that record too, so that two writers conflict and no head is missed.
+ * A delivery is one record for one notification and one receiver. It is written in the transaction of the change that
+ * caused it, and it is the truth about what has been sent. The deliveries about one user to one receiver form a lane.
+ * Every write that changes the head of a lane also writes the lane's record, so that two writers conflict and no head is
+ * missed.
  *
- * Promises beside those of `storage.ts`:
- * - the head of a lane is its waiting delivery with the lowest `sequence`; it is worked out from the deliveries;
- * - each operation is one atomic step, and is decided by the clock that the storage was opened with;
- * - times are milliseconds since the epoch unless it says seconds, spans are milliseconds.
+ * Promises in addition to those of `storage.ts`:
+ * - the head of a lane is its waiting delivery with the lowest `sequence`, derived from the deliveries;
+ * - each operation is one atomic step, decided by the clock that the storage was opened with;
+ * - times are milliseconds since the epoch unless stated otherwise; spans are milliseconds.
  */
 
-/** A delivery at the moment when the account change decides that it has to happen. */
+/** A delivery as the account change that causes it creates it. */
 export interface NewDelivery {
   /** Its `webhook-id`, the same on every attempt. */
   readonly id: string;
-  /** `service:KEY`, `group:KEY` or `portal:KEY`. Together with `sub` it names the lane. */
+  /** `service:KEY`, `group:KEY` or `portal:KEY`. Together with `sub` it identifies the lane. */
   readonly receiver: string;
   readonly sub: string;
   /** The documented `notification_type`. */
   readonly type: string;
-  /** The documented body, sealed: it holds personal data. */
+  /** The documented body, sealed because it contains personal data. */
   readonly payload: string;
   /** Seconds since the epoch: when the action happened. */
   readonly at: number;
 }
 
 /**
- * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: not tried any more, kept until
- * somebody redrives it. `discarded`: given up on purpose.
+ * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: no longer retried, kept until an
+ * operator redrives it. `discarded`: given up by an operator.
  */
 export type DeliveryState = "waiting" | "delivered" | "parked" | "discarded";
 
@@ -34,37 +35,37 @@ export type DeliveryState = "waiting" | "delivered" | "parked" | "discarded";
 export interface Delivery extends Omit<NewDelivery, "payload"> {
   /** `null` once it has been purged. */
   readonly payload: string | null;
-  /** Position in its lane, counted up from 1 without a gap. */
+  /** Position in its lane, counted from 1 without gaps. */
   readonly sequence: number;
   readonly state: DeliveryState;
-  /** How many attempts were made in all: that many have a record. */
+  /** How many attempts were made in total. Each has a record. */
   readonly attempts: number;
-  /** How many attempts of the retry schedule are used up since it was stored or redriven. */
+  /** How many attempts of the retry schedule were used up since the delivery was stored or redriven. */
   readonly failures: number;
   readonly storedAt: number;
-  /** Waiting only: not before. In the past for what may go at once. */
+  /** Waiting only: the earliest time of the next attempt. In the past if it may be sent at once. */
   readonly nextAttemptAt: number | null;
-  /** When it was delivered, parked or discarded; `null` while it waits. */
+  /** When the delivery was delivered, parked or discarded; `null` while it waits. */
   readonly finishedAt: number | null;
-  /** Why it is parked or discarded: a short code; `null` else. */
+  /** Why the delivery was parked or discarded: a short code; otherwise `null`. */
   readonly reason: string | null;
 }
 
-/** What one attempt came to. */
+/** The result of one attempt. */
 export interface AttemptRecord {
   readonly startedAt: number;
   readonly duration: number;
-  /** The HTTP status; `null` when there was no answer. */
+  /** The HTTP status; `null` without a response. */
   readonly status: number | null;
-  /** A short code when there was no answer; `null` else. */
+  /** A short code without a response; otherwise `null`. */
   readonly error: string | null;
-  /** The beginning of the answer, sealed; `null` without one, and once it has been purged. */
+  /** The beginning of the response, sealed; `null` without one, or after it was purged. */
   readonly answer: string | null;
 }
 
-/** A kept attempt. */
+/** A stored attempt. */
 export interface DeliveryAttempt extends AttemptRecord {
-  /** Counted up from 1 for each delivery, redriven or not. */
+  /** Counted from 1 for each delivery; redriving does not reset it. */
   readonly number: number;
 }
 
@@ -73,40 +74,40 @@ export interface LaneKey {
   readonly sub: string;
 }
 
-/** For how long a claim is good, and for whom. */
+/** How long a claim is valid, and for which worker. */
 export interface LeaseTerms {
-  /** Who claims: a name of the process, to be seen by operators. */
+  /** The worker that claims: a process name that operators can recognize. */
   readonly owner: string;
-  /** At least the total time-out of an attempt plus 15 seconds. */
+  /** The length of the lease: at least the total time-out of an attempt plus 15 seconds. */
   readonly span: number;
-  /** A receiver that is held back gives one claim at the end of its hold; this is how long it is held then. */
+  /** When a hold ends, the receiver allows one claim as a probe; it is then held back for this long. */
   readonly holdAgain: number;
 }
 
-/** The head of a lane, for whoever claimed it to send, until the lease ends. */
+/** The head of a lane, which only the worker that claimed it may send until the lease ends. */
 export interface Claim {
   readonly delivery: Delivery;
-  /** Another number at every claim of the delivery: tells a claim from the one that came after it. */
+  /** A fencing token: each claim of the delivery gets a different number, so that a late result is recognized. */
   readonly fence: number;
-  /** After this another worker may claim the lane. */
+  /** After this time another worker may claim the lane. */
   readonly leaseEnd: number;
-  /** The receiver is held back, and this one is to show how it is. */
+  /** The receiver is held back, and this delivery probes whether it has recovered. */
   readonly probe: boolean;
 }
 
-/** What becomes of a claimed delivery. */
+/** The outcome of a claim. */
 export type Outcome =
   | { readonly kind: "delivered" }
-  /** It failed and is due again after so many milliseconds. */
+  /** The attempt failed, and the delivery is due again after this many milliseconds. */
   | { readonly kind: "retry"; readonly after: number }
   | { readonly kind: "parked"; readonly reason: string }
-  /** As it was: it stays the head, is due at once and has used up nothing. */
+  /** Unchanged: the delivery stays the head, is due at once and has used up no attempt. */
   | { readonly kind: "kept" };
 
-/** What goes with an outcome. */
+/** Options of `finish`. */
 export interface FinishOptions {
   readonly attempt?: AttemptRecord;
-  /** Claims the next of the lane in the same step if it may go now. */
+  /** Claims the next delivery of the lane in the same step if it may be sent now. */
   readonly lease?: LeaseTerms;
   /**
    * With `lease`: where the next claim may come from. `lane` (the default) claims the next of the lane. `receiver` also
@@ -116,18 +117,18 @@ export interface FinishOptions {
   readonly claimFrom?: "lane" | "receiver";
 }
 
-/** Whether the result counted, and what comes next in the lane when it was asked for. */
+/** Whether the outcome was recorded, and the next claim if `lease` asked for one. */
 export interface Finished {
-  /** False when the lane was claimed by somebody else in between: nothing was written. */
+  /** `false` if another worker has claimed the lane in the meantime: nothing was written. */
   readonly recorded: boolean;
-  /** The next of the lane, or of the receiver, claimed in the same step. */
+  /** The next delivery of the lane or of the receiver, claimed in the same step. */
   readonly next?: Claim;
 }
 
-/** A receiver that has something waiting and is not paused. */
+/** A receiver that is not paused and has waiting deliveries. */
 export interface DueReceiver {
   readonly receiver: string;
-  /** When the first of its lanes may be claimed; a hold is counted in, and a lease that has not ended. */
+  /** When the first of its lanes may be claimed, taking holds and current leases into account. */
   readonly dueAt: number;
 }
 
@@ -139,23 +140,23 @@ export interface LaneHead extends LaneKey {
   readonly attempts: number;
 }
 
-/** How a receiver is doing. One that was never touched has {@link untouchedReceiver}. */
+/** The state of a receiver. The initial state is {@link untouchedReceiver}. */
 export interface ReceiverState {
-  /** Nothing is claimed while it is. */
+  /** While `true`, nothing is claimed. */
   readonly paused: boolean;
-  /** Why it is paused, for operators to read; `null` when it is not. */
+  /** Why the receiver is paused, for operators; `null` if it is not. */
   readonly reason: string | null;
   /** Failed attempts in a row. */
   readonly failures: number;
-  /** Nothing is claimed before; at this time one delivery is, to see how the receiver is. `null`: not held. */
+  /** Nothing is claimed before this time; then one delivery is, as a probe. `null`: not held back. */
   readonly heldUntil: number | null;
-  /** How long it is held after the next failed probe; 0 when it is not held. */
+  /** How long the receiver is held back after the next failed probe; 0 if it is not held back. */
   readonly holdSpan: number;
-  /** Deliveries that failed up to this time are to be made due, see `releaseHeld`; `null`: none. */
+  /** Deliveries that failed up to this time are still to be made due, see `releaseHeld`; `null`: none. */
   readonly releaseUntil: number | null;
 }
 
-/** The state of a receiver about which nothing is kept. */
+/** The state of a receiver without a record. */
 export const untouchedReceiver: ReceiverState = Object.freeze({
   paused: false,
   reason: null,
@@ -173,7 +174,7 @@ export interface DeliveryFilter {
 }
 
 export interface DeliveryPage extends DeliveryFilter {
-  /** Those after this delivery; after an unknown one there is nothing. */
+  /** The id of the last delivery of the page before. After an unknown delivery the page is empty. */
   readonly after?: string;
   readonly limit: number;
   /** Default `oldest`. */
@@ -183,74 +184,74 @@ export interface DeliveryPage extends DeliveryFilter {
 /** One page of deliveries. */
 export interface DeliveryList {
   readonly deliveries: readonly Delivery[];
-  /** `after` of the next page; missing at the end. A page that has it may hold fewer than its limit, even none. */
+  /** `after` of the next page; missing at the end. A page with `next` may have fewer deliveries than its limit, even none. */
   readonly next?: string;
 }
 
-/** What a redrive came to. `superseded`: it would bring old data back. `purged`: its payload is gone. */
+/** The result of a redrive. `superseded`: it would restore old data. `purged`: the payload is gone. */
 export type RedriveResult = "redriven" | "superseded" | "waiting" | "purged" | "unknown";
 
-/** How much one receiver has. Receivers with neither are left out. */
+/** How many deliveries of one receiver wait or are parked. Receivers with neither are left out. */
 export interface ReceiverCounts {
   readonly receiver: string;
   readonly waiting: number;
   readonly parked: number;
-  /** When the oldest waiting one was stored. */
+  /** When the oldest waiting delivery was stored. */
   readonly oldest: number | null;
 }
 
-/** What is old enough to go, as points in time. */
+/** What is old enough to be purged, as points in time. */
 export interface PurgeLimits {
-  /** Payloads and answers of what was delivered or discarded until then. */
+  /** Payloads and responses of deliveries that were delivered or discarded until then. */
   readonly payloads: number;
-  /** All that was finished until then, parked deliveries too. */
+  /** Everything that was finished until then, parked deliveries included. */
   readonly records: number;
-  /** At most so many deliveries in one step. */
+  /** The most deliveries in one step. */
   readonly limit: number;
 }
 
 export interface DeliveryStore {
   find(id: string): Promise<Delivery | undefined>;
-  /** In the order in which they were stored, or the other way round; looks at so many that nobody waits long. */
+  /** In the order of storing or the reverse. Looks at a bounded number of deliveries, so that it stays fast. */
   page(page: DeliveryPage): Promise<DeliveryList>;
-  /** The same, however many have to be looked at until there are `limit`. */
+  /** The same, but looks at as many deliveries as it takes to find `limit`. */
   list(page: DeliveryPage): Promise<Delivery[]>;
-  /** The attempts of a delivery, the first one first. */
+  /** The attempts of a delivery, oldest first. */
   attempts(id: string): Promise<DeliveryAttempt[]>;
   /** For metrics; ordered by receiver. */
   counts(): Promise<ReceiverCounts[]>;
 
   /**
-   * Calls back soon after another process may have stored something to send; a hint that may never come.
-   * @returns what ends it.
+   * Calls back soon after another process may have stored something to send. A hint, which may never come.
+   * @returns a function that ends the watch.
    */
   watch(onChange: () => void): () => void;
 
-  /** Ordered by receiver, those that are due later included. Costs as much as there are receivers, not lanes. */
+  /** Ordered by receiver, including those that are due later. The cost grows with the receivers, not with the lanes. */
   dueReceivers(): Promise<DueReceiver[]>;
-  /** The lanes of a receiver, first due first, those that are due `within` so many milliseconds, at most `limit`. */
+  /** The lanes of a receiver that are due `within` so many milliseconds, first due first, at most `limit`. */
   dueLanes(receiver: string, page: { readonly within: number; readonly limit: number }): Promise<LaneHead[]>;
   /**
-   * Claims the heads of the lanes of a receiver that are due, first due first, at most `limit`. Nothing while the
-   * receiver is paused or held; at the end of a hold one, and it is held again.
+   * Claims the due heads of a receiver's lanes, first due first, at most `limit`. Claims nothing while the receiver is
+   * paused or held back; at the end of a hold it claims one head and begins the next hold.
    */
   claimDue(receiver: string, limit: number, lease: LeaseTerms): Promise<Claim[]>;
-  /** Claims the head of one lane if it is due, under the same conditions. */
+  /** Claims the head of one lane if it is due, under the conditions of `claimDue`. */
   claimLane(lane: LaneKey, lease: LeaseTerms): Promise<Claim | undefined>;
   /**
-   * Records what became of a claim, with the attempt if one was made, and lets the lane go; or, with `lease`,
-   * claims the next of the lane in the same step if it may go now. A delivery that was discarded meanwhile stays
-   * so, unless it was delivered. That something was delivered may be forgotten when the power of the storage's
-   * machine is lost, and then it goes again; what is claimed and everything else is told when it lasts.
+   * Records the outcome of a claim, with the attempt if one was made, and releases the lane; or, with `lease`,
+   * claims the next delivery of the lane in the same step if it may be sent now. A delivery that was discarded in the
+   * meantime stays discarded, unless it was delivered. If the storage's machine loses power, the outcome `delivered` may
+   * be lost, and the delivery is sent again. All other outcomes are durable when the call resolves.
    */
   finish(claim: Claim, outcome: Outcome, more?: FinishOptions): Promise<Finished>;
 
   receiver(name: string): Promise<ReceiverState>;
-  /** The receivers about which something is kept. */
+  /** The receivers whose state is not the initial one. */
   receivers(): Promise<ReadonlyMap<string, ReceiverState>>;
   /**
    * Changes the state of a receiver in one step.
-   * @param decide pure, for it may be called again; `undefined` leaves it as it is.
+   * @param decide pure, because it may be called again; `undefined` leaves the state unchanged.
    * @returns the state before and after.
    */
   changeReceiver(
@@ -258,34 +259,34 @@ export interface DeliveryStore {
     decide: (state: ReceiverState) => ReceiverState | undefined,
   ): Promise<{ readonly before: ReceiverState; readonly after: ReceiverState }>;
   /**
-   * Makes due at once what failed until `releaseUntil`, the oldest first, at most `limit` lanes; takes the mark
-   * away when nothing is left.
+   * Makes deliveries due that failed until `releaseUntil`, oldest first, at most `limit` lanes; clears the mark when
+   * none is left.
    * @returns how many were made due.
    */
   releaseHeld(receiver: string, limit: number): Promise<number>;
-  /** Parks what waits for a receiver, at most `limit`. @returns how many. */
+  /** Parks waiting deliveries of a receiver, at most `limit`. @returns how many. */
   parkWaiting(receiver: string, reason: string, limit: number): Promise<number>;
 
   /**
-   * Makes deliveries wait again, due at once and with all attempts before them, all of them in one step. One that
-   * was redriven is the head of its lane, before it others that were redriven and come earlier. What has failed behind
-   * it is due as soon as it is the head.
-   * @param supersedable types that are `superseded` when their lane has delivered something later, or is sending it now:
-   *   it might arrive before them.
+   * Makes deliveries wait again, due at once and with all attempts of the schedule, in one step. A redriven delivery
+   * becomes the head of its lane, after redriven ones with a lower sequence. Deliveries behind it that had failed are due
+   * as soon as they are the head.
+   * @param supersedable types that are `superseded` if their lane has delivered something later or is sending it now,
+   *   because that may arrive first.
    */
   redrive(
     ids: readonly string[],
     options: { readonly supersedable: readonly string[] },
   ): Promise<ReadonlyMap<string, RedriveResult>>;
-  /** Gives up a delivery that waits or is parked; false when there is none such. */
+  /** Gives up a waiting or parked delivery; `false` when there is no such delivery. */
   discard(id: string, reason: string): Promise<boolean>;
 
-  /** Purges. @returns how many deliveries were touched; as many as `limit` means that there may be more. */
+  /** Purges old data. @returns how many deliveries were changed; if `limit`, there may be more. */
   purge(limits: PurgeLimits): Promise<number>;
   /**
-   * Works the lanes in which something waits out from the deliveries, those after `after`, at most `limit` of
-   * them, and puts right what differs.
-   * @returns how many were wrong, and where to go on; no `after` at the end.
+   * Derives the heads of lanes from their deliveries and corrects lanes that differ: those after `after`, at most
+   * `limit`.
+   * @returns how many were wrong, and `after` for the next call; no `after` at the end.
    */
   reconcile(page: {
     readonly after?: LaneKey;

@@ -1,4 +1,4 @@
-/** Reading lanes and receivers. */
+/** Reads lanes, deliveries and receivers. */
 import type { LaneKey } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
 import { type Changes, type Read, Records } from "../records.ts";
@@ -13,7 +13,7 @@ import {
   receiverRef,
 } from "./records.ts";
 
-/** The deliveries of a lane in their order: those that wait, or all that are kept. */
+/** The deliveries of a lane in their order: only those that wait, or all. */
 export function laneQuery({ receiver, sub }: LaneKey, which: "waiting" | "lane", limit = 1): Query {
   return { ...DELIVERY.where(which, [receiver, sub]), limit };
 }
@@ -31,7 +31,7 @@ export class LaneAccess extends Records {
     return this.find(receiverRef(receiver));
   }
 
-  /** All receivers to which something was ever to be sent, ordered by name. */
+  /** All receivers that ever had a delivery, ordered by name. */
   async receivers(): Promise<KnownReceiver[]> {
     const all = await this.all<KnownReceiver>("receiver");
     return all.toSorted((one, other) => (one.receiver < other.receiver ? -1 : 1));
@@ -41,13 +41,13 @@ export class LaneAccess extends Records {
     return this.list(query, most);
   }
 
-  /** What waits in a lane, its head first. */
+  /** The waiting deliveries of a lane, head first. */
   waiting(lane: LaneKey, most?: number): Promise<Read<KeptDelivery>[]> {
     return this.list(laneQuery(lane, "waiting"), most);
   }
 }
 
-/** Writes a delivery if it is not as it was. */
+/** Writes a delivery if it has changed. */
 export function writeDelivery(changes: Changes, was: Read<KeptDelivery>, now: KeptDelivery): void {
   if (now !== was.value) changes.write(deliveryRecord(now), was);
 }

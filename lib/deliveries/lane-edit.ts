@@ -1,11 +1,11 @@
-/** Changing a lane out of turn: what operators redrive and discard, what is parked, and what is put right. */
+/** Edits a lane as a whole: for redriving, discarding, parking and repairing. */
 import type { LaneKey } from "./delivery.ts";
 import { asHead } from "./claims.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import { type Flight, type KeptDelivery, type Lane, laneRecord } from "./records.ts";
 import type { Changes, Read } from "../records.ts";
 
-/** One lane with all that waits in it, while it is changed. */
+/** One lane with its waiting deliveries while they are edited. */
 export class LaneEdit {
   readonly #was: Read<Lane>;
   readonly #read = new Map<string, Read<KeptDelivery>>();
@@ -25,7 +25,7 @@ export class LaneEdit {
 
   static async open(access: LaneAccess, key: LaneKey): Promise<LaneEdit | undefined> {
     const lane = await access.lane(key);
-    // After the lane was read: what is added since then has changed it.
+    // Read after the lane: a delivery that is added since then changes the lane.
     return lane && new LaneEdit(access, lane, await access.waiting(key, Number.MAX_SAFE_INTEGER));
   }
 
@@ -33,17 +33,17 @@ export class LaneEdit {
     return this.#was.value;
   }
 
-  /** What may be arriving now. */
+  /** The delivery that may be arriving now. */
   get flight(): Flight | null {
     return this.#flight !== null && this.#flight.end > this.#clock.now() ? this.#flight : null;
   }
 
-  /** A delivery that was delivered will say so no more. */
-  passed(sequence: number): void {
+  /** Remembers a delivered delivery whose record will no longer say so. */
+  rememberDelivered(sequence: number): void {
     this.#lastDelivered = Math.max(this.#lastDelivered, sequence);
   }
 
-  /** Has a delivery of the lane take part that does not wait. */
+  /** Adds a delivery of the lane that does not wait. */
   include(delivery: Read<KeptDelivery>): void {
     this.#read.set(delivery.value.id, delivery);
     this.#now.set(delivery.value.id, delivery.value);
@@ -53,28 +53,28 @@ export class LaneEdit {
     this.#now.set(id, { ...(this.#now.get(id) as KeptDelivery), ...parts });
   }
 
-  /** What waits, in its order. */
+  /** The waiting deliveries in their order. */
   waiting(): KeptDelivery[] {
     return [...this.#now.values()]
       .filter(({ state }) => state === "waiting")
       .toSorted((one, other) => one.sequence - other.sequence);
   }
 
-  /** Makes the first that waits the head, and writes all that has changed. @returns how many heads were wrong. */
+  /** Makes the first waiting delivery the head, and writes all changes. @returns how many heads were wrong. */
   settle(changes: Changes): number {
     const [first, ...rest] = this.waiting();
     const flight = this.#flight;
     let wrong = 0;
     if (first !== undefined) {
-      const isFlying = flight?.id === first.id;
-      const head = isFlying ? { ...first, isHead: true, flight: null } : { ...asHead(first), flight };
+      const isInFlight = flight?.id === first.id;
+      const head = isInFlight ? { ...first, isHead: true, flight: null } : { ...asHead(first), flight };
       if (!first.isHead) wrong += 1;
       if (JSON.stringify(head) !== JSON.stringify(first)) this.#now.set(first.id, head);
     }
     for (const each of rest) {
       if (!each.isHead) continue;
       wrong += 1;
-      // What is on its way keeps its lease, so that its result is recorded.
+      // A delivery in flight keeps its lease, so that its result is recorded.
       this.#now.set(each.id, { ...each, isHead: false, flight: null });
     }
     for (const [id, was] of this.#read) writeDelivery(changes, was, this.#now.get(id) as KeptDelivery);
@@ -87,7 +87,7 @@ export class LaneEdit {
   }
 }
 
-/** What is on its way while this is the head: itself, or what it waits for. */
+/** The delivery in flight while this one is the head: itself, or the one that it waits for. */
 function flightOf({ id, sequence, lease, flight }: KeptDelivery): Flight | null {
   return lease === null ? flight : { id, sequence, end: lease.end };
 }

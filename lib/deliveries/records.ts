@@ -1,11 +1,11 @@
-/** Deliveries, lanes and receivers as records: what is kept of each, and where it is found. */
+/** Deliveries, lanes and receivers as records: what is stored of each, and its indexes. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type Place } from "../kinds.ts";
 
 /**
- * A delivery that is on its way: until `end` nothing else of its lane may go, and what became of it is recorded until
- * something else has been claimed.
+ * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result is recorded until another one
+ * is claimed.
  */
 export interface Flight {
   readonly id: string;
@@ -14,34 +14,34 @@ export interface Flight {
   readonly end: number;
 }
 
-/** A delivery as it is kept, with its attempts. */
+/** A stored delivery with its attempts. */
 export interface KeptDelivery extends Delivery {
-  /** Its place among all deliveries: microseconds since the epoch, more or less. */
+  /** Its position among all deliveries: approximately microseconds since the epoch. */
   readonly position: number;
   readonly attemptRecords: readonly DeliveryAttempt[];
-  /** Waiting only: when its last attempt failed. */
+  /** Waiting only: when the last attempt failed. */
   readonly failedAt: number | null;
-  /** Whether it is the first of its lane that waits. */
+  /** Whether it is the first waiting delivery of its lane. */
   readonly isHead: boolean;
   /** How often it was claimed. */
   readonly fence: number;
-  /** Of its last claim, while no result of that has been recorded. */
+  /** The lease of the last claim until its result is recorded. */
   readonly lease: { readonly owner: string; readonly end: number } | null;
-  /** A head only: another delivery of the lane that was claimed before this one became the head. */
+  /** Heads only: another delivery of the lane that was claimed before this one became the head. */
   readonly flight: Flight | null;
 }
 
-/** What a lane remembers beside its deliveries. */
+/** What a lane remembers besides its deliveries. */
 export interface Lane extends LaneKey {
-  /** The highest sequence that was given out. */
+  /** The highest sequence so far. */
   readonly lastSequence: number;
-  /** The highest one that was delivered and has been purged; 0: none. */
+  /** The highest sequence that was delivered and then purged; 0: none. */
   readonly lastDelivered: number;
-  /** Of a lane in which nothing waits: what is on its way all the same, because it was given up meanwhile. */
+  /** Only if nothing waits: a delivery that is still in flight although it was given up in the meantime. */
   readonly flight: Flight | null;
 }
 
-/** A receiver to which something was ever to be sent. */
+/** A receiver that ever had a delivery. */
 export interface KnownReceiver extends ReceiverState {
   readonly receiver: string;
 }
@@ -51,7 +51,7 @@ export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
   return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
 }
 
-/** Whether what is over still has its payload, and so is looked at twice before it is gone. */
+/** What is purged next of a finished delivery: first its payload, later its record. */
 export type PurgeStage = "payload" | "record";
 
 function purgePlaces({ finishedAt, payload, state }: KeptDelivery): Place[] {
@@ -63,8 +63,8 @@ function purgePlaces({ finishedAt, payload, state }: KeptDelivery): Place[] {
 type DeliveryIndex = "open" | "receiver" | "user" | "lane" | "waiting" | "due" | "failed" | "purge";
 
 /**
- * A delivery stays in one place of `receiver`, `user` and `lane` for as long as it is kept, so that no list misses it
- * while it is delivered.
+ * A delivery keeps its entries in `receiver`, `user` and `lane` for as long as it is stored, so that no list misses it
+ * while its state changes.
  */
 export const DELIVERY: Kind<KeptDelivery, DeliveryIndex> = defineKind({
   name: "delivery",
@@ -120,7 +120,7 @@ export const deliveryRecord = (delivery: KeptDelivery): RecordData => DELIVERY.r
 export const laneRecord = (lane: Lane): RecordData => LANE.record(lane);
 export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.record(receiver);
 
-/** The delivery as others see it. */
+/** The delivery without what only the storage needs. */
 export function toDelivery(kept: KeptDelivery): Delivery {
   const { id, receiver, sub, type, payload, at, sequence, state, attempts, failures } = kept;
   const { storedAt, nextAttemptAt, finishedAt, reason } = kept;

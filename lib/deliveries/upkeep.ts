@@ -1,4 +1,4 @@
-/** What operators do with deliveries, what becomes of receivers, what is purged, and how lanes are put right. */
+/** Redriving and discarding, the state of receivers, purging, and repairing lanes. */
 import {
   type DeliveryStore,
   type LaneKey,
@@ -33,7 +33,7 @@ type Upkeep = Pick<DeliveryStore, "purge" | "reconcile">;
 
 const OVER = { isHead: false, nextAttemptAt: null, failedAt: null, flight: null } as const;
 
-/** What was delivered last of a lane: nothing that comes before it is new. */
+/** The highest sequence of a lane that was delivered: everything before it is older. */
 async function lastDelivered(access: LaneAccess, lane: Lane): Promise<number> {
   const { limit: _one, ...all } = laneQuery(lane, "lane");
   const delivered = (await access.deliveries(all)).filter(({ value }) => value.state === "delivered");
@@ -41,7 +41,7 @@ async function lastDelivered(access: LaneAccess, lane: Lane): Promise<number> {
 }
 
 export function createByHand(access: LaneAccess): ByHand {
-  /** Redrives what can be of one lane, in order; the others keep their reason. */
+  /** Redrives deliveries of one lane in order. Those that can't be redriven stay as they are. */
   async function redriveLane(
     changes: Changes,
     wanted: readonly Read<KeptDelivery>[],
@@ -51,15 +51,15 @@ export function createByHand(access: LaneAccess): ByHand {
     const [first] = wanted;
     const edit = first && (await LaneEdit.open(access, first.value));
     if (edit === undefined) return;
-    const passed = Math.max(await lastDelivered(access, edit.lane), edit.flight?.sequence ?? 0);
+    const latest = Math.max(await lastDelivered(access, edit.lane), edit.flight?.sequence ?? 0);
     for (const delivery of wanted) {
       const { id, type, sequence, storedAt, state } = delivery.value;
-      if (supersedable.has(type) && passed > sequence) {
+      if (supersedable.has(type) && latest > sequence) {
         results.set(id, "superseded");
         continue;
       }
       results.set(id, "redriven");
-      if (state === "delivered") edit.passed(sequence);
+      if (state === "delivered") edit.rememberDelivered(sequence);
       edit.include(delivery);
       const again = { state: "waiting", failures: 0, nextAttemptAt: storedAt, failedAt: null } as const;
       edit.change(id, { ...again, finishedAt: null, reason: null });
@@ -150,7 +150,7 @@ export function createReceivers(access: LaneAccess): Receivers {
     await access.commit(changes);
   }
 
-  /** Parks what waits of one lane among these. */
+  /** Parks those of the deliveries that still wait in a lane. */
   async function parkLane(lane: LaneKey, ids: ReadonlySet<string>, reason: string): Promise<number> {
     const edit = await LaneEdit.open(access, lane);
     const wanted = edit?.waiting().filter(({ id }) => ids.has(id)) ?? [];
@@ -228,7 +228,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
       ? Promise.resolve([])
       : access.deliveries({ ...DELIVERY.where("purge", at), to: Math.floor(to) }, limit);
 
-  /** Whether the lane has anything beside one delivery. */
+  /** Whether the lane has more than one delivery. */
   async function hasOthers(lane: LaneKey): Promise<boolean> {
     const [count = 0] = await access.store.count([laneQuery(lane, "lane")]);
     return count > 1;

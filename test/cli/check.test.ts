@@ -142,12 +142,12 @@ const damages: readonly Damage[] = [
   [
     "a lane is missing",
     async ({ storage }, ada) => force(storage, { remove: [LANE_OF(ada)] }),
-    /^lane: [12] deliveries that their lane does not know/m,
+    /^lane: [12] deliveries missing from their lane/m,
   ],
   [
     "a lane has forgotten its places",
     (stores, ada) => alter(stores, LANE, LANE_OF(ada), withValue({ lastSequence: 1 })),
-    /^lane: 1 deliveries that their lane does not know/m,
+    /^lane: 1 deliveries missing from their lane/m,
   ],
   [
     "a lane has no head",
@@ -155,7 +155,7 @@ const damages: readonly Damage[] = [
       const [head] = await laneOf(stores, ada);
       await force(stores.storage, { put: [DELIVERY.record({ ...(head as KeptDelivery), isHead: false })] });
     },
-    /^lane: 1 lanes of which another delivery goes next than the first that waits/m,
+    /^lane: 1 lanes whose head is not their first waiting delivery/m,
   ],
   [
     "a lane has two heads",
@@ -168,7 +168,7 @@ const damages: readonly Damage[] = [
   [
     "a receiver is forgotten",
     ({ storage }) => force(storage, { remove: [RECEIVER.ref("group:media")] }),
-    /^receiver: [1-9] deliveries for a receiver that is not known/m,
+    /^receiver: [1-9] deliveries for an unknown receiver/m,
   ],
   [
     "a grant is in none of its indexes",
