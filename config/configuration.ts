@@ -1,15 +1,15 @@
-/** The configuration after reading: every default filled in, checked and frozen. */
+/** The configuration after reading: checked, complete with defaults, and frozen. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
 
-/** What `storage` says when the host gave a store of its own. No address reads so. */
+/** The value of `storage` when the host passed its own store. It is not a valid address. */
 export const OWN_STORAGE = "own";
 
 export type DeploymentKind = "oauth2" | "openid";
 
-/** One base URL and what is spoken there. */
+/** One base URL, and the protocol that it serves. */
 export interface Deployment {
   readonly kind: DeploymentKind;
   /** The base URL, without a trailing slash. */
@@ -19,23 +19,23 @@ export interface Deployment {
   /** Host and port as a browser sends them in `Host`. */
   readonly host: string;
   readonly secure: boolean;
-  /** `openid` only: the authorization endpoint takes POST as well. */
+  /** `openid` only: the authorization endpoint also accepts POST. */
   readonly post: boolean;
 }
 
-/** How many points there are in a window of how many seconds. */
+/** At most `points` events in each window of `seconds`. */
 export interface RateLimit {
   readonly points: number;
   readonly seconds: number;
 }
 
-/** How refresh tokens live; a client may differ from the service's rules. */
+/** Rules for refresh tokens. A client can override them. */
 export interface RefreshTokenRules {
   readonly rotate: boolean;
-  /** Seconds in which a rotated token still gets the answer that rotated it. */
+  /** Seconds for which a rotated token still gets the response that rotated it. */
   readonly reuseWindow: number;
   readonly sliding: boolean;
-  /** Seconds after which a sliding token ends for good. */
+  /** Seconds after which a sliding token expires for good. */
   readonly maxAge: number;
 }
 
@@ -56,7 +56,7 @@ export interface PasswordRules {
   readonly lanes: number;
   readonly minLength: number;
   readonly maxLength: number;
-  /** How many hashes are computed at once; the others wait. */
+  /** How many hashes are computed at the same time. The others wait. */
   readonly parallel: number;
 }
 
@@ -75,9 +75,9 @@ export interface RateLimits {
   readonly interactions: RateLimit;
 }
 
-/** What a team changes of the look without views of its own; what is missing stays as built in. */
+/** Name and colours of the pages. Missing keys keep the built-in values. */
 export interface Theme {
-  /** Shown as the name of the service; plain text, to be escaped where it is printed. */
+  /** The name of the service. Plain text: escape it when printing. */
   readonly name?: string;
   /** Colour of buttons and links. */
   readonly accent?: string;
@@ -89,11 +89,11 @@ export interface InteractionSettings {
   readonly registration: boolean;
   /** The first is the default. */
   readonly locales: readonly string[];
-  /** Folders of EJS views that win over the built-in ones, first match first. */
+  /** Folders of EJS views that override the built-in ones. The first match wins. */
   readonly views: readonly string[];
-  /** Locale → key → text that replaces the built-in one. */
+  /** Locale → key → text that replaces the built-in text. */
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The look: `name` is text, all others are CSS colours that are safe to print into a style sheet. */
+  /** `name` is text. The other values are CSS colours that are safe in a style sheet. */
   readonly theme: Theme;
 }
 
@@ -103,55 +103,55 @@ export interface NotificationSettings {
   readonly concurrency: { readonly total: number; readonly perReceiver: number };
   readonly allowedReceivers: readonly string[];
   readonly breaker: {
-    /** Failed attempts in a row after which a receiver is held back and probed. */
+    /** Consecutive failures after which a receiver is paused and probed. */
     readonly failures: number;
-    /** Seconds from there to the first probe; doubled after each that fails. */
+    /** Seconds until the first probe. Doubles after each failed probe. */
     readonly probe: number;
-    /** Seconds between two probes at most. */
+    /** Maximum seconds between two probes. */
     readonly longestProbe: number;
   };
   readonly retention: {
-    /** Seconds after success for which payloads are kept. */
+    /** Seconds for which payloads are kept after success. */
     readonly payloads: number;
-    /** Seconds after the end for which records are kept, and parked deliveries with their payloads. */
+    /** Seconds for which finished records are kept, and parked deliveries with their payloads. */
     readonly records: number;
   };
-  /** Seconds between two looks at the storage. */
+  /** Seconds between two polls of the storage. */
   readonly poll: number;
   readonly worker: boolean;
 }
 
-/** One message to one person. */
+/** An e-mail to one person. */
 export interface MailMessage {
-  /** The e-mail address of the person. */
+  /** The recipient's e-mail address. */
   readonly to: string;
   readonly subject: string;
   readonly text: string;
   readonly html?: string;
 }
 
-/** What sends messages in place of SMTP. A rejected promise means that the message was not taken over. */
+/** Sends messages in place of SMTP. A rejected promise means that the message was not accepted. */
 export interface Mailer {
   send(message: MailMessage): Promise<void>;
 }
 
-/** The mail server that takes over the messages. */
+/** The mail server. */
 export interface SmtpSettings {
-  /** `smtp://` or `smtps://`, with user and password when the server wants them: a secret. */
+  /** `smtp://` or `smtps://`, with user and password if the server requires them. A secret. */
   readonly url: string;
   /** The sender, as an address or `Name <address>`. */
   readonly from?: string;
 }
 
-/** Whose `X-Forwarded-For` and `X-Forwarded-Host` count: nobody's, those of so many hops, or of these networks (CIDR). */
+/** Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none, those of this many hops, or those from these networks (CIDR). */
 export type ProxyTrust = false | number | readonly string[];
 
-/** Where health and metrics are told beside the public port. */
+/** Health and metrics outside the public port. */
 export interface MetricsSettings {
-  /** Of the bundled server and the worker: a port of its own for `/metrics` and the detailed `/health`. */
+  /** The bundled server and the worker serve `/metrics` and the detailed `/health` on this port. */
   readonly port?: number;
   readonly host: string;
-  /** A secret, sent as a Bearer token. */
+  /** The expected Bearer token. A secret. */
   readonly token?: string;
 }
 
@@ -159,9 +159,9 @@ export interface Configuration {
   readonly deployments: { readonly oauth2?: Deployment; readonly openid?: Deployment };
   /** An address, or {@link OWN_STORAGE}. */
   readonly storage: string;
-  /** The store that the host gave in place of an address. */
+  /** The store that the host passed in place of an address. */
   readonly store?: RecordStore;
-  /** Equal to `storage` unless moved. */
+  /** Equal to `storage` unless configured. */
   readonly artifacts: string;
   readonly queue: string;
   readonly keys: {
@@ -169,7 +169,7 @@ export interface Configuration {
     readonly signing?: readonly JWK[];
     readonly secrets?: readonly string[];
     readonly rotation?: {
-      /** Seconds after which the service makes another signing key. */
+      /** Seconds after which the service creates a new signing key. */
       readonly signing?: number;
     };
   };
@@ -185,12 +185,12 @@ export interface Configuration {
   readonly mail?: SmtpSettings | Mailer;
   readonly cookies: {
     readonly domain?: string;
-    /** Put in front of the names of all cookies; may be empty. */
+    /** Prefix of all cookie names. May be empty. */
     readonly prefix: string;
   };
   readonly operators: readonly string[];
   readonly features: { readonly dpop: boolean };
-  /** Starts with a slash and ends without one; empty when nothing is taken off. */
+  /** Starts with a slash and ends without one. Empty if no proxy strips a path. */
   readonly stripPrefix: string;
   readonly notifications: NotificationSettings;
   readonly profile: "documented" | "strict";
@@ -198,7 +198,7 @@ export interface Configuration {
   readonly metrics?: MetricsSettings;
   readonly logger?: Logger;
   readonly clock: Clock;
-  /** Wins over `mail`. */
+  /** Overrides `mail`. */
   readonly mailer?: Mailer;
   readonly fetch?: typeof globalThis.fetch;
   /** True when any deployment is not on loopback. */

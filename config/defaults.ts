@@ -1,4 +1,4 @@
-/** Every default of the configuration, in the shape of the configuration. To change a default, change it here. */
+/** Every default, in the shape of the configuration. To change a default, change it here. */
 import type { Configuration } from "./configuration.ts";
 import { deepFreeze } from "./plain-data.ts";
 
@@ -16,7 +16,7 @@ type Defaulted =
   | "profile"
   | "interactions";
 
-/** The keys that have a fixed default. What has none is worked out from the others, or stays away. */
+/** The keys that have a fixed default. Other defaults derive from other keys. */
 export interface Defaults extends Pick<Configuration, Defaulted> {
   readonly cookies: { readonly prefix: string };
   readonly deployments: { readonly openid: { readonly post: boolean } };
@@ -63,7 +63,7 @@ export const defaults: Defaults = deepFreeze({
   operators: [],
   features: { dpop: false },
   notifications: {
-    // Ten attempts over 75.6 hours: a receiver that is down over a weekend loses nothing.
+    // Ten attempts over 75.6 hours, so a receiver can be down for a weekend.
     retryDelays: [5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR],
     timeouts: { connect: 5, total: 15 },
     concurrency: { total: 50, perReceiver: 10 },

@@ -1,4 +1,4 @@
-/** Deployments: what a base URL must look like, and the table of endpoints below it, which `compat/` serves. */
+/** Deployments: the rules for base URLs, and the table of endpoints that `compat/` serves below them. */
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { isLoopback } from "./value-forms.ts";
 
@@ -12,8 +12,8 @@ export function parseBase(text: string): URL | undefined {
 }
 
 /**
- * Everything that is wrong with a base URL, each as a sentence that goes on after its name. It says nothing
- * of what the URL holds: a password may stand in it.
+ * Everything that is wrong with a base URL. Each text continues a sentence that starts with the key. No text quotes the URL,
+ * because it may contain a password.
  */
 export function baseProblems(text: string): readonly string[] {
   const url = parseBase(text);
@@ -82,11 +82,11 @@ export type EndpointName =
 /** One path under a base URL. */
 export interface EndpointPath {
   readonly name: EndpointName;
-  /** The right methods; every other one is answered with 405. */
+  /** The allowed methods. Others get 405. */
   readonly methods: readonly string[];
-  /** Starts with a slash; `:uid` stands for one segment. */
+  /** Starts with a slash. `:uid` matches one segment. */
   readonly path: string;
-  /** True when everything under `path` belongs to it as well. */
+  /** Whether the endpoint includes everything below `path`. */
   readonly below: boolean;
 }
 
@@ -98,7 +98,7 @@ function under(name: EndpointName, methods: string, path: string): EndpointPath 
   return Object.freeze({ ...at(name, methods, path), below: true });
 }
 
-/** On both deployments, at the same paths. */
+/** Endpoints with the same path on both deployments. */
 const SAME: readonly EndpointPath[] = [
   at("authorize", "GET", "/oauth2/authorize"),
   at("resume", "GET", "/oauth2/authorize/:uid"),
@@ -110,8 +110,8 @@ const SAME: readonly EndpointPath[] = [
 ];
 
 /**
- * Every path of both kinds of deployments. `authorize` takes POST as well where the deployment says so:
- * {@link endpointsOf} knows.
+ * Every path of both kinds of deployments. A deployment can also allow POST for `authorize`; {@link endpointsOf} takes that
+ * into account.
  */
 export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPath[]>> = Object.freeze({
   oauth2: Object.freeze([
@@ -135,26 +135,26 @@ export const endpointPaths: Readonly<Record<DeploymentKind, readonly EndpointPat
   ]),
 });
 
-/** The rows of one deployment, with the methods that its options add. */
+/** The endpoints of one deployment, including methods that its options add. */
 export function endpointsOf(deployment: Pick<Deployment, "kind" | "post">): readonly EndpointPath[] {
   const rows = endpointPaths[deployment.kind];
   if (!deployment.post) return rows;
   return rows.map((row) => (row.name === "authorize" ? at("authorize", "GET POST", row.path) : row));
 }
 
-/** Two endpoints that answer at one address. */
+/** Two endpoints with the same address. */
 export interface Clash {
   readonly oauth2: EndpointName;
   readonly openid: EndpointName;
-  /** The path under the host, as the openid deployment has it. */
+  /** The path on the host, as in the openid deployment. */
   readonly path: string;
 }
 
-/** The segment of a path that stands for any segment. */
+/** Matches any one segment of a path. */
 const UID = ":uid";
 
-/** Whether one path is an address of both rows; both paths begin at the root of the host. */
-function meet(one: EndpointPath, other: EndpointPath): boolean {
+/** Whether some path matches both endpoints. Both paths start at the root of the host. */
+function overlap(one: EndpointPath, other: EndpointPath): boolean {
   const [left, right] = [one.path.split("/"), other.path.split("/")];
   const both = Math.min(left.length, right.length);
   for (let i = 0; i < both; i++) {
@@ -165,8 +165,8 @@ function meet(one: EndpointPath, other: EndpointPath): boolean {
 }
 
 /**
- * All pairs of endpoints of the two deployments that would answer at one absolute address. The scheme does
- * not count: a request does not say it, so `http://localhost` and `https://localhost` are one address.
+ * All pairs of endpoints that would share an absolute address. The scheme is ignored, because a request does not contain it:
+ * `http://localhost` and `https://localhost` are the same address.
  */
 export function findClashes(
   oauth2: Pick<Deployment, "host" | "path">,
@@ -178,7 +178,7 @@ export function findClashes(
     const right = { ...theirs, path: openid.path + theirs.path };
     for (const ours of endpointPaths.oauth2) {
       const left = { ...ours, path: oauth2.path + ours.path };
-      if (meet(left, right)) clashes.push({ oauth2: ours.name, openid: theirs.name, path: right.path });
+      if (overlap(left, right)) clashes.push({ oauth2: ours.name, openid: theirs.name, path: right.path });
     }
   }
   return clashes;

@@ -1,4 +1,4 @@
-/** The one file that reads the environment, for entry points; the library itself never does. */
+/** Reads environment variables, for entry points only. The library itself never reads them. */
 import { ConfigurationError } from "../lib/errors.ts";
 
 const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"] as const;
@@ -6,21 +6,21 @@ const LOG_LEVELS = ["fatal", "error", "warn", "info", "debug", "trace", "silent"
 /** A level of pino. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What entry points take from the environment. A variable that is not set, or empty, has no value. */
+/** The variables that entry points use. An empty variable counts as not set. */
 export interface Environment {
-  /** `PORT`: 0 to 65535; 0 is any free port. Wins over the port of a configuration file. */
+  /** `PORT`: 0 to 65535; 0 picks a free port. Overrides the port of the configuration file. */
   readonly port?: number;
   /** `HOST`: the address to listen on. Default: all addresses. */
   readonly host?: string;
   /** `LOG_LEVEL`: a level of pino. Default `info`. */
   readonly logLevel: LogLevel;
-  /** `NODE_ENV` is `production`: views are kept in memory and not read again. */
+  /** Whether `NODE_ENV` is `production`: views are cached. */
   readonly production: boolean;
-  /** npm runs this process as one of its scripts (it sets `npm_lifecycle_event`). */
+  /** Whether npm runs this process as a script (it sets `npm_lifecycle_event`). */
   readonly byNpm?: true;
 }
 
-/** One variable whose name an operator gives, as for an address with a password; `undefined` when not set, or empty. */
+/** The variable that an operator names, such as one that holds an address with a password. `undefined` if it is not set or empty. */
 export function readVariable(
   name: string,
   env: Readonly<Record<string, string | undefined>> = process.env,
@@ -31,7 +31,7 @@ export function readVariable(
 /**
  * Reads and checks the environment.
  *
- * @throws ConfigurationError with one line for each problem, as `environment.<NAME>: <problem>`.
+ * @throws ConfigurationError with one line per problem: `environment.<NAME>: <problem>`.
  */
 export function readEnvironment(
   env: Readonly<Record<string, string | undefined>> = process.env,

@@ -1,19 +1,19 @@
-/** The configuration as a caller writes it. `schema.ts` checks the same shape, and the compiler that they agree. */
+/** The configuration as a caller writes it. `schema.ts` checks the same shape, and the compiler checks that the two agree. */
 import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Mailer, MailMessage, SmtpSettings, Theme } from "./configuration.ts";
 
-/** A window of points; a key left out keeps its default. */
+/** A rate limit. Missing keys keep their defaults. */
 export interface RateLimitInput {
-  /** How many failures are let through in a window. */
+  /** Events allowed in each window. */
   readonly points?: number;
   /** Length of the window in seconds. */
   readonly seconds?: number;
 }
 
-/** The two base URLs; at least one is needed. */
+/** The two base URLs. At least one is required. */
 export interface DeploymentsInput {
   /** The OAuth 2.0 deployment, `{base_url}` of the interface. */
   readonly oauth2?: {
@@ -22,32 +22,32 @@ export interface DeploymentsInput {
   };
   /** The OpenID Connect deployment, `{openid_url}` of the interface. */
   readonly openid?: {
-    /** Base URL without a trailing slash; it is the issuer. */
+    /** Base URL without a trailing slash. It is also the issuer. */
     readonly url: string;
-    /** The authorization endpoint takes POST too; https only. Default `false`. */
+    /** The authorization endpoint also accepts POST. Requires https. Default `false`. */
     readonly post?: boolean;
   };
 }
 
-/** Keys; each is made at the first start when it is left out and the storage is SQLite. */
+/** Keys. With SQLite, the service creates missing keys at the first start. */
 export interface KeysInput {
-  /** Sign cookies, at least 32 characters each: the first signs, all verify. Default: made and kept in the storage. */
+  /** Keys that sign cookies, at least 32 characters each. The first signs, all verify. Default: created and kept in the storage. */
   readonly cookies?: readonly string[];
-  /** Private JWKs: the first signs ID tokens, all are published. Default: made and kept in the storage. */
+  /** Private JWKs. The first signs ID tokens, all are published. Default: created and kept in the storage. */
   readonly signing?: readonly JWK[];
-  /** 32 bytes in Base64 each: the first encrypts, all decrypt. Default with SQLite: made in `PATH.keys`; else required. */
+  /** 32 bytes in Base64 each. The first encrypts, all decrypt. With SQLite, created in `PATH.keys` by default; otherwise required. */
   readonly secrets?: readonly string[];
-  /** Replaces signing keys that the service made. Default: only `service.keys.rotate()` does. */
+  /** Rotates signing keys that the service created. Default: only `service.keys.rotate()` rotates them. */
   readonly rotation?: KeyRotationInput;
 }
 
-/** How often the service replaces keys that it made, in seconds. */
+/** How often the service rotates the keys that it created, in seconds. */
 export interface KeyRotationInput {
   /** The key that signs ID tokens, at least 86400. Default: never. */
   readonly signing?: number;
 }
 
-/** How long things live, in seconds. */
+/** Lifetimes in seconds. */
 export interface LifetimesInput {
   /** Authorization codes. Default 60, at most 600. */
   readonly authorizationCode?: number;
@@ -57,23 +57,23 @@ export interface LifetimesInput {
   readonly refreshToken?: number;
   /** ID tokens. Default 3600. */
   readonly idToken?: number;
-  /** Sign-in sessions that are not used. Default 1209600. */
+  /** Sign-in sessions, since their last use. Default 1209600. */
   readonly session?: number;
-  /** Sign-in sessions from the last time the person signed in, however much they are used. Default 7776000. */
+  /** Sign-in sessions, since the person last signed in. Use does not extend this. Default 7776000. */
   readonly sessionMax?: number;
-  /** How long a begun sign-in may take. Default 3600. */
+  /** A sign-in in progress. Default 3600. */
   readonly interaction?: number;
 }
 
-/** Rules for refresh tokens of clients that don't say. */
+/** Refresh token rules for clients without their own. */
 export interface RefreshTokensInput {
-  /** Each use gives a new refresh token. Default `false`. */
+  /** Each use returns a new refresh token. Default `false`. */
   readonly rotate?: boolean;
-  /** Seconds in which a rotated token still gets the answer that rotated it. Default 10. */
+  /** Seconds for which a rotated token still gets the response that rotated it. Default 10. */
   readonly reuseWindow?: number;
-  /** Each use prolongs the token. Default `false`. */
+  /** Each use extends the lifetime of the token. Default `false`. */
   readonly sliding?: boolean;
-  /** Seconds after which a sliding token ends for good. Default 7776000. */
+  /** Seconds after which a sliding token expires for good. Default 7776000. */
   readonly maxAge?: number;
 }
 
@@ -85,21 +85,21 @@ export interface PasswordsInput {
   readonly passes?: number;
   /** Lanes. Default 1. */
   readonly lanes?: number;
-  /** Characters at least. Default 8, which is the lowest. */
+  /** Minimum number of characters. Default 8, which is also the smallest allowed value. */
   readonly minLength?: number;
-  /** Characters at most. Default 128. */
+  /** Maximum number of characters. Default 128. */
   readonly maxLength?: number;
-  /** How many hashes are computed at once in a process. Default 2. */
+  /** How many hashes a process computes at the same time. Default 2. */
   readonly parallel?: number;
 }
 
-/** How many failures are let through. */
+/** Limits on failures. */
 export interface RateLimitsInput {
   /** The sign-in form. */
   readonly signIn?: {
     /** One name from one address. Default 10 in 15 minutes. */
     readonly accountAndAddress?: RateLimitInput;
-    /** One name from anywhere. Default 100 in an hour. */
+    /** One name from all addresses. Default 100 in an hour. */
     readonly account?: RateLimitInput;
     /** One address (IPv6: /64). Default 300 in 15 minutes. */
     readonly address?: RateLimitInput;
@@ -115,11 +115,11 @@ export interface RateLimitsInput {
   };
   /** Wrong client secrets for one client from one address. Default 20 in 15 minutes. */
   readonly clientSecret?: RateLimitInput;
-  /** New sign-ins begun from one address. Default 600 in 15 minutes. */
+  /** New sign-ins from one address. Default 600 in 15 minutes. */
   readonly interactions?: RateLimitInput;
 }
 
-/** The record of who did what. */
+/** The audit log. */
 export interface AuditInput {
   /** Seconds for which audit records are kept. Default 34560000 (400 days). */
   readonly retention?: number;
@@ -127,13 +127,13 @@ export interface AuditInput {
 
 /** The pages. */
 export interface InteractionsInput {
-  /** Registration by the user is not in this version: `true` is refused. Default `false`. */
+  /** Self-registration is not in this version, so `true` is refused. Default `false`. */
   readonly registration?: boolean;
-  /** Languages of the pages, the first is the default. Default `["en", "pl"]`. */
+  /** Languages of the pages. The first is the default language. Default `["en", "pl"]`. */
   readonly locales?: readonly string[];
-  /** Folders of EJS views that win over the built-in ones, the first match first. Default none. */
+  /** Folders of EJS views that override the built-in ones. The first match wins. Default none. */
   readonly views?: readonly string[];
-  /** Locale → key → text that replaces the built-in one. Default none. */
+  /** Locale → key → text that replaces the built-in text. Default none. */
   readonly copy?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name and colours. Default: the built-in ones. */
   readonly theme?: Theme;
@@ -141,18 +141,18 @@ export interface InteractionsInput {
 
 /** The service's cookies. */
 export interface CookiesInput {
-  /** Domain of the session cookie; every host under it is trusted with it then. Default: the host alone. */
+  /** Domain of the session cookie. Every host below it receives the cookie. Default: only the host itself. */
   readonly domain?: string;
-  /** Put in front of the names of all cookies. Default empty. */
+  /** Prefix of all cookie names. Default empty. */
   readonly prefix?: string;
 }
 
-/** An SMTP URL, the same with a sender, or what sends. */
+/** An SMTP URL, an SMTP URL with a sender, or an object or function that sends. */
 export type MailInput = string | SmtpSettings | Mailer | ((message: MailMessage) => Promise<void>);
 
 /** How notifications are delivered. */
 export interface NotificationsInput {
-  /** Seconds before each further attempt; N delays are N + 1 attempts. Default: ten attempts over 75.6 hours. */
+  /** Seconds before each retry. N delays make N + 1 attempts. Default: ten attempts over 75.6 hours. */
   readonly retryDelays?: readonly number[];
   readonly timeouts?: {
     /** Seconds to connect. Default 5. */
@@ -161,108 +161,108 @@ export interface NotificationsInput {
     readonly total?: number;
   };
   readonly concurrency?: {
-    /** Attempts at once in a process. Default 50. */
+    /** Concurrent attempts of a process. Default 50. */
     readonly total?: number;
-    /** Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them. Default 10. */
+    /** Concurrent attempts of a process to one receiver. With a Redis queue, all processes together make at most twice as many. Default 10. */
     readonly perReceiver?: number;
   };
   /**
-   * Receivers of notifications and of logout tokens outside the public Internet: addresses, networks (CIDR) or host
-   * names. Default none.
+   * Receivers of notifications and logout tokens that may be outside the public Internet: addresses, networks (CIDR) or
+   * host names. Default none.
    */
   readonly allowedReceivers?: readonly string[];
-  /** When a receiver that fails is held back, and how often one delivery is tried there then. */
+  /** When a failing receiver is paused, and how often it is probed. */
   readonly breaker?: {
-    /** Failed attempts in a row. Default 5. */
+    /** Consecutive failures. Default 5. */
     readonly failures?: number;
-    /** Seconds to the first probe; doubled after each that fails. Default 30. */
+    /** Seconds until the first probe. Doubles after each failed probe. Default 30. */
     readonly probe?: number;
-    /** Seconds between two probes at most. Default 300. */
+    /** Maximum seconds between two probes. Default 300. */
     readonly longestProbe?: number;
   };
-  /** How long deliveries are kept that are not waiting any more. */
+  /** How long finished deliveries are kept. */
   readonly retention?: {
-    /** Seconds after success for the payload. Default seven days. */
+    /** Seconds to keep the payload after success. Default seven days. */
     readonly payloads?: number;
-    /** Seconds for the record, and for parked deliveries with their payloads. Default 90 days. */
+    /** Seconds to keep the record, and parked deliveries with their payloads. Default 90 days. */
     readonly records?: number;
   };
-  /** Seconds between two looks at the storage for what other processes stored; SQLite and PostgreSQL tell of it sooner. Default 1. */
+  /** Seconds between two polls of the storage for deliveries of other processes. SQLite and PostgreSQL announce them sooner. Default 1. */
   readonly poll?: number;
   /** Deliver in this process. Default `true`. */
   readonly worker?: boolean;
 }
 
-/** Health and metrics of the bundled server and the worker. Your own server has `service.health()` and `service.metrics()`. */
+/** Health and metrics of the bundled server and the worker. In your own server, call `service.health()` and `service.metrics()`. */
 export interface MetricsInput {
-  /** `/metrics` and the detailed `/health` are served on this port as well; 0 is any free port. Default: on none. */
+  /** Serves `/metrics` and the detailed `/health` on this port. 0 picks a free port. Default: no such port. */
   readonly port?: number;
   /** The address to listen on. Default `127.0.0.1`. */
   readonly host?: string;
-  /** Sent as a Bearer token it opens `/metrics` on the public port too; the port above then asks for it. Default none. */
+  /** The Bearer token for `/metrics`. With it, `/metrics` is also on the public port, and the port above requires it. Default none. */
   readonly token?: string;
 }
 
-/** What `createSignInService` takes. Unknown keys and wrong values are errors, reported all at once. */
+/** The argument of `createSignInService`. Unknown keys and wrong values are errors, all reported at once. */
 export interface SignInServiceConfig {
-  /** The base URLs; at least one. */
+  /** The base URLs. At least one is required. */
   readonly deployments: DeploymentsInput;
   /**
-   * `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`; or a store of your own, which
-   * is closed with the service. Default `sqlite:./sign-in.db`.
+   * `sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or your own store, which the
+   * service closes. Default `sqlite:./sign-in.db`.
    */
   readonly storage?: string | RecordStore;
   /**
-   * `redis://…` or `rediss://…`, with `?prefix=` for what its keys begin with (default `sign-in:`): where codes, tokens,
-   * sessions, interactions and rate limits are kept. Default: `storage`.
+   * Where to keep codes, tokens, sessions, interactions and rate limits: `redis://…` or `rediss://…`. `?prefix=` sets the
+   * prefix of the keys (default `sign-in:`). Default: `storage`.
    */
   readonly artifacts?: string;
-  /** `embedded`, `redis://…` or `rediss://…`: what wakes the delivery of notifications. Default `embedded`. */
+  /** What schedules notifications: `embedded` (polls the storage), `redis://…` or `rediss://…` (BullMQ). Default `embedded`. */
   readonly queue?: string;
-  /** Keys of cookies, ID tokens and encryption. */
+  /** Keys for cookies, ID tokens and encryption. */
   readonly keys?: KeysInput;
   /** Lifetimes in seconds. */
   readonly lifetimes?: LifetimesInput;
-  /** Refresh tokens of clients that don't say. */
+  /** Refresh token rules for clients without their own. */
   readonly refreshTokens?: RefreshTokensInput;
   /** Password hashing and rules. */
   readonly passwords?: PasswordsInput;
   /** Limits on failures. */
   readonly rateLimits?: RateLimitsInput;
-  /** The record of who did what. */
+  /** The audit log. */
   readonly audit?: AuditInput;
   /** The pages. */
   readonly interactions?: InteractionsInput;
-  /** An SMTP URL, the same with a sender, or what sends. Default none. */
+  /** How to send e-mail. Default none. */
   readonly mail?: MailInput;
   /** The service's cookies. */
   readonly cookies?: CookiesInput;
-  /** The `sub` of each account that may use the delivery console. Default none. */
+  /** The `sub` of each operator, who may use the delivery console. Default none. */
   readonly operators?: readonly string[];
-  /** What is not offered unless it is switched on. */
+  /** Optional features. */
   readonly features?: {
     /** DPoP (RFC 9449). Default `false`. */
     readonly dpop?: boolean;
   };
-  /** The path that a proxy in front has taken off, such as `/login`. Default none. */
+  /** The path that a proxy strips, such as `/login`. Default none. */
   readonly stripPrefix?: string;
   /** Delivery of notifications. */
   readonly notifications?: NotificationsInput;
   /** `strict` refuses the password grant, GET revoke and codes without PKCE. Default `documented`. */
   readonly profile?: "documented" | "strict";
   /**
-   * Whose `X-Forwarded-For` and `X-Forwarded-Host` count: nobody's, one hop's (`true`), those of so many hops, or of
-   * these networks. Default `false`; required when a deployment is https.
+   * Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none (`false`), one hop (`true`), this many hops, or these
+   * networks. Default `false`. Required if a deployment uses https.
    */
   readonly proxy?: boolean | number | readonly string[];
-  /** Health and metrics of the bundled server and the worker. Default: `/health` alone, on the public port. */
+  /** Health and metrics of the bundled server and the worker. Default: only `/health`, on the public port. */
   readonly metrics?: MetricsInput;
   /** A pino logger. Default: pino to the standard output. */
   readonly logger?: Logger;
-  /** Where time comes from. Default: the system's clock. */
+  /** The source of time. Default: the system clock. */
   readonly clock?: Clock;
-  /** What sends messages, in place of `mail`. */
+  /** Sends e-mail. Overrides `mail`. */
   readonly mailer?: Mailer;
-  /** Used for back-channel logout and the like. Default: the service's own, under the rules of `allowedReceivers`. */
+  /** Sends back-channel logout and other requests. Default: the service's own `fetch`, limited by `allowedReceivers`. */
   readonly fetch?: typeof globalThis.fetch;
 }

@@ -1,4 +1,4 @@
-/** What counts as a key, and the file beside an SQLite database that holds `keys.secrets`. */
+/** Which values are valid keys, and the file beside an SQLite database that holds `keys.secrets`. */
 import { createPrivateKey, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, link, mkdir, open, unlink } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { SignInError } from "../lib/errors.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { isInMemory, isSqlite } from "./value-forms.ts";
 
-/** Bytes of one key of `keys.secrets`: AES-256. */
+/** Bytes of each key in `keys.secrets`, for AES-256. */
 export const SECRET_BYTES = 32;
 
 /** Whether this is 32 bytes in Base64 or Base64url, padded or not. */
@@ -20,7 +20,7 @@ const CURVES: ReadonlySet<unknown> = new Set(["P-256", "P-384", "P-521", "Ed2551
 
 /**
  * Whether this is a private key that can sign ID tokens, as a JWK (RFC 7517): RSA of at least 2048 bits,
- * EC on P-256, P-384 or P-521, or Ed25519; `use`, if there is one, is `sig`.
+ * EC on P-256, P-384 or P-521, or Ed25519. `use` must be `sig` if it is set.
  */
 export function isSigningKey(value: unknown): boolean {
   if (!isPlainObject(value)) return false;
@@ -41,13 +41,13 @@ const MAX_BYTES = 65_536;
 
 export interface KeyFileOptions {
   /**
-   * Whether a missing file may be made. Only where there is no database yet: what an existing one holds
-   * sealed opens with the lost keys alone.
+   * Whether to create a missing file. Only if there is no database yet: what an existing database keeps encrypted can be
+   * decrypted only with the lost keys.
    */
   readonly mayCreate: boolean;
 }
 
-/** The key file of a storage: `PATH.keys` for `sqlite:PATH`; none for other storages and in memory. */
+/** The key file of a storage: `PATH.keys` for `sqlite:PATH`. Other storages and databases in memory have none. */
 export function keyFileOf(storage: string): string | undefined {
   if (!isSqlite(storage) || isInMemory(storage)) return undefined;
   return `${storage.slice("sqlite:".length)}.keys`;
@@ -67,7 +67,7 @@ function cannot(what: string, path: string, cause: unknown): SignInError {
   return new SignInError("keys", `the key file ${path} can't be ${what} (${codeOf(cause)})`, { cause });
 }
 
-/** The keys in the text of a key file: a JSON array of strings, or one key a line. */
+/** Parses a key file: a JSON array of strings, or one key per line. */
 function parseKeys(text: string): readonly string[] | undefined {
   let keys: unknown = text
     .split("\n")
@@ -88,7 +88,7 @@ function parseKeys(text: string): readonly string[] | undefined {
 async function readOpened(file: FileHandle, path: string): Promise<string[]> {
   const stats = await file.stat();
   if (!stats.isFile()) throw new SignInError("keys", `the key file ${path} is not a regular file`);
-  // Windows has no such bits: there it is the folder's access list that counts.
+  // Windows has no such bits. There, the access list of the folder protects the file.
   if (process.platform !== "win32" && (stats.mode & OTHERS) !== 0) {
     throw new SignInError(
       "keys",
@@ -106,11 +106,11 @@ async function readOpened(file: FileHandle, path: string): Promise<string[]> {
   return [...keys];
 }
 
-/** The keys of the file, or `undefined` when there is none. */
+/** The keys of the file, or `undefined` if there is no file. */
 async function readKeys(path: string): Promise<string[] | undefined> {
   let file: FileHandle;
   try {
-    // Without O_NONBLOCK, opening a pipe would wait for its other end for ever.
+    // Without O_NONBLOCK, opening a pipe would wait forever for its other end.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     if (codeOf(error) === "ENOENT") return undefined;
@@ -126,7 +126,7 @@ async function readKeys(path: string): Promise<string[] | undefined> {
 }
 
 async function syncFolder(path: string): Promise<void> {
-  // Windows can't open a folder, and keeps its entries safe by itself.
+  // Windows can't open a folder, and syncs its entries itself.
   if (process.platform === "win32") return;
   const folder = await open(dirname(path), constants.O_RDONLY);
   try {
@@ -137,8 +137,8 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * Makes the file with one new key, unless another process is faster. It appears under its name complete and
- * on the disk, for `link` neither shows half a file nor replaces one.
+ * Creates the file with one new key, unless another process is faster. `link` makes the file appear complete and never
+ * replaces an existing one.
  */
 async function makeFile(path: string): Promise<void> {
   const temporary = `${path}.${randomBytes(8).toString("hex")}.tmp`;
@@ -146,7 +146,7 @@ async function makeFile(path: string): Promise<void> {
   const file = await open(temporary, "wx", MODE);
   try {
     try {
-      // The mask of the process may have taken bits away.
+      // The umask of the process may have removed bits.
       await file.chmod(MODE);
       await file.writeFile(`${makeSecret()}\n`);
       await file.sync();
@@ -163,13 +163,13 @@ async function makeFile(path: string): Promise<void> {
 }
 
 /**
- * Reads `keys.secrets` from a key file; makes the file, with one key and mode 0600, when there is none. Any
- * number of processes may call this at once: all get the same keys.
+ * Reads `keys.secrets` from a key file. Creates a missing file with one key and mode 0600. Any number of processes can call
+ * this at the same time, and all get the same keys.
  *
- * @param path the key file itself, see {@link keyFileOf}.
- * @returns keys of 32 bytes in Base64, at least one; the first encrypts.
- * @throws SignInError `keys` when the file is missing and may not be made, is malformed, is open to other
- * users, or can't be read or written. No message holds what is in the file.
+ * @param path the key file, see {@link keyFileOf}.
+ * @returns at least one key of 32 bytes in Base64. The first encrypts.
+ * @throws SignInError `keys` if the file is missing and must not be created, is malformed, is readable by other users, or
+ * can't be read or written. No message contains the content of the file.
  */
 export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOptions): Promise<string[]> {
   const found = await readKeys(path);

@@ -1,8 +1,8 @@
-/** Plain data: copying what the caller handed over, and freezing what the service made of it. */
+/** Plain data: copies the caller's configuration, and freezes the result. */
 
 /**
- * Freezes a value and all plain objects and arrays inside it, and returns it. Only for values that
- * this package made itself: an object of the host must stay as the host made it.
+ * Deeply freezes a value and returns it. Only for values that this package created: objects of the host stay as they
+ * are.
  */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
@@ -11,30 +11,30 @@ export function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** What can't be taken over, and why. The value itself is never part of the reason. */
+/** A part that can't be copied, and why. The reason never contains the value. */
 export interface Refused {
   readonly path: readonly PropertyKey[];
   readonly reason: string;
 }
 
 export interface Snapshot {
-  /** The copy. A part that was refused is a symbol in it, which no key of the configuration accepts. */
+  /** The copy. Refused parts are replaced by a symbol, which no key of the configuration accepts. */
   readonly value: unknown;
   readonly refused: readonly Refused[];
 }
 
-/** Deeper than any key of the configuration; stops an object that holds itself. */
+/** Deeper than any key of the configuration. Also ends circular structures. */
 const MAX_DEPTH = 12;
 const MAX_ENTRIES = 10_000;
 
 const REFUSED = Symbol("refused");
 
-/** Whether the value is a part that {@link takeSnapshot} refused; the reason is reported already. */
+/** Whether {@link takeSnapshot} refused this part and has already reported the reason. */
 export function isRefused(value: unknown): boolean {
   return value === REFUSED;
 }
 
-/** An object literal, a parsed JSON object, or one without a prototype, of whatever realm. */
+/** Whether this is an object literal, a parsed JSON object or an object without a prototype, from any realm. */
 export function isPlainObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -101,9 +101,9 @@ class Copier {
 }
 
 /**
- * Copies plain data, reading each property exactly once. Keys whose value is `undefined` are left out.
+ * Copies plain data and reads each property exactly once. Keys with the value `undefined` are left out.
  *
- * @param isForeign says which objects belong to the host and are taken over as they are.
+ * @param isForeign whether an object belongs to the host and is used as it is.
  */
 export function takeSnapshot(
   input: unknown,

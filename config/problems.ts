@@ -1,20 +1,20 @@
-/** Turns what is wrong into lines that a person can act on. No line ever holds a value: any value may be a secret. */
+/** Turns validation issues into lines that a person can act on. No line contains a value, because any value may be a secret. */
 import type { z } from "zod";
 import { formAt, keysAt, leavesOf } from "./documented-schema.ts";
 import { isRefused } from "./plain-data.ts";
 
-/** Something wrong with one key. */
+/** A problem with one key. */
 export interface Problem {
   readonly path: readonly PropertyKey[];
-  /** Goes on after the path and a colon. */
+  /** Follows the path and a colon. */
   readonly text: string;
 }
 
-/** Names longer than any key are not shown: somebody may have written a secret in the place of a name. */
+/** Longer names are not shown: they may be secrets in the wrong place. */
 const SHOWN = /^[A-Za-z_$][\w$.-]{0,31}$/u;
 const MAX_UNKNOWN_KEYS = 20;
 
-/** A path as a person writes it: `config.proxy[1]`. */
+/** A path such as `config.proxy[1]`. */
 export function formatPath(path: readonly PropertyKey[]): string {
   const steps = path.map((step) => {
     if (typeof step === "number") return `[${step}]`;
@@ -29,7 +29,7 @@ export function formatProblem({ path, text }: Problem): string {
   return `${formatPath(path)}: ${text}`;
 }
 
-/** What a value is, without what it holds. */
+/** The type of a value, without its content. */
 function kindOf(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";
@@ -50,10 +50,10 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return inner;
 }
 
-/** Longer names than any key has are compared by their beginning. */
+/** Names longer than any key are compared by their first characters. */
 const COMPARED = 40;
 
-/** How many letters have to be put in, left out, changed or swapped with their neighbour to make one word of the other. */
+/** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
 export function editDistance(one: string, other: string): number {
   const [a, b] = [one.slice(0, COMPARED).toLowerCase(), other.slice(0, COMPARED).toLowerCase()];
   let before: number[] = [];
@@ -74,7 +74,7 @@ export function editDistance(one: string, other: string): number {
 export interface Nearest {
   /** The full path of the known key, such as `lifetimes.accessToken`. */
   readonly path: string;
-  /** Near enough to be a slip of the pen. */
+  /** Close enough to be a typing error. */
   readonly close: boolean;
 }
 
@@ -93,11 +93,11 @@ function nearestOf(unknown: string, paths: readonly string[]): Candidate | undef
 }
 
 /**
- * The known key that is nearest to an unknown one: one that may stand there; or one of another place, when
- * its name is nearly the same.
+ * The known key that is closest to an unknown key: a key of the same object, or a key from elsewhere if its name is
+ * almost the same.
  *
- * @param siblings full paths of the keys that may stand at that place.
- * @param others full paths of all keys: the right key may have been written at the wrong place.
+ * @param siblings full paths of the keys of the same object.
+ * @param others full paths of all keys, because a correct key may be in the wrong object.
  */
 export function nearestKey(
   unknown: string,
@@ -113,17 +113,17 @@ export function nearestKey(
 
 type Issue = z.core.$ZodIssue;
 
-/** The alternative of a union whose problems lie inside the value: the one that was meant. */
+/** The alternative of a union that the caller probably meant: its issues are inside the value. */
 function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] {
   const inside = (issue: Issue): boolean => issue.path.length > 0 || issue.code === "unrecognized_keys";
   return branches.find((branch) => branch.length > 0 && branch.every((issue) => inside(issue))) ?? [];
 }
 
 /**
- * Makes problems of what zod found.
+ * Converts issues of zod to problems.
  *
- * @param schema the schema that was asked: its texts are the words of the problems.
- * @param value what was checked.
+ * @param schema the schema that found them. Its texts word the problems.
+ * @param value the checked value.
  */
 export function problemsOf(issues: readonly Issue[], schema: z.ZodType, value: unknown): readonly Problem[] {
   const known = leavesOf(schema).map((leaf) => leaf.path.join("."));

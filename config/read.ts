@@ -1,4 +1,4 @@
-/** From what the caller wrote to what the service works with. */
+/** Reads the caller's configuration: checks it, adds the defaults and freezes the result. */
 import type { z } from "zod";
 import { ConfigurationError } from "../lib/errors.ts";
 import { createSystemClock } from "../lib/clock.ts";
@@ -26,7 +26,7 @@ const HOST_OBJECTS: ReadonlySet<PropertyKey | undefined> = new Set([
   "fetch",
 ]);
 
-/** Whether an object belongs to the host: it is used, but neither copied nor frozen. */
+/** Whether an object belongs to the host: it is used, but not copied or frozen. */
 function isForeign([key, ...inner]: readonly PropertyKey[], value: unknown): boolean {
   if (inner.length > 0) return false;
   if (HOST_OBJECTS.has(key)) return true;
@@ -43,10 +43,10 @@ function writtenBases(value: unknown): WrittenBases {
   return { ...base("oauth2"), ...base("openid") };
 }
 
-/** Taking out what is wrong may leave an object without a key that it needs: then that goes in the next round. */
+/** Removing a value can leave an object without a required key. The next round removes that object. */
 const ROUNDS = 6;
 
-/** Takes a key out; when it is not there, takes out the object that lacks it. */
+/** Removes a key. If it is missing, removes the object that lacks it. */
 function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): void {
   let holder = root;
   let above: (() => void) | undefined;
@@ -54,7 +54,7 @@ function takeOut(root: Record<string, unknown>, path: readonly PropertyKey[]): v
     if (!Object.hasOwn(holder, key)) break;
     const parent = holder;
     above = () => delete parent[key];
-    // What is taken out as a whole is not looked at: it may be an object of the host, and throw.
+    // Do not read a value that is about to go: it may be an object of the host whose getters throw.
     if (depth === path.length - 1) break;
     const child = holder[key];
     if (!isPlainObject(child)) break;
@@ -68,9 +68,10 @@ function pathsOf(issue: z.core.$ZodIssue): readonly (readonly PropertyKey[])[] {
 }
 
 /**
- * The configuration without what is wrong in it: defaults are in its place, and there may be no deployment.
+ * The configuration without its invalid values, so that the rules between keys can run too. It has defaults in their
+ * place, and possibly no deployment.
  *
- * @param snapshot is used up.
+ * @param snapshot is modified.
  */
 export function salvage(snapshot: unknown): CheckedConfig {
   const rest = isPlainObject(snapshot) ? snapshot : {};
@@ -92,11 +93,11 @@ function check(input: unknown): CheckedConfig {
   ];
   const bases = writtenBases(value);
   const config = result.success ? result.data : salvage(value);
-  const sound = { config, bases, production: isProduction(bases) };
+  const checked = { config, bases, production: isProduction(bases) };
   const problems = [
     ...single,
     ...brokenRules(
-      sound,
+      checked,
       single.map(({ path }) => path),
     ),
   ];
@@ -123,13 +124,13 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
 }
 
 /**
- * Reads a configuration: checks it, fills in the defaults and freezes the result. What the caller handed
- * over is neither changed nor kept, apart from the objects that the host wants used: logger, clock, mailer,
- * fetch, a store in `storage`, and an object or function in `mail`.
+ * Checks a configuration, adds the defaults and freezes the result. The caller's object is neither changed nor kept, except
+ * for the objects that the service uses directly: logger, clock, mailer, fetch, a store in `storage`, and an object or
+ * function in `mail`.
  *
- * @param input a {@link SignInServiceConfig}; anything else is an error.
- * @throws ConfigurationError with one line for each problem, as `config.<path>: <problem>`. No line holds a
- * value of the configuration.
+ * @param input a {@link SignInServiceConfig}. Anything else is an error.
+ * @throws ConfigurationError with one line per problem: `config.<path>: <problem>`. No line contains a value of the
+ * configuration.
  */
 export function readConfiguration(input: unknown): Configuration {
   const checked = check(input);

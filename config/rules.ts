@@ -5,22 +5,22 @@ import type { Problem } from "./problems.ts";
 import type { CheckedConfig } from "./schema.ts";
 import { isInMemory, isLoopback, isRedisAddress, isSqlite, readRedisAddress } from "./value-forms.ts";
 
-/** The base URLs that were written, right or wrong. */
+/** The base URLs as written, valid or not. */
 export type WrittenBases = Readonly<Partial<Record<DeploymentKind, string>>>;
 
-/** What the rules look at. */
-export interface Sound {
-  /** The configuration; what is wrong by itself is left out of it, or has its default. */
+/** The input of the rules. */
+export interface RuleInput {
+  /** The configuration. Invalid values are left out or have their default. */
   readonly config: CheckedConfig;
   readonly bases: WrittenBases;
   /** True when any base URL is not on loopback. */
   readonly production: boolean;
 }
 
-/** A rule and the keys that it reads: it holds its tongue while one of them is wrong by itself. */
+/** A rule and the keys that it reads. It is skipped while one of these keys has an invalid value. */
 export interface Rule {
   readonly reads: readonly string[];
-  readonly find: (sound: Sound) => readonly Problem[];
+  readonly find: (input: RuleInput) => readonly Problem[];
 }
 
 /** Both kinds of deployments. */
@@ -36,8 +36,8 @@ export function isProduction(bases: WrittenBases): boolean {
 
 const MAX_CLASHES_SHOWN = 3;
 
-/** The base URLs that have nothing wrong with them. */
-function rightBases(bases: WrittenBases): readonly Deployment[] {
+/** The valid base URLs. */
+function validBases(bases: WrittenBases): readonly Deployment[] {
   return KINDS.flatMap((kind) => {
     const url = bases[kind];
     return url === undefined || baseProblems(url).length > 0
@@ -65,8 +65,8 @@ const basesAreRight: Rule = {
     ),
 };
 
-/** Where a base URL leads, however it is spelled; the scheme does not count, a request does not say it. */
-function place(base: string | undefined): string | undefined {
+/** Host and path of a base URL, normalised. The scheme is left out, because a request does not contain it. */
+function addressOf(base: string | undefined): string | undefined {
   const url = parseBase(base ?? "");
   return url && url.host + url.pathname.replace(/\/+$/u, "");
 }
@@ -75,11 +75,11 @@ const basesDiffer: Rule = {
   reads: [],
   find: ({ bases }) => {
     const path = ["deployments", "openid", "url"];
-    const where = place(bases.openid);
-    if (where !== undefined && where === place(bases.oauth2)) {
-      return [{ path, text: "must not be the same place as config.deployments.oauth2.url" }];
+    const address = addressOf(bases.openid);
+    if (address !== undefined && address === addressOf(bases.oauth2)) {
+      return [{ path, text: "must differ from config.deployments.oauth2.url" }];
     }
-    const [oauth2, openid] = rightBases(bases);
+    const [oauth2, openid] = validBases(bases);
     if (oauth2 === undefined || openid === undefined) return [];
     const clashes = findClashes(oauth2, openid);
     if (clashes.length === 0) return [];
@@ -96,7 +96,7 @@ const postNeedsHttps: Rule = {
   reads: ["deployments.openid"],
   find: ({ config: { deployments } }) =>
     deployments.openid?.post === true && parseBase(deployments.openid.url)?.protocol === "http:"
-      ? [{ path: ["deployments", "openid", "post"], text: "needs https, for its cookies do" }]
+      ? [{ path: ["deployments", "openid", "post"], text: "requires https, because its cookies do" }]
       : [],
 };
 
@@ -105,7 +105,7 @@ const cookieDomainHoldsHosts: Rule = {
   find: ({ config: { cookies }, bases }) => {
     const { domain } = cookies;
     if (domain === undefined) return [];
-    return rightBases(bases)
+    return validBases(bases)
       .filter(({ url }) => !`.${new URL(url).hostname}`.endsWith(`.${domain}`))
       .map(({ kind }) => ({
         path: ["cookies", "domain"],
@@ -118,7 +118,7 @@ const prefixIsOfBases: Rule = {
   reads: ["stripPrefix"],
   find: ({ config: { stripPrefix }, bases }) => {
     if (stripPrefix === undefined) return [];
-    return rightBases(bases)
+    return validBases(bases)
       .filter(({ path }) => path !== stripPrefix && !path.startsWith(`${stripPrefix}/`))
       .map(({ kind }) => ({
         path: ["stripPrefix"],
@@ -127,7 +127,7 @@ const prefixIsOfBases: Rule = {
   },
 };
 
-/** Without an answer, everybody behind a TLS proxy would share its address, and one lock-out. */
+/** Otherwise all users behind a TLS proxy would share its address, and with it one rate limit. */
 const httpsNamesItsProxy: Rule = {
   reads: ["proxy"],
   find: ({ config: { proxy }, bases }) =>
@@ -141,7 +141,7 @@ const httpsNamesItsProxy: Rule = {
       : [],
 };
 
-/** In the order of their problems. */
+/** Problems are reported in this order. */
 export const deploymentRules: readonly Rule[] = [
   oneDeployment,
   basesAreRight,
@@ -188,7 +188,7 @@ const secretsOutsideSqlite: Rule = {
   reads: ["storage", "keys.secrets"],
   find: ({ config: { storage, keys } }) =>
     !(typeof storage === "string" && isSqlite(storage)) && keys.secrets === undefined
-      ? [{ path: ["keys", "secrets"], text: "is required, for config.storage is not SQLite" }]
+      ? [{ path: ["keys", "secrets"], text: "is required because config.storage is not SQLite" }]
       : [],
 };
 
@@ -198,7 +198,7 @@ const signingKeysHaveNames: Rule = {
     const names = (keys.signing ?? []).map((key) => key.kid).filter((kid) => kid !== undefined);
     return new Set(names).size === names.length
       ? []
-      : [{ path: ["keys", "signing"], text: "must not have two keys with one `kid`" }];
+      : [{ path: ["keys", "signing"], text: "must not have two keys with the same `kid`" }];
   },
 };
 
@@ -209,7 +209,7 @@ const ownKeysRotate: Rule = {
       ? [
           {
             path: ["keys", "rotation", "signing"],
-            text: "must not be set together with config.keys.signing: the service rotates only keys that it made",
+            text: "must not be set together with config.keys.signing: the service rotates only keys that it created",
           },
         ]
       : [],
@@ -223,7 +223,7 @@ const slidingEndsLater: Rule = {
       : [],
 };
 
-/** OWASP's Password Storage Cheat Sheet: passes of Argon2id → least memory in KiB. More passes need no less. */
+/** OWASP Password Storage Cheat Sheet: passes of Argon2id → minimum memory in KiB. More passes do not lower the minimum further. */
 const LEAST_MEMORY: readonly (readonly [passes: number, memory: number])[] = [
   [5, 7168],
   [4, 9216],
@@ -259,13 +259,13 @@ const registrationIsNotBuilt: Rule = {
       ? [
           {
             path: ["interactions", "registration"],
-            text: "must be `false`: this version has no registration by the user",
+            text: "must be `false`: this version has no self-registration",
           },
         ]
       : [],
 };
 
-/** In the order of their problems. */
+/** Problems are reported in this order. */
 export const settingRules: readonly Rule[] = [
   durableInProduction,
   artifactsMoveToRedis,
@@ -279,19 +279,22 @@ export const settingRules: readonly Rule[] = [
   registrationIsNotBuilt,
 ];
 
-/** Whether one path is the other, or above it; the empty path is above all. */
+/** Whether the paths are equal or one is above the other. The empty path is above all paths. */
 function touch(one: string, other: string): boolean {
   return one === other || other === "" || one.startsWith(`${other}.`) || other.startsWith(`${one}.`);
 }
 
 /**
- * What is wrong between keys.
+ * The problems between keys.
  *
- * @param wrong paths of what is wrong by itself.
+ * @param wrong paths of the values that are invalid by themselves.
  */
-export function brokenRules(sound: Sound, wrong: readonly (readonly PropertyKey[])[]): readonly Problem[] {
+export function brokenRules(
+  input: RuleInput,
+  wrong: readonly (readonly PropertyKey[])[],
+): readonly Problem[] {
   const paths = wrong.map((path) => path.map(String).join("."));
   return [...deploymentRules, ...settingRules]
     .filter(({ reads }) => !reads.some((read) => paths.some((path) => touch(read, path))))
-    .flatMap(({ find }) => find(sound));
+    .flatMap(({ find }) => find(input));
 }

@@ -1,21 +1,21 @@
-/** Forms of single strings: addresses, hosts, networks, names. No check throws or repeats the text. */
+/** Forms of single strings: addresses, hosts, networks, names. No check throws, and no message quotes the text. */
 import { isIP, isIPv4 } from "node:net";
 
-/** Whether a text is free of control characters, line breaks included. */
+/** Whether a text has no control characters and no line breaks. */
 export function isPrintable(text: string): boolean {
   return !/\p{Cc}/u.test(text);
 }
 
 const MEMORY = "sqlite::memory:";
 
-/** `sqlite:PATH`, but none of the texts that SQLite itself reads as something else than a path. */
+/** `sqlite:PATH`, except for texts that SQLite interprets as something other than a path. */
 function isSqliteAddress(text: string): boolean {
   if (text === MEMORY) return true;
   const path = text.slice("sqlite:".length);
   return text.startsWith("sqlite:") && path.trim() === path && !/^$|^:|^\/\/|^file:|[/\\]$/iu.test(path);
 }
 
-/** Whether a storage address is the database that ends with the process. */
+/** Whether a storage address is the database in memory, which ends with the process. */
 export function isInMemory(storage: string): boolean {
   return storage === MEMORY;
 }
@@ -25,12 +25,12 @@ export function isSqlite(storage: string): boolean {
   return storage.startsWith("sqlite:");
 }
 
-/** A MongoDB connection string; several hosts are allowed, which is why `URL` can't read it. */
+/** A MongoDB connection string. It may list several hosts, which `URL` can't parse. */
 function isMongoAddress(text: string): boolean {
   return /^mongodb(?:\+srv)?:\/\/(?:[^\s/@]+@)?[^\s/@?,]+(?:,[^\s/@?,]+)*(?:\/\S*)?(?:\?\S*)?$/u.test(text);
 }
 
-/** Whether this is an address of a storage. */
+/** Whether this is a storage address. */
 export function isStorageAddress(text: string): boolean {
   return isPrintable(text) && (isSqliteAddress(text) || isMongoAddress(text) || isPostgresAddress(text));
 }
@@ -56,27 +56,27 @@ export function isSmtpAddress(text: string): boolean {
   return isUrl(text, /^smtps?:$/u);
 }
 
-/** Whether this is a sender: an address or `Name <address>`; no line breaks, so that no header can be added. */
+/** Whether this is a sender: an address or `Name <address>`. Line breaks are refused, because they would add headers. */
 export function isSender(text: string): boolean {
   return isPrintable(text) && /^(?:[^\s<>@]+@[^\s<>@]+|[^<>]* <[^\s<>@]+@[^\s<>@]+>)$/u.test(text);
 }
 
-/** Whether this is a path that a proxy may take off: one or more segments, no slash at the end. */
+/** Whether this is a path that a proxy can strip: one or more segments, without a slash at the end. */
 export function isPathPrefix(text: string): boolean {
   return /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)+$/u.test(text);
 }
 
-/** Whether this may stand in front of a cookie's name; browsers give `__Host-` and `__Secure-` a meaning of their own. */
+/** Whether this can be a prefix of cookie names. `__Host-` and `__Secure-` are refused, because browsers interpret them. */
 export function isCookiePrefix(text: string): boolean {
   return /^[A-Za-z0-9_-]{0,32}$/u.test(text) && !/^__(?:host|secure)-/iu.test(text);
 }
 
-/** Whether this is a language tag of a page, such as `en` or `pt-BR` (BCP 47, without extensions). */
+/** Whether this is a language tag such as `en` or `pt-BR` (BCP 47, without extensions). */
 export function isLanguageTag(text: string): boolean {
   return /^[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*$/u.test(text);
 }
 
-/** Whether this may be a Bearer token (RFC 6750 section 2.1). */
+/** Whether this is a valid Bearer token (RFC 6750 section 2.1). */
 export function isBearerToken(text: string): boolean {
   return /^[A-Za-z0-9._~+/-]+=*$/u.test(text);
 }
@@ -87,29 +87,29 @@ export function isUuid(text: string): boolean {
 }
 
 /**
- * Whether this is a colour for the theme: `#rgb` or `#rrggbb`. CSS knows more forms; only of these the pages
- * can work out the contrast, and nothing else that CSS knows can be smuggled in.
+ * Whether this is a colour for the theme: `#rgb` or `#rrggbb`. The pages compute contrast from these forms only, and they
+ * leave no way to inject other CSS.
  */
 export function isColour(text: string): boolean {
   return /^#(?:[\da-f]{3}|[\da-f]{6})$/iu.test(text);
 }
 
-/** What an address says. */
+/** The parts of a Redis address: `redis://USER:PASSWORD@HOST:PORT/DB?prefix=PREFIX`, or `rediss://` for TLS. */
 export interface RedisAddress {
   readonly tls: boolean;
   readonly host: string;
   readonly port: number;
-  /** Of an ACL user; without one, the default user's password is meant. */
+  /** The ACL user. Without one, the password is that of the default user. */
   readonly username: string | undefined;
   readonly password: string | undefined;
   /** The number of the database. */
   readonly db: number;
-  /** What all keys begin with, if it is said. */
+  /** The prefix of all keys. */
   readonly prefix: string | undefined;
 }
 
 const DEFAULT_PORT = 6379;
-/** Another one, such as a misspelt `rediss:`, is not taken for a connection without TLS. */
+/** Others are refused, so that a misspelt `rediss:` does not become a connection without TLS. */
 const PROTOCOLS: ReadonlySet<string> = new Set(["redis:", "rediss:"]);
 const PREFIX = /^[A-Za-z0-9_.:-]{1,64}$/;
 
@@ -121,7 +121,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** @returns the address, or what is wrong with it in words that don't repeat it. */
+/** @returns the address, or a problem that does not quote it. */
 export function readRedisAddress(text: string): RedisAddress | string {
   const url = URL.parse(text);
   if (url === null || !PROTOCOLS.has(url.protocol) || url.hostname === "") {
@@ -141,7 +141,7 @@ export function readRedisAddress(text: string): RedisAddress | string {
   }
   return {
     tls: url.protocol === "rediss:",
-    // An IPv6 address is in brackets in a URL, and nowhere else.
+    // Only URLs put IPv6 addresses in brackets.
     host: url.hostname.replace(/^\[(.*)\]$/, "$1"),
     port: url.port === "" ? DEFAULT_PORT : Number(url.port),
     username: username === "" ? undefined : username,
@@ -153,7 +153,7 @@ export function readRedisAddress(text: string): RedisAddress | string {
 
 const BITS = { 4: 32, 6: 128 } as const;
 
-/** The version of an IP address in its usual form, without a zone: `0` when it is none. */
+/** The version of an IP address without a zone; `0` if it is not one. */
 function addressVersion(text: string): 0 | 4 | 6 {
   const version = text.includes("%") ? 0 : isIP(text);
   return version === 4 || version === 6 ? version : 0;
@@ -166,7 +166,7 @@ export function isNetwork(text: string): boolean {
   return version !== 0 && (length === undefined || Number(length) <= BITS[version]);
 }
 
-/** A network that may be trusted: not the whole Internet, for then nobody's address would be left. */
+/** Whether this network can be trusted: trusting the whole Internet would leave no client address. */
 export function isTrustworthyNetwork(text: string): boolean {
   return isNetwork(text) && !text.endsWith("/0");
 }
@@ -181,16 +181,16 @@ const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const HOST_NAME = new RegExp(`^(?:${LABEL}\\.)*${LABEL}$`, "u");
 const MAX_HOST_NAME = 253;
 
-/** Whether this is a host name: lower case, no port, no trailing dot, and nothing that could be an IP address. */
+/** Whether this is a host name: lower case, without a port or a trailing dot, and not parseable as an IP address. */
 export function isHostName(text: string): boolean {
   return text.length <= MAX_HOST_NAME && HOST_NAME.test(text) && !/(?:^|\.)(?:\d+|0x[\da-f]*)$/u.test(text);
 }
 
 /**
- * Whether a host is this machine itself: `127.0.0.0/8`, `::1`, `localhost` and names under `.localhost`
- * (RFC 6761). There, and only there, plain http is allowed and the rules for production don't apply.
+ * Whether a host is this machine: `127.0.0.0/8`, `::1`, `localhost` and names under `.localhost` (RFC 6761). Only there,
+ * plain http is allowed and the rules for production don't apply.
  *
- * @param hostname as `URL.hostname` gives it: lower case, an IPv6 address in brackets.
+ * @param hostname as in `URL.hostname`: lower case, with IPv6 addresses in brackets.
  */
 export function isLoopback(hostname: string): boolean {
   if (isIPv4(hostname)) return hostname.startsWith("127.");
