@@ -25,7 +25,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: "composition root",
     floor: 7,
-    holds: /^lib\/(?:health|seed|service|service-account|service-http|start-service|sweeper)\.ts$/,
+    holds: /^lib\/(?:health|seed|service|service-http|start-service)\.ts$/,
     box: ["lib/service.ts", "puts everything together"],
   },
   { name: "lib/testing", floor: 8, holds: /^lib\/testing\// },

@@ -1,19 +1,17 @@
 /**
- * Connections to receivers: every new one is checked against the address rules, and the address that was checked
- * is the one connected to. A connection that is used again was checked when it was opened, for the same protocol
- * and host, and its address can't change any more.
+ * HTTP agents for receivers of notifications and logout tokens. Every new connection is checked against the address
+ * rules, and goes to exactly the address that was checked. A reused connection was checked when it was opened.
  */
-import type { LookupAddress, LookupOptions } from "node:dns";
-import type { Agent as HttpAgent, AgentOptions } from "node:http";
-import type { Agent as HttpsAgent } from "node:https";
+import { lookup, type LookupAddress, type LookupOptions } from "node:dns";
+import { Resolver } from "node:dns/promises";
+import type * as Http from "node:http";
+import type * as Https from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { callbackify } from "node:util";
 import { SignInError } from "./errors.ts";
-import { http, https } from "./node-http.ts";
 import type { AddressRules, Destination } from "./receiver-addresses.ts";
-import { coalesced, createSystemResolve, type Resolve } from "./system-resolve.ts";
 
-/** A connection was not opened: its address is not allowed. The message says why, for an operator. */
+/** The address of a connection is not allowed. The message tells the operator why. */
 export class AddressRefused extends SignInError {
   constructor(reason: string) {
     super("address_refused", reason);
@@ -22,31 +20,41 @@ export class AddressRefused extends SignInError {
 
 export interface GuardedAgentOptions {
   readonly rules: AddressRules;
-  /** Connections kept open for the next request, for each host; 0: every request has its own. */
+  /** Idle connections that are kept for each host; 0: every request opens a connection. */
   readonly keep: number;
-  /** Connections at once to each host; more requests wait for one. Default: no limit. */
+  /** Connections to each host at once; further requests wait. Default: no limit. */
   readonly most?: number | undefined;
   /** Default: the system's resolver, with its hosts file. */
   readonly resolve?: Resolve | undefined;
-  /** Certificates (PEM) that are trusted in place of the system's. TLS is always checked. */
+  /** Certificates (PEM) to trust instead of the system's. TLS is always verified. */
   readonly ca?: string | undefined;
 }
 
+/**
+ * Node's HTTP modules without their ES module wrappers: an `import` reads every export, which also loads `fetch` and
+ * `WebSocket`, 10 MB that a worker does not use.
+ */
+export const http: typeof Http = process.getBuiltinModule("node:http");
+export const https: typeof Https = process.getBuiltinModule("node:https");
+
+/** All addresses of a host name. It rejects with a `code` of Node's `dns.lookup`, such as `ENOTFOUND`. */
+export type Resolve = (host: string) => Promise<readonly LookupAddress[]>;
+
 /** The agents for `http.request` and `https.request`. */
 export interface GuardedAgents {
-  agentFor(protocol: string): HttpAgent | HttpsAgent;
+  agentFor(protocol: string): Http.Agent | Https.Agent;
   /** Closes all connections. */
   close(): void;
 }
 
-/** Milliseconds that an idle connection is kept: less than the five seconds after which many servers close it. */
+/** Milliseconds that an idle connection is kept. Many servers close it after five seconds. */
 const IDLE = 4_000;
 
 function notFound(host: string): Error {
   return Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
 }
 
-/** Throws when one address of the destination is not allowed: the others may be there to hide it. */
+/** Throws if any address of the destination is not allowed: the others may be there to hide it. */
 function check(rules: AddressRules, destination: Destination, addresses: readonly string[]): void {
   for (const address of addresses) {
     const reason = rules.refusal(destination, address);
@@ -80,8 +88,8 @@ function guardedLookup(
   };
 }
 
-/** Hosts that are addresses themselves are not looked up: they are checked here. */
-function guard<A extends HttpAgent>(agent: A, rules: AddressRules, protocol: Destination["protocol"]): A {
+/** Also checks hosts that are IP addresses, which are not looked up. */
+function guard<A extends Http.Agent>(agent: A, rules: AddressRules, protocol: Destination["protocol"]): A {
   const connect = agent.createConnection.bind(agent);
   return Object.assign(agent, {
     createConnection: ((options, callback) => {
@@ -98,7 +106,6 @@ function guard<A extends HttpAgent>(agent: A, rules: AddressRules, protocol: Des
   });
 }
 
-/** The pool of one owner; nothing is opened before the first request. */
 export function createGuardedAgents({
   rules,
   keep,
@@ -106,17 +113,16 @@ export function createGuardedAgents({
   resolve = createSystemResolve(),
   ca,
 }: GuardedAgentOptions): GuardedAgents {
-  const find = coalesced(resolve);
-  const settings = (protocol: Destination["protocol"]): AgentOptions => ({
+  const settings = (protocol: Destination["protocol"]): Http.AgentOptions => ({
     maxSockets: most,
     ...(keep > 0 ? { keepAlive: true, maxFreeSockets: keep, timeout: IDLE } : { keepAlive: false }),
-    lookup: guardedLookup(rules, protocol, find),
+    lookup: guardedLookup(rules, protocol, resolve),
   });
   const open = guard(new http.Agent(settings("http:")), rules, "http:");
   const secure = guard(
     new https.Agent({
       ...settings("https:"),
-      // Said outright, so that no environment variable turns it off.
+      // Explicit, so that no environment variable turns it off.
       rejectUnauthorized: true,
       ...(ca === undefined ? {} : { ca }),
     }),
@@ -130,4 +136,63 @@ export function createGuardedAgents({
       secure.destroy();
     },
   };
+}
+
+export interface SystemResolveOptions {
+  /** The system's resolver, whose result is final. */
+  readonly system: Resolve;
+  /** Queries the name servers directly. */
+  readonly direct: Resolve;
+  /** Milliseconds after which the name servers are queried too. */
+  readonly directAfter: number;
+}
+
+/** Milliseconds for one query, and how often it is sent. */
+const QUERY = { timeout: 1500, tries: 2 };
+
+/**
+ * Resolves host names with the system's resolver, which knows the hosts file. It blocks one of Node's four threads
+ * for each name, so a few silent name servers would delay all deliveries for seconds. Two things prevent that: a host has
+ * at most one system look-up at a time, and a slow one is raced by a direct query, which needs no thread.
+ */
+export function createSystemResolve({
+  system = systemLookup,
+  direct = queryNameServers,
+  directAfter = 500,
+}: Partial<SystemResolveOptions> = {}): Resolve {
+  const running = new Map<string, ReturnType<Resolve>>();
+
+  function lookUpOnce(host: string): ReturnType<Resolve> {
+    const known = running.get(host);
+    if (known !== undefined) return known;
+    const started = system(host).finally(() => running.delete(host));
+    running.set(host, started);
+    return started;
+  }
+
+  return (host) =>
+    new Promise((resolve, reject) => {
+      const answer = lookUpOnce(host);
+      const timer = setTimeout(() => void direct(host).then(resolve, () => undefined), directAfter);
+      const settled = (): void => clearTimeout(timer);
+      answer.then(settled, settled);
+      answer.then(resolve, reject);
+    });
+}
+
+function systemLookup(host: string): Promise<LookupAddress[]> {
+  return new Promise((resolve, reject) => {
+    lookup(host, { all: true }, (error, addresses) => (error ? reject(error) : resolve(addresses)));
+  });
+}
+
+async function queryNameServers(host: string): Promise<LookupAddress[]> {
+  // A new resolver each time, because the configured name servers may have changed.
+  const resolver = new Resolver(QUERY);
+  const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+  if (four.status === "rejected" && six.status === "rejected") throw four.reason;
+  return [
+    ...(four.status === "fulfilled" ? four.value : []).map((address) => ({ address, family: 4 })),
+    ...(six.status === "fulfilled" ? six.value : []).map((address) => ({ address, family: 6 })),
+  ];
 }

@@ -1,5 +1,5 @@
-/** The HTTP side of a service: provider, pages, endpoints, put together. */
-import type { Context, Middleware } from "koa";
+/** The HTTP side of a service: the provider, the pages and the endpoints, put together. */
+import type { Context, Middleware, Next } from "koa";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "./storage.ts";
 import { callerAddress } from "../compat/caller.ts";
@@ -7,6 +7,14 @@ import type { ErrorPages } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
+import {
+  type AccountPage,
+  createAccountGate,
+  createAccountPages,
+  createReturnPaths,
+} from "../interactions/account-pages.ts";
+import { createConsolePages, createConsoleSeals } from "../interactions/console-pages.ts";
+import type { DeliveryConsole, UnderWay } from "../interactions/delivery-console.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import { createAnswers } from "../interactions/answers.ts";
 import { createInteractions, type InteractionFlow, type Interactions } from "../interactions/flow.ts";
@@ -18,7 +26,7 @@ import { monotonic } from "./clock.ts";
 import { watchConnections } from "./connections.ts";
 import type { SessionsEnded } from "./domain/account-change.ts";
 import type { AccountInternals, Accounts } from "./domain/account.ts";
-import type { ClientInternals, Clients } from "./domain/client.ts";
+import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/client.ts";
 import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannelLogout } from "./provider/backchannel-logout.ts";
@@ -26,26 +34,25 @@ import { cookieName, deviceCookieName, sessionCookieName } from "./provider/cook
 import { createAttemptLimits } from "./provider/attempt-limits.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
-import { createSigner } from "./sealing.ts";
+import { createSignedIn } from "./provider/account.ts";
+import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
-import { createServiceAccount } from "./service-account.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
 
-/** What the HTTP side is made of. */
-export interface ServiceHttpParts {
+export interface ServiceHttpOptions {
   readonly configuration: Configuration;
   readonly storage: Storage;
   readonly keys: ServiceKeys;
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
   readonly events: ServiceEmitter;
-  /** What happens at the endpoints and pages. */
+  /** Records what happens at the endpoints and pages. */
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  /** What the delivery console shows. */
+  /** For the delivery console. */
   readonly notifications: Notifications;
-  /** Told what an operator should know. */
+  /** Gets messages for the operator. */
   readonly onWarning: (text: string) => void;
-  /** Told about errors that nobody expected. */
+  /** Gets unexpected errors. */
   readonly onDefect: (error: unknown) => void;
 }
 
@@ -53,24 +60,26 @@ export interface ServiceHttp {
   readonly currentProvider: CurrentProvider;
   readonly routes: Middleware;
   readonly interactions: Interactions;
-  /** Tells the clients of sessions that ended. */
+  /** Sends logout tokens to the clients of sessions that ended. */
   sessionsEnded(ended: SessionsEnded): Promise<void>;
-  /** Stops listening to connections; waits for the logout tokens that are on their way. */
+  /** Resolves when no request of the service is running, after 30 seconds at most. */
+  drain(): Promise<void>;
+  /** Stops watching connections, and waits for the logout tokens that are being sent. */
   close(): Promise<void>;
 }
 
-/** Nothing is listening yet: the routes are for the host application's server. */
-export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
-  const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = parts;
+/** The routes are for the server of the host application: nothing listens here. */
+export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
+  const { configuration, storage, keys, accounts, clients, events, audit, onWarning, onDefect } = options;
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
-  const options = { ...shared, keys, pages: createAnswers(pages), backchannel };
+  const providerOptions = { ...shared, keys, pages: createAnswers(pages), backchannel };
   const currentProvider = createCurrentProvider(
-    (signing) => createProvider(options, signing),
+    (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),
   );
   // oidc-provider checks its settings here, so that a mistake stops the start.
@@ -85,12 +94,14 @@ export function createServiceHttp(parts: ServiceHttpParts): ServiceHttp {
     connections,
     pages: errorPages(pages),
     interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
-    accountPages: createServiceAccount({ ...parts, currentProvider, pages, readForm: formMap }),
+    accountPages: accountPages(options, currentProvider, pages),
     sessionCookie: sessionCookieName(configuration),
   });
+  const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
   return {
     currentProvider,
-    routes: (ctx, next) => routes.middleware(ctx, next),
+    routes: gate.middleware,
+    drain: () => gate.close(),
     interactions: createInteractions(flow, units, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
@@ -123,7 +134,7 @@ function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: Serv
   });
 }
 
-/** The form as the handlers read it; what is malformed or repeated carries the status 400. */
+/** The form as the handlers read it. A malformed form or a repeated field is an error with the status 400. */
 async function formMap(ctx: Context): Promise<ReadonlyMap<string, string>> {
   const { form } = ctx.state as { readonly form: () => Promise<Fields> };
   const fields = await form();
@@ -140,6 +151,124 @@ function errorPages(pages: Pages): ErrorPages {
     security(ctx) {
       const { secure } = (ctx.state as { deployment: Deployment }).deployment;
       securityHeaders(ctx, { styleHash: pages.styleHash, secure, libraryScript: true });
+    },
+  };
+}
+
+/** The pages under `{base}/account`. Without operators there is no delivery console. */
+function accountPages(
+  { configuration, accounts, keys, notifications, onDefect }: ServiceHttpOptions,
+  currentProvider: CurrentProvider,
+  pages: Pages,
+): readonly AccountPage[] {
+  const gate = createAccountGate({
+    clientId: ACCOUNT_CLIENT,
+    answers: createAnswers(pages),
+    findSignedIn: createSignedIn(currentProvider, accounts, sessionCookieName(configuration)),
+    returns: createReturnPaths({
+      keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
+      cookie: cookieName(configuration, "return"),
+      clock: configuration.clock,
+    }),
+  });
+  const operatorPages = createConsolePages({
+    pages,
+    readForm: formMap,
+    console: createDeliveryConsole(notifications, onDefect),
+    seals: createConsoleSeals(createSigner(keys.forms)),
+  });
+  return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
+}
+
+/** Milliseconds that a console page waits for a long operation: less than a request may take. */
+const CONSOLE_WAIT = 3_000;
+
+/**
+ * The calls of the console's pages. A long operation continues in the background, and the page says so.
+ * @param wait milliseconds to wait for a long operation.
+ */
+export function createDeliveryConsole(
+  notifications: Notifications,
+  onDefect: (error: unknown) => void,
+  wait: number = CONSOLE_WAIT,
+): DeliveryConsole {
+  async function briefly<T>(work: Promise<T>): Promise<T | UnderWay> {
+    const late = Promise.withResolvers<UnderWay>();
+    const timer = setTimeout(() => {
+      work.catch(onDefect);
+      late.resolve("under way");
+    }, wait);
+    try {
+      return await Promise.race([work, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+  return {
+    page: (asked) => notifications.page({ ...asked, first: "newest" }),
+    find: (id) => notifications.find(id),
+    receivers: () => notifications.receivers(),
+    redrive: (id, options) => notifications.redrive(id, options),
+    redriveAll: (filter, options) => briefly(notifications.redriveAll(filter, options)),
+    discard: (id, options) => notifications.discard(id, options),
+    pause: (receiver, options) => notifications.pause(receiver, options),
+    resume: (receiver, options) => notifications.resume(receiver, options),
+    test: (receiver, options) => briefly(notifications.test(receiver, options)),
+  };
+}
+
+export interface RequestGate {
+  readonly middleware: Middleware;
+  /** Resolves when no request of the service is running, after 30 seconds at most. */
+  close(): Promise<void>;
+}
+
+/** Milliseconds. */
+const DRAIN_LIMIT = 30_000;
+
+/**
+ * Counts the running requests, because `SignInService.close` promises to finish them and the server is the host's.
+ * Requests that come later get a 503 from the closed storage.
+ */
+export function createRequestGate(routes: Middleware): RequestGate {
+  let running = 0;
+  let onIdle: (() => void) | undefined;
+
+  /** @returns a function to call at the end of the request; further calls have no effect. */
+  function enter(): () => void {
+    let isOver = false;
+    running += 1;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      running -= 1;
+      if (running === 0) onIdle?.();
+    };
+  }
+
+  return {
+    async middleware(ctx: Context, next: Next) {
+      const leave = enter();
+      // A request that falls through is the host application's: `close` does not wait for it.
+      const pass: Next = () => {
+        leave();
+        return next();
+      };
+      try {
+        await routes(ctx, pass);
+      } finally {
+        leave();
+      }
+    },
+    async close() {
+      if (running === 0) return;
+      await new Promise<void>((resolve) => {
+        const limit = setTimeout(resolve, DRAIN_LIMIT);
+        onIdle = () => {
+          clearTimeout(limit);
+          resolve();
+        };
+      });
     },
   };
 }

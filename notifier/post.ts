@@ -1,9 +1,7 @@
 /** One POST on one connection, and everything that the peer may do in return. */
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { TLSSocket } from "node:tls";
-import type { GuardedAgents } from "../lib/guarded-agents.ts";
-import { AddressRefused } from "../lib/guarded-agents.ts";
-import { http, https } from "../lib/node-http.ts";
+import { AddressRefused, type GuardedAgents, http, https } from "../lib/guarded-agents.ts";
 
 /** Where a POST goes, in the form that `http.request` takes. */
 export interface PostAddress {

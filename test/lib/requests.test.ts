@@ -7,7 +7,7 @@ import type { Context, Middleware } from "koa";
 import type { Artifact } from "../../lib/artifacts/artifact.ts";
 import { watchConnections } from "../../lib/connections.ts";
 import { createCodeExchanges } from "../../lib/provider/code-grant.ts";
-import { createRequestGate } from "../../lib/request-gate.ts";
+import { createRequestGate } from "../../lib/service-http.ts";
 import { ManualClock } from "./rules/stage.ts";
 
 const nothing = (): Promise<void> => Promise.resolve();

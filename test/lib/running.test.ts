@@ -11,7 +11,7 @@ import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { storageHealth } from "../../lib/health.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
-import { startSweeper } from "../../lib/sweeper.ts";
+import { startSweeper } from "../../lib/service.ts";
 
 /** Milliseconds between two passes. */
 const INTERVAL = 30_000;

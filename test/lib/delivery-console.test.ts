@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { createDeliveryConsole } from "../../lib/service-account.ts";
+import { createDeliveryConsole } from "../../lib/service-http.ts";
 import type { Notifications } from "../../notifier/notifications.ts";
 
 /** Stands for the notifications, as far as one call goes. */
