@@ -104,7 +104,7 @@ describe("the account page and the console", () => {
     }
     await page.goto(`${list}/receivers`);
     await page.getByRole("button", { name: "Send a test" }).first().click();
-    await expect(page.getByRole("status").innerText()).resolves.toContain("did not take the test: 500");
+    await expect(page.getByRole("status").innerText()).resolves.toContain("did not accept the test: 500");
     await expect(violations(page)).resolves.toEqual([]);
   });
 
@@ -130,7 +130,7 @@ describe("the account page and the console", () => {
   it("show an answer as text", async () => {
     const page = await operator();
     await page.goto(`${list}/${parked}`);
-    await page.getByText("Answer to attempt 1").click();
+    await page.getByText("Response to attempt 1").click();
     await expect(page.locator("pre").innerText()).resolves.toMatch(/^<h1>Broken<\/h1>x+$/);
     await expect(page.locator("h1").count()).resolves.toBe(1);
   });

@@ -184,7 +184,7 @@ it("is 503 while the storage is out of reach, without a redirect or a cookie, an
       expect([broken, browser.status, browser.location]).toEqual([broken, 503, undefined]);
       expect(browser.headers.getSetCookie()).toEqual([]);
       expect(browser.headers.get("retry-after")).toBe("5");
-      expect(browser.title).toBe("Not available at the moment");
+      expect(browser.title).toBe("Temporarily unavailable");
     }
     storage.fail = () => undefined;
     await browser.getOnly(`${faulty.oauth2}/account`);

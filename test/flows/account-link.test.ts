@@ -64,7 +64,7 @@ describe.each(KINDS)("at %s", (kind) => {
     await visitor.click(LINK);
     expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
     expect((await forged()).status).toBe(403);
-    await visitor.click("Show the sign-in again");
+    await visitor.click("Return to the sign-in");
     expect([visitor.status, visitor.hasForm("password")]).toEqual([200, true]);
   });
 

@@ -87,7 +87,7 @@ async function press(action: string, name?: string): Promise<void> {
 describe("an operator", () => {
   it("finds the console from the account page", async () => {
     await browser.get(`${running.openid}/account`);
-    await browser.click("Delivery of notifications");
+    await browser.click("Notification deliveries");
     expect([browser.status, browser.url.href, browser.title]).toEqual([200, list, "Deliveries"]);
   });
 
@@ -105,12 +105,12 @@ describe("an operator", () => {
     [status, answer] = [200, "ok"];
     const done = next("delivery.succeeded");
     await press("redrive");
-    expect(told(browser)).toBe("It is sent again now.");
+    expect(told(browser)).toBe("It is being sent again.");
     expect((await done).id).toBe(id);
     expect(arrived).toEqual([id, id]);
     await browser.get(`${list}/${id}`);
     expect(browser.html).toContain("Delivered");
-    expect(browser.html).toContain("Answer to attempt 2");
+    expect(browser.html).toContain("Response to attempt 2");
   });
 
   it("is told what would bring old data back, and may send it all the same", async () => {
@@ -138,7 +138,7 @@ describe("an operator", () => {
     const [kept = "", given = ""] = listed(browser);
     await browser.get(`${list}/${given}`);
     await press("discard");
-    expect(told(browser)).toBe("It was given up.");
+    expect(told(browser)).toBe("It was discarded.");
     expect(arrived).toEqual([]);
     const done = next("delivery.succeeded");
     await browser.get(names);
@@ -152,13 +152,13 @@ describe("an operator", () => {
   it("sends a test, and everything that is parked", async () => {
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
-    expect(told(browser)).toMatch(/^service:9 took the test: 200, after \d+ ms\.$/);
+    expect(told(browser)).toMatch(/^service:9 accepted the test: 200, after \d+ ms\.$/);
     expect(arrived).toEqual([expect.stringMatching(/^test_/)]);
     status = 503;
     const id = await change("Grace G.", "delivery.parked");
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
-    expect(told(browser)).toContain("did not take the test: 503");
+    expect(told(browser)).toContain("did not accept the test: 503");
     status = 200;
     const done = next("delivery.succeeded");
     await press("redriveAll", "service:9");

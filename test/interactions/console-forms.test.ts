@@ -101,7 +101,7 @@ describe("a form", () => {
     site.visitor = person({ sub: SUB });
     for (const address of [list, `${list}/msg_1`, `${list}/receivers`]) {
       const { status, html } = await open(address);
-      expect([status, html]).toEqual([403, expect.stringContaining("operators of the service")]);
+      expect([status, html]).toEqual([403, expect.stringContaining("for operators only")]);
       expect(html).not.toMatch(/msg_1|service:1/);
       expect((await post(address, good)).status).toBe(403);
     }

@@ -66,7 +66,7 @@ describe("GET of an interaction", () => {
 
   it("shows the consent form with the account and the fields", async () => {
     const response = await site().agent.get("/interaction/consent1");
-    expect(title(response)).toBe("Let News see your data?");
+    expect(title(response)).toBe("Share your data with News?");
     expect(response.text).toContain("You are signed in as ada@example.com.");
     expect(tagsNamed(response.text, "li").map(({ text }) => text)).toEqual([
       TEXTS["field.sub"],

@@ -197,7 +197,7 @@ describe("the consent page", () => {
       fields,
     });
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
-      "Identyfikator Twojego konta",
+      "Identyfikator konta",
       "Adres e-mail",
       "Data urodzenia",
       "shoe_size",
