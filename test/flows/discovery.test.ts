@@ -57,7 +57,7 @@ describe("the discovery document", () => {
       grant_types_supported: ["authorization_code", "refresh_token", "password"],
       code_challenge_methods_supported: ["S256"],
       token_endpoint_auth_methods_supported: ["client_secret_basic", "client_secret_post"],
-      id_token_signing_alg_values_supported: ["RS256"],
+      id_token_signing_alg_values_supported: ["RS256", "ES256", "EdDSA"],
       authorization_response_iss_parameter_supported: true,
       backchannel_logout_supported: true,
       claims_parameter_supported: true,
