@@ -151,7 +151,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       onWarning,
       onDefect,
     });
-    ({ sessionsEnded } = http);
+    sessionsEnded = (ended) => http.sessionsEnded(ended);
     notifier.start();
     const sweeper = startSweeper(storage, outages("removing what has expired"));
     keys.signing.start(outages("looking at the signing keys"));

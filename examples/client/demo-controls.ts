@@ -40,6 +40,7 @@ export function controlsSection({ console, changes, receivers }: DemoControls, i
       get a notification about each change, and print it in the terminal of the demo. The
       <a href="${console}">delivery console</a> shows every delivery and its attempts.
     </p>
-    ${isKnown ? buttons("Change the account:", changes) : undefined} ${buttons("Make the receivers fail:", receivers)}
+    ${isKnown ? buttons("Change the account:", changes) : undefined}
+    ${buttons("Make the receivers fail:", receivers)}
   </section>`;
 }
