@@ -8,7 +8,7 @@ import type { V01Options, V01Remains, V01Source } from "./v01.ts";
 
 const SQLITE = "sqlite:";
 
-/** An open store, and the rate limiters that all its processes share. */
+/** An open store, and the rate limiters that its processes share. */
 export interface OpenedStore {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
@@ -92,7 +92,7 @@ async function openMain(configuration: StoresConfiguration): Promise<OpenedStore
 
 /**
  * @param onWarning receives what an operator should fix.
- * @throws ConfigurationError when there is no such backend, or the server there is of the wrong kind.
+ * @throws ConfigurationError for an unknown backend or an unsuitable server.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
 export async function openStores(

@@ -49,7 +49,7 @@ class Windows {
   readonly #clock: Clock;
   /** Ordered by end, since all windows are equally long: those that have ended come first. */
   readonly #windows = new Map<string, Window>();
-  /** The keys by the number of points taken, to find one with the fewest at once. */
+  /** The keys by the number of points taken, to find one with the fewest quickly. */
   readonly #keysByTaken = new Map<number, Set<string>>();
 
   constructor(limit: RateLimit, clock: Clock) {
@@ -144,7 +144,7 @@ export function memoryRateLimits(clock: Clock): RateLimiterFactory {
   return (_name, limit) => {
     const windows = new Windows(limit, clock);
     return {
-      // Each call counts at once; only the answer is asynchronous.
+      // Each call counts immediately; only the answer is asynchronous.
       take: async (key) => answer(windows.take(key)),
       look: async (key) => answer(windows.wait(key)),
       giveBack: async (key) => windows.giveBack(key),

@@ -169,12 +169,15 @@ function checkRecord({ kind, index = [], parent, expiresAt }: RecordData): void 
   if (expiresAt !== undefined && !Number.isFinite(expiresAt)) throw new TypeError(`expiresAt of ${kind}`);
   const known = new Set<string>();
   for (const { name, at, order } of index) {
-    if (!WORDS.test(name)) throw new TypeError(`the name of an index of ${kind} has lower-case words`);
+    if (!WORDS.test(name))
+      throw new TypeError(
+        `the name of an index of ${kind} has 1 to 40 lower-case letters, digits and hyphens`,
+      );
     if (!VISIBLE.test(at))
       throw new TypeError(`at of ${kind}.${name} has 1 to 200 characters of visible ASCII`);
     if (!Number.isSafeInteger(order)) throw new TypeError(`order of ${kind}.${name} is a safe integer`);
     if (known.has(`${name} ${at}`))
-      throw new TypeError(`a record of ${kind} is twice under one key of an index`);
+      throw new TypeError(`a record of ${kind} has two entries under one key of an index`);
     known.add(`${name} ${at}`);
   }
 }

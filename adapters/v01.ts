@@ -1,6 +1,6 @@
 /**
- * What version 0.1 kept, as its storage is read for the migration to records. Accounts, clients, entries and audit
- * records are the JSON that was stored; the rest is what its columns, documents and hashes said.
+ * The data of version 0.1 as the migration reads it. Accounts, clients, entries and audit records are the JSON that
+ * was stored; the rest comes from columns, documents and hashes.
  */
 import type { JsonObject, RecordData } from "./record-store.ts";
 
@@ -12,7 +12,7 @@ export interface V01Artifact {
   readonly consumedAt?: number;
   readonly replay?: string;
   readonly replayUntil?: number;
-  /** By the clock of the store: when the request was answered that consumed it. */
+  /** When the request that consumed it was answered, by the store's clock. */
   readonly answeredAt?: number;
   readonly grantKey?: string;
   readonly uid?: string;
@@ -35,14 +35,14 @@ export interface V01Lane {
   readonly lastSequence: number;
   readonly lastDelivered: number;
   readonly fence: number;
-  /** The last claim, while no result of it has been recorded; `sequence` is that of the delivery, 0 when it is gone. */
+  /** The last claim, if its result is not recorded; `sequence` is that of the delivery, 0 if the delivery is gone. */
   readonly lease: {
     readonly owner: string;
     readonly end: number;
     readonly claimed: string;
     readonly sequence: number;
   } | null;
-  /** The sequence of the first delivery that waits; `null`: none does. */
+  /** The sequence of the first waiting delivery; `null` if none waits. */
   readonly head: number | null;
 }
 
@@ -63,7 +63,7 @@ export interface V01Delivery {
   readonly finishedAt: number | null;
   readonly reason: string | null;
   readonly history: readonly V01Attempt[];
-  /** `undefined` only in a storage that somebody has damaged. */
+  /** `undefined` only in a damaged storage. */
   readonly lane: V01Lane | undefined;
 }
 
@@ -92,8 +92,8 @@ export interface V01Items {
 export type V01Part = keyof V01Items;
 
 /**
- * The parts in the order in which they are carried over. An account takes the place of a client with its identifier,
- * a receiver that was used takes the place of one that a lane names, and codes and tokens need their grants.
+ * The parts in the order of migration. Later records replace earlier ones: accounts replace clients with the same
+ * identifier, and receivers with a state replace those of a lane. Codes and tokens need their grants.
  */
 export const V01_PARTS: readonly V01Part[] = [
   "entries",
@@ -110,36 +110,39 @@ export const V01_PARTS: readonly V01Part[] = [
 
 export interface V01Page<Item> {
   readonly items: readonly Item[];
-  /** Where the next page begins; missing at the end. A page in between may be empty. */
+  /** The next position; missing at the end. A page before the end may be empty. */
   readonly after?: string;
 }
 
-/** What some items of a part become. */
+/** The records that some items become. */
 export interface Converted {
   readonly records: readonly RecordData[];
-  /** To be handed to the next call for the same part: the last place in its order. */
+  /** For the next call with the same part: the last position of the records. */
   readonly last: number;
 }
 
-/** @param last what the call before gave back; 0 for the first items of a part. */
+/** @param last from the previous call; 0 for the first items of a part. */
 export type ConvertV01 = <Part extends V01Part>(
   part: Part,
   items: readonly V01Items[Part][],
   last: number,
 ) => Converted;
 
-/** How far a migration is: so many of about so many items of a part. */
+/** Reports how many items of a part are migrated, out of approximately `total`. */
 export type OnV01Progress = (part: V01Part, done: number, total: number) => void;
 
-/** How records are made of what version 0.1 has kept. */
+/** How data of version 0.1 is converted. */
 export interface V01Options {
   readonly convert: ConvertV01;
   readonly onProgress: OnV01Progress;
 }
 
-/** What is kept of a storage of version 0.1 that was carried over. */
+/** The old data that a migration left in a storage. */
 export interface V01Remains {
-  /** Deletes it. @returns whether there was something. */
+  /**
+   * Deletes it.
+   * @returns whether there was any.
+   */
   removeOld(): Promise<boolean>;
   /** Safe to call twice. */
   close(): Promise<void>;
@@ -147,20 +150,20 @@ export interface V01Remains {
 
 /** A storage of version 0.1 on a server. */
 export interface V01Source extends V01Remains {
-  /** Which parts can be there. */
+  /** The parts that it may contain. */
   readonly parts: readonly V01Part[];
-  /** Whether it is there, and in the reach of version 0.1. */
+  /** Whether it exists, in the reach of version 0.1. */
   isThere(): Promise<boolean>;
-  /** Takes it out of the reach of a process of version 0.1. Goes on where it was when it is called again. */
+  /** Takes it out of the reach of version 0.1. A repeated call continues where the first one stopped. */
   takeAway(): Promise<void>;
-  /** Reads what was taken away, a page at a time and always in the same order. */
+  /** Reads pages of what was taken away, always in the same order. */
   read<Part extends V01Part>(
     part: Part,
     after: string | undefined,
     limit: number,
   ): Promise<V01Page<V01Items[Part]>>;
-  /** About how many items there are. */
+  /** Approximately how many items there are. */
   count(part: V01Part): Promise<number>;
-  /** The number that the last account was given. */
+  /** The number of the last account. */
   lastUserId(): Promise<number>;
 }

@@ -1,4 +1,4 @@
-/** Waits for `work`, but no longer than `milliseconds`; then `work` goes on and its outcome is ignored. */
+/** Waits for `work` for a limited time. After that, `work` continues and its outcome is ignored. */
 export async function withTimeout<T>(milliseconds: number, work: Promise<T>, late: () => Error): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   // Not AbortSignal.timeout(): its timer does not keep the process alive, and can't be cleared.

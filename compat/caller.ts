@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import ipaddr from "ipaddr.js";
 import type { Deployment, ProxyTrust } from "../config/configuration.ts";
 import type { Actor, Caller } from "../lib/audit/audit-event.ts";
-import { placeOf } from "../lib/audit/place.ts";
+import { originOf } from "../lib/audit/origin.ts";
 import type { Exchange } from "./exchange.ts";
 
 function isTrusted(address: string, ranges: readonly string[]): boolean {
@@ -93,6 +93,6 @@ export function auditCaller({ client, address, ctx }: Exchange, actor: Actor): C
   return {
     actor,
     ...(client === undefined ? {} : { client: client.client_id }),
-    ...placeOf(address, ctx.req.headers["user-agent"]),
+    ...originOf(address, ctx.req.headers["user-agent"]),
   };
 }

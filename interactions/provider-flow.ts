@@ -9,7 +9,7 @@ import type { ClientInternals } from "../lib/domain/client.ts";
 import type { Actor, Caller } from "../lib/audit/audit-event.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
-import { placeOf } from "../lib/audit/place.ts";
+import { originOf } from "../lib/audit/origin.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import { isPersonal, requestedClaims, scopeClaims } from "../lib/provider/claims.ts";
 import type { CurrentProvider, ServedProvider } from "../lib/provider/current-provider.ts";
@@ -64,7 +64,7 @@ function callerOf(
   ctx: InteractionContext,
   actor: Actor,
 ): Caller {
-  return { actor, ...placeOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
+  return { actor, ...originOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
 }
 
 /** The text that the hidden field of an interaction's forms signs. */

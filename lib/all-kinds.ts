@@ -1,4 +1,4 @@
-/** Everything that a service keeps: the kinds that their owners have declared. A new kind is one line here. */
+/** All kinds of records. To add a kind, add one line here. */
 import { ARTIFACTS } from "./artifacts/records.ts";
 import { DELIVERY, LANE, RECEIVER } from "./deliveries/records.ts";
 import { AUDIT } from "./audit/records.ts";

@@ -1,6 +1,6 @@
 /**
- * What can be wrong with what a storage keeps, and how it is put right. All of it may be done beside a running service:
- * what looks wrong is looked at again before it counts, and a repair relies on what was read.
+ * Finds and repairs inconsistencies of a storage, also while services use it: a suspicious record is read again
+ * before it counts, and a repair expects the version that was read.
  */
 import { randomUUID } from "node:crypto";
 import type { Found, Query, RecordData, RecordStore, Ref } from "../adapters/record-store.ts";
@@ -9,25 +9,28 @@ import { ConditionFailed } from "./errors.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "./kinds.ts";
 import { PAGE } from "./records.ts";
 
-/** One thing that is wrong. */
+/** One inconsistency. */
 export interface Flaw {
-  /** For `repair`. May hold personal data: never shown. */
+  /** For `repair`. May contain personal data, so it is never printed. */
   readonly id: string;
-  /** For an operator: identifiers, no personal data. */
+  /** For operators: identifiers without personal data. */
   readonly shown: string;
 }
 
-/** Finds one kind of flaw. */
+/** Finds one kind of inconsistency. */
 export interface Check {
-  /** What is looked at, such as `account`. */
+  /** The kind of record that is checked, such as `account`. */
   readonly part: string;
-  /** What all flaws that it finds have in common, in the plural: `sign-in names that lead to no account`. */
+  /** The problem of all flaws that this check finds, in the plural: `sign-in names that lead to no account`. */
   readonly problem: string;
-  /** At most so many flaws. @throws StorageUnavailable when it can't be looked at. */
+  /**
+   * Finds at most `limit` flaws.
+   * @throws StorageUnavailable when the store fails.
+   */
   find(limit: number): Promise<readonly Flaw[]>;
   /**
-   * Puts right what can be put right. Missing: only people can decide what is right.
-   * @throws StorageUnavailable when the store refuses.
+   * Repairs the flaws. Missing if only people can decide what is right.
+   * @throws StorageUnavailable when the store fails.
    */
   readonly repair?: (flaws: readonly Flaw[]) => Promise<void>;
 }
@@ -35,7 +38,7 @@ export interface Check {
 /** Milliseconds for one repair. */
 const DEADLINE = 10_000;
 
-/** Looks at all records of a kind, and again at those that looked wrong. */
+/** Checks all records of a kind, and the suspicious ones twice. */
 export class KindScan {
   readonly kind: AnyKind;
   readonly store: RecordStore;
@@ -48,9 +51,9 @@ export class KindScan {
   }
 
   /**
-   * The records in which something is wrong: seen twice with the record unchanged, so that what changes meanwhile is not
-   * taken for wrong.
-   * @param judge gives those that look wrong.
+   * Finds flawed records. A record counts if it was judged flawed twice and has not changed in between, so that a
+   * concurrent change is not mistaken for a flaw.
+   * @param judge returns the flawed ones of some records.
    */
   async find(
     limit: number,
@@ -78,13 +81,13 @@ export class KindScan {
     return judge(same.filter((found) => found !== undefined));
   }
 
-  /** A record by what names it; what may name a person, or opens something, is cut short. */
+  /** Identifies a record to operators. A key that identifies a person or is a secret is shortened. */
   show({ kind, key }: Ref): string {
     const { hashed = false, store } = this.kind.declaration;
     return `${kind} ${hashed || store === "artifacts" ? `…${key.slice(-6)}` : key}`;
   }
 
-  /** Repairs each record as it is now, unless somebody changes it. */
+  /** Repairs the current version of each record, unless another commit changes it meanwhile. */
   async repair(
     flaws: readonly Pick<Flaw, "id">[],
     change: (
@@ -97,7 +100,7 @@ export class KindScan {
     }
   }
 
-  /** Writes under the condition that a record is as it was read. What else it puts must be new, or that record. */
+  /** Writes on condition that the record has not changed since it was read. Other records that it puts must be new. */
   async write(
     found: Found,
     { put = [], remove = [] }: { readonly put?: readonly RecordData[]; readonly remove?: readonly Ref[] },
@@ -112,13 +115,13 @@ export class KindScan {
       const deadline = this.#clock.now() + DEADLINE;
       await this.store.commit({ id: randomUUID(), deadline, expect, put, remove });
     } catch (error) {
-      // Somebody was faster: what is still wrong is found again.
+      // Another commit changed the record. If it is still flawed, the next check finds it.
       if (!(error instanceof ConditionFailed)) throw error;
     }
   }
 }
 
-/** Whether indexes lead to the records that they should lead to, one answer for each record. */
+/** Whether each record is found in all of its indexes. */
 async function areIndexed({ kind, store }: KindScan, records: readonly Found[]): Promise<boolean[]> {
   const wanted = records.flatMap((record, index) =>
     (kind.restore(record).index ?? []).map(({ name, at, order }) => ({
@@ -131,9 +134,9 @@ async function areIndexed({ kind, store }: KindScan, records: readonly Found[]):
   for (let start = 0; start < wanted.length; start += STEP) {
     const some = wanted.slice(start, start + STEP);
     const pages = await store.list(some.map(({ query }) => query));
-    for (const [place, { index, query }] of some.entries()) {
+    for (const [position, { index, query }] of some.entries()) {
       const { key } = records[index] as Found;
-      let page = pages[place];
+      let page = pages[position];
       while (page !== undefined && !page.records.some((record) => record.key === key)) {
         if (page.next === undefined) lost.add(index);
         page = page.next === undefined ? undefined : (await store.list([{ ...query, after: page.next }]))[0];
@@ -143,7 +146,7 @@ async function areIndexed({ kind, store }: KindScan, records: readonly Found[]):
   return records.map((_record, index) => !lost.has(index));
 }
 
-/** Whether the end and the parent of a record are what its value says. It is read with its parent. */
+/** Whether the record has the expiry and the parent that follow from its value. It must be read with its parent. */
 function isPlaced({ kind }: KindScan, found: Found): boolean {
   const { expiresAt, parent } = kind.restore(found);
   if (expiresAt !== found.expiresAt) return false;
@@ -153,7 +156,10 @@ function isPlaced({ kind }: KindScan, found: Found): boolean {
 function indexCheck(scan: KindScan): Check {
   const { kind, store } = scan;
 
-  /** Those that are not where they should be. A scan does not give parents, so they are read again. */
+  /**
+   * Finds the records whose indexes, parent or expiry are wrong. A scan does not return parents, so they are read
+   * again.
+   */
   async function misplaced(refs: readonly Ref[]): Promise<Found[]> {
     const records = (await store.get(refs, { withParents: true })).filter((found) => found !== undefined);
     const indexed = await areIndexed(scan, records);
@@ -165,13 +171,13 @@ function indexCheck(scan: KindScan): Check {
 
   return {
     part: kind.name,
-    problem: "records that are not where their value says: in an index, under a parent, or until an end",
+    problem: "records with wrong index entries, a wrong parent or a wrong expiry",
     find: (limit) => scan.find(limit, misplaced),
     async repair(flaws) {
       await rewrite(flaws);
       const left = await misplaced(flaws.map(({ id }) => ({ kind: kind.name, key: id })));
       const still = left.map(({ key }) => ({ id: key }));
-      // A store may leave entries alone that have not changed: they are taken away first.
+      // A store may skip index entries that have not changed, so remove all of them first.
       await scan.repair(still, async (found) => {
         const { index: _entries, ...bare } = kind.restore(found);
         return { put: [bare] };
@@ -185,7 +191,7 @@ function keyCheck(scan: KindScan): Check {
   const { kind } = scan;
   return {
     part: kind.name,
-    problem: "records under a key that is not theirs",
+    problem: "records with a wrong key",
     find: (limit) =>
       scan.find(limit, async (records) =>
         records.filter(({ key, value }) => kind.record(value as never).key !== key),
@@ -197,7 +203,7 @@ function referenceCheck(scan: KindScan, kinds: Kinds, stores: Stores): Check {
   const { kind } = scan;
   const referred = ({ value }: Found): readonly Ref[] => kind.declaration.references?.(value as never) ?? [];
 
-  /** What is not there of what these refer to. */
+  /** The missing ones of the records that these refer to. */
   async function missing(records: readonly Found[]): Promise<Ref[]> {
     const refs = new Map(records.flatMap(referred).map((ref) => [`${ref.kind} ${ref.key}`, ref] as const));
     const byStore = Map.groupBy(refs.values(), (ref) => storeOf(stores, kinds.get(ref.kind)));
@@ -212,7 +218,7 @@ function referenceCheck(scan: KindScan, kinds: Kinds, stores: Stores): Check {
 
   return {
     part: kind.name,
-    problem: "records that refer to what is not there",
+    problem: "records that refer to missing records",
     async find(limit) {
       const flaws = await scan.find(limit, async (records) => {
         const gone = new Set((await missing(records)).map((ref) => `${ref.kind} ${ref.key}`));
@@ -231,7 +237,7 @@ function referenceCheck(scan: KindScan, kinds: Kinds, stores: Stores): Check {
   };
 }
 
-/** What follows from the declarations of the kinds: each record under its key, in its indexes, under its parent, until its end. */
+/** The checks that follow from the declarations of the kinds: keys, indexes, parents, expiry and references. */
 export function kindChecks(kinds: Kinds, stores: Stores, clock: Clock): Check[] {
   return kinds.all.flatMap((kind) => {
     const { index, parent, expiresAt, keyOf, references } = kind.declaration;

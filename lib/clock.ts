@@ -3,12 +3,12 @@ import type { Clock } from "../adapters/clock.ts";
 
 export type { Clock } from "../adapters/clock.ts";
 
-/** How far the fine clock may be from the system's before it is set again, in milliseconds. */
+/** Milliseconds by which the precise clock may differ from the system's before it is set again. */
 const TOLERANCE = 2;
 
 /**
- * The system's clock with microseconds, so that two requests in one millisecond keep their order.
- * It follows the system's clock when that is stepped or slewed.
+ * The system's clock with microseconds, so that two requests in one millisecond keep their order. It follows the
+ * system's clock when that is stepped or slewed.
  */
 export function createSystemClock(): Clock {
   let origin = performance.timeOrigin;
@@ -24,12 +24,12 @@ export function createSystemClock(): Clock {
 }
 
 /**
- * Milliseconds that have passed since this process began. Nobody sets it, it only goes on: for measuring how long
- * something took. It says nothing to another process.
+ * Milliseconds since this process started, for measuring durations. It never goes back, and means nothing to other
+ * processes.
  */
 export const monotonic: Clock = { now: () => performance.now() };
 
-/** Whole seconds since the epoch: what the protocols and the notifications count in. */
+/** Whole seconds since the epoch, the unit of the protocols and the notifications. */
 export function seconds(clock: Clock): number {
   return Math.floor(clock.now() / 1000);
 }

@@ -1,11 +1,11 @@
-/** When a request was under way: for the first one of a connection, since the connection was accepted. */
+/** When a request began. For the first request of a connection, that is when the connection was accepted. */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "./clock.ts";
 
 export interface Connections {
-  /** When the request that has just come may have begun, on the clock of these connections. */
+  /** The earliest time at which this request may have begun, by the clock of `watchConnections`. */
   underWaySince(req: IncomingMessage): number;
   /** Stops listening. */
   close(): void;
@@ -17,15 +17,15 @@ interface Connection {
 }
 
 /**
- * Milliseconds between a connection and its first request that count: a connection that was opened long ago and
- * kept for a stolen code says nothing.
+ * Milliseconds between a connection and its first request that are taken into account. Otherwise an attacker could
+ * open a connection early, and use it later with a stolen code.
  */
 const LONGEST_OPENING = 1_000;
 
 /**
- * Requests that a client sends together arrive on connections of their own, the last ones after the first is
- * answered: only the time at which their connections were accepted shows that they belong together.
- * @param clock only goes on: `monotonic`.
+ * Parallel requests of one client arrive on separate connections, and the last ones may arrive after the first one is
+ * answered. Only the times at which their connections were accepted show that they were sent together.
+ * @param clock a monotonic clock.
  */
 export function watchConnections(clock: Clock): Connections {
   const connections = new WeakMap<Socket, Connection>();

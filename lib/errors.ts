@@ -1,4 +1,7 @@
-/** What the rules of accounts, clients and the directory refuse, beside the errors of a storage. Protocol errors are oidc-provider's own. */
+/**
+ * The errors of the rules for accounts, clients and the directory, in addition to those of the storage. Protocol
+ * errors are classes of oidc-provider.
+ */
 import { SignInError } from "../adapters/errors.ts";
 
 export {
@@ -9,7 +12,7 @@ export {
   StorageUnavailable,
 } from "../adapters/errors.ts";
 
-/** The record was changed since it was read. Nothing was written; read again and decide again. */
+/** The record was changed since it was read. Nothing was written; read it again and decide again. */
 export class VersionConflict extends SignInError {
   constructor(message: string) {
     super("version_conflict", message);
@@ -23,14 +26,14 @@ export class NameTaken extends SignInError {
   }
 }
 
-/** A record with this identifier is there already. */
+/** A record with this identifier exists already. */
 export class AlreadyExists extends SignInError {
   constructor(what: string) {
     super("already_exists", `${what} exists already`);
   }
 }
 
-/** A new `client_id` is the `sub` of an account, or the other way round: each identifier means one thing. */
+/** A new `client_id` is the `sub` of an account, or the reverse. An identifier belongs to one of them only. */
 export class IdentifierTaken extends AlreadyExists {}
 
 /** A change names a service, group or portal that is not in the directory. */
@@ -40,7 +43,7 @@ export class UnknownReference extends SignInError {
   }
 }
 
-/** A service, group or portal can't be removed while others refer to it; the message names them. */
+/** A service, group or portal can't be removed while other records refer to it; the message names them. */
 export class StillReferenced extends SignInError {
   readonly references: readonly string[];
 
@@ -50,14 +53,14 @@ export class StillReferenced extends SignInError {
   }
 }
 
-/** A call changes something that is not there. */
+/** A call refers to something that does not exist. */
 export class NotFound extends SignInError {
   constructor(what: string) {
     super("not_found", `${what} does not exist`);
   }
 }
 
-/** A new password breaks a rule; the message says which. It never holds the password. */
+/** A new password breaks a rule. The message names the rule and never contains the password. */
 export class InvalidPassword extends SignInError {
   constructor(message: string) {
     super("invalid_password", message);

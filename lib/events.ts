@@ -1,20 +1,24 @@
-/** What the service tells its host: for logs, audit and metrics. No event holds a secret or personal data beside identifiers. */
+/**
+ * The events that the service emits, for logs, audit and metrics. They contain no secrets, and no personal data
+ * except identifiers.
+ */
 import { EventEmitter } from "node:events";
 
-/** What every event about a delivery names. */
+/** Members of every event about a delivery. */
 export interface DeliveryEvent {
   /** Its `webhook-id`. */
   readonly id: string;
   readonly receiver: string;
   readonly sub: string;
   readonly type: string;
-  /** How many attempts there were. */
+  /** How many attempts were made. */
   readonly attempts: number;
 }
 
 /**
- * Why a client was not told that a session ended. `refused_address`: the address rules forbid it; `status`: the answer
- * was not 200 or 204; `timeout`: none came in time; `connection`: it was not opened or broke; `internal`: our own fault.
+ * Why a logout token did not reach its client. `refused_address`: the address rules forbid it; `status`: the response
+ * was not 200 or 204; `timeout`: no response in time; `connection`: could not be opened, or broke; `internal`: a
+ * fault of the service.
  */
 export const BACKCHANNEL_FAILURES = [
   "refused_address",
@@ -27,41 +31,38 @@ export const BACKCHANNEL_FAILURES = [
 export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
 
 /**
- * Why sessions ended. `signed_out`: the person did; `password`, `disabled`, `deleted`: with that change of the account;
- * `ended`: by `accounts.endSessions`.
+ * Why sessions ended. `signed_out`: the end user signed out; `password`, `disabled`, `deleted`: with that change of
+ * the account; `ended`: by `accounts.endSessions`.
  */
 export type SessionEnd = "signed_out" | "ended" | "password" | "disabled" | "deleted";
 
 /**
- * Why a family ended. `code_replayed`, `refresh_token_reused`: something was used a second time; `revoked`: by its client;
- * `signed_out`: with the session; `password`, `disabled`, `deleted`, `unassigned`: with that change of the account;
- * `ended`: by `accounts.revokeTokens`.
+ * Why a token family ended. `code_replayed`, `refresh_token_reused`: a code or refresh token was used again;
+ * `revoked`: by its client; `signed_out`: with the session; `password`, `disabled`, `deleted`, `unassigned`: with
+ * that change of the account; `ended`: by `accounts.revokeTokens`.
  */
 export type FamilyEnd = SessionEnd | "unassigned" | "code_replayed" | "refresh_token_reused" | "revoked";
 
 /** Every event and its argument. */
 export interface ServiceEvents {
   "sign_in.success": { readonly sub: string; readonly client_id: string; readonly deployment: string };
-  /** `disabled`: the password was right, and the account is disabled. */
+  /** `disabled`: the password was right, but the account is disabled. */
   "sign_in.failure": { readonly reason: "credentials" | "disabled" | "limited"; readonly client_id: string };
   "code.issued": { readonly sub: string; readonly client_id: string };
   "tokens.issued": { readonly client_id: string; readonly grant_type: string; readonly sub?: string };
   "tokens.refused": { readonly error: string; readonly grant_type?: string; readonly client_id?: string };
   "authorization.refused": { readonly error: string };
   "token.revoked": { readonly sub: string; readonly client_id: string };
-  /**
-   * Everything that descends from one authorization or password grant has ended; without `client_id` what several clients
-   * had of the account, or all.
-   */
+  /** All codes and tokens of one grant ended. Without `client_id`, those of several clients or of all. */
   "family.revoked": { readonly sub?: string; readonly client_id?: string; readonly reason: FamilyEnd };
-  /** The person signed out, or all sign-in sessions of the account but one ended. */
+  /** An end user signed out, or all sign-in sessions of an account ended, except one at most. */
   "session.ended": { readonly sub: string; readonly reason: SessionEnd };
-  /** A client was told that a session ended. */
+  /** A client received a logout token. */
   "backchannel.delivered": { readonly client_id: string; readonly attempts: number };
-  /** A client was not told that a session ended, and no further attempt is made. */
+  /** A client did not receive a logout token, and there are no more attempts. */
   "backchannel.failed": {
     readonly client_id: string;
-    /** What went wrong at the last attempt. */
+    /** Why the last attempt failed. */
     readonly reason: BackchannelFailure;
     readonly attempts: number;
   };
@@ -69,33 +70,36 @@ export interface ServiceEvents {
   "client.changed": { readonly client_id: string; readonly action: string };
   "delivery.succeeded": DeliveryEvent & { readonly status: number };
   /**
-   * An attempt failed. `retryAt`: milliseconds since the epoch; `null` when it was the last one, or paused its receiver: then
-   * it goes when that is resumed.
+   * An attempt failed. `retryAt`: milliseconds since the epoch; `null` if there is no further attempt, or the
+   * receiver is paused and the delivery waits until it is resumed.
    */
   "delivery.failed": DeliveryEvent & {
     readonly status: number | null;
     readonly error: string | null;
     readonly retryAt: number | null;
   };
-  /** It is not tried any more and waits for somebody to redrive it. */
+  /** There are no more attempts until an operator redrives it. */
   "delivery.parked": DeliveryEvent & { readonly reason: string };
   "delivery.redriven": { readonly id: string };
   "delivery.discarded": { readonly id: string };
-  /** Nothing is sent to it until it is resumed. */
+  /** The receiver gets nothing until it is resumed. */
   "receiver.paused": { readonly receiver: string; readonly reason: string };
   "receiver.resumed": { readonly receiver: string };
-  /** It fails, and one delivery at a time is tried. `until`: the next one, in milliseconds since the epoch. */
+  /**
+   * The receiver fails, and deliveries are tried one at a time. `until`: the time of the next one, in milliseconds
+   * since the epoch.
+   */
   "receiver.held": { readonly receiver: string; readonly until: number };
-  /** A delivery succeeded there: everything that was held back is due. */
+  /** A delivery succeeded: everything that was held back is due. */
   "receiver.recovered": { readonly receiver: string };
-  /** It is not in the directory any more: what waited for it is parked. */
+  /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
   fault: { readonly where: string; readonly code: string };
 }
 
 export type ServiceEvent = keyof ServiceEvents;
 
-/** An emitter whose names and arguments are checked. Listeners that throw never stop a request. */
+/** An emitter with typed events. A listener that throws never fails a request. */
 export interface ServiceEmitter {
   on<E extends ServiceEvent>(event: E, listener: (argument: ServiceEvents[E]) => void): this;
   off<E extends ServiceEvent>(event: E, listener: (argument: ServiceEvents[E]) => void): this;
@@ -103,7 +107,7 @@ export interface ServiceEmitter {
   emit<E extends ServiceEvent>(event: E, argument: ServiceEvents[E]): boolean;
 }
 
-/** @param onListenerError told when a listener of the host throws. */
+/** @param onListenerError called when a listener of the host throws. */
 export function createEvents(onListenerError: (error: unknown) => void): ServiceEmitter {
   const emitter = new EventEmitter();
   const emit = emitter.emit.bind(emitter);

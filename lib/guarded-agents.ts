@@ -122,7 +122,7 @@ export function createGuardedAgents({
   const secure = guard(
     new https.Agent({
       ...settings("https:"),
-      // Explicit, so that no environment variable turns it off.
+      // Set explicitly, so that no environment variable can turn it off.
       rejectUnauthorized: true,
       ...(ca === undefined ? {} : { ca }),
     }),

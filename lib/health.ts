@@ -1,4 +1,4 @@
-/** Whether the parts of the service answer. */
+/** Health checks of the parts of a service. */
 import type { Storage, StoragePart } from "./storage.ts";
 import type { Clock } from "./clock.ts";
 
@@ -6,28 +6,28 @@ export interface PartHealth {
   readonly ok: boolean;
   /** Milliseconds. */
   readonly latency: number;
-  /** What is wrong, or how it is doing; may be empty. */
+  /** What is wrong, or a short status; may be empty. */
   readonly detail: string;
 }
 
 export interface Health {
-  /** All parts are. */
+  /** Whether all parts are. */
   readonly ok: boolean;
   readonly parts: Readonly<Record<string, PartHealth>>;
 }
 
-/** Milliseconds after which a part that does not answer counts as down. */
+/** Milliseconds after which a part that has not answered counts as down. */
 const PATIENCE = 2_000;
 
-/** What a part says of itself. */
+/** The answer of one part. */
 export interface PartAnswer {
   readonly ok: boolean;
   readonly detail: string;
 }
 
 /**
- * Asks each part of the storage and whatever else there is; never rejects.
- * @param others name → what asks that part.
+ * Checks each part of the storage, and the others. Never rejects.
+ * @param others name → health check.
  */
 export async function storageHealth(
   storage: Pick<Storage, "parts">,

@@ -1,105 +1,115 @@
-/** Kinds of records. Each is declared once, with everything that anybody has to know of it. */
+/** Kinds of records. The declaration of a kind is the only place that describes its records. */
 import type { Found, IndexEntry, Query, RecordData, RecordStore, Ref } from "../adapters/record-store.ts";
 import { hashedPart, json, keyPart, type KindRules } from "./records.ts";
 
-/** A name, or several that make a key together. They may hold anything: what is long or not plain is hashed. */
+/** A name, or several that form a key. Any text is allowed: long or unusual names are hashed. */
 export type Key = string | readonly string[];
 
-/** Where an index has a record. */
-export interface Place {
-  /** The records that are found together have the same. */
+/** A position in an index. */
+export interface IndexPosition {
+  /** The partition: records with the same one are listed together. */
   readonly at: Key;
-  /** Their sequence: a safe integer. Default: 0. */
+  /** The sort key in the partition: a safe integer. Default: 0. */
   readonly order?: number;
 }
 
 /**
- * The store of a kind: the one that keeps everything, or the one for codes, tokens and sessions where that is another;
- * `each`: both, for what says something about the store itself.
+ * The store of a kind: `storage`; `artifacts`, which may be another store for codes, tokens and sessions; or `each`,
+ * both, for facts about a store itself.
  */
 export type KindStore = "storage" | "artifacts" | "each";
 
 /** The stores of a service. */
 export interface Stores {
   readonly storage: RecordStore;
-  /** The same as `storage` where artifacts have no store of their own. */
+  /** The same as `storage` if artifacts have no store of their own. */
   readonly artifacts: RecordStore;
 }
 
-/** Where the records of a kind are. */
+/** The store that holds the records of a kind. */
 export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): RecordStore {
   return stores[store === "each" ? "storage" : store];
 }
 
-/** What the owner of a kind says about it. The texts are what `docs/kinds.md` prints. */
+/** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
 export interface KindDeclaration<Value extends object, Index extends string> {
   /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
   readonly name: string;
-  /** What one record is. */
+  /** What one record holds. */
   readonly holds: string;
-  /** What its key is made of. */
+  /** What its key consists of. */
   readonly key: string;
-  /** The key, where the value has it. Left out: `record` has to be told. */
+  /** Derives the key from the value. If it is left out, `record` needs the key. */
   readonly keyOf?: (value: Value) => Key;
-  /** Keys are what people type: they are hashed, however plain they look. */
+  /** Keys come from user input, so they are always hashed. */
   readonly hashed?: true;
-  /** Where each index has the record: worked out from the value and nothing else. */
-  readonly index?: { readonly [Name in Index]: (value: Value) => readonly Place[] };
-  /** The record is there only as long as its parent. `key`: that of the parent; `undefined` for a record without one. */
+  /** The positions of the record in each index, derived from the value only. */
+  readonly index?: { readonly [Name in Index]: (value: Value) => readonly IndexPosition[] };
+  /**
+   * The record exists only while its parent does. `key` is the key of the parent; `undefined` for a record without
+   * one.
+   */
   readonly parent?: { readonly kind: AnyKind; readonly key: (value: Value) => Key | undefined };
-  /** Other records that have to be there. `storage check` reports those that are not. */
+  /** Other records that must exist. `storage check` reports missing ones. */
   readonly references?: (value: Value) => readonly Ref[];
-  /** When a record ends, in words. Default: it stays until it is removed. */
+  /** When a record expires, in words. Default: it is stored until it is removed. */
   readonly expires?: string;
-  /** The end, in milliseconds since the epoch, where it follows from the value. Else `record` is told. */
+  /**
+   * When the record expires, in milliseconds since the epoch, if that follows from the value. Otherwise `record`
+   * takes it.
+   */
   readonly expiresAt?: (value: Value) => number | undefined;
   readonly store: KindStore;
-  /** Whether it goes along to another storage; what says something about one storage only stays there. */
+  /** Whether `storage copy` copies the records. Facts about one store are not copied. */
   readonly exported: boolean;
-  /** What goes along of a value that says something about its store, too. Default: all of it. */
+  /** The part of the value that is copied. Default: all of it. */
   readonly carried?: (value: Value) => object;
-  /** The counter from which the keys come, where they are numbers. */
+  /** The counter that numbers the records, if keys are numbers. */
   readonly counter?: string;
-  /** The personal data in it; `undefined` where there is none. */
+  /** The personal data in a record; `undefined` if there is none. */
   readonly personal: string | undefined;
 }
 
-/** What `record` can't work out of the value. */
+/** The parts of a record that don't follow from its value. */
 export interface RecordParts {
   readonly key?: Key;
   readonly expiresAt?: number;
 }
 
-/** A kind: how its records are named, made and found. */
+/** A kind: names, makes and finds its records. */
 export interface Kind<Value extends object, Index extends string = string> {
   readonly declaration: KindDeclaration<Value, Index>;
   readonly name: string;
   ref(key: Key): Ref;
-  /** The record with its key, index entries, parent and end. */
+  /** The record with its key, index entries, parent and expiry. */
   record(value: Value, parts?: RecordParts): RecordData;
-  /** The record that was read, as it has to be written: with its own key, and the rest worked out again. */
+  /** A stored record as it should be written: with its key, and with everything else derived from its value again. */
   restore(found: Found): RecordData;
-  /** The record without what belongs to its store alone. */
+  /** The record as it is copied to another store. */
   carried(found: Found): Found;
-  /** What `list` and `count` of the store are asked: the records that an index has in one place. */
+  /** The query for one partition of an index. */
   where(index: Index, at: Key): Pick<Query, "kind" | "index" | "at">;
 }
 
-/** A kind of which only the declaration counts, whatever its values are. */
+/** Any kind, if the type of its values doesn't matter. */
 export type AnyKind = Kind<never, never>;
 
-/** Declares a kind. Export it from the file of its owner, and add it to `lib/all-kinds.ts`. */
+/** Declares a kind. Export it from the `records.ts` of its owner, and add it to `lib/all-kinds.ts`. */
 export function defineKind<Value extends object, Index extends string = never>(
   declaration: KindDeclaration<Value, Index>,
 ): Kind<Value, Index> {
   const { name, hashed = false, index, parent } = declaration;
   const part = hashed ? hashedPart : keyPart;
-  const indexes = Object.entries(index ?? {}) as [Index, (value: Value) => readonly Place[]][];
+  const indexes = Object.entries(index ?? {}) as [Index, (value: Value) => readonly IndexPosition[]][];
   const ref = (key: Key): Ref => ({ kind: name, key: toKey(key, part) });
 
   function write(at: Ref, value: Value, end: number | undefined): RecordData {
-    const entries = indexes.flatMap(([each, places]): IndexEntry[] =>
-      places(value).map((place) => ({ name: each, at: toKey(place.at), order: place.order ?? 0 })),
+    const entries = indexes.flatMap(([each, positionsOf]): IndexEntry[] =>
+      positionsOf(value).map((position) => ({
+        name: each,
+        at: toKey(position.at),
+        order: position.order ?? 0,
+      })),
     );
     const above = parent?.key(value);
     const expiresAt = declaration.expiresAt?.(value) ?? end;
@@ -137,15 +147,15 @@ function toKey(key: Key, part: (name: string) => string = keyPart): string {
 export interface Kinds extends KindRules {
   /** Parents before their children. */
   readonly all: readonly AnyKind[];
-  /** @throws TypeError when nobody has declared it. */
+  /** @throws TypeError for a kind that is not declared. */
   get(name: string): AnyKind;
 }
 
-/** @throws TypeError for a name that two kinds have, and for a parent that its children can't have. */
+/** @throws TypeError for two kinds with one name, or an invalid parent. */
 export function collectKinds(declared: readonly AnyKind[]): Kinds {
   const byName = new Map<string, AnyKind>();
   for (const kind of declared) {
-    if (byName.has(kind.name)) throw new TypeError(`two kinds are called ${kind.name}`);
+    if (byName.has(kind.name)) throw new TypeError(`two kinds have the name ${kind.name}`);
     byName.set(kind.name, kind);
   }
   for (const { name, declaration } of declared) {
@@ -158,7 +168,7 @@ export function collectKinds(declared: readonly AnyKind[]): Kinds {
   }
   const get = (name: string): AnyKind => {
     const kind = byName.get(name);
-    if (kind === undefined) throw new TypeError(`nobody has declared the kind ${name}`);
+    if (kind === undefined) throw new TypeError(`the kind ${name} is not declared`);
     return kind;
   };
   return {
@@ -174,7 +184,7 @@ export function collectKinds(declared: readonly AnyKind[]): Kinds {
         if (kind.declaration.store === "each") continue;
         first ??= kind;
         if (kind.declaration.store !== first.declaration.store) {
-          throw new TypeError(`one commit is about kinds of two stores: ${first.name}, ${name}`);
+          throw new TypeError(`a commit can't write kinds of two stores: ${first.name}, ${name}`);
         }
       }
     },

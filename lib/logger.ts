@@ -1,7 +1,7 @@
-/** The log: JSON lines on standard output, unless the host brings its own pino. */
+/** The log: JSON lines on standard output, unless the host passes its own pino. */
 import { pino, type Logger } from "pino";
 
-/** Members that never reach the log, wherever they are. */
+/** Members that are removed from every log line. */
 const SECRET = [
   "password",
   "client_secret",
@@ -23,8 +23,8 @@ export function createLogger(level = "info"): Logger {
 }
 
 /**
- * What may be said of an error that nobody expected: its kind, its code and where it was thrown. Its message may
- * hold what a request held.
+ * What is safe to log about an unexpected error: its name, its code and where it was thrown. The message may contain
+ * data of the request.
  */
 export function describeDefect(error: unknown): Readonly<Record<string, unknown>> {
   if (!Error.isError(error)) return { kind: typeof error };

@@ -7,7 +7,7 @@ export interface Metrics {
   text(): Promise<string>;
 }
 
-/** The deliveries of one receiver that are not done. */
+/** The waiting and parked deliveries of one receiver. */
 export interface Backlog {
   readonly receiver: string;
   readonly waiting: number;

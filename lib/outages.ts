@@ -1,27 +1,27 @@
 /**
- * Faults of what is done again and again in the background, as few lines of the log: one when something begins to
- * fail, at most one a minute while anything does, one when all of it works again.
+ * Logs faults of recurring background work in few lines: one when something starts to fail, at most one a minute
+ * while anything fails, and one when everything works again.
  */
 import type { Logger } from "pino";
 import type { Clock } from "./clock.ts";
 import { describeDefect } from "./logger.ts";
 
-/** What a piece of work tells. */
+/** Receives the outcomes of one kind of work. */
 export interface Outage {
   readonly failed: (error: unknown) => void;
   readonly worked: () => void;
 }
 
-/** Milliseconds between two lines of one outage. */
+/** Milliseconds between two log lines about one outage. */
 const MINUTE = 60_000;
 
-/** @returns the teller of one piece of work, by what it is called in the log. */
+/** @returns a function that takes the name of the work in the log. */
 export function createOutages(
   logger: Pick<Logger, "error" | "warn">,
   clock: Clock,
 ): (work: string) => Outage {
   const failing = new Set<string>();
-  let [failures, beganAt, toldAt] = [0, 0, 0];
+  let [failures, beganAt, loggedAt] = [0, 0, 0];
 
   function failed(work: string, error: unknown): void {
     const now = clock.now();
@@ -29,9 +29,9 @@ export function createOutages(
     if (begins) [failures, beganAt] = [0, now];
     failing.add(work);
     failures += 1;
-    // Either way: a clock may be set back.
-    if (!begins && Math.abs(now - toldAt) < MINUTE) return;
-    toldAt = now;
+    // The absolute difference, because the clock may be set back.
+    if (!begins && Math.abs(now - loggedAt) < MINUTE) return;
+    loggedAt = now;
     const text = begins
       ? "work in the background fails; it is tried again until it works"
       : "work in the background still fails";

@@ -1,6 +1,6 @@
 /**
- * Where receivers of notifications and of logout tokens may live: https and public addresses only, unless the
- * configuration names them. The rules alone; `guarded-agents.ts` holds them at the moment of connecting.
+ * The addresses at which receivers of notifications and logout tokens may be: https and public addresses, and others
+ * if the configuration names them. `guarded-agents.ts` enforces the rules when it connects.
  */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -9,13 +9,13 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Network = readonly [Address, number];
 
 /**
- * `public`: anybody's. `local`: loopback and private networks, which a host name or an address in the
- * configuration allows. `special`: everything else (link-local, metadata, shared, multicast, mapped and
- * translated, reserved, unassigned), which only an address or a range allows.
+ * `public`: on the Internet. `local`: loopback and private networks, which can be allowed by host name or address.
+ * `special`: all others (link-local, metadata, shared, multicast, mapped, translated, reserved, unassigned), which
+ * can be allowed by address or range only.
  */
 export type AddressClass = "public" | "local" | "special";
 
-/** What an address is, with the name of its range for a person to read. */
+/** The class of an address, and the name of its range for messages. */
 export interface ClassifiedAddress {
   readonly class: AddressClass;
   readonly range: string;
@@ -23,10 +23,10 @@ export interface ClassifiedAddress {
 
 const LOCAL: ReadonlySet<string> = new Set(["loopback", "private", "uniqueLocal"]);
 
-/** All that IANA has given out as global unicast; what is outside is not on the Internet. */
+/** The range that IANA has allocated as global unicast. Other IPv6 addresses are not on the Internet. */
 const GLOBAL_UNICAST: Network = ipaddr.parseCIDR("2000::/3");
 
-/** Where machines at a provider ask for their credentials, as far as it is outside link-local addresses. */
+/** Metadata services of cloud providers that are not link-local addresses. */
 const METADATA: readonly Network[] = [
   "100.100.100.200/32", // Alibaba Cloud
   "168.63.129.16/32", // Azure
@@ -39,7 +39,7 @@ function within(address: Address, [network, bits]: Network): boolean {
   return network.kind() === address.kind() && address.match(network, bits);
 }
 
-/** `undefined` for what is no IP address in its usual form. A zone is left out: it names an interface. */
+/** `undefined` if this is not an IP address in its usual form. The zone is removed: it names an interface. */
 function parse(text: string): Address | undefined {
   const [address = ""] = text.split("%", 1);
   return isIP(text) === 0 ? undefined : ipaddr.parse(address);
@@ -60,7 +60,7 @@ export function classifyAddress(text: string): ClassifiedAddress {
   return { class: "public", range: name };
 }
 
-/** Who wants to connect. */
+/** The destination of a connection. */
 export interface Destination {
   readonly protocol: "http:" | "https:";
   /** A host name in lower case, or an IP address, without brackets. */
@@ -69,9 +69,9 @@ export interface Destination {
 
 /** The rules of one configuration. */
 export interface AddressRules {
-  /** Whether the configuration names this host: as a name, as an address, or by a range. */
+  /** Whether the configuration names this host: as a name, as an address, or in a range. */
   names(host: string): boolean;
-  /** Why the address of the destination may not be connected to; `undefined` when it may. */
+  /** Why connections to this address are refused; `undefined` if they are allowed. */
   refusal(destination: Destination, address: string): string | undefined;
 }
 
@@ -86,7 +86,7 @@ export function createAddressRules(allowed: readonly string[]): AddressRules {
     else hosts.add(entry.toLowerCase());
   }
 
-  /** By an address or a range; `::ffff:10.0.0.1` is connected to as 10.0.0.1, so it counts as that too. */
+  /** As an address or in a range. `::ffff:10.0.0.1` connects to 10.0.0.1, so it also counts as that address. */
   function isNamed(text: string): boolean {
     const address = parse(text);
     if (address === undefined) return false;

@@ -1,4 +1,6 @@
-/** Reading and writing records: typed values, the versions that were read as conditions, and trying again. */
+/**
+ * Typed reads and writes of records. The version that was read is the condition of the write; conflicts are retried.
+ */
 import { hash, randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import type {
@@ -14,55 +16,57 @@ import type {
 import type { Clock } from "./clock.ts";
 import { ConditionFailed, StorageUnavailable } from "./errors.ts";
 
-/** A record with its value as the type that its kind has, and the version that was read. */
+/** A typed record, and the version that was read. */
 export interface Read<T> {
   readonly value: T;
   readonly version: string;
 }
 
-/** What was read, as the condition of a write. */
+/** The version that a write expects. */
 type Version = Pick<Read<unknown>, "version">;
 
 export function read<T>({ value, version }: Found): Read<T> {
   return { value: value as unknown as T, version };
 }
 
-/** The value of a record as the store takes it. */
+/** A value as the store accepts it. */
 export function json(value: object): JsonObject {
   return value as unknown as JsonObject;
 }
 
-/** A name that is not to be read where it is a key. */
+/** A name as part of a key, hashed so that the key does not reveal it. */
 export function hashedPart(name: string): string {
   return `~${hash("sha256", JSON.stringify(name), "base64url")}`;
 }
 
-/** A name as a key or a part of one: itself where it is short and plain, else its hash. It never holds `~` but at its start. */
+/**
+ * A name as part of a key: unchanged if it is short and plain, otherwise hashed. `~` can only be its first character.
+ */
 export function keyPart(name: string): string {
   return /^[!-}]{1,80}$/.test(name) ? name : hashedPart(name);
 }
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-/** What one step writes, collected with its conditions. */
+/** The writes and conditions of one commit. */
 export class Changes {
   readonly #put = new Map<string, RecordData>();
   readonly #remove: Ref[] = [];
   readonly #expect = new Map<string, Expectation>();
 
-  /** The record is as it was read. */
+  /** Expects the record to have the version that was read. */
   expect({ kind, key }: Ref, was: Version): void {
     this.#expect.set(nameOf({ kind, key }), { ref: { kind, key }, version: was.version });
   }
 
-  /** Replaces what was read; without `was` it creates the record, which must not be there. */
+  /** Replaces the record that was read. Without `was` it creates the record, which must not exist. */
   write(record: RecordData, was: Version | undefined): void {
     const { kind, key } = record;
     this.#expect.set(nameOf(record), { ref: { kind, key }, version: was?.version ?? "absent" });
     this.#put.set(nameOf(record), record);
   }
 
-  /** Writes a record that nobody else writes. */
+  /** Writes a record without a condition. */
   add(record: RecordData): void {
     this.#put.set(nameOf(record), record);
   }
@@ -73,12 +77,12 @@ export class Changes {
     this.#remove.push(ref);
   }
 
-  /** Removes a record that nobody else writes, if it is there. */
+  /** Removes a record without a condition, if it exists. */
   drop(ref: Ref): void {
     this.#remove.push(ref);
   }
 
-  /** Takes over what another step has collected. */
+  /** Adds the writes and conditions of another step. */
   merge(other: Changes): void {
     for (const [name, one] of other.#expect) this.#expect.set(name, one);
     for (const [name, one] of other.#put) this.#put.set(name, one);
@@ -89,22 +93,22 @@ export class Changes {
     return this.#put.size === 0 && this.#remove.length === 0;
   }
 
-  /** For the commit. */
+  /** The parts of a commit. */
   parts(): Required<Pick<Commit, "expect" | "put" | "remove">> {
     return { expect: [...this.#expect.values()], put: [...this.#put.values()], remove: this.#remove };
   }
 }
 
-/** Milliseconds that a step outside a request may take. */
+/** Milliseconds for an operation outside a request. */
 const PATIENCE = 4_500;
-/** Milliseconds before a step that met another one is tried again, at most. */
+/** Milliseconds before an operation is retried after a conflict, at most. */
 const LONGEST_PAUSE = 20;
-/** Records in one page. */
+/** Records of one page. */
 export const PAGE = 1_000;
 
-/** Knows which kinds there are, and which of them are kept together. */
+/** Which kinds exist, and which store they are in. */
 export interface KindRules {
-  /** @throws TypeError when one commit can't be about all of these. */
+  /** @throws TypeError for kinds of different stores. */
   checkTogether(kinds: Iterable<string>): void;
 }
 
@@ -124,7 +128,7 @@ export class Records {
     return found && read(found);
   }
 
-  /** Several records in one round trip, each of its own type. */
+  /** Reads several records in one round trip, each with its own type. */
   async get<Types extends readonly unknown[]>(
     refs: readonly Ref[],
   ): Promise<{ readonly [Index in keyof Types]: Read<Types[Index]> | undefined }> {
@@ -132,12 +136,12 @@ export class Records {
     return found as unknown as { readonly [Index in keyof Types]: Read<Types[Index]> | undefined };
   }
 
-  /** What an index has, at most so many. */
+  /** At most `most` records of an index. */
   async list<T>(query: Omit<Query, "limit">, most?: number): Promise<Read<T>[]> {
     return (await this.found(query, most)).map((record) => read<T>(record));
   }
 
-  /** The records themselves of what an index has, at most so many. */
+  /** The same, without types. */
   async found(query: Omit<Query, "limit">, most: number = Number.MAX_SAFE_INTEGER): Promise<Found[]> {
     const found: Found[] = [];
     for (let after: string | undefined; found.length < most;) {
@@ -150,7 +154,7 @@ export class Records {
     return found;
   }
 
-  /** Every record of a kind, each once. */
+  /** Every record of a kind, once. */
   async all<T>(kind: string): Promise<T[]> {
     const found = new Map<string, T>();
     for (let after: string | undefined; ;) {
@@ -162,9 +166,9 @@ export class Records {
   }
 
   /**
-   * @returns the version of what is written; `undefined` when there was nothing to write.
-   * @throws ConditionFailed when something was changed since it was read.
-   * @throws TypeError when it writes a kind that nobody has declared, or kinds of two stores.
+   * @returns the version of the written records; `undefined` if there was nothing to write.
+   * @throws ConditionFailed when a record has changed since it was read.
+   * @throws TypeError for a kind that is not declared, or kinds of two stores.
    */
   async commit(
     changes: Changes,
@@ -183,7 +187,10 @@ export class Records {
     return id;
   }
 
-  /** Runs a step again and again while another one is faster. @throws StorageUnavailable when that takes too long. */
+  /**
+   * Repeats an operation as long as it conflicts with others.
+   * @throws StorageUnavailable when that takes too long.
+   */
   async retry<T>(step: () => Promise<T>): Promise<T> {
     const end = performance.now() + PATIENCE;
     for (let tries = 1; ; tries += 1) {
@@ -192,7 +199,7 @@ export class Records {
       } catch (error) {
         if (!(error instanceof ConditionFailed)) throw error;
         if (performance.now() >= end) {
-          throw new StorageUnavailable("too many change the same record at once", { cause: error });
+          throw new StorageUnavailable("too many concurrent changes to this record", { cause: error });
         }
       }
       await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));

@@ -1,4 +1,4 @@
-/** Sealing: what must be readable again is kept encrypted with AES-256-GCM, never as it is. */
+/** Sealing: values that must be readable again are stored encrypted with AES-256-GCM. */
 import {
   createCipheriv,
   createDecipheriv,
@@ -14,10 +14,12 @@ import { SignInError } from "./errors.ts";
 const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** A key that is used at every request is better a `KeyObject`: Node takes a Buffer apart each time. */
+/** For a key that every request uses, a `KeyObject` is faster than a `Buffer`, which Node converts each time. */
 export type SecretKey = Buffer | KeyObject;
 
-/** Encrypts with a 32-byte key. `context` binds the result to its place: it opens nowhere else. */
+/**
+ * Encrypts with a 32-byte key. `context` binds the result to its purpose: with another context it can't be decrypted.
+ */
 export function encrypt(key: SecretKey, context: string, text: string): string {
   const iv = randomBytes(IV_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key, iv).setAAD(Buffer.from(context));
@@ -25,7 +27,7 @@ export function encrypt(key: SecretKey, context: string, text: string): string {
   return Buffer.concat([iv, cipher.getAuthTag(), body]).toString("base64url");
 }
 
-/** The text, or `undefined` when the key, the context or the sealed text is another one. */
+/** The text; `undefined` if the key, the context or the sealed text is wrong. */
 export function decrypt(key: SecretKey, context: string, sealed: string): string | undefined {
   const raw = Buffer.from(sealed, "base64url");
   if (raw.length < IV_BYTES + TAG_BYTES) return undefined;

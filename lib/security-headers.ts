@@ -1,4 +1,4 @@
-/** The headers that every page of the service carries, so that all of them carry the same. */
+/** The security headers of all pages. */
 
 /** What the function needs of a Koa context. */
 interface HeaderTarget {
@@ -6,21 +6,27 @@ interface HeaderTarget {
 }
 
 export interface PageSecurity {
-  /** The CSP source of the page's one style block, as `sha256-…` in Base64; left out: no style at all. */
+  /**
+   * The CSP hash of the only style block of the page, as `sha256-…` in Base64. If it is left out, no styles are
+   * allowed.
+   */
   readonly styleHash?: string;
-  /** A script of oidc-provider's own: it adds its hash to a `script-src` that it finds. Default `false`. */
+  /**
+   * Whether the page contains a script of oidc-provider, which adds its hash to an existing `script-src`. Default
+   * `false`.
+   */
   readonly libraryScript?: boolean;
-  /** The deployment is on https: the browser is told to stay there. */
+  /** Whether the deployment uses https. If so, HSTS is sent. */
   readonly secure: boolean;
 }
 
-/** Seconds for which a browser keeps to https: one year. */
+/** The `max-age` of HSTS: one year, in seconds. */
 const STAY_ON_HTTPS = 31_536_000;
 
 /**
- * Sets Content-Security-Policy, X-Content-Type-Options, Referrer-Policy, X-Frame-Options, Cache-Control
- * and, on https, Strict-Transport-Security. Set it before oidc-provider renders: it adds the hash of its own
- * auto-submitting script to a `script-src` that it finds.
+ * Sets Content-Security-Policy, X-Content-Type-Options, Referrer-Policy, X-Frame-Options, Cache-Control and, on
+ * https, Strict-Transport-Security. Call it before oidc-provider renders, so that oidc-provider can add the hash of
+ * its script to `script-src`.
  */
 export function securityHeaders(
   ctx: HeaderTarget,
@@ -31,15 +37,15 @@ export function securityHeaders(
   ctx.set("Referrer-Policy", "no-referrer");
   ctx.set("X-Frame-Options", "DENY");
   ctx.set("Cache-Control", "no-store");
-  // Without includeSubDomains: the hosts beside this one belong to somebody else.
+  // Without includeSubDomains: other hosts of the domain may belong to others.
   if (secure) ctx.set("Strict-Transport-Security", `max-age=${STAY_ON_HTTPS}`);
 }
 
-/** No form-action: browsers apply it to the redirects after a submitted form, which lead to the client. */
+/** Without form-action: browsers also apply it to redirects after a submitted form, which lead to the client. */
 function policy(styleHash: string | undefined, libraryScript: boolean): string {
   return [
     "default-src 'none'",
-    // An empty list allows nothing either, and takes a hash; beside 'none' browsers complain of one.
+    // An empty list allows nothing either, but a hash can be added to it. Browsers reject a hash next to 'none'.
     libraryScript ? "script-src" : "script-src 'none'",
     `style-src ${styleHash === undefined ? "'none'" : `'${styleHash}'`}`,
     "img-src 'self' data:",

@@ -1,4 +1,4 @@
-/** The seed: portals, groups, services, clients and first accounts, brought into a storage at every start. */
+/** The seed: portals, groups, services, clients and first accounts that every start writes to the storage. */
 import { z } from "zod";
 import type { Configuration } from "../config/configuration.ts";
 import { described } from "../config/documented-schema.ts";
@@ -28,29 +28,29 @@ import {
 } from "./errors.ts";
 import { createLogger } from "./logger.ts";
 
-/** A client of a seed: its id and secret have to be said, or nobody would know them. */
+/** A client in a seed. The id and secret are required, because generated ones would be unknown. */
 export interface SeedClient extends Omit<NewClient, "name"> {
   readonly client_id: string;
   readonly client_secret: string;
-  /** Default: the name of its service in the seed, else its `client_id`. */
+  /** Default: the name of its service in the seed, otherwise its `client_id`. */
   readonly name?: string | undefined;
 }
 
-/** What a seed holds; each part may be left out. */
+/** A seed. All parts are optional. */
 export interface Seed {
-  /** Key → portal. Created, or brought to these values. */
+  /** Key → portal. Created, or updated to these values. */
   readonly portals?: Readonly<Record<string, EntrySettings>> | undefined;
-  /** Key → group. Created, or brought to these values. */
+  /** Key → group. Created, or updated to these values. */
   readonly groups?: Readonly<Record<string, EntrySettings>> | undefined;
-  /** Key → service. Created, or brought to these values. */
+  /** Key → service. Created, or updated to these values. */
   readonly services?: Readonly<Record<string, ServiceSettings>> | undefined;
-  /** Created, or brought to these values; what is left out gets its default. */
+  /** Registered, or updated to these values; a setting that is left out gets its default. */
   readonly clients?: readonly SeedClient[] | undefined;
-  /** Created when nobody has the e-mail address or username; never touched when somebody has. */
+  /** Created unless the e-mail address or username is taken. Existing accounts are not changed. */
   readonly accounts?: readonly ImportedAccount[] | undefined;
 }
 
-/** What a seed is applied to: a running service. */
+/** The running service that a seed is applied to. */
 export interface SeededService {
   readonly accounts: Pick<Accounts, "findByLogin" | "import">;
   readonly clients: Pick<Clients, "register" | "update" | "find" | "list">;
@@ -58,10 +58,10 @@ export interface SeededService {
   readonly configuration?: Pick<Configuration, "logger">;
 }
 
-/** So many clients are named that are registered and not in the seed. */
-const MOST_TOLD = 20;
+/** How many clients that are not in the seed the log names. */
+const MOST_NAMED = 20;
 
-/** The shortest secret that any service accepts; the service itself knows whether it wants more. */
+/** The shortest secret that any service accepts. The service may require a longer one. */
 const SHORTEST_SECRET = 16;
 
 /** A client of a seed. */
@@ -75,27 +75,27 @@ type CheckedSeed = Omit<Seed, "clients"> & {
 export const seedSchema: z.ZodType<CheckedSeed> = exactly({
   portals: described(mapOf(entryKey, entrySettings).optional(), {
     form: "an object: key → portal",
-    description: "Created, or brought to these values",
+    description: "Created, or updated to these values",
     otherwise: "none",
   }),
   groups: described(mapOf(entryKey, entrySettings).optional(), {
     form: "an object: key → group",
-    description: "Created, or brought to these values",
+    description: "Created, or updated to these values",
     otherwise: "none",
   }),
   services: described(mapOf(entryKey, serviceSettings).optional(), {
     form: "an object: key → service",
-    description: "Created, or brought to these values",
+    description: "Created, or updated to these values",
     otherwise: "none",
   }),
   clients: described(z.array(seedClient, { error: "must be a list" }).optional(), {
     form: "a list of clients",
-    description: "Registered, or brought to these values; a setting that is left out gets its default",
+    description: "Registered, or updated to these values; a setting that is left out gets its default",
     otherwise: "none",
   }),
   accounts: described(z.array(importedAccount, { error: "must be a list" }).optional(), {
     form: "a list of accounts",
-    description: "Created when nobody has the e-mail address or username; never touched when somebody has",
+    description: "Created unless the e-mail address or username is taken; existing accounts are not changed",
     otherwise: "none",
   }),
 });
@@ -109,7 +109,7 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   }
   const { portals = {}, groups = {}, services = {}, clients = [], accounts = [] } = result.data;
   const { directory } = service;
-  // In this order, so that whatever refers to another is there after it.
+  // In this order, so that every reference leads to an entry that exists.
   for (const [key, entry] of Object.entries(portals)) {
     await located(["portals", key], () => directory.portals.put(key, entry));
   }
@@ -125,25 +125,25 @@ export async function applySeed(service: SeededService, seed: Seed | undefined):
   for (const [index, account] of accounts.entries()) {
     await located(["accounts", index], () => applyAccount(service.accounts, account));
   }
-  if (clients.length > 0) await tellOthers(service, new Set(clients.map(({ client_id }) => client_id)));
+  if (clients.length > 0) await logOthers(service, new Set(clients.map(({ client_id }) => client_id)));
 }
 
-/** A client that is taken out of the seed goes on working: whoever took it out should know. */
-async function tellOthers(
+/** Removing a client from the seed does not remove it from the service, so the log names those that are left. */
+async function logOthers(
   { clients, configuration }: SeededService,
   inSeed: ReadonlySet<string>,
 ): Promise<void> {
   const others = (await clients.list()).map(({ client_id }) => client_id).filter((id) => !inSeed.has(id));
   if (others.length === 0) return;
-  const more = others.length - MOST_TOLD;
-  const list = others.slice(0, MOST_TOLD).join(", ") + (more > 0 ? ` and ${more} more` : "");
+  const more = others.length - MOST_NAMED;
+  const list = others.slice(0, MOST_NAMED).join(", ") + (more > 0 ? ` and ${more} more` : "");
   const logger = configuration?.logger ?? createLogger();
   logger.info(
     `registered, but not in the seed: ${list} (they stay registered; remove them with clients.remove)`,
   );
 }
 
-/** A client without a name is called like its service. Whatever else is wrong with it is found later. */
+/** Names a client after its service. Other problems of the client are found later. */
 function named(seed: unknown): unknown {
   if (!isObject(seed) || !Array.isArray(seed["clients"])) return seed;
   const services = isObject(seed["services"]) ? seed["services"] : {};
@@ -205,7 +205,7 @@ async function applyAccount(accounts: SeededService["accounts"], account: Import
   }
 }
 
-/** What only the service can find wrong is told with its place in the seed, like all other problems. */
+/** Reports problems that only the service can find with their path in the seed, like all others. */
 async function located(path: readonly PropertyKey[], work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
@@ -219,7 +219,7 @@ async function located(path: readonly PropertyKey[], work: () => Promise<unknown
   }
 }
 
-/** Keys of entries are shown as they may stand in a file; anything else might be a secret in the wrong place. */
+/** Shows keys of entries if they have a valid form. Anything else may be a secret in the wrong field. */
 function problem(path: readonly PropertyKey[], text: string): string {
   const steps = path.map((step) => {
     if (typeof step === "number") return `[${step}]`;

@@ -1,6 +1,6 @@
 /**
- * Starting the service, and giving it a seed. Their code is loaded when they are called: a process that delivers
- * notifications, and nothing else, has no use for the protocol core, the pages and the password hashing.
+ * Starts the service and applies a seed. The code is loaded by the first call, because a process that only delivers
+ * notifications does not need the protocol core, the pages and password hashing.
  */
 import type { SignInServiceConfig } from "../config/input.ts";
 import type { Seed, SeededService } from "./seed.ts";
@@ -18,9 +18,8 @@ export async function createSignInService(config: SignInServiceConfig): Promise<
 }
 
 /**
- * Brings the storage to what the seed says. Doing it again, or in several processes at once, changes nothing
- * more; what the seed does not name stays as it is. Clients that are registered and not in a seed with clients are
- * named in the log.
+ * Creates or updates what the seed describes. Applying it again, or in several processes, has no further effect. What
+ * the seed does not name stays unchanged. The log names registered clients that are missing in a seed with clients.
  * @param seed as in the configuration file; `undefined` does nothing.
  * @throws ConfigurationError with every problem as `config.seed.PATH: PROBLEM`.
  * @throws StorageUnavailable when the storage fails; the seed can be applied again.

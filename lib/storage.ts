@@ -1,4 +1,4 @@
-/** The storage of a service: the stores that the configuration names, and the rules of what is kept in them. */
+/** The storage of a service: opens the configured stores and combines them with the rules above them. */
 import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
 import type { V01Options } from "../adapters/v01.ts";
@@ -20,21 +20,21 @@ import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
 import { Records } from "./records.ts";
 
-/** The setting that an unfinished copy into a storage leaves there: a service that finds it does not start. */
+/** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
 
-/** The kinds of which some process wants to hear soon when another one has changed them. */
+/** The kinds whose changes by one process other processes want to hear of soon. */
 export const WATCHED_KINDS: readonly string[] = [...WATCHED_KEY_KINDS, ...WATCHED_DELIVERY_KINDS];
 
 /** A server or file behind a storage. */
 export interface StoragePart {
-  /** What it keeps: `storage`, or `artifacts` where those are kept elsewhere. */
+  /** What it stores: `storage`, or `artifacts` if they have a store of their own. */
   readonly name: string;
-  /** One cheap round trip. Rejects with `StorageUnavailable` when there is no answer. */
+  /** One cheap round trip. Rejects with `StorageUnavailable` if there is no answer. */
   ping(): Promise<void>;
 }
 
-/** Everything that the service keeps. */
+/** Everything that the service stores. */
 export interface Storage {
   readonly directory: DirectoryStore;
   /** The keys that sign ID tokens. */
@@ -42,22 +42,25 @@ export interface Storage {
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
   readonly audit: AuditStore;
-  /** Makes limiters whose points all processes that have this storage share, if several can have it at once. */
+  /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
   readonly rateLimits: RateLimiterFactory;
-  /** What it is made of, for health: at least `storage`. */
+  /** The parts of the storage, for health checks: at least `storage`. */
   readonly parts: readonly StoragePart[];
-  /** Deletes what has expired, at most about so many records. @returns how many. */
+  /**
+   * Deletes approximately `limit` expired records at most.
+   * @returns how many.
+   */
   sweep(limit: number): Promise<number>;
-  /** Finishes what was begun and lets go of files and connections. Safe to call twice. */
+  /** Finishes what is running and closes files and connections. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** What opening needs to know. */
+/** The configuration of a storage. */
 export interface StorageConfiguration extends Omit<
   StoresConfiguration,
   "sharedKinds" | "watchedKinds" | "v01"
 > {
-  /** How long audit records are kept. Default: that of the configuration. */
+  /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
 }
 
@@ -70,7 +73,10 @@ function part(name: string, { store }: OpenedStore): StoragePart {
   };
 }
 
-/** Everything that a service keeps, over its stores. @param artifacts default: `main`. */
+/**
+ * The storage over stores that are open.
+ * @param artifacts default: `main`.
+ */
 export function storageOver(
   main: OpenedStore,
   { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
@@ -99,10 +105,10 @@ export function storageOver(
   };
 }
 
-/** Milliseconds between two lines about a migration. */
+/** Milliseconds between two log lines about a migration. */
 const NEWS = 5_000;
 
-/** Carries over a database file of version 0.1 and tells so: at its beginning, and now and then when it takes long. */
+/** Migrates a database file of version 0.1, and reports the start and, now and then, the progress. */
 function migratesAtStart(tell: (text: string) => void = () => undefined): V01Options {
   let last: number | undefined;
   return {
@@ -119,10 +125,9 @@ function migratesAtStart(tell: (text: string) => void = () => undefined): V01Opt
 }
 
 /**
- * Opens the storage that the configuration names; a backend's code is loaded when it is chosen.
- * @param onWarning told what an operator should put right. Default: nobody.
- * @throws ConfigurationError when there is no such backend, the server there is of the wrong kind, or another version
- *   has written there.
+ * Opens the configured storage. The code of a backend is loaded when it is chosen.
+ * @param onWarning gets messages for the operator. Default: they are dropped.
+ * @throws ConfigurationError for an unknown backend, an unsuitable server, or data of another version.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
 export async function openStorage(
@@ -130,7 +135,7 @@ export async function openStorage(
   onWarning?: (text: string) => void,
 ): Promise<Storage> {
   const { clock, storage } = configuration;
-  // A file is carried over by whoever opens it first, unless there is more to do than to open it.
+  // The first process that opens a file migrates it, unless the artifacts are elsewhere and need a command.
   const v01 = configuration.artifacts === storage ? migratesAtStart(onWarning) : undefined;
   const opened = await openStores(
     { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS, v01 },

@@ -1,4 +1,4 @@
-/** For the tests of applications and backends that build on sign-in-service. Not for production. */
+/** For tests of applications and storage backends that build on sign-in-service. Not for production. */
 export { describeStorage } from "./testing/storage/suite.ts";
 export type { StorageBackend } from "./testing/storage/stage.ts";
 export type { TestRunner } from "./testing/storage/runner.ts";

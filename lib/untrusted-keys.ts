@@ -1,7 +1,7 @@
 /**
- * Keys that come from outside. Such a key may be `__proto__` or `constructor`, which every object inherits: a plain
- * lookup would find something that nobody stored. So identifiers with these names are refused, and nothing here
- * reads a prototype or assigns by key.
+ * Object keys that come from outside. `__proto__` and `constructor` are names that every object inherits, so a plain
+ * look-up would find values that were never stored. Identifiers with these names are refused, and these functions
+ * never read a prototype.
  */
 const OBJECT_NAMES: ReadonlySet<string> = new Set(Object.getOwnPropertyNames(Object.prototype));
 
@@ -13,7 +13,7 @@ export function isObjectName(name: string): boolean {
   return OBJECT_NAMES.has(name);
 }
 
-/** The value of the record's own key; `undefined` when it has none. */
+/** The value of the record's own key; `undefined` if it has none. */
 export function ownValue<T>(record: Readonly<Record<string, T>>, key: string): T | undefined {
   return Object.hasOwn(record, key) ? record[key] : undefined;
 }

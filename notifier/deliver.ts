@@ -59,7 +59,7 @@ function inspectUrl(text: string): PostAddress | string {
   };
 }
 
-/** Everything but the transport's own headers: names and values in turn. */
+/** All headers except those of the transport, as alternating names and values. */
 function headersOf(
   { client_id, client_secret }: AttemptTarget,
   body: string,

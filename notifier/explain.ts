@@ -12,7 +12,7 @@ import {
   type PlanReason,
 } from "./plan.ts";
 
-/** What might happen to an account. */
+/** A possible action on an account. */
 export interface ExplainedAction {
   readonly sub: string;
   readonly type: NotificationType;
@@ -20,7 +20,7 @@ export interface ExplainedAction {
   readonly services?: readonly string[];
 }
 
-/** What one receiver would get, or why nothing. */
+/** What one receiver would get, or the reason why it gets nothing. */
 export interface Explanation {
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;

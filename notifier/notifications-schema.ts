@@ -20,7 +20,7 @@ export interface DeliveryPageInput extends DeliveryFilter {
 /** A name or id to look up: any string, because an unknown one is no error. */
 export const anyText: z.ZodType<string> = z.string({ error: "must be a string" });
 
-/** The audit records the receiver, and it takes no free text: nobody's address may get there by mistake. */
+/** The audit records the name of the receiver, so it must not be free text, which could contain personal data. */
 export const receiverName: z.ZodType<string> = ruled((name) =>
   parseReceiverName(name) === undefined ? "must be service:KEY, group:KEY or portal:KEY" : undefined,
 );

@@ -1,4 +1,4 @@
-/** The public calls about notifications: what operators see and do. */
+/** The public calls for notifications: lists, reports and operations. */
 import type { AuditAction } from "../lib/audit/actions.ts";
 import type { AuditDetail, AuditStore } from "../lib/audit/audit-event.ts";
 import type {

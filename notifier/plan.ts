@@ -1,6 +1,6 @@
 /**
- * Who is told what: a pure function from an account change and the directory to notifications.
- * Specification: "Events" and "Notification" of the interface document.
+ * Which receivers get which notification: a pure function of an account change and the directory. Specification:
+ * "Events" and "Notification" of the interface document.
  */
 import type { AccountRecord, EntryRecord } from "../lib/directory/directory.ts";
 
@@ -65,8 +65,8 @@ export interface PlannedDelivery {
 }
 
 /**
- * Why a receiver is told or not: `told`, `no_receiver` (none is configured there), `type_not_taken` (it is
- * configured for other types).
+ * Why a receiver gets a notification or not: `told` (it gets one), `no_receiver` (none is configured there),
+ * `type_not_taken` (it is configured for other types).
  */
 export type PlanReason = "told" | "no_receiver" | "type_not_taken";
 
@@ -89,7 +89,7 @@ export function causedBy(before: PlannedAccount, after: PlannedAccount | undefin
   return types;
 }
 
-/** The notifications of one action: one for each receiver that is told. */
+/** The notifications of one action, one per receiver. */
 export function planDeliveries(
   action: PlannedAction,
   before: PlannedAccount,
@@ -100,8 +100,8 @@ export function planDeliveries(
 }
 
 /**
- * Every receiver that the action could concern, with the reason why it is told or not. Receivers of services
- * and groups come in the order of the service keys, the portal's last.
+ * Every receiver that the action could concern, with the reason why it gets a notification or not. Receivers of
+ * services and groups come in the order of the service keys, the portal's last.
  */
 export function explainDeliveries(
   action: PlannedAction,

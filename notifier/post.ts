@@ -17,7 +17,7 @@ export interface PostAddress {
 
 export interface Post {
   readonly address: PostAddress;
-  /** Names and values in turn, without `Host`. */
+  /** Alternating names and values, without `Host`. */
   readonly headers: readonly string[];
   readonly body: string;
   readonly agents: GuardedAgents;

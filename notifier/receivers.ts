@@ -10,7 +10,7 @@ import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
 
-/** What came of a test. */
+/** The result of a test. */
 export interface TestResult {
   /** The receiver answered with 2xx. */
   readonly ok: boolean;
@@ -43,7 +43,7 @@ export interface ReceiverReport extends Pick<ReceiverState, "paused" | "reason" 
 export const NO_KEY = "no key of keys.secrets opens its credentials";
 
 /** The account of a test notification: no real account has these values. */
-const NOBODY = {
+const TEST_ACCOUNT = {
   user_id: 0,
   user_uuid: "00000000-0000-0000-0000-000000000000",
   user_email: "nobody@invalid",
@@ -94,7 +94,7 @@ export class Receivers {
    */
   async test(receiver: string, attempt: Attempt, clock: Clock): Promise<TestResult | undefined> {
     const type = testType((await this.#find(receiver))?.types ?? []);
-    const data = { ...NOBODY, timestamp: seconds(clock), services: {} };
+    const data = { ...TEST_ACCOUNT, timestamp: seconds(clock), services: {} };
     const body: NotificationBody = { notification_type: type, data };
     const id = `test_${randomBytes(16).toString("hex")}`;
     const target = await this.target(receiver);

@@ -14,7 +14,7 @@ const LONGEST_RETRY_AFTER = 3600;
 export interface RetryRequest {
   /** How many attempts of the schedule are used up, including the one that just failed. */
   readonly failures: number;
-  /** Seconds that the receiver asked for in `Retry-After`. */
+  /** Seconds from the receiver's `Retry-After`. */
   readonly retryAfter: number | undefined;
 }
 

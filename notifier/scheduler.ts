@@ -16,8 +16,8 @@ export interface Scheduler {
 }
 
 /**
- * Milliseconds for which a slot stays with one receiver that has one delivery after the other; then other receivers
- * get their turn. Claiming the next delivery with the last result costs less than a new look.
+ * Milliseconds for which a slot stays with one receiver that has one delivery after the other, before other receivers
+ * can get it. Claiming the next delivery together with the last result costs less than a new look.
  */
 export const TIME_SLICE = 250;
 

@@ -13,7 +13,7 @@ const PATIENCE = 15_000;
 const PAUSE = 200;
 /** Milliseconds for `MongoClient.close()`. */
 const CLOSE_TIMEOUT = 2000;
-/** Milliseconds after its time-out when a call that still has not come back from the driver is taken to hang. */
+/** Milliseconds after its time-out when a call that has not returned from the driver counts as hanging. */
 const HANGS_AFTER = 10_000;
 
 const DEFAULT_DATABASE = "sign-in";
@@ -104,16 +104,16 @@ function connectionCodes(error: unknown): string {
 }
 
 /**
- * Closes a client. The driver sends a last command, which hangs if its socket is lost in the same moment: then the
+ * Closes a client. The driver sends a last command, which hangs if its socket is lost at the same moment. Then the
  * client is abandoned.
  */
 export async function closeClient(client: MongoClient): Promise<void> {
-  // Lets the driver notice sockets that were lost in this turn of the event loop.
+  // Lets the driver notice sockets that were lost in this tick.
   await pause(1);
   await withTimeout(CLOSE_TIMEOUT, client.close(), lateFault).catch(() => undefined);
 }
 
-/** Connects once, with a new client: one that fails to connect at first never connects. */
+/** Connects once with a new client, because a client whose first attempt fails never connects. */
 async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; answer: Document }> {
   const client = make();
   try {
@@ -126,7 +126,7 @@ async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; 
   }
 }
 
-/** Connects, and tries again until the server answers. */
+/** Repeats the attempt to connect until the server answers. */
 async function untilConnected(
   make: () => MongoClient,
   where: string,
@@ -185,7 +185,7 @@ async function createFactory(
 export interface ClientOptions {
   /** Milliseconds that the server has to answer. Default 15000. */
   readonly patience?: number;
-  /** Whether an operation may take any time, such as creating indexes. Default `false`. */
+  /** Whether operations may take any time, for example to create indexes. Default `false`. */
   readonly isPatient?: boolean;
 }
 
@@ -298,9 +298,9 @@ class ClientConnection implements Connection {
   }
 
   /**
-   * The one place where a hanging command is dealt with. No option of the driver (7.8) bounds a command that is being
-   * written when its socket is lost: it waits for ever for the socket to drain, and keeps a connection of the pool.
-   * So the client is replaced, and the old one abandoned when its other calls are done.
+   * The only place that handles hanging commands. No option of the driver (7.8) bounds a command whose socket is lost
+   * while it is being written: it waits forever for the socket to drain, and occupies a connection of the pool. So
+   * the client is replaced, and the old one is closed when its other calls are done.
    */
   #watch(work: Promise<unknown>, current: CurrentClient): void {
     const timer = setTimeout(() => void this.#replace(current), HANGS_AFTER).unref();

@@ -1,68 +1,68 @@
-/** What the driver's errors mean to the callers of the storage. */
+/** Translates the driver's errors. */
 import { SignInError, StorageUnavailable } from "../errors.ts";
 
-/** How long an operation may take, in milliseconds: less than the time in which a request is answered. */
+/** Milliseconds for an operation: less than a request may take. */
 export const DEFAULT_WAIT = 4500;
 
 const DUPLICATE_KEY = 11_000;
 
-/** Codes of what is wrong with the user, the password or the rights, not with the network. */
+/** Codes of errors with the user, the password or the rights. */
 const REFUSED_CODES: ReadonlySet<unknown> = new Set([13, 18, 8000]);
 
 function field(error: unknown, name: string): unknown {
   return typeof error === "object" && error !== null ? Reflect.get(error, name) : undefined;
 }
 
-/** The code of a server's error. */
+/** The code of an error that the server sent. */
 export function codeOf(error: unknown): unknown {
   return field(error, "code");
 }
 
-/** Whether the server answered that the user may not do this, or is not known. */
+/** Whether the server refused the user or the operation. */
 export function isRefused(error: unknown): boolean {
   return REFUSED_CODES.has(codeOf(error));
 }
 
-/** The names of what the driver says when a connection fails, or is given up because others have failed. */
+/** The names of the driver's errors when a connection fails, or is closed because others have failed. */
 const NETWORK_FAULT = /^(?:Mongo)?(?:Network|PoolCleared)/u;
 
-/** Whether it is not known what the server made of it. */
+/** Whether it is unknown if the server has run the command. */
 export function isNetworkFault(error: unknown): boolean {
-  // The error of a bulk write has another name, and the one of its command inside.
+  // A bulk write error has another name, and contains the error of its command.
   return [error, field(error, "errorResponse")].some((each) =>
     NETWORK_FAULT.test(String(field(each, "name"))),
   );
 }
 
-/** Whether the driver has put this label on the error. */
+/** Whether the driver has labelled the error. */
 export function hasLabel(error: unknown, label: string): boolean {
   const labels = field(error, "errorLabels");
   return Array.isArray(labels) && labels.includes(label);
 }
 
-/** Whether a document with the same key is there already. */
+/** Whether a document with the same key exists already. */
 export function isDuplicate(error: unknown): boolean {
   return codeOf(error) === DUPLICATE_KEY;
 }
 
-/** What kind of error it is. The driver's own text is left out: it repeats the values that were sent. */
+/** The kind of error. The driver's message is left out, because it repeats values. */
 function describe(error: unknown): string {
   const words = ["name", "codeName", "code"].map((name) => field(error, name));
   return words.filter((word) => typeof word === "string" || typeof word === "number").join(", ");
 }
 
-/** Errors of this package as they are; all that the driver throws as `StorageUnavailable`. */
+/** Errors of this package are returned unchanged; all errors of the driver become `StorageUnavailable`. */
 export function asFault(error: unknown): unknown {
   if (error instanceof SignInError || error instanceof TypeError) return error;
-  return new StorageUnavailable(`MongoDB did not do it (${describe(error)})`);
+  return new StorageUnavailable(`MongoDB failed (${describe(error)})`);
 }
 
-/** What every call gets after `close()`. */
+/** The error of every call after `close()`. */
 export function closedFault(): StorageUnavailable {
   return new StorageUnavailable("the connection to MongoDB is closed");
 }
 
-/** What a call gets that was not done in time. */
+/** The error of a call that took too long. */
 export function lateFault(): StorageUnavailable {
   return new StorageUnavailable("MongoDB did not answer in time");
 }

@@ -1,4 +1,4 @@
-/** Rate limits that all processes share: one document per key, and one round trip for all requests of a key that come together. */
+/** Shared rate limits: one document per key, and one round trip for all concurrent requests of a key. */
 import { hash } from "node:crypto";
 import type { Document } from "mongodb";
 import { KeyedBatches } from "../keyed-batches.ts";
@@ -87,7 +87,7 @@ export class Points {
 
   /** The points of a key after all earlier requests. */
   async look(key: string): Promise<Counted> {
-    // A step of zero waits for the batch that is under way.
+    // A step of zero waits for the running batch.
     if (this.#steps.isBusy(key)) return this.add(key, 0);
     const stored = this.#connection.db.collection<StoredPoints>(POINTS);
     const found = await this.#connection.run(() => stored.findOne({ _id: key }));
@@ -112,7 +112,7 @@ export class Points {
     try {
       return await write();
     } catch (error) {
-      // Of two processes that insert at once, one may get an error; its second attempt finds the document.
+      // If two processes insert at the same time, one may get an error; its second attempt finds the document.
       if (!isDuplicate(error)) throw error;
       return write();
     }

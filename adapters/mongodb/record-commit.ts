@@ -12,15 +12,15 @@ import {
   toRef,
 } from "./record-reads.ts";
 
-/** How many guards a shared record has. */
+/** How many guards a shared record has: more guards mean fewer conflicts between commits that only expect it. */
 const GUARDS = 16;
-/** A number; or a division by zero when the server's clock has come to `end`, and with it no commit. */
+/** An expression that divides by zero, and so fails the commit, once the server's clock has reached `end`. */
 function notAfter(end: number): Document {
-  // Compared as numbers: not every server can compare its time as a date.
+  // Compared as numbers, because some servers can't compare their time as a date.
   return { $divide: [1, { $cond: [{ $lt: [{ $toLong: "$$NOW" }, end] }, 1, 0] }] };
 }
 
-/** A record that was removed and may have children: found by nobody, and swept away with them. */
+/** A removed record that may have children. It is never found, and is deleted with them. */
 function tombstone({ _id, version, born }: StoredRecord): StoredRecord {
   const buried = { _id, born };
   return { _id: `~ ${born} ${_id}`, kind: "~", key: _id, value: "{}", version, born, expires_at: 0, buried };
@@ -103,7 +103,10 @@ export class CommitRun {
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
 
-  /** Fails when it is late, and remembers the commit. An attempt whose answer was lost may have been done. */
+  /**
+   * Fails after the deadline, and records the commit.
+   * @returns whether an earlier attempt, whose response was lost, has already committed.
+   */
   async #isDone(session: ClientSession, end: number): Promise<boolean> {
     const set = { $set: { at: "$$NOW", in_time: notAfter(end) } };
     const { upsertedCount } = await this.#store.marks.updateOne({ _id: `commit ${this.#change.id}` }, [set], {
@@ -113,7 +116,7 @@ export class CommitRun {
     return upsertedCount === 0;
   }
 
-  /** Writes something of every record on which the commit only relies, so that it meets who changes it. */
+  /** Writes a guard of every record that the commit only expects, so that it conflicts with commits that change it. */
   async #guard(
     session: ClientSession,
     written: ReadonlySet<string>,

@@ -1,4 +1,4 @@
-/** Records as documents: how they are kept, found, and swept away when they are over. */
+/** Stores records as documents, finds them, and deletes expired ones. */
 import type { ClientSession, Collection, Db } from "mongodb";
 import type { Clock } from "../clock.ts";
 import type { Found, IndexEntry, Page, Query, Ref } from "../record-store.ts";
@@ -11,19 +11,19 @@ export interface StoredRecord {
   readonly _id: string;
   readonly kind: string;
   readonly key: string;
-  /** As JSON: names of members may have any characters. */
+  /** As JSON, because names of members may contain any character. */
   readonly value: string;
   readonly version: string;
-  /** `version` of the first: a child names it, so that it does not belong to a later record with the same key. */
+  /** `version` of its first write. Children refer to it, so they never belong to a later record with the same key. */
   readonly born: string;
   readonly expires_at?: number;
   readonly parent?: { readonly _id: string; readonly born: string };
   readonly entries?: readonly IndexEntry[];
-  /** Of a record that was removed: what its children name as their parent. */
+  /** Of a removed record: the parent as its children refer to it. */
   readonly buried?: { readonly _id: string; readonly born: string };
 }
 
-/** An index entry. `_id` is made of all the rest. */
+/** An index entry. Its `_id` is composed of the other members. */
 export interface StoredEntry {
   readonly _id: string;
   /** Kind, name and `at`. */
@@ -32,7 +32,7 @@ export interface StoredEntry {
   readonly record: string;
 }
 
-/** A commit that has happened, and what commits write to meet each other. */
+/** A commit that has happened, or a guard that commits write to conflict with each other. */
 export interface StoredMark {
   readonly _id: string;
   readonly at?: Date;
@@ -42,12 +42,12 @@ export interface StoredMark {
 const RECORDS = "records";
 const ENTRIES = "record_entries";
 const MARKS = "record_marks";
-/** Of rate limits. */
+/** The points of rate limits. */
 export const POINTS = "record_points";
 
-/** How often a page is read at most, while records move in it. */
+/** How often a page is read at most, if its records change their positions meanwhile. */
 const TRIES = 10;
-/** Seconds for which it is remembered that a commit has happened. */
+/** Seconds for which the id of a commit is stored. */
 const REMEMBERED = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 const indexOf = (kind: string, { name, at }: Pick<IndexEntry, "name" | "at">): string =>
@@ -75,7 +75,7 @@ export function toFound(
 const isCurrent = (record: StoredRecord | undefined, now: number): record is StoredRecord =>
   record !== undefined && (record.expires_at === undefined || record.expires_at > now);
 
-/** @throws ConfigurationError when the user may not do this: the server says hello to everybody. */
+/** @throws ConfigurationError when the user lacks the rights: `hello`, the check at connecting, needs none. */
 async function asAllowed<T>(db: Db, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -88,7 +88,10 @@ async function asAllowed<T>(db: Db, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether a service, of this version or of 0.1, has ever kept something in this database. @throws ConfigurationError when the user may not look. */
+/**
+ * Whether a service, of this version or of 0.1, has ever stored something in this database.
+ * @throws ConfigurationError when the user lacks the rights.
+ */
 export function hasRecords(db: Db): Promise<boolean> {
   return asAllowed(db, async () => {
     const names = { name: { $in: [RECORDS, "counters"] } };
@@ -98,8 +101,8 @@ export function hasRecords(db: Db): Promise<boolean> {
 }
 
 /**
- * Makes the collections and what they are found by.
- * @throws ConfigurationError when the user may not.
+ * Creates the collections and their indexes.
+ * @throws ConfigurationError when the user lacks the rights.
  */
 export function prepareCollections(db: Db): Promise<void> {
   return asAllowed(db, async () => {
@@ -116,7 +119,7 @@ export function prepareCollections(db: Db): Promise<void> {
   });
 }
 
-/** Reading records, and sweeping away what is over. */
+/** Reads records, and deletes expired ones. */
 export class MongoRecords {
   readonly connection: Connection;
   readonly #clock: Clock;
@@ -126,7 +129,7 @@ export class MongoRecords {
     this.#clock = clock;
   }
 
-  // Each time from the connection, which may have replaced its client.
+  // Read from the connection each time, because it may have replaced its client.
   get records(): Collection<StoredRecord> {
     return this.connection.db.collection(RECORDS);
   }
@@ -139,7 +142,7 @@ export class MongoRecords {
     return this.connection.db.collection(MARKS);
   }
 
-  /** The records that are there, each with its parent. */
+  /** The live records, each with its parent. */
   async live(
     ids: readonly string[],
     session?: ClientSession,
@@ -165,7 +168,10 @@ export class MongoRecords {
     return new Map(found);
   }
 
-  /** Entries and records are read one after the other: a record that moves in between would be missed. */
+  /**
+   * Reads the entries and then the records. A record that changes its position in between would be missed, so the
+   * page is read again.
+   */
   async page(query: Query): Promise<Page> {
     for (let tries = 1; ; tries += 1) {
       const { page, isWhole } = await this.#pageOnce(query);
@@ -228,7 +234,7 @@ export class MongoRecords {
     return this.entries.countDocuments({ index, ...between(query) });
   }
 
-  /** Deletes expired records with their children, at most so many. */
+  /** Deletes expired records and their children, at most `limit`. */
   async sweep(limit: number): Promise<number> {
     const now = this.#clock.now();
     const expired = await this.records
@@ -251,7 +257,7 @@ export class MongoRecords {
     return deleted;
   }
 
-  /** As they were read: what was written since then stays. */
+  /** Deletes only unchanged records. */
   async #delete(gone: readonly StoredRecord[]): Promise<number> {
     return this.connection.inTransaction(async (session) => {
       const same = gone.map(({ _id, version }) => ({ _id, version }));
@@ -270,8 +276,8 @@ export class MongoRecords {
 }
 
 /**
- * The bounds of a query, where it has some. Orders are whole numbers, so the upper bound may be the next one: not every
- * server with this protocol includes the bound of `$lte` where an index goes on behind the field.
+ * The bounds of a query. Orders are integers, so the upper bound can be written as `$lt` the next one: some servers
+ * with this protocol exclude the bound of `$lte` if the index has further fields.
  */
 function between({ from, to }: Query): {
   readonly order?: { readonly $gte?: number; readonly $lt?: number };

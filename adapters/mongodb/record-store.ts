@@ -1,4 +1,4 @@
-/** The record store in MongoDB: any number of processes share it. */
+/** The record store in MongoDB, shared by any number of processes. */
 import type { Clock } from "../clock.ts";
 import { StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
@@ -11,32 +11,36 @@ import { claimDatabase } from "./v01.ts";
 import { hasRecords, idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
 export interface MongoOptions {
-  /** `mongodb://…` or `mongodb+srv://…`; the database is named after the hosts, default `sign-in`. */
+  /** `mongodb://…` or `mongodb+srv://…`, with the name of the database after the hosts; default `sign-in`. */
   readonly url: string;
-  /** Decides what has expired. */
+  /** Decides which records have expired. */
   readonly clock: Clock;
   /**
-   * Kinds with records that many commits expect at once and few change. A transaction conflicts with another one only
-   * over what both write, so an expectation writes: for these kinds one of several guards, picked at random.
+   * Kinds with records that many concurrent commits expect and few change. A transaction conflicts only over
+   * documents that both write, so an expectation is a write too. For these kinds it writes one of several guards,
+   * chosen at random.
    */
   readonly shared?: readonly string[];
-  /** Whether a database without a storage is a fault. Default: one is made there. */
+  /** Whether a database without a storage is an error. Default: the storage is created. */
   readonly mustExist?: boolean;
 }
 
 /**
- * The server refuses so many milliseconds before the caller is told that it was not done: what is known here of its
- * clock is not exact.
+ * Milliseconds by which the server's deadline is earlier than the caller's, because the estimate of its clock is not
+ * exact.
  */
 const EARLIER = 100;
 
 interface StoredCounter {
   readonly _id: string;
-  /** The last number that was handed out. */
+  /** The last number that was returned. */
   readonly value: number;
 }
 
-/** Makes what is missing, and says whether version 0.1 has written there. An index on many documents takes its time, which no request would wait for. */
+/**
+ * Creates what is missing, and returns whether the database belongs to version 0.1. Creating an index on many
+ * documents takes longer than a request may, so this uses a connection of its own.
+ */
 async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolean> {
   const { client, db } = await openClient(url, { isPatient: true });
   try {
@@ -51,7 +55,7 @@ async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolea
   }
 }
 
-/** The store, the limiters that all its processes share, and whether version 0.1 has written in the database. */
+/** The store, its shared rate limiters, and whether the database belongs to version 0.1. */
 export interface OpenedMongo {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
@@ -59,7 +63,7 @@ export interface OpenedMongo {
 }
 
 /**
- * Opens the store and makes its collections and indexes. Any number of processes may do so at once.
+ * Opens the store and creates its collections and indexes. Any number of processes may do so at the same time.
  * @throws StorageUnavailable when the server does not answer within 15 seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
@@ -105,7 +109,7 @@ function createStore(connection: Connection, clock: Clock, shared: readonly stri
             returnDocument: "after",
           });
           if (found !== null) return found.value;
-          // Not by the update itself: two that begin a counter at once must not both be the first.
+          // Not an upsert: two processes that start a counter at the same time must not both get its first number.
           await counters.insertOne({ _id: counter, value: 0 }).catch((error: unknown) => {
             if (!isDuplicate(error)) throw error;
           });

@@ -1,18 +1,18 @@
-/** Transactions: repeated while they conflict with others, until their time is up. */
+/** Runs transactions, and repeats them while they conflict with others, until their time-out. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ClientSession, MongoClient, ServerSessionId, TransactionOptions } from "mongodb";
 import { hasLabel, isNetworkFault, lateFault } from "./faults.ts";
 
 /** Milliseconds before the first attempt to end abandoned transactions, and between two attempts. */
 const PAUSE = 500;
-/** Milliseconds after which the server ends such a transaction by itself. */
+/** Milliseconds after which the server ends such a transaction itself. */
 const LIFETIME = 60_000;
-/** The first attempt that succeeds may have reached the server before the transaction did. */
+/** Two successes, because the first may reach the server before the transaction does. */
 const SUCCESSES = 2;
 
 /**
- * Transactions that a network fault cut off. The server would keep their locks for a minute, and everybody who writes
- * the same records would get 503 until then; this ends them as soon as the server can be reached.
+ * Transactions that a network fault cut off. The server would hold their locks for a minute, and all writes to the
+ * same records would fail until then. This ends them as soon as the server can be reached.
  */
 class AbandonedTransactions {
   readonly #client: MongoClient;
@@ -64,7 +64,7 @@ class AbandonedTransactions {
   }
 }
 
-/** Lets so many run at once, and the others wait in order. */
+/** A semaphore whose waiters are served in order. */
 class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;
@@ -80,7 +80,7 @@ class Semaphore {
       return await work();
     } finally {
       const next = this.#waiting.shift();
-      // The slot is handed over, so that no newcomer takes it.
+      // The slot goes to the next in line, so that newer work can't take it.
       if (next === undefined) this.#free += 1;
       else next();
     }
@@ -88,18 +88,21 @@ class Semaphore {
 }
 
 /**
- * So many transactions of a process are repeated at once. Without a limit they keep meeting each other: 40 that write
- * one document take five times as long, and some miss their deadline.
+ * How many transactions of a process are repeated at the same time. Without a limit they keep conflicting: 40 that
+ * write one document take five times as long, and some miss their deadline.
  */
 const REPEATED_AT_ONCE = 2;
 
-/** Milliseconds before the second attempt, on average. Each further pause is twice as long, up to the longest. */
+/**
+ * The average pause before the second attempt, in milliseconds. Each further pause is twice as long, up to the
+ * longest.
+ */
 const FIRST_PAUSE = 4;
 const LONGEST_PAUSE = 64;
 
-/** Nothing was written: the same transaction may succeed a moment later. */
+/** Nothing was written; a new attempt may succeed. */
 const TRANSIENT = "TransientTransactionError";
-/** The transaction may have been committed. Committing again is safe and answers that. */
+/** The transaction may have been committed. Committing again is safe and gives the answer. */
 const UNKNOWN = "UnknownTransactionCommitResult";
 
 const OPTIONS: TransactionOptions = {
@@ -108,12 +111,12 @@ const OPTIONS: TransactionOptions = {
   readPreference: "primary",
 };
 
-/** Between zero and twice the average, so that transactions that conflicted don't conflict again. */
+/** A random pause of zero to twice the average, so that conflicting transactions don't conflict again. */
 function jitter(tries: number): number {
   return Math.random() * 2 * Math.min(FIRST_PAUSE * 2 ** tries, LONGEST_PAUSE);
 }
 
-/** The driver does not label every error of a connection that breaks. */
+/** The driver does not label all errors of broken connections. */
 function mayPass(error: unknown, label: string): boolean {
   return hasLabel(error, label) || isNetworkFault(error);
 }
@@ -164,19 +167,19 @@ export class Transactions {
     });
   }
 
-  /** Stops the work in the background. */
+  /** Stops the background work. */
   stop(): void {
     this.#abandoned.stop();
   }
 
-  /** @throws lateFault when the time is up; nothing is committed then. */
+  /** @throws lateFault at the time-out; then nothing is committed. */
   async #attempt<T>(work: (session: ClientSession) => Promise<T>, isLate: () => boolean): Promise<T> {
     if (isLate()) throw lateFault();
     const session = this.#client.startSession();
     try {
       session.startTransaction(OPTIONS);
       const result = await work(session);
-      // The caller has already been told that nothing was written.
+      // The caller has already got the error that nothing was written.
       if (isLate()) throw lateFault();
       if (session.inTransaction()) await commit(session, isLate);
       return result;

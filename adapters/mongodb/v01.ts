@@ -1,4 +1,4 @@
-/** A database of version 0.1: how it is taken out of its reach, read, and deleted at last. */
+/** A database of version 0.1: closes it to that version, reads it, and finally deletes the old data. */
 import { hash } from "node:crypto";
 import type { Collection, Db, Filter, ObjectId } from "mongodb";
 import type { Clock } from "../clock.ts";
@@ -18,7 +18,7 @@ import {
 import { connect } from "./connection.ts";
 import { codeOf, isDuplicate } from "./faults.ts";
 
-/** The collections of version 0.1, but for `counters`, which says for good what the database is. */
+/** The collections of version 0.1 except `counters`, which stays to identify the format of the database. */
 const COLLECTIONS = [
   "clients",
   "accounts",
@@ -34,21 +34,21 @@ const COLLECTIONS = [
   "receivers",
 ] as const;
 
-/** The points of rate limits: over in minutes, and left where they are. */
+/** The points of rate limits. They expire in minutes and are not migrated. */
 const LIMITS = "rate_limits";
 
-/** Before the names of collections that are kept until they are removed. */
+/** The prefix of old collections, which stay until they are removed. */
 const KEPT = "v01_";
 
 /**
- * `schema` in `counters`: 1 is what version 0.1 writes, and it refuses to start over a higher number. So a database
- * with records has a higher one.
+ * `schema` in `counters`. Version 0.1 writes 1 and refuses to start if the number is higher, so a database with
+ * records has a higher one.
  */
 const SCHEMA = "schema";
 const V01_SCHEMA = 1;
 const RECORDS_SCHEMA = 2;
 
-/** Milliseconds for one step: a server may be slow, and nobody waits for a request. */
+/** Milliseconds for one step: long, because no request waits for it. */
 const PATIENCE = 60_000;
 
 const NAMESPACE_EXISTS = 48;
@@ -66,13 +66,16 @@ interface Counter {
 
 const keptIn = (db: Db, name: string): Collection<Stored> => db.collection<Stored>(KEPT + name);
 
-/** Says that this database has records, unless it says something already. @returns whether version 0.1 has written it. */
+/**
+ * Marks the database as one with records, unless it is marked.
+ * @returns whether version 0.1 has marked it.
+ */
 export async function claimDatabase(db: Db): Promise<boolean> {
   const counters = db.collection<Counter>("counters");
   try {
     await counters.updateOne({ _id: SCHEMA }, { $setOnInsert: { value: RECORDS_SCHEMA } }, { upsert: true });
   } catch (error) {
-    // Two that insert at once: one of them may be told so.
+    // If two processes insert at the same time, one may get this error.
     if (!isDuplicate(error)) throw error;
   }
   const { value = RECORDS_SCHEMA } = (await counters.findOne({ _id: SCHEMA })) ?? {};
@@ -83,8 +86,8 @@ export async function claimDatabase(db: Db): Promise<boolean> {
 }
 
 /**
- * Stands where a collection was. A view takes no writes, and to read this one is an error: so a process of version 0.1
- * gets faults, and answers 503, instead of beginning anew with empty collections.
+ * Replaces a collection. Writing to a view fails, and reading this one too, so a process of version 0.1 answers 503
+ * instead of starting with empty collections.
  */
 const CLOSED = { viewOn: "counters", pipeline: [{ $group: { _id: { $toInt: "$_id" } } }] };
 
@@ -93,7 +96,7 @@ async function typeOf(db: Db, name: string): Promise<string | undefined> {
   return found?.type;
 }
 
-/** What was inserted between the renaming and the view goes to the rest. */
+/** Moves documents that were inserted between the renaming and the creation of the view. */
 async function moveStray(db: Db, name: string): Promise<void> {
   const stray = await db.collection<Stored>(name).find().toArray();
   if (stray.length > 0) {
@@ -105,7 +108,7 @@ async function moveStray(db: Db, name: string): Promise<void> {
   await db.collection(name).drop();
 }
 
-/** Keeps a collection under another name, and closes its own. Each step is looked at again when it is repeated. */
+/** Renames a collection and puts the view in its place. Each step checks what an earlier run has done. */
 async function close(db: Db, name: string): Promise<void> {
   for (;;) {
     const type = await typeOf(db, name);
@@ -117,17 +120,17 @@ async function close(db: Db, name: string): Promise<void> {
     try {
       await db.createCollection(name, CLOSED);
     } catch (error) {
-      // A process of version 0.1 has just inserted something.
+      // A process of version 0.1 has inserted something meanwhile.
       if (codeOf(error) !== NAMESPACE_EXISTS) throw error;
     }
   }
 }
 
-/** A code point that no character has, in front of keys that are hashes. */
+/** An unassigned code point, the prefix of keys that are hashes. */
 const MARK = "\u{10FFFF}";
 const LONGEST_KEY = 512;
 
-/** The key of a string, as version 0.1 made it. */
+/** The key of a string in version 0.1. */
 function toKey(name: string): string {
   if (name.length <= LONGEST_KEY && name.isWellFormed() && !name.startsWith(MARK)) return name;
   return MARK + hash("sha256", JSON.stringify([name]), "base64url");
@@ -138,7 +141,7 @@ function text(value: unknown): string {
   throw new TypeError("a field of a document of version 0.1 holds no text");
 }
 
-/** What a key was made of: a hash has it beside it. */
+/** The text that a key was made of. If the key is a hash, the document also contains the text. */
 const written = ({ _id, name }: Stored): string =>
   name === undefined ? String(_id) : String(JSON.parse(text(name)));
 
@@ -147,7 +150,7 @@ const textOrNull = (json: unknown): string | null =>
   json === undefined ? null : String(JSON.parse(text(json)));
 const numberOrNull = (value: unknown): number | null => (typeof value === "number" ? value : null);
 
-/** The members of the payload that are objects are lists of their entries. */
+/** Members of the payload that are objects were stored as lists of entries. */
 function toArtifact(stored: Stored): V01Artifact {
   const { payload, ...rest } = parse(stored["json"]) as unknown as Omit<V01Artifact, "expiresAt">;
   const members = (stored["members"] as { n: string; e: { n: string; v: string }[] }[]).map(
@@ -202,14 +205,14 @@ function toDelivery(stored: Stored, history: readonly V01Attempt[], lane: V01Lan
   };
 }
 
-/** What a part is read from, in the order of a field with an index. */
-interface Place {
+/** The collection of a part, and the indexed field that orders it. */
+interface PartSource {
   readonly from: (typeof COLLECTIONS)[number];
   readonly by: string;
   readonly only?: (now: number) => Filter<Stored>;
 }
 
-const PLACES: Readonly<Record<V01Part, Place>> = {
+const SOURCES: Readonly<Record<V01Part, PartSource>> = {
   entries: { from: "entries", by: "_id" },
   clients: { from: "clients", by: "_id" },
   accounts: { from: "accounts", by: "user_id" },
@@ -226,7 +229,7 @@ const PLACES: Readonly<Record<V01Part, Place>> = {
   kept: { from: "kept", by: "_id" },
 };
 
-/** Reads documents of version 0.1 as what they say. */
+/** Reads documents of version 0.1. */
 class V01Reader {
   readonly #db: Db;
 
@@ -335,10 +338,10 @@ export async function openMongoV01({
   const reader = new V01Reader(db);
   const run = <T>(work: () => Promise<T>): Promise<T> => connection.run(work, PATIENCE);
 
-  /** Places that are texts and numbers are themselves; what else MongoDB orders by are its own identifiers. */
-  function toValue({ by, from }: Place, place: string): unknown {
-    if (by === "user_id") return Number(place);
-    return by === "order" || from === "audit" ? new Id(place) : place;
+  /** Texts and numbers are positions as they are. Otherwise MongoDB orders by its own identifiers. */
+  function toValue({ by, from }: PartSource, position: string): unknown {
+    if (by === "user_id") return Number(position);
+    return by === "order" || from === "audit" ? new Id(position) : position;
   }
 
   async function read<Part extends V01Part>(
@@ -346,9 +349,9 @@ export async function openMongoV01({
     after: string | undefined,
     limit: number,
   ): Promise<V01Page<V01Items[Part]>> {
-    const place = PLACES[part];
-    const { from, by, only } = place;
-    const behind = after === undefined ? {} : { [by]: { $gt: toValue(place, after) } };
+    const source = SOURCES[part];
+    const { from, by, only } = source;
+    const behind = after === undefined ? {} : { [by]: { $gt: toValue(source, after) } };
     const found = await keptIn(db, from)
       .find({ ...only?.(clock.now()), ...behind })
       .sort({ [by]: 1 })
@@ -370,7 +373,7 @@ export async function openMongoV01({
       for (const name of COLLECTIONS) await run(() => close(db, name));
     },
     read: (part, after, limit) => run(() => read(part, after, limit)),
-    count: (part) => run(() => keptIn(db, PLACES[part].from).estimatedDocumentCount()),
+    count: (part) => run(() => keptIn(db, SOURCES[part].from).estimatedDocumentCount()),
     lastUserId: () => run(async () => (await counters.findOne({ _id: "user_id" }))?.value ?? 0),
     removeOld: () =>
       run(async () => {

@@ -36,7 +36,7 @@ export interface Unit {
   /** Removes a grant with all its codes and tokens. */
   revoke(grantKey: string): void;
   /**
-   * Stores `replay` until the given time beside the artifact of this model that this unit consumes.
+   * Stores `replay` until the given time with the artifact of this model that this unit consumes.
    * @returns false if it consumes none.
    */
   attachReplay(model: string, replay: string, until: number): boolean;

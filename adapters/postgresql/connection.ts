@@ -1,37 +1,40 @@
-/** The connections to PostgreSQL: how long anything is waited for, and what the driver's errors mean. */
+/** The connection pool to PostgreSQL, with its time-outs and the translation of the driver's errors. */
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
 import { SignInError, StorageUnavailable } from "../errors.ts";
 import { withTimeout } from "../with-timeout.ts";
 
-/** Milliseconds. An answer that is later is not waited for. */
+/** Milliseconds for one call. */
 const PATIENCE = 4_500;
-/** Milliseconds after which the server's clock is looked at again. */
+/** Milliseconds for which a reading of the server's clock is used. */
 const CLOCK_AGE = 60_000;
 
-/** SQLSTATE of what the same statement may not meet again: somebody else was faster, or had a row locked. */
+/**
+ * SQLSTATE of conflicts with other commits: a duplicate key, a serialization failure, a deadlock, a lock that is not
+ * available.
+ */
 const PASSING: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
 
-/** `SQLSTATE` of an answer of the server; `undefined` when there was none. */
+/** `SQLSTATE` of an error that the server sent; `undefined` for other errors. */
 export function sqlState(error: unknown): string | undefined {
   const { severity, code } = Object(error) as { readonly severity?: unknown; readonly code?: unknown };
-  // Errors of the system have a code as well, but only the server says how bad it is.
+  // System errors also have a `code`, but only the server's errors have a severity.
   return severity !== undefined && typeof code === "string" ? code : undefined;
 }
 
-/** Whether another commit came in between, so that this one has to be looked at again. */
+/** Whether another commit interfered, so that this one must be checked again. */
 export function isPassing(error: unknown): boolean {
   return PASSING.has(sqlState(error) ?? "");
 }
 
-/** The driver's errors may repeat what was sent, so only the code is passed on. */
+/** The driver's messages may contain values, so only the code is used. */
 export function asFault(error: unknown): unknown {
   if (error instanceof TypeError || error instanceof SignInError) return error;
   const code = sqlState(error) ?? String(Reflect.get(Object(error), "code") ?? "no answer");
   return new StorageUnavailable(`PostgreSQL: ${code}`);
 }
 
-/** What a call gets that was not done in time. */
+/** The error of a call that took too long. */
 export function lateFault(): StorageUnavailable {
   return new StorageUnavailable("PostgreSQL did not answer in time");
 }
@@ -42,8 +45,8 @@ export class Connections {
   readonly #driver: Driver;
   readonly #pool: Pool;
   readonly #url: string;
-  /** A time of the server, and when that was heard, on the scale of `performance.now()`. */
-  #heard: { readonly time: number; readonly at: number } | undefined;
+  /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
+  #serverTime: { readonly time: number; readonly at: number } | undefined;
   readonly #running = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
@@ -51,11 +54,11 @@ export class Connections {
     this.#driver = driver;
     this.#url = url;
     this.#pool = new driver.Pool({ ...this.#options(), max: 10, idleTimeoutMillis: 30_000 });
-    // A connection that breaks while nobody uses it is replaced by the next query.
+    // The pool replaces an idle connection that breaks.
     this.#pool.on("error", () => undefined);
   }
 
-  /** Connects when it is asked for something. */
+  /** Does not connect until the first query. */
   static async open(url: string): Promise<Connections> {
     return new Connections(await import("pg"), url);
   }
@@ -71,7 +74,7 @@ export class Connections {
     };
   }
 
-  /** Runs a call that `close` waits for; after that it is refused. */
+  /** Runs a call that `close` waits for. After `close` it is refused. */
   async during<T>(call: () => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw new StorageUnavailable("the storage is closed");
     const running = call();
@@ -87,7 +90,7 @@ export class Connections {
   query<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     return this.during(async () => {
       try {
-        // Connecting has its own time, and so has the statement: together they may take twice as long.
+        // Connecting and the statement have a time-out each, so without this one a call could take twice as long.
         return await withTimeout(PATIENCE, this.raw<Row>(text, values), lateFault);
       } catch (error) {
         throw asFault(error);
@@ -95,27 +98,27 @@ export class Connections {
     });
   }
 
-  /** Rejects with what the driver says. */
+  /** Rejects with the driver's errors. */
   async raw<Row extends QueryResultRow>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
     const { rows } = await this.#pool.query<Row>(text, [...values]);
     return rows;
   }
 
-  /** The server's time so many milliseconds from now, or somewhat earlier: what it begins before that is in time. */
+  /** The server's time in so many milliseconds, or slightly earlier, so that a deadline is never too late. */
   async serverTimeIn(milliseconds: number): Promise<Date> {
-    if (this.#heard === undefined || performance.now() - this.#heard.at > CLOCK_AGE) {
+    if (this.#serverTime === undefined || performance.now() - this.#serverTime.at > CLOCK_AGE) {
       const [row] = await this.raw<{ now: Date }>("SELECT clock_timestamp() AS now");
-      this.#heard = { time: Number(row?.now), at: performance.now() };
+      this.#serverTime = { time: Number(row?.now), at: performance.now() };
     }
-    return new Date(this.#heard.time + performance.now() - this.#heard.at + milliseconds);
+    return new Date(this.#serverTime.time + performance.now() - this.#serverTime.at + milliseconds);
   }
 
-  /** The server's clock was not as expected: somebody has set it. */
+  /** Forgets the reading, because the server's clock was set. */
   forgetServerTime(): void {
-    this.#heard = undefined;
+    this.#serverTime = undefined;
   }
 
-  /** A connection of its own, for what comes without being asked for. */
+  /** Opens a connection outside the pool that receives notifications. */
   async listen(channel: string, onMessage: (text: string) => void, onEnd: () => void): Promise<Client> {
     const client = new this.#driver.Client(this.#options());
     client.on("error", () => undefined);

@@ -1,4 +1,4 @@
-/** The record store in PostgreSQL: everything that the service keeps, for any number of processes. */
+/** The record store in PostgreSQL, shared by any number of processes. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Clock } from "../clock.ts";
@@ -18,29 +18,29 @@ import { POINTS_SCHEMA, postgresRateLimits } from "./rate-limits.ts";
 import { COUNT, GET, LIST, NEXT, SCAN, SCHEMA } from "./schema.ts";
 
 export interface PostgresOptions {
-  /** `postgresql://…`; the driver's own parameters may follow. */
+  /** `postgresql://…`, with any parameters of the driver. */
   readonly url: string;
-  /** Decides what has expired. */
+  /** Decides which records have expired. */
   readonly clock: Clock;
-  /** The kinds of which other processes are told with `watch`. */
+  /** The kinds whose changes are announced to the `watch` of other processes. */
   readonly announced?: readonly string[];
-  /** Whether a database without a storage is a fault. Default: one is made there. */
+  /** Whether a database without a storage is an error. Default: the storage is created. */
   readonly mustExist?: boolean;
 }
 
-/** The oldest version with everything that the statements use. */
+/** The oldest version that has all features the statements use. */
 const OLDEST = 140_000;
-/** Any number: processes that start together make the tables one after the other. */
+/** An arbitrary number. It makes processes that start together create the tables one after the other. */
 const SCHEMA_LOCK = 1_936_287_598;
 const CHANNEL = "sign_in_changes";
-/** Milliseconds after the deadline for which an answer is still waited for. */
+/** Milliseconds for which a response is awaited after the deadline. */
 const GRACE = 200;
-/** Milliseconds between an attempt without an answer and the next. */
+/** Milliseconds between an unanswered attempt and the next. */
 const AGAIN = 50;
-/** Milliseconds before a connection that tells about changes is opened again. */
+/** Milliseconds before the connection for announcements is opened again. */
 const RECONNECT = 1_000;
 
-/** SQLSTATE of a commit that came after its deadline. */
+/** SQLSTATE of a commit after its deadline. */
 const LATE = "SI001";
 
 const LOWEST = Number.MIN_SAFE_INTEGER;
@@ -91,7 +91,10 @@ function withParent(row: GotRow): Found {
   return { ...toFound(row), parent };
 }
 
-/** The arguments of `sign_in_commit`. Values stay text: JSON of PostgreSQL takes neither NUL nor lone surrogates. */
+/**
+ * The arguments of `sign_in_commit`. Values are passed as text, because PostgreSQL's JSON allows neither NUL nor lone
+ * surrogates.
+ */
 function toArgument(
   { id, expect = [], put = [], remove = [], relaxed = false }: Commit,
   announced: ReadonlySet<string>,
@@ -128,7 +131,7 @@ interface FailedRef {
   readonly parent: boolean;
 }
 
-/** The records whose conditions failed: where a parent is gone, its children that were to be put. */
+/** The records whose conditions failed. If a parent is missing, these are the children that were to be put. */
 function toRefs(
   failed: readonly FailedRef[],
   { put = [], remove = [] }: Commit,
@@ -218,12 +221,12 @@ class PostgresStore implements RecordStore {
 
   async commit(change: Commit): Promise<void> {
     checkCommit(change);
-    // The caller may change its objects while it waits.
+    // The caller may change its objects while the commit waits.
     const argument = toArgument(change, this.#announced);
     await this.#connections.during(() => this.#commit(change, argument));
   }
 
-  /** Until it is known what became of the commit: sent again it is done once, and says so. */
+  /** Repeats the commit until its outcome is known. `sign_in_commit` applies a commit once. */
   async #commit(change: Commit, argument: string): Promise<void> {
     const { put = [], remove = [] } = change;
     const orphans = put.filter(
@@ -243,14 +246,17 @@ class PostgresStore implements RecordStore {
         const state = sqlState(error);
         if (state === LATE) this.#connections.forgetServerTime();
         const isOver = error instanceof ConditionFailed || (state !== undefined && !isPassing(error));
-        // With the time of the server that the next look at it gives, there may be time left.
+        // The next attempt reads the server's clock again, so there may be time left.
         if ((isOver && state !== LATE) || performance.now() >= end) throw asFault(error);
         if (state === undefined) await pause(AGAIN);
       }
     }
   }
 
-  /** @param end on the scale of `performance.now()`. @returns the records of which an expectation does not hold. */
+  /**
+   * @param end on the scale of `performance.now()`.
+   * @returns the records whose expectation does not hold.
+   */
   async #attempt(argument: string, end: number, isAgain: boolean): Promise<readonly FailedRef[] | null> {
     const deadline = await this.#connections.serverTimeIn(end - performance.now());
     const values = [argument, this.#clock.now(), deadline, isAgain];
@@ -316,7 +322,7 @@ function failure(failed: readonly FailedRef[], change: Commit): ConditionFailed 
   return new ConditionFailed(`an expectation about ${kinds} does not hold`, toRefs(failed, change));
 }
 
-/** What is wrong with an address, by the SQLSTATE with which the server answers. */
+/** What is wrong with an address, by the SQLSTATE of the server's error. */
 const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["28P01", "PostgreSQL refuses the user or the password"],
   ["28000", "PostgreSQL refuses the user or the password"],
@@ -325,7 +331,7 @@ const PROBLEMS: ReadonlyMap<unknown, string> = new Map([
   ["ERR_INVALID_URL", "this PostgreSQL address can't be read"],
 ]);
 
-/** In one sentence, without the address: it may hold a password. */
+/** One sentence without the address, which may contain a password. */
 function openingFault(error: unknown): unknown {
   const code: unknown = sqlState(error) ?? Reflect.get(Object(error), "code");
   const problem = PROBLEMS.get(code);
@@ -335,7 +341,7 @@ function openingFault(error: unknown): unknown {
   return new StorageUnavailable(`the PostgreSQL of config.storage can't be used (${why})`);
 }
 
-/** Whether a service has ever kept something in this database. */
+/** Whether this database has ever held a storage. */
 async function hasRecords(connections: Connections): Promise<boolean> {
   const text = "SELECT to_regclass('sign_in_records') IS NOT NULL AS found";
   const [row] = await connections.raw<{ found: boolean }>(text);
@@ -343,7 +349,7 @@ async function hasRecords(connections: Connections): Promise<boolean> {
 }
 
 /**
- * Opens the store and creates what is missing.
+ * Opens the store and creates its tables.
  * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
  * @throws StorageUnavailable when it can't be reached.
  */

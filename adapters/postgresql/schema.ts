@@ -1,7 +1,7 @@
 /**
- * The tables and functions of the record store. A record keeps its `id` when it is replaced, and its children name that
- * id: so they don't belong to a later record with the same key. `entries` repeats the index entries of the record.
- * Times are milliseconds since the epoch by the clock of the service, unless they say otherwise.
+ * The tables and functions of the record store. A record keeps its `id` when it is replaced, and its children refer
+ * to that id, so they never belong to a later record with the same key. `entries` repeats the index entries of the
+ * record. Times are milliseconds since the epoch by the clock of the service unless stated otherwise.
  */
 
 export const SCHEMA = `
@@ -27,11 +27,11 @@ CREATE TABLE IF NOT EXISTS sign_in_entries (
   PRIMARY KEY (kind, name, at, place, record)
 );
 CREATE TABLE IF NOT EXISTS sign_in_counters (name text PRIMARY KEY, value bigint NOT NULL);
--- Which commits have happened: asked when an acknowledgement was lost.
+-- The ids of recent commits, for commits whose acknowledgement was lost.
 CREATE TABLE IF NOT EXISTS sign_in_commits (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE INDEX IF NOT EXISTS sign_in_commits_at ON sign_in_commits (at);
 
--- Takes a record away. What has children stays as their tombstone, for a commit must not delete thousands of them.
+-- Removes a record. One with children stays as a tombstone: a commit must not delete thousands of children.
 CREATE OR REPLACE FUNCTION sign_in_erase(record bigint, kind text, entries text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM sign_in_entries AS e USING json_to_recordset(coalesce(entries, '[]')::json) AS i (name text, at text, "order" bigint)
@@ -44,20 +44,20 @@ BEGIN
   END IF;
 END $$;
 
--- The whole of a commit. Returns the records of which an expectation does not hold: then nothing is written.
--- Rows are locked in one order, so that two commits wait for each other and don't deadlock.
--- When it is sent again, because nobody has heard what became of it, it is done once.
+-- A whole commit. Returns the records whose expectation does not hold; then nothing is written.
+-- Rows are locked in a fixed order, so that two commits wait for each other and don't deadlock.
+-- A commit that is sent again after a lost acknowledgement is applied once.
 CREATE OR REPLACE FUNCTION sign_in_commit(change json, now double precision, deadline timestamptz, again boolean)
   RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
   item record;
   was sign_in_records;
-  -- Once: each look at a member reads the whole text.
+  -- Parsed once: each access to a member would parse the whole text.
   commit_id text := change->>'id';
   parent_id bigint;
   is_live boolean;
   failed json[] := '{}';
-  -- What is written, as it was when it was locked. What was not there then can't be locked, so it may only be inserted.
+  -- The records to write, as they were when they were locked. Missing ones can't be locked, so they may only be inserted.
   states jsonb := '{}';
   state jsonb;
 BEGIN
@@ -101,7 +101,7 @@ BEGIN
       failed := failed || json_build_object('kind', item.kind, 'key', item.key, 'parent', item.parent);
     END IF;
   END LOOP;
-  -- Behind the locks, where the other attempt is over.
+  -- After locking, when any other attempt of this commit has finished.
   IF again AND EXISTS (SELECT FROM sign_in_commits AS c WHERE c.id = commit_id) THEN RETURN NULL; END IF;
   IF cardinality(failed) > 0 THEN RETURN array_to_json(failed); END IF;
   IF clock_timestamp() >= deadline THEN RAISE EXCEPTION 'too late' USING ERRCODE = 'SI001'; END IF;
@@ -111,7 +111,7 @@ BEGIN
   LOOP
     PERFORM sign_in_erase(item.id, item.kind, item.entries);
   END LOOP;
-  -- Parents come first: their children need their ids.
+  -- Parents first: their children need their ids.
   FOR item IN SELECT * FROM json_to_recordset(change->'put')
     AS p (kind text, key text, value text, expires_at double precision, parent_kind text, parent_key text, entries text)
     ORDER BY parent_kind IS NOT NULL
@@ -146,7 +146,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Deletes what has expired with its children, at most so many records.
+-- Deletes expired records with their children, at most this many records.
 CREATE OR REPLACE FUNCTION sign_in_sweep(now double precision, most integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   item record;
@@ -171,7 +171,7 @@ BEGIN
 END $$;
 `;
 
-/** Whether a record \`r\` with its parent \`p\` is there at \`$1\`. */
+/** Whether a record \`r\` with its parent \`p\` exists at \`$1\`. */
 const LIVE = `(r.expires_at IS NULL OR r.expires_at > $1)
   AND (r.parent IS NULL OR (p.id IS NOT NULL AND (p.expires_at IS NULL OR p.expires_at > $1)))`;
 
@@ -202,7 +202,7 @@ SELECT * FROM (${page(">", "<=", "ASC")} UNION ALL ${page("<", ">=", "DESC")}) A
 ORDER BY n, CASE WHEN (SELECT direction FROM queries WHERE queries.n = found.n) = 'ASC' THEN place ELSE -place END,
   CASE WHEN (SELECT direction FROM queries WHERE queries.n = found.n) = 'ASC' THEN id ELSE -id END`;
 
-/** Parameters: now, kind, the key behind which it begins, limit. */
+/** Parameters: now, kind, the key after which the page begins, limit. */
 export const SCAN: string = `
 SELECT r.kind, r.key, r.value, r.version, r.expires_at, ${LIVE} AS live
 FROM sign_in_records AS r LEFT JOIN sign_in_records AS p ON p.id = r.parent

@@ -1,6 +1,6 @@
 /**
- * One connection to Redis. Nothing waits for a connection that is lost and nothing is sent again by the driver: a
- * command is answered, refused, or `Unanswered`. It comes back by itself.
+ * One connection to Redis. The driver queues nothing while it is lost and repeats nothing: a command gets a response,
+ * is refused, or is `Unanswered`. The connection is restored in the background.
  */
 import { hash, randomUUID } from "node:crypto";
 import { createConnection, isIP, type Socket } from "node:net";
@@ -9,12 +9,12 @@ import type { CommonRedisOptions, Redis, StandaloneConnectionOptions } from "ior
 import type { RedisAddress } from "../../config/value-forms.ts";
 import { StorageUnavailable } from "../errors.ts";
 
-// The errors of the driver carry the command with all that was sent, so none of them is passed on.
+// The driver's errors contain the whole command, so they are never passed on.
 
-/** Nobody knows whether Redis has run the command. */
+/** It is unknown whether Redis has run the command. */
 export class Unanswered extends StorageUnavailable {}
 
-/** What Redis says, under the code `ERR`, when a command inside of a script is not allowed to the user. */
+/** Redis's message under the code `ERR` when a script runs a command that the user may not use. */
 const NOT_ALLOWED = /\bNOPERM\b|can't run this command/u;
 
 function codeOf(said: string): string {
@@ -22,51 +22,51 @@ function codeOf(said: string): string {
   return /^[A-Z]{3,}\b/u.exec(said)?.[0] ?? "ERR";
 }
 
-/** The code at the front of an answer of Redis, such as `OOM` or `NOSCRIPT`; `undefined` when it was no answer. */
+/** The code of an error that Redis sent, such as `OOM` or `NOSCRIPT`; `undefined` for other errors. */
 export function answerCode(error: unknown): string | undefined {
   return Error.isError(error) && error.name === "ReplyError" ? codeOf(error.message) : undefined;
 }
 
-/** What is wrong, in one word that holds nothing of what was sent. */
+/** The reason in one word, without values. */
 export function reason(error: unknown): string {
   const code: unknown = Error.isError(error) ? Reflect.get(error, "code") : undefined;
   return answerCode(error) ?? (typeof code === "string" ? code : "no answer");
 }
 
-/** An error with which Redis has answered. */
+/** The fault for an error that Redis sent. */
 function refusedFault(said: string): StorageUnavailable {
   return new StorageUnavailable(`Redis answered ${codeOf(said)}`);
 }
 
-/** An error of a command. */
+/** The fault for an error of a command. */
 export function asFault(error: unknown): StorageUnavailable {
   return answerCode(error) === undefined
     ? new Unanswered(`Redis did not answer (${reason(error)})`)
     : refusedFault((error as Error).message);
 }
 
-/** What every call gets after `close()`. */
+/** The error of every call after `close()`. */
 function closedFault(): StorageUnavailable {
   return new StorageUnavailable("the connection to Redis is closed");
 }
 
-/** Milliseconds that the server has to close a connection before the socket is destroyed. */
+/** Milliseconds for the server to close a connection before the socket is destroyed. */
 const CLOSE_TIMEOUT = 200;
 
-/** Where to connect to, as whom, and how. */
+/** The driver's options for the address. */
 type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
   Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
 
-/** @param closed when it is aborted, no further connection is opened, whoever asks for it. */
+/** @param closed no further connections are opened once it is aborted. */
 export async function driverOptions(address: RedisAddress, closed?: AbortSignal): Promise<DriverOptions> {
   const { host, port, username, password, db } = address;
-  // A host name selects the certificate (SNI), an IP address can't. The certificate is checked against either.
+  // A host name selects the certificate (SNI); an IP address can't. Either is verified against the certificate.
   const tls = address.tls ? (isIP(host) === 0 ? { servername: host } : {}) : undefined;
   const { AbstractConnector } = await import("ioredis");
 
   /**
-   * Opens the sockets. A TLS socket that is closed while its certificate is being refused emits two errors. ioredis's
-   * own connector listens for the first one only, and the second one would end the process.
+   * Opens sockets. A TLS socket that is closed while its certificate is refused emits two errors. ioredis's own
+   * connector listens for the first one only, so the second one would end the process.
    */
   class Connector extends AbstractConnector {
     constructor() {
@@ -96,45 +96,45 @@ export async function driverOptions(address: RedisAddress, closed?: AbortSignal)
   };
 }
 
-/** A script and the name under which Redis remembers it. */
+/** A script, and the hash by which Redis caches it. */
 export interface Script {
   readonly text: string;
   readonly sha: string;
 }
 
-/** A script of these parts, one after the other. */
+/** Joins parts to a script. */
 export function script(...parts: readonly string[]): Script {
   const text = parts.join("\n");
   return { text, sha: hash("sha1", text) };
 }
 
-/** Milliseconds without a byte of an answer after which the connection is cut and made anew. */
+/** Milliseconds without any data, while commands wait, after which the connection is replaced. */
 const SILENCE = 2000;
 /** Milliseconds for one command, and for one attempt to connect. */
 const COMMAND = 4000;
-/** Milliseconds between two attempts to connect at most. */
+/** Milliseconds between two attempts to connect, at most. */
 const LONGEST_PAUSE = 500;
 
-/** Makes the driver's client; it begins to connect at once. */
+/** Makes the driver's client, which starts to connect. */
 export async function createClient(address: RedisAddress): Promise<Redis> {
   const { Redis: Client } = await import("ioredis");
   const client = new Client({
     ...(await driverOptions(address)),
-    // It sends nothing more until all that it has sent is answered.
+    // With auto-pipelining the driver would send nothing more until it has all responses.
     enableAutoPipelining: false,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    // It asks for INFO, which a user may not be allowed.
+    // The check uses INFO, which the user may not be allowed to run.
     enableReadyCheck: false,
     commandTimeout: COMMAND,
     connectTimeout: COMMAND,
     socketTimeout: SILENCE,
     retryStrategy: (times) => Math.min(times * 20, LONGEST_PAUSE),
-    // A primary that has become a replica: its address may lead to the new one by now.
+    // The primary has become a replica. Its address may point to the new primary by now.
     reconnectOnError: (error) => error.message.includes("READONLY"),
   });
-  // Told by the commands that fail; without a listener the driver prints it.
+  // Commands report the errors. Without a listener the driver prints them.
   client.on("error", () => undefined);
   return client;
 }
@@ -144,18 +144,18 @@ export class Connection {
   /** How many calls are running. */
   #running = 0;
   #whenIdle: (() => void) | undefined;
-  /** The clock of Redis is at least so many milliseconds ahead of the one of `performance`; unknown on a new connection. */
-  #ahead: number | undefined;
-  /** Told when there is a connection again. */
+  /** A lower bound of Redis's clock minus `performance.now()`; unknown on a new connection. */
+  #offset: number | undefined;
+  /** Called when the connection is restored. */
   readonly #waiting = new Set<() => void>();
   #session: string = randomUUID();
   #closing: Promise<void> | undefined;
 
-  /** @param client is connected. */
+  /** @param client must be connected. */
   constructor(client: Redis) {
     this.#client = client;
     client.on("close", () => {
-      this.#ahead = undefined;
+      this.#offset = undefined;
       this.#session = randomUUID();
     });
     client.on("ready", () => {
@@ -164,7 +164,7 @@ export class Connection {
     });
   }
 
-  /** Runs the whole of one call of a store: `close()` waits for it. */
+  /** Runs one call of a store. `close()` waits for it. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw closedFault();
     this.#running += 1;
@@ -176,7 +176,7 @@ export class Connection {
     }
   }
 
-  /** @throws Unanswered, or StorageUnavailable when Redis answered with an error. */
+  /** @throws Unanswered, or StorageUnavailable when Redis sent an error. */
   async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
     try {
       return await command(this.#client);
@@ -185,7 +185,10 @@ export class Connection {
     }
   }
 
-  /** Runs a script, which Redis may have forgotten. @throws as `send` does. */
+  /**
+   * Runs a script, and loads it if Redis has not cached it.
+   * @throws as `send` does.
+   */
   async run({ sha, text }: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
     try {
       return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
@@ -195,7 +198,7 @@ export class Connection {
     return this.send((client) => client.eval(text, keys.length, ...keys, ...values));
   }
 
-  /** Another one after each loss of the connection: behind it there may be another process of Redis. */
+  /** Changes with each loss of the connection, because the next one may lead to another Redis process. */
   get session(): string {
     return this.#session;
   }
@@ -204,7 +207,10 @@ export class Connection {
     return this.#client.status === "ready";
   }
 
-  /** Waits for a connection. @returns whether there is one; not after so many milliseconds. */
+  /**
+   * Waits for a connection.
+   * @returns whether there is one within that time.
+   */
   async readyWithin(milliseconds: number): Promise<boolean> {
     if (this.isReady) return true;
     return new Promise((resolve) => {
@@ -224,17 +230,17 @@ export class Connection {
   }
 
   /**
-   * The time of Redis at a time of `performance`: never later than it will be there by then.
+   * Redis's time at a time on the scale of `performance.now()`, or slightly earlier.
    * @throws as `send` does.
    */
   async timeAt(moment: number): Promise<number> {
-    if (this.#ahead === undefined) this.heard(await this.send((client) => client.time()));
-    return moment + (this.#ahead ?? 0);
+    if (this.#offset === undefined) this.updateClock(await this.send((client) => client.time()));
+    return moment + (this.#offset ?? 0);
   }
 
-  /** An answer of Redis with its time, seconds and microseconds, has just come. */
-  heard([seconds, micros]: readonly (number | string)[]): void {
-    this.#ahead = Number(seconds) * 1000 + Number(micros) / 1000 - performance.now();
+  /** Updates the estimate from a response that contains Redis's time, as seconds and microseconds. */
+  updateClock([seconds, micros]: readonly (number | string)[]): void {
+    this.#offset = Number(seconds) * 1000 + Number(micros) / 1000 - performance.now();
   }
 
   /** Waits for the calls that are running. */

@@ -1,4 +1,4 @@
-/** Rate limits that all processes share: each window is one key, which Redis deletes when it expires. */
+/** Shared rate limits: each window is one key, which Redis deletes when it expires. */
 import { hash } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken } from "../rate-limits.ts";

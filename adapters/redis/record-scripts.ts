@@ -1,13 +1,13 @@
 /**
- * What Redis runs for the record store. Under the prefix there are
- * - `r:KIND KEY`, a hash: value, version, born (`version` of the first, which its children name), end, parent and what
- *   that was born as, and the index entries as JSON;
- * - `x:KIND NAME AT`, a sorted set: the records of an index by their order;
+ * The scripts of the record store. Keys under the prefix:
+ * - `r:KIND KEY`, a hash: value, version, born (`version` of the first write, which children refer to), end, parent
+ * and its `born`, and the index entries as JSON;
+ * - `x:KIND NAME AT`, a sorted set: the records of an index partition by their order;
  * - `c:BORN KIND KEY`, a set: the children of a record;
- * - `dying`, a sorted set: index entries by the end of their records, which Redis deletes by itself;
- * - `m:ID`: a commit that has happened; and `n:NAME`, a counter.
+ * - `dying`, a sorted set: index entries by the expiry of their records, which Redis deletes itself;
+ * - `m:ID`: a commit that has happened; `n:NAME`: a counter.
  *
- * ARGV begins with the prefix and the time of the service in milliseconds.
+ * ARGV begins with the prefix and the service's time in milliseconds.
  */
 import { type Script, script } from "./connection.ts";
 
@@ -21,7 +21,7 @@ local function load(id)
   return { id = id, v = f[1], n = f[2], b = f[3], e = f[4] or nil, p = f[5] or nil, q = f[6] or nil, i = f[7] or nil }
 end
 
--- The record if it is there, and its parent.
+-- The record, if it is live, and its parent.
 local function live(id)
   local one = load(id)
   if not one then return nil end
@@ -36,7 +36,7 @@ local function answer(one)
 end
 `;
 
-/** The rest of ARGV: the records. The answer: each record and its parent. */
+/** The rest of ARGV: the records. Returns each record and its parent. */
 export const GET: Script = script(
   CORE,
   `
@@ -50,8 +50,8 @@ return found`,
 );
 
 /**
- * The rest of ARGV, for each query: index, lowest, highest, limit, "1" for the highest first, the order and the record
- * behind which it begins, or nothing. The answer for each: records, and where the next page begins.
+ * The rest of ARGV, for each query: index, lowest, highest, limit, "1" for descending, and the order and the record
+ * after which the page begins, or nothing. Returns records and the next position for each query.
  */
 export const LIST: Script = script(
   CORE,
@@ -86,8 +86,8 @@ return pages`,
 );
 
 /**
- * The rest of ARGV: id of the commit, its deadline by the clock of Redis, milliseconds for which it is remembered, and
- * what it does, as JSON. The answer: `done`, `late`, or `failed` with the records whose conditions did not hold.
+ * The rest of ARGV: id of the commit, its deadline by Redis's clock, milliseconds for which the id is stored, and the
+ * changes as JSON. Returns `done`, `late`, or `failed` with the records whose conditions did not hold.
  */
 export const COMMIT: Script = script(
   CORE,
@@ -127,7 +127,7 @@ local function indexes(one, what)
   end
 end
 
--- Takes a record away with what it is found by.
+-- Removes a record and its index entries.
 local function drop(one)
   indexes(one, function(name)
     call("ZREM", name, one.id)
@@ -137,7 +137,7 @@ local function drop(one)
   call("DEL", prefix .. "r:" .. one.id)
 end
 
--- Also what has expired or is an orphan, as long as it is kept.
+-- Also a stored record that has expired or is an orphan.
 local function kept(record)
   local f = call("HMGET", prefix .. "r:" .. record, "b", "p", "q", "i", "e")
   if not f[1] then return nil end
@@ -175,7 +175,7 @@ for _, one in ipairs(change.put) do
     call("PEXPIRE", key, span(one.ends))
   end
   if one.parent then
-    -- One that this commit has put may be over already.
+    -- A record that this commit has put may have expired already.
     local parent = kept(one.parent)
     local family = prefix .. "c:" .. parent.b .. " " .. one.parent
     call("HSET", key, "p", one.parent, "q", parent.b)
@@ -191,7 +191,7 @@ call("SET", prefix .. "m:" .. id, "1", "PX", remembered)
 return { "done" }`,
 );
 
-/** The rest of ARGV: limit. The answer: how many index entries were deleted. */
+/** The rest of ARGV: limit. Returns how many index entries were deleted. */
 export const SWEEP: Script = script(
   CORE,
   `
@@ -204,12 +204,14 @@ end
 return #gone`,
 );
 
-/** It writes, for a Redis that is a replica or can't write to its disk answers to everything else. The answer: its time. */
+/**
+ * It writes, because a Redis that is a replica or can't write to its disk still answers reads. Returns Redis's time.
+ */
 export const PING: Script = script(`
 redis.call("SET", ARGV[1] .. "ping", "1", "PX", 1000)
 return redis.call("TIME")`);
 
-/** The rest of ARGV: counter, the least that it may be. */
+/** The rest of ARGV: counter, and the lowest number to return. */
 export const NEXT: Script = script(`
 local key = ARGV[1] .. "n:" .. ARGV[3]
 local value = redis.call("INCR", key)

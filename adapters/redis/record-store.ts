@@ -18,7 +18,7 @@ import {
 } from "../record-store.ts";
 import { withTimeout } from "../with-timeout.ts";
 import { answerCode, Connection, createClient, Unanswered } from "./connection.ts";
-import { firstConnection, lookAt, type Purpose, unusable } from "./first-look.ts";
+import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
 import { hasV01 } from "./v01.ts";
@@ -125,8 +125,8 @@ type RowWithParent = readonly [record: Row, parent: Row];
 const BATCH = 32;
 
 /**
- * Sends the reads of one turn of the event loop as one command. A command costs Node more than the reads in it: without
- * batches userinfo falls to half the requests per second.
+ * Sends the reads of one tick as one command. A command costs Node more than the reads in it: without batches,
+ * userinfo falls to half the requests per second.
  */
 class ReadBatch {
   readonly #read: (ids: readonly string[]) => Promise<readonly Row[]>;
@@ -207,7 +207,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
           throw new ConditionFailed("an expectation does not hold", failed.map(toRef));
         // "late": the answer corrected the estimate of Redis's clock, so there may be time left.
         if (performance.now() >= deadline)
-          throw new StorageUnavailable("Redis came to it after the deadline");
+          throw new StorageUnavailable("Redis received the commit after its deadline");
       } catch (error) {
         if (!(error instanceof Unanswered)) throw error;
         await pause(RETRY_PAUSE);
@@ -321,9 +321,9 @@ export interface OpenedRedis {
 }
 
 /**
- * Connects to Redis. A connection that is lost later is opened again; until then every call is refused at once.
- * @throws ConfigurationError for a Redis Cluster, a replica, or an address that can't be read.
- * @throws StorageUnavailable when it does not answer in time, or does not let the user do what is needed.
+ * Connects to Redis. A lost connection is restored in the background; until then every call is refused immediately.
+ * @throws ConfigurationError for a Redis Cluster, a replica, or an invalid address.
+ * @throws StorageUnavailable when it does not answer in time, or the user lacks rights.
  */
 export async function openRedis({
   url,
@@ -337,7 +337,7 @@ export async function openRedis({
   const client = await createClient(address);
   try {
     await firstConnection(client, PURPOSE, patience);
-    await lookAt(client, PURPOSE, onWarning);
+    await checkServer(client, PURPOSE, onWarning);
     const connection = new Connection(client);
     const store = createStore(connection, prefix, clock);
     const rateLimits = redisRateLimits(connection, prefix, clock);

@@ -1,11 +1,11 @@
 /**
- * Codes, tokens, sessions and grants of version 0.1 in Redis: how they are taken out of its reach, read, and deleted
- * at last.
+ * Artifacts of version 0.1 in Redis: takes them out of the reach of that version, reads them, and finally deletes
+ * them.
  *
- * An artifact was one hash, `PREFIXartifact:MODEL:KEY`. Its fields: `p` payload, `e` when it expires, `c` when it was
- * consumed, `r` replay, `t` until when a replay counts that has a key of its own (`PREFIXreplay:MODEL:KEY`), `n` when
- * the request that consumed it was answered, by the clock of Redis, `g` family, `u` MODEL:uid, `a` account, `l` client,
- * `m` the names as JSON where they are not written as they are.
+ * An artifact was one hash, `PREFIXartifact:MODEL:KEY`. Its fields: `p` payload, `e` expiry, `c` time of consumption,
+ * `r` replay, `t` expiry of a replay that has a key of its own (`PREFIXreplay:MODEL:KEY`), `n` when the request that
+ * consumed it was answered, by Redis's clock, `g` family, `u` MODEL:uid, `a` account, `l` client, `m` the names as
+ * JSON if they are encoded in the other fields.
  */
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
@@ -15,19 +15,19 @@ import { ConfigurationError } from "../errors.ts";
 import type { JsonObject } from "../record-store.ts";
 import type { V01Artifact, V01Items, V01Page, V01Part, V01Source } from "../v01.ts";
 import { Connection, createClient } from "./connection.ts";
-import { firstConnection, lookAt, type Purpose } from "./first-look.ts";
+import { firstConnection, checkServer, type Purpose } from "./startup.ts";
 import { type Script, script } from "./connection.ts";
 
 const PURPOSE: Purpose = { key: "artifacts", harm: "people are signed out" };
 const PREFIX = "sign-in:";
 const PATIENCE = 10_000;
-/** Keys that one step looks at. */
+/** Keys that one step reads. */
 const STEP = 500;
 const BEGINNING = "0";
 
 /**
- * Keeps a hash under another name, and puts a text in its place: a script of version 0.1 that reads or changes the
- * artifact then fails, and the request is answered 503. ARGV: pairs of a key and the other name.
+ * Renames a hash and puts a text under its key. A script of version 0.1 that uses the artifact then fails, and the
+ * request is answered with 503. ARGV: pairs of a key and its new name.
  */
 const TAKE_AWAY: Script = script(`
 for i = 1, #ARGV, 2 do
@@ -41,7 +41,7 @@ end`);
 
 type Fields = Readonly<Record<string, string>>;
 
-/** The text after the colon; ids and uids have exactly one. */
+/** The text after the colon. Ids and uids have exactly one. */
 const afterColon = (text: string): string => text.slice(text.indexOf(":") + 1);
 
 /** Model, key, family, uid, account and client. */
@@ -51,7 +51,7 @@ function namesOf(id: string, { m, g, u, a, l }: Fields): readonly (string | null
   return [model, afterColon(id), g ?? null, u === undefined ? null : afterColon(u), a ?? null, l ?? null];
 }
 
-/** @param replay what is under the key of the replay. */
+/** @param replay the value under the key of the replay. */
 function toArtifact(id: string, fields: Fields, replay: string | null): V01Artifact | undefined {
   const { p, e, c, n, t } = fields;
   if (p === undefined || e === undefined) return undefined;
@@ -77,7 +77,7 @@ function toArtifact(id: string, fields: Fields, replay: string | null): V01Artif
   };
 }
 
-/** What is special in a pattern of SCAN. */
+/** Escapes the special characters of a SCAN pattern. */
 const literal = (text: string): string => text.replaceAll(/[[\]*?\\^]/gu, String.raw`\$&`);
 
 type Scan = (cursor: string, pattern: string, limit: number) => Promise<[next: string, keys: string[]]>;
@@ -89,7 +89,7 @@ function createScan(connection: Connection): Scan {
   };
 }
 
-/** Every key that begins so, at least once. `work` says whether to go on. */
+/** Visits every key with this prefix at least once. `work` returns whether to continue. */
 async function each(
   scan: Scan,
   pattern: string,
@@ -103,7 +103,7 @@ async function each(
   } while (cursor !== BEGINNING);
 }
 
-/** Whether version 0.1 has artifacts there, in its reach. */
+/** Whether there are artifacts in the reach of version 0.1. */
 export async function hasV01(connection: Connection, prefix: string): Promise<boolean> {
   let isFound = false;
   await each(createScan(connection), `${prefix}artifact:`, async (keys) => {
@@ -129,7 +129,7 @@ function createSource(client: Redis, prefix: string, clock: Clock): V01Source {
     return toArtifact(id, fields, replay);
   }
 
-  /** A cursor is good while the process of Redis runs, and one of another looks the same: then it begins again. */
+  /** A cursor is valid while the Redis process runs. Another process would accept it, so a new session starts again. */
   let session = randomUUID();
   client.on("close", () => {
     session = randomUUID();
@@ -199,7 +199,7 @@ function createSource(client: Redis, prefix: string, clock: Clock): V01Source {
 }
 
 /**
- * Connects to a Redis in which version 0.1 may have kept its artifacts.
+ * Connects to a Redis in which version 0.1 may have stored artifacts.
  * @throws as `openRedis` does.
  */
 export async function openRedisV01({
@@ -214,7 +214,7 @@ export async function openRedisV01({
   const client = await createClient(address);
   try {
     await firstConnection(client, PURPOSE, PATIENCE);
-    await lookAt(client, PURPOSE, () => undefined);
+    await checkServer(client, PURPOSE, () => undefined);
     return createSource(client, address.prefix ?? PREFIX, clock);
   } catch (error) {
     client.disconnect();

@@ -1,4 +1,4 @@
-/** The one connection to a database file: how it is opened, and how the stores read and write through it. */
+/** The only connection to a database file: opens it, and runs the reads and writes of the store. */
 import { mkdir, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
@@ -13,14 +13,14 @@ import {
   logDurability,
 } from "./group-commit.ts";
 
-/** The path that means a database in memory, gone when it is closed. */
+/** The path of a database in memory, which is gone when it is closed. */
 export const IN_MEMORY = ":memory:";
 
 /**
- * `synchronous=NORMAL`: SQLite waits for the disk at its checkpoints only. Every commit is waited for in
- * `group-commit.ts`, before it is acknowledged: what was acknowledged survives the loss of power. The page cache may
- * grow to 16 MiB. The log grows to 16 MiB before it is written back, which nobody can do anything beside, and is cut
- * back to 64 MiB after a burst. What a savepoint would take back is kept in memory, not in a temporary file.
+ * With `synchronous=NORMAL`, SQLite itself syncs to the disk only at checkpoints. `group-commit.ts` syncs each commit
+ * before it is acknowledged, so acknowledged commits survive a power failure. The page cache may grow to 16 MiB. The
+ * log grows to 16 MiB before a checkpoint, which blocks everything else, and is cut back to 64 MiB after a burst.
+ * Savepoints are held in memory, not in a temporary file.
  */
 const PRAGMAS = `
   PRAGMA synchronous = NORMAL;
@@ -31,66 +31,67 @@ const PRAGMAS = `
   PRAGMA journal_size_limit = 67108864;
 `;
 
-/** The columns by their position in the SELECT. */
+/** Columns, by their position in the SELECT. */
 export type Row = Readonly<Record<number, SQLOutputValue>>;
 
-/** A column that always holds text, as it is stored: JSON, or a string in its stored form. */
+/** A text column, as stored: JSON, or a string in its stored form. */
 export function textAt(row: Row, column: number): string {
   const value = row[column];
   if (typeof value === "string") return value;
   throw new TypeError(`column ${column} holds no text`);
 }
 
-/** A column that always holds a number. */
+/** A number column. */
 export function numberAt(row: Row, column: number): number {
   const value = row[column];
   if (typeof value === "number") return value;
   throw new TypeError(`column ${column} holds no number`);
 }
 
-/** A column that holds a number or nothing. */
+/** A number column that may be NULL. */
 export function optionalNumberAt(row: Row, column: number): number | null {
   return row[column] === null ? null : numberAt(row, column);
 }
 
-/** A value that SQLite takes for a parameter here. */
+/** A parameter of a statement. */
 export type Parameter = string | number | null;
 
 export interface WriteOptions {
-  /** Milliseconds after which it is refused if it has not begun; default 5000. */
+  /** Milliseconds after which a write that has not begun is refused; default 5000. */
   readonly wait?: number;
   /**
-   * Need not be on the disk before it is told, unless it may have read what has to be and is not: then it survives the
-   * end of this process, but not the loss of power until something else is written. Default `false`.
+   * Acknowledges the write before it is on disk: it survives a crash of this process, but not a power failure. If it
+   * may have read a durable write that is not on disk yet, it waits for that. Default `false`.
    */
   readonly relaxed?: boolean;
 }
 
 export interface Connection {
   readonly clock: Clock;
-  /** A statement that is kept prepared and gives the first row. */
+  /** A prepared statement that returns the first row. */
   first(sql: string): (...parameters: Parameter[]) => Row | undefined;
-  /** A statement that is kept prepared and gives all rows. */
+  /** A prepared statement that returns all rows. */
   all(sql: string): (...parameters: Parameter[]) => Row[];
-  /** A statement that is kept prepared and gives the number of rows that it changed. */
+  /** A prepared statement that returns how many rows it changed. */
   change(sql: string): (...parameters: Parameter[]) => number;
-  /** A statement that is kept prepared, inserts a row and gives its `rowid`. */
+  /** A prepared statement that inserts a row and returns its `rowid`. */
   insert(sql: string): (...parameters: Parameter[]) => number;
-  /** A number that changes when another connection has written to the file. To be used within `read`. */
+  /** A number that changes when another connection has written to the file. Call it within `read`. */
   foreignVersion(): number;
-  /** Runs `work` now, and again later while it meets a lock. Each of its statements sees one state. It must not write. */
-  read<T>(work: () => T): Promise<T>;
   /**
-   * Runs `work` in a transaction, together with the other writes of this turn of the event loop.
+   * Runs `work` synchronously, and again later if the file is locked. Each of its statements reads one state. It must
+   * not write.
    */
+  read<T>(work: () => T): Promise<T>;
+  /** Runs `work` in a transaction, together with the other writes of this tick. */
   write<T>(work: () => T, options?: WriteOptions): Promise<T>;
-  /** Whether it has not been told to close. */
+  /** `false` once `close` was called. */
   isOpen(): boolean;
-  /** Lets the waiting writes finish, then closes; from the call on everything else is refused. */
+  /** Refuses new calls, waits for the writes that are queued, and closes. */
   close(): Promise<void>;
 }
 
-/** Makes the folder and an empty file that only its owner can read; SQLite gives its log the same mode. */
+/** Creates the folder, and an empty file that only its owner can read. SQLite gives the log the same mode. */
 async function createFile(path: string): Promise<void> {
   try {
     await mkdir(dirname(path), { recursive: true });
@@ -105,7 +106,7 @@ function useLog(database: DatabaseSync): void {
   const mode = database.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"];
   if (mode !== "wal") {
     throw new StorageUnavailable(
-      `the database can't keep a write-ahead log here: it stays at ${String(mode)}`,
+      `the database can't use a write-ahead log here: its journal mode stays ${String(mode)}`,
     );
   }
 }
@@ -118,7 +119,7 @@ async function openDatabase(
   const inMemory = path === IN_MEMORY;
   const file = inMemory ? path : resolve(path);
   if (!inMemory) await createFile(file);
-  // SQLite's own waiting would block the event loop.
+  // Waiting inside SQLite would block the event loop.
   const database = await whileLocked(() => new DatabaseSync(file, { timeout: 0 }));
   try {
     await whileLocked(() => {
@@ -138,7 +139,7 @@ function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | 
   return {
     first(sql) {
       const statement = database.prepare(sql);
-      // Arrays cost a third less than objects with names.
+      // Arrays cost a third less than objects.
       statement.setReturnArrays(true);
       return (...parameters) => statement.get(...parameters);
     },
@@ -159,8 +160,8 @@ function statements(database: DatabaseSync): Pick<Connection, "first" | "all" | 
 }
 
 /**
- * Asks at most once in one turn of the event loop and its microtasks: whatever is answered in this turn was
- * asked for before it, so an answer as of its first look is not out of date.
+ * Queries the version at most once per tick: everything that is returned in this tick was requested before, so the
+ * state of the first query is current enough.
  */
 function createVersionCheck({ first }: Pick<Connection, "first">): () => number {
   const select = first("PRAGMA data_version");
@@ -178,16 +179,16 @@ function createVersionCheck({ first }: Pick<Connection, "first">): () => number 
 }
 
 export interface ConnectOptions {
-  /** Says when a commit survives the loss of power. Default: when the log is on the disk. */
+  /** Waits until a commit survives a power failure. Default: until the log is on disk. */
   readonly durability?: Durability;
-  /** Creates the schema or brings it up to date; called again while it meets a lock. */
+  /** Creates or updates the schema. Called again while the file is locked. */
   readonly prepare: (database: DatabaseSync) => void;
-  /** Milliseconds for which `prepare` may meet locks. Default 5000. */
+  /** Milliseconds for which `prepare` waits for locks. Default 5000. */
   readonly patience?: (database: DatabaseSync) => number;
 }
 
 /**
- * Opens the database, creates what is missing and brings its schema up to date.
+ * Opens the database, and creates or updates its schema.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked.
  * @throws ConfigurationError when it belongs to another program or a later version.
  */
@@ -208,7 +209,7 @@ export async function connect(
   const undo = database.prepare("ROLLBACK");
 
   function look<T>(work: () => T): T {
-    // A write that could be neither committed nor undone is still open: nobody is to see what is in it.
+    // A transaction that could be neither committed nor rolled back is still open: reads must not see it.
     if (database.isTransaction) undo.run();
     return work();
   }

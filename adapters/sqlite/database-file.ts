@@ -1,4 +1,4 @@
-/** A database file: made ready with its tables or with what version 0.1 has written, and looked through for damage. */
+/** The database file: creates its tables or migrates those of version 0.1, and finds damage. */
 import { DatabaseSync } from "node:sqlite";
 import { ConfigurationError } from "../errors.ts";
 import type { V01Options } from "../v01.ts";
@@ -6,8 +6,9 @@ import { DEFAULT_WAIT } from "./faults.ts";
 import { migrateV01 } from "./v01.ts";
 
 /**
- * A record keeps its `id` when it is replaced, and its children name that id: so they don't belong to a later record
- * with the same key. `entries` repeats the index entries of the record, so that a write knows which ones to take away.
+ * A record keeps its `id` when it is replaced, and its children refer to that id, so they never belong to a later
+ * record with the same key. `records.entries` repeats the index entries of the record, so that a write knows which
+ * ones to delete.
  */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS records (
@@ -45,7 +46,7 @@ const APPLICATION_ID = 0x5349474e;
 /** `user_version` of a file with records. Version 0.1 refuses every number above its own. */
 const LAYOUT = 4;
 
-/** Milliseconds in which another process may carry over a file of version 0.1, however large. */
+/** Milliseconds for which a start waits while another process migrates a large file of version 0.1. */
 const MIGRATION_WAIT = 3_600_000;
 
 function oldVersion(): ConfigurationError {
@@ -72,17 +73,17 @@ function layoutOf(database: DatabaseSync): number {
   return layout;
 }
 
-/** How long a start waits for other processes with this file. */
+/** Milliseconds for which a start waits for other processes. */
 export function patienceFor(database: DatabaseSync): number {
   const layout = pragma(database, "user_version");
   return layout > 0 && layout < LAYOUT ? MIGRATION_WAIT : DEFAULT_WAIT;
 }
 
 /**
- * Creates the tables, or makes records of what version 0.1 has kept: all of it in one transaction. Several processes
- * may do so at once: all but the first wait for its lock, and find nothing left to do behind it.
- * @param now milliseconds since the epoch: what has expired by then is left behind.
- * @throws ConfigurationError when the file is not ours or from a later version.
+ * Creates the tables or migrates those of version 0.1, in one transaction. Several processes may start at once: all
+ * but the first wait for its lock, and then find nothing left to do.
+ * @param now milliseconds since the epoch: what has expired by then is not migrated.
+ * @throws ConfigurationError when the file belongs to another program or a later version.
  */
 export function prepareFile(database: DatabaseSync, v01: V01Options | undefined, now: number): void {
   if (layoutOf(database) === LAYOUT) return;
@@ -104,17 +105,17 @@ export function prepareFile(database: DatabaseSync, v01: V01Options | undefined,
   }
 }
 
-/** What is wrong with a file. */
+/** The damage of a file. */
 export interface Damage {
-  /** What SQLite says of it: names of tables and numbers of pages. */
+  /** Messages of SQLite, with names of tables and numbers of pages. */
   readonly lines: readonly string[];
-  /** Indexes of SQLite that do not fit their tables, and can be made anew. */
+  /** Indexes of SQLite that don't match their tables and can be rebuilt. */
   readonly indexes: readonly string[];
 }
 
-/** What SQLite says of an index that does not fit its table. */
+/** SQLite's message about an index that does not match its table. */
 const OF_INDEX = /(?:from|in) index (\w+)$/;
-/** Milliseconds for which a lock is waited for. */
+/** Milliseconds for which a lock is awaited. */
 const PATIENCE = 5_000;
 
 function withFile<T>(path: string, work: (database: DatabaseSync) => T): T {
@@ -140,14 +141,17 @@ function integrityLines(path: string, limit: number): string[] {
   }
 }
 
-/** Reads the whole file. @param limit at most about so many lines. */
+/**
+ * Reads the whole file.
+ * @param limit approximately how many lines to return at most.
+ */
 export function findDamage(path: string, limit: number): Damage {
   const lines = integrityLines(path, limit).filter((line) => line !== "ok");
   const indexes = lines.flatMap((line) => OF_INDEX.exec(line)?.[1] ?? []);
   return { lines: lines.filter((line) => !OF_INDEX.test(line)), indexes: [...new Set(indexes)] };
 }
 
-/** Makes indexes of SQLite anew. */
+/** Rebuilds indexes of SQLite. */
 export function makeIndexes(path: string, indexes: readonly string[]): void {
   withFile(path, (database) => {
     for (const name of indexes) database.exec(`REINDEX "${name.replaceAll('"', '""')}"`);

@@ -1,7 +1,7 @@
 /**
- * Collects the writes of one turn of the event loop into one transaction, waits for its lock, and for the disk. A write
- * that fails is undone alone. Nothing that has to last is told before it survives the loss of power; the disk is waited
- * for in another thread, once for all commits that wait.
+ * Group commit: all writes of one tick share a transaction, and all commits that wait for the disk share one sync,
+ * which runs in another thread. A write that fails is rolled back alone. A durable write is acknowledged when it
+ * survives a power failure.
  */
 import { close, fdatasync, open, realpath } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
@@ -10,18 +10,21 @@ import { StorageUnavailable } from "../errors.ts";
 import { asFault, isLocked, lockedFault, nextDelay } from "./faults.ts";
 
 export interface Durability {
-  /** Resolves when all that was committed before the call is on the disk. @throws StorageUnavailable */
+  /**
+   * Resolves when everything that was committed before the call is on disk.
+   * @throws StorageUnavailable
+   */
   reached(): Promise<void>;
-  /** @throws StorageUnavailable when the disk has failed: what it says afterwards is not to be believed. */
+  /** @throws StorageUnavailable after the disk has failed, because later results can't be trusted. */
   check(): void;
-  /** Lets go of the file, when nobody waits any more. */
+  /** Closes the file once no call waits for it. */
   close(): Promise<void>;
 }
 
 const failed = (cause: unknown): StorageUnavailable =>
-  new StorageUnavailable("the disk did not take what was written; restart when it is well again", { cause });
+  new StorageUnavailable("writing to the disk failed; repair the disk and restart", { cause });
 
-/** @param flush waits for the disk. One call covers everything that was committed before it. */
+/** @param flush syncs to the disk. One call covers everything that was committed before it. */
 export function createDurability(flush: () => Promise<void>): Omit<Durability, "close"> {
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
@@ -31,7 +34,7 @@ export function createDurability(flush: () => Promise<void>): Omit<Durability, "
     try {
       await flush();
     } catch (error) {
-      // After a failed flush the system may forget what it could not write, and the next one would succeed.
+      // After a failed sync the system may drop the unwritten data, and the next sync would succeed.
       failure ??= failed(error);
     } finally {
       running = undefined;
@@ -45,7 +48,7 @@ export function createDurability(flush: () => Promise<void>): Omit<Durability, "
   }
 
   return {
-    // The flush that is running may have begun before the commit: the next one covers it.
+    // The running sync may have begun before the commit; the next one covers it.
     reached: () => (running === undefined ? start() : (next ??= running.then(start, start))),
     check() {
       if (failure !== undefined) throw failure;
@@ -53,16 +56,16 @@ export function createDurability(flush: () => Promise<void>): Omit<Durability, "
   };
 }
 
-/** SQLite puts the log beside the file itself, not beside a link to it. */
+/** SQLite creates the log next to the file itself, not next to a link to it. */
 async function openLog(databaseFile: string): Promise<number> {
   return promisify(open)(`${await promisify(realpath)(databaseFile)}-wal`, "r+");
 }
 
-/** The durability of a database in WAL mode: its log is what has to be on the disk. */
+/** The durability of a database in WAL mode: its log must be on disk. */
 export function logDurability(databaseFile: string): Durability {
   let file: Promise<number> | undefined;
   const flush = async (): Promise<void> => {
-    // No lock of SQLite is on the log, so a second descriptor can be closed without ending one.
+    // SQLite holds no lock on the log, so closing a second descriptor does not release one.
     file ??= openLog(databaseFile);
     await promisify(fdatasync)(await file);
   };
@@ -75,71 +78,71 @@ export function logDurability(databaseFile: string): Durability {
   };
 }
 
-/** Of a database in memory: there is nothing to wait for. */
+/** For a database in memory, which needs no disk. */
 export const inMemoryDurability: Durability = Object.freeze({
   reached: () => Promise.resolve(),
   check: () => undefined,
   close: () => Promise.resolve(),
 });
 
-/** How the caller of one write is told what became of it: only when the fate of the transaction is known. */
+/** Settles the caller of one write, once the outcome of the transaction is known. */
 export interface Outcome {
   readonly settle: () => void;
-  /** Whether what it wrote has to be on the disk first. What it may have read has to be in any case. */
+  /** Whether the write must be on disk first. What it may have read must be in any case. */
   readonly lasting: boolean;
 }
 
 /** One write of the transaction. */
 export interface Write {
-  /** Makes the changes and says how to tell the good news. What it throws undoes them. */
+  /** Makes the changes, and returns how to settle the caller. An exception rolls them back. */
   readonly work: () => Outcome;
   readonly reject: (reason: unknown) => void;
 }
 
 export interface Transaction {
-  /** Takes the write lock. Throws what SQLite throws, at once, when another process holds it. */
+  /** Takes the write lock. Throws SQLite's error if another process holds it. */
   begin(): void;
   /**
-   * Runs the writes, commits, and settles them; resolves then. Never throws. A loss of power must not take back what an
-   * answer relies on: where one of them lasts, or they may have read what is not on the disk yet, all wait for it.
+   * Runs the writes, commits and settles them. Never rejects. If one of the writes is durable, or they may have read
+   * something that is not on disk yet, all of them wait for the disk.
    */
   finish(writes: readonly Write[]): Promise<void>;
 }
 
-function createEnd(database: DatabaseSync): () => void {
+function createRollback(database: DatabaseSync): () => void {
   const rollback = database.prepare("ROLLBACK");
   return () => {
     if (database.isTransaction) rollback.run();
   };
 }
 
-/** The transactions of one connection, one after the other; the next may begin before the last is on the disk. */
+/** The transactions of one connection, one after the other. The next may begin before the last is on disk. */
 export function createTransaction(
   database: DatabaseSync,
   durability: Pick<Durability, "reached" | "check">,
 ): Transaction {
   const begin = database.prepare("BEGIN IMMEDIATE");
   const commit = database.prepare("COMMIT");
-  const endWhatIsOpen = createEnd(database);
+  const rollbackIfOpen = createRollback(database);
   const savepoint = database.prepare("SAVEPOINT one");
   const release = database.prepare("RELEASE one");
   const undo = database.prepare("ROLLBACK TO one");
   const foreignVersion = database.prepare("PRAGMA data_version");
   /** What other connections have written, as the running transaction sees it. */
-  let seen: unknown;
-  /** The same as of the last flush that was asked for. Nobody knows what there was before this connection. */
+  let foreign: unknown;
+  /** The same at the time of the last sync. Unknown before the first one. */
   let covered: unknown;
-  /** The last flush that was asked for, while it is under way. It covers those before it. */
+  /** The last sync that was requested, while it runs. It covers those before it. */
   let flush: Promise<void> | undefined;
 
-  function askForDisk(): void {
-    covered = seen;
-    const asked = durability.reached();
+  function requestFlush(): void {
+    covered = foreign;
+    const requested = durability.reached();
     const forget = (): void => {
-      if (flush === asked) flush = undefined;
+      if (flush === requested) flush = undefined;
     };
-    flush = asked;
-    asked.then(forget, forget);
+    flush = requested;
+    requested.then(forget, forget);
   }
 
   function attempt(write: Write): Outcome {
@@ -149,7 +152,7 @@ export function createTransaction(
       release.run();
       return outcome;
     } catch (error) {
-      // Some faults (a full disk) end the whole transaction: then the other writes are lost as well.
+      // Some faults, such as a full disk, end the whole transaction. Then the other writes are lost as well.
       if (!database.isTransaction) throw error;
       undo.run();
       release.run();
@@ -157,7 +160,7 @@ export function createTransaction(
     }
   }
 
-  /** Everybody's verdict, or `undefined` when nothing was committed and everybody has been told. */
+  /** The outcomes; `undefined` if nothing was committed and all callers were rejected. */
   function commitTogether(writes: readonly Write[]): Outcome[] | undefined {
     try {
       const outcomes = writes.map(attempt);
@@ -165,11 +168,11 @@ export function createTransaction(
       return outcomes;
     } catch (error) {
       try {
-        endWhatIsOpen();
+        rollbackIfOpen();
       } catch {
-        // It stays open, and nobody reads in it. Whoever writes next tries again, and is told.
+        // It stays open. Reads roll it back first; the next write tries again and reports the fault.
       }
-      // A condition may have failed because of a write that is undone now: nobody's verdict counts.
+      // A condition may have failed because of a write that is now rolled back, so no outcome is valid.
       const fault = asFault(error);
       for (const write of writes) write.reject(fault);
       return undefined;
@@ -179,14 +182,14 @@ export function createTransaction(
   return {
     begin() {
       durability.check();
-      endWhatIsOpen();
+      rollbackIfOpen();
       begin.run();
-      seen = foreignVersion.get()?.["data_version"];
+      foreign = foreignVersion.get()?.["data_version"];
     },
     async finish(writes) {
       const outcomes = commitTogether(writes);
       if (outcomes === undefined) return;
-      if (seen !== covered || outcomes.some(({ lasting }) => lasting)) askForDisk();
+      if (foreign !== covered || outcomes.some(({ lasting }) => lasting)) requestFlush();
       try {
         await flush;
       } catch (error) {
@@ -198,7 +201,7 @@ export function createTransaction(
   };
 }
 
-/** At most so many writes in one transaction, so that other requests get their turn in between. */
+/** Writes of one transaction, at most, so that other work can run in between. */
 const GROUP_SIZE = 256;
 
 interface WaitingWrite extends Write {
@@ -211,11 +214,11 @@ export class GroupCommit {
   readonly #transaction: Transaction;
   #queue: WaitingWrite[] = [];
   #scheduled = false;
-  /** The pause before the next try while the lock is held. */
+  /** Milliseconds before the next attempt while the lock is held. */
   #delay: number | undefined;
-  /** Why the last try could not begin. */
+  /** Why the last attempt could not begin. */
   #obstacle: unknown;
-  /** How many groups are committed, but not known to be on the disk. */
+  /** Groups that are committed but not known to be on disk. */
   #unsettled = 0;
   #whenIdle: (() => void)[] = [];
 
@@ -224,10 +227,10 @@ export class GroupCommit {
   }
 
   /**
-   * Runs `work` in a transaction soon. Rejects with what it throws, then nothing of it is written, or
+   * Runs `work` in a transaction soon. Rejects with the error of `work`, after which nothing of it is written, or
    * with `StorageUnavailable`.
-   * @param wait milliseconds after which it is refused if it has not begun.
-   * @param lasting whether it has to be on the disk before it is told.
+   * @param wait milliseconds after which work that has not begun is refused.
+   * @param lasting whether it must be on disk before it is acknowledged.
    */
   add<T>(work: () => T, wait: number, lasting = true): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -244,7 +247,7 @@ export class GroupCommit {
     return promise;
   }
 
-  /** Resolves when nothing waits any more. */
+  /** Resolves when nothing waits. */
   idle(): Promise<void> {
     if (this.#isIdle()) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -255,7 +258,7 @@ export class GroupCommit {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    // After all input of this turn is handled: what arrived together is written together.
+    // After all input of this tick, so that writes that arrive together are committed together.
     setImmediate(() => this.#flush());
   }
 
@@ -264,14 +267,14 @@ export class GroupCommit {
     this.#refuseLate();
     if (this.#queue.length > 0) this.#tryOnce();
     if (this.#queue.length > 0) return this.#schedule();
-    this.#tellIdle();
+    this.#resolveIdle();
   }
 
   #isIdle(): boolean {
     return this.#queue.length === 0 && this.#unsettled === 0;
   }
 
-  #tellIdle(): void {
+  #resolveIdle(): void {
     if (this.#isIdle()) for (const resolve of this.#whenIdle.splice(0)) resolve();
   }
 
@@ -279,7 +282,7 @@ export class GroupCommit {
     this.#unsettled += 1;
     await this.#transaction.finish(writes);
     this.#unsettled -= 1;
-    this.#tellIdle();
+    this.#resolveIdle();
   }
 
   #tryOnce(): void {

@@ -1,4 +1,7 @@
-/** Reading records: by name, by index, and all of a kind; each row is parsed once, and remembered while the file is the same. To be called within a read of the connection. */
+/**
+ * Reads records by name, by index, or all of a kind, within a read of the connection. Parsed records are cached until
+ * the file changes.
+ */
 import { deepFreeze } from "../../config/plain-data.ts";
 import type { Clock } from "../clock.ts";
 import type { Found, JsonObject, Page, Position, Query, Ref } from "../record-store.ts";
@@ -7,7 +10,7 @@ import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from ".
 /** A row of `records`. */
 export interface StoredRecord extends Ref {
   readonly id: number;
-  /** Frozen, for everybody gets the same one. */
+  /** Frozen, because all callers get the same object. */
   readonly value: JsonObject;
   readonly version: string;
   readonly expiresAt: number | null;
@@ -30,7 +33,7 @@ export function readRow(row: Row): StoredRecord {
   };
 }
 
-/** The record as callers see it. */
+/** The record as callers get it. */
 export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
   const { kind, key, value, version, expiresAt } = record;
   return {
@@ -43,12 +46,15 @@ export function toFound(record: StoredRecord, parent?: StoredRecord): Found {
   };
 }
 
-/** How many records are remembered, at one or two kilobytes each. */
+/** How many records are cached, at one to two kilobytes each. */
 const CAPACITY = 1_000;
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-/** Parsed records. They are forgotten when another connection has written to the file, or this one has written them. */
+/**
+ * A cache of parsed records. It is emptied when another connection has written to the file; records that this one
+ * writes are dropped.
+ */
 export class RememberedRecords {
   readonly #connection: Connection;
   readonly #byName = new Map<string, StoredRecord>();
@@ -59,7 +65,7 @@ export class RememberedRecords {
     this.#connection = connection;
   }
 
-  /** To be called first in every read: forgets everything if somebody else has written. */
+  /** Call it first in every read: empties the cache if another connection has written. */
   refresh(): void {
     const version = this.#connection.foreignVersion();
     if (version === this.#version) return;
@@ -103,12 +109,12 @@ export interface RecordReads {
 const LOWEST = Number.MIN_SAFE_INTEGER;
 const HIGHEST = Number.MAX_SAFE_INTEGER;
 
-/** The place in the index and the record from which a page goes on. */
-function readPosition(position: Position): [place: number, record: number] {
-  const [place = Number.NaN, record = Number.NaN] = position.split(" ").map(Number);
-  if (!Number.isSafeInteger(place) || !Number.isSafeInteger(record))
-    throw new TypeError("this position is not of this store");
-  return [place, record];
+/** The order and the record after which a page begins. */
+function readPosition(position: Position): [order: number, record: number] {
+  const [order = Number.NaN, record = Number.NaN] = position.split(" ").map(Number);
+  if (!Number.isSafeInteger(order) || !Number.isSafeInteger(record))
+    throw new TypeError("this position comes from another store");
+  return [order, record];
 }
 
 const isLive = ({ expiresAt }: StoredRecord, now: number): boolean => expiresAt === null || expiresAt > now;
@@ -141,7 +147,7 @@ export function createRecordReads(
 
   const load = (row: Row | undefined): StoredRecord | undefined => row && remembered.add(readRow(row));
 
-  /** The live parent; `null` for a record that has none, `undefined` for an orphan. */
+  /** The live parent; `null` for a record without one, `undefined` for an orphan. */
   function parentOf({ parent }: StoredRecord, now: number): StoredRecord | null | undefined {
     if (parent === null) return null;
     const found = remembered.byId(parent) ?? load(byId(parent));

@@ -11,17 +11,20 @@ import { createRecordReads, RememberedRecords } from "./record-reads.ts";
 import { createRecordWrites } from "./record-writes.ts";
 
 export interface SqliteOptions {
-  /** The database file, created with mode 0600 and its folder when missing; `:memory:` keeps nothing. */
+  /**
+   * The database file. It is created with mode 0600, and its folder too, if missing. `:memory:` stores nothing on
+   * disk.
+   */
   readonly path: string;
-  /** Decides what has expired. */
+  /** Decides which records have expired. */
   readonly clock: Clock;
-  /** How a file of version 0.1 is carried over. Default: it is refused. */
+  /** How a file of version 0.1 is migrated. Default: it is refused. */
   readonly v01?: V01Options | undefined;
-  /** Whether a file that is not there is a fault. Default: it is made. */
+  /** Whether a missing file is an error. Default: it is created. */
   readonly mustExist?: boolean;
 }
 
-/** @throws StorageUnavailable when there is no such file. */
+/** @throws StorageUnavailable if the file does not exist. */
 async function requireFile(path: string): Promise<void> {
   try {
     if ((await stat(path)).isFile()) return;
@@ -32,7 +35,7 @@ async function requireFile(path: string): Promise<void> {
   throw new StorageUnavailable(`${path} is not a file`);
 }
 
-/** Milliseconds between two looks at whether another process has written. */
+/** Milliseconds between two checks whether another process has written. */
 const WATCH_INTERVAL = 50;
 
 /** Calls `onChange` after another connection has written to the file. */
@@ -43,14 +46,14 @@ function watch(connection: Connection, onChange: () => void): () => void {
     if (known !== undefined && version !== known) onChange();
     known = version;
   };
-  // A fault is met again by whoever reads next, and is told there.
+  // The next read meets the same fault and reports it.
   const timer = setInterval(() => void look().catch(() => undefined), WATCH_INTERVAL).unref();
   void look().catch(() => undefined);
   return () => clearInterval(timer);
 }
 
 /**
- * Opens the store. Any number of processes on one machine may have the same file open.
+ * Opens the store. Any number of processes on one machine may open the same file.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
  * @throws ConfigurationError when the file belongs to another program or a later version.
  */
@@ -65,12 +68,12 @@ export async function openSqlite({
     prepare: (database) => prepareFile(database, v01, clock.now()),
     patience: patienceFor,
   });
-  // Preparing a statement reads the schema, which may meet a lock like any other read.
+  // Preparing a statement reads the schema, which may be locked like any other read.
   return whileLocked(() => {
     const remembered = new RememberedRecords(connection);
     const reads = createRecordReads(connection, clock, remembered);
     const writes = createRecordWrites(connection, clock, remembered);
-    // By the clock of the machine, whatever that of the service says. It counts in whole milliseconds.
+    // By the clock of the machine, which all processes share, in whole milliseconds.
     const time = connection.first(
       "SELECT unixepoch('subsec') * 1000 FROM (SELECT count(*) FROM record_counters)",
     );

@@ -1,4 +1,4 @@
-/** Writing records. To be called within a write of the connection. */
+/** Writes records, within a write of the connection. */
 import type { Clock } from "../clock.ts";
 import { ConditionFailed } from "../errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
@@ -6,7 +6,7 @@ import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from ".
 import type { RememberedRecords } from "./record-reads.ts";
 
 export interface RecordWrites {
-  /** Copies what is to be written, for the caller may change it before the transaction begins. */
+  /** Copies the commit, because the caller may change it before the transaction begins. */
   prepare(change: Commit): PreparedCommit;
   /** @throws ConditionFailed */
   commit(prepared: PreparedCommit): void;
@@ -15,7 +15,7 @@ export interface RecordWrites {
   next(counter: string, atLeast: number): number;
 }
 
-/** A record as its columns. */
+/** A record as columns. */
 interface PreparedRecord extends Ref {
   readonly value: string;
   readonly parent: Ref | undefined;
@@ -61,13 +61,13 @@ const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 const isIn = (refs: readonly Ref[], { kind, key }: Ref): boolean =>
   refs.some((other) => other.kind === kind && other.key === key);
 
-/** A record that has its row. */
+/** A record that has a row. */
 interface Written {
   readonly id: number;
   readonly kind: string;
 }
 
-/** What a write has to know of the record that is there. */
+/** What a write needs to know about the stored record. */
 interface Existing {
   readonly id: number;
   readonly version: string;
@@ -93,7 +93,7 @@ export function createRecordWrites(
   );
   const remove = connection.change("DELETE FROM records WHERE id = ?");
   const firstChild = connection.first("SELECT 1 FROM records WHERE parent = ?");
-  // Nobody finds it, for no kind is empty. Its children are orphans, and are swept away with it.
+  // Never found, because no kind is empty. Its children are orphans and are deleted with it.
   const bury = connection.change(
     `UPDATE records SET kind = '', key = id, value = '{}', version = '', expires_at = 0, entries = NULL WHERE id = ?`,
   );
@@ -112,13 +112,13 @@ export function createRecordWrites(
      ON CONFLICT (name) DO UPDATE SET value = max(value + 1, ?2) RETURNING value`,
   );
 
-  /** What this commit has looked at, as it is by now. */
-  const seen = new Map<string, Existing | undefined>();
+  /** The records that this commit has read, with its own changes. */
+  const known = new Map<string, Existing | undefined>();
 
   function existing(ref: Ref, now: number): Existing | undefined {
     const name = nameOf(ref);
-    if (!seen.has(name)) seen.set(name, look(ref, now));
-    return seen.get(name);
+    if (!known.has(name)) known.set(name, look(ref, now));
+    return known.get(name);
   }
 
   function look({ kind, key }: Ref, now: number): Existing | undefined {
@@ -134,7 +134,7 @@ export function createRecordWrites(
     };
   }
 
-  /** @param kept entries that stay as they are. */
+  /** @param kept entries that stay unchanged. */
   function changeEntries(
     change: typeof addEntry,
     { id, kind }: Written,
@@ -147,7 +147,9 @@ export function createRecordWrites(
     }
   }
 
-  /** Takes a record away. What has children stays as their tombstone: a commit must not delete thousands of them. */
+  /**
+   * Removes a record. One with children stays as a tombstone, because a commit must not delete thousands of children.
+   */
   function erase(id: number, kind: string, entries: string | null): void {
     changeEntries(dropEntry, { id, kind }, readEntries(entries));
     remembered.forget(id);
@@ -163,9 +165,9 @@ export function createRecordWrites(
     if (before?.isLive) {
       remembered.forget(before.id);
       replace(...fields, before.id);
-      seen.set(nameOf(record), { ...before, version, entries });
+      known.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return;
-      // Most changes of a record move it in one index and leave the others.
+      // Most changes move a record in one index and leave the others.
       const [were, are] = [readEntries(before.entries), readEntries(entries)];
       changeEntries(dropEntry, { id: before.id, kind }, were, are);
       changeEntries(addEntry, { id: before.id, kind }, are, were);
@@ -173,11 +175,11 @@ export function createRecordWrites(
     }
     if (before !== undefined) erase(before.id, kind, before.entries);
     const id = insert(...fields, kind, key);
-    seen.set(nameOf(record), { id, version, isLive: true, entries });
+    known.set(nameOf(record), { id, version, isLive: true, entries });
     changeEntries(addEntry, { id, kind }, readEntries(entries));
   }
 
-  /** The records of which an expectation does not hold, and the children that would have no parent. */
+  /** The records whose expectation does not hold, and children without a parent. */
   function failures({ expect, put: puts, remove: removals }: PreparedCommit, now: number): Ref[] {
     const failed = expect
       .filter(({ ref, version }) => {
@@ -195,7 +197,10 @@ export function createRecordWrites(
     return [...failed, ...orphans].map(({ kind, key }) => ({ kind, key }));
   }
 
-  /** Deletes an expired record with its children, as far as the limit goes. @returns how many were deleted. */
+  /**
+   * Deletes an expired record and its children, up to the limit.
+   * @returns how many were deleted.
+   */
   function deleteFamily(row: Row, limit: number): number {
     const id = numberAt(row, 0);
     const orphans = children(id, limit);
@@ -213,7 +218,7 @@ export function createRecordWrites(
     prepare,
     commit(change) {
       const now = clock.now();
-      seen.clear();
+      known.clear();
       const failed = failures(change, now);
       if (failed.length > 0) {
         const kinds = [...new Set(failed.map(({ kind }) => kind))].join(", ");
@@ -222,7 +227,7 @@ export function createRecordWrites(
       for (const ref of change.remove) {
         const before = existing(ref, now);
         if (before !== undefined) erase(before.id, ref.kind, before.entries);
-        seen.set(nameOf(ref), undefined);
+        known.set(nameOf(ref), undefined);
       }
       for (const record of change.put) put(record, change.id, now);
     },

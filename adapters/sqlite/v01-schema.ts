@@ -1,4 +1,4 @@
-/** The schema of version 0.1, as the numbered steps in which its files came to it. Never edited. */
+/** The schema of version 0.1, as the numbered steps that created it. Never edited. */
 
 const FIRST = `
 CREATE TABLE artifacts (
@@ -121,8 +121,8 @@ CREATE TABLE receivers (
 `;
 
 /**
- * Lanes have numbers, and deliveries name theirs: what comes together lies together in the file, and a delivery that is
- * sent writes a few pages that the next one writes as well.
+ * Lanes have numbers, which deliveries refer to: related rows are neighbours in the file, so sending a delivery
+ * writes few pages, which the next one writes as well.
  */
 const NUMBERED_LANES = `
 ALTER TABLE deliveries RENAME TO old_deliveries;
@@ -187,8 +187,8 @@ CREATE INDEX lanes_due ON lanes (receiver, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX lanes_failed ON lanes (receiver, failed_at) WHERE failed_at IS NOT NULL;
 `;
 
-/** By the clock of the machine: when the request was answered that has consumed the artifact. */
+/** When the request that consumed the artifact was answered, by the clock of the machine. */
 const ANSWERED = "ALTER TABLE artifacts ADD COLUMN answered_at REAL;";
 
-/** `user_version` of a file says how many of these it has. */
+/** `user_version` of a file is the number of steps that were applied. */
 export const V01_STEPS: readonly string[] = [FIRST, NUMBERED_LANES, ANSWERED];

@@ -1,4 +1,4 @@
-/** A database file of version 0.1: its last schema, how it is read, and how it becomes records. */
+/** Reads a database file of version 0.1 and converts it to records. */
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
 import type { JsonObject, RecordData, Ref } from "../record-store.ts";
 import {
@@ -32,7 +32,7 @@ const TABLES = [
   "receivers",
 ] as const;
 
-/** Before the names of tables that are kept until they are removed. */
+/** The prefix of the old tables, which stay until they are removed. */
 const KEPT = "v01_";
 
 /** Items that are read and written together. */
@@ -40,7 +40,7 @@ const BATCH = 500;
 
 type Row = Readonly<Record<string, SQLOutputValue>>;
 
-/** A code point that no character has, in front of strings that are kept as JSON: UTF-8 has no lone surrogates. */
+/** An unassigned code point that marks strings stored as JSON, because UTF-8 has no lone surrogates. */
 const MARK = "\u{10FFFF}";
 
 function text(row: Row, column: string): string {
@@ -130,14 +130,14 @@ function toDelivery(row: Row, history: readonly V01Attempt[]): V01Delivery {
   };
 }
 
-/** A lane, with the sequence of its head and of what is on its way. */
+/** A lane, with the sequences of its head and of the delivery in flight. */
 const LANE = `l.receiver AS lane_receiver, l.sub AS lane_sub, l.last_sequence, l.last_delivered, l.fence, l.owner,
   l.lease_end, l.claimed,
   (SELECT min(w.sequence) FROM v01_deliveries AS w
     WHERE w.receiver = l.receiver AND w.lane = l.id AND w.state = 'waiting') AS head,
   (SELECT c.sequence FROM v01_deliveries AS c WHERE c.id = l.claimed) AS claimed_sequence`;
 
-/** Every query goes through its table in one direction; artifacts that have expired stay behind. */
+/** Every query reads its table in one direction. Expired artifacts are not migrated. */
 const SELECT: Readonly<Record<V01Part, string>> = {
   entries: "SELECT kind, record FROM v01_entries",
   clients: "SELECT record FROM v01_clients",
@@ -182,7 +182,9 @@ function readers(database: DatabaseSync): Readers {
   };
 }
 
-/** Puts records into the tables of the store, in the place of those that are there. Without its parent none is put. */
+/**
+ * Writes records to the tables of the store, replacing those that exist. A record without its parent is not written.
+ */
 function createPut(database: DatabaseSync, version: string): (record: RecordData) => void {
   const find = database.prepare("SELECT id FROM records WHERE kind = ? AND key = ?");
   const put = database.prepare(
@@ -211,16 +213,16 @@ function createPut(database: DatabaseSync, version: string): (record: RecordData
   };
 }
 
-/** What the migration of a file needs to know. */
+/** The options of the migration of a file. */
 export interface V01Migration extends V01Options {
-  /** Decides what has expired: milliseconds since the epoch. */
+  /** Decides which artifacts have expired: milliseconds since the epoch. */
   readonly now: number;
   /** Creates the tables of records. */
   readonly createTables: (database: DatabaseSync) => void;
 }
 
 /**
- * Makes records of all that version 0.1 kept; its own tables stay, under other names. To be called in a transaction.
+ * Converts everything that version 0.1 stored. Its own tables are renamed and stay. Call it in a transaction.
  * @param steps how many steps of the old schema the file has.
  */
 export function migrateV01(
@@ -258,13 +260,16 @@ export function migrateV01(
   }
 
   for (const part of V01_PARTS) carryOver(part, read[part]);
-  // The numbers of accounts go on.
+  // Numbers of accounts continue where they were.
   database.exec(
     "INSERT INTO record_counters SELECT 'user-id', value FROM v01_counters WHERE name = 'user_id' AND value > 0",
   );
 }
 
-/** Deletes the tables that were kept. @returns whether there were some. */
+/**
+ * Deletes the old tables.
+ * @returns whether there were any.
+ */
 function removeTables(database: DatabaseSync): boolean {
   const found = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   const names = new Set(found.map((row) => String(row["name"])));
@@ -273,7 +278,7 @@ function removeTables(database: DatabaseSync): boolean {
   return old.length > 0;
 }
 
-/** A database file that has records, with what is left of version 0.1. */
+/** A migrated database file, with the remains of version 0.1. */
 export function openSqliteRemains(path: string): V01Remains {
   const database = new DatabaseSync(path, { timeout: 0 });
   return {

@@ -35,8 +35,8 @@ export interface ArtifactStore {
   /** The session with this public identifier. */
   findByUid(model: string, uid: string): Promise<StoredArtifact | undefined>;
   /**
-   * Milliseconds since the epoch by the store's clock, which all processes share. It is never ahead of that clock, and
-   * behind by one round trip at most.
+   * Milliseconds since the epoch by the store's clock, which all processes share. It never runs ahead of that clock,
+   * and lags by one round trip at most.
    */
   time(): Promise<number>;
   /**
@@ -82,7 +82,7 @@ class StoreClock {
     this.#store = store;
   }
 
-  /** Never ahead of the store: its answer was true before it arrived. */
+  /** Never runs ahead of the store's clock: the store read it before the response arrived. */
   async time(): Promise<number> {
     const now = performance.now();
     if (this.#reading === undefined || now - this.#reading.since > CLOCK_AGE) {

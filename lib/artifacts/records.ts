@@ -1,6 +1,6 @@
 /** The kinds of records for codes, tokens, grants, sessions and interactions, and their indexes. */
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
-import { defineKind, type Kind, type KindDeclaration, type Place } from "../kinds.ts";
+import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from "../kinds.ts";
 import type { Artifact, StoredArtifact } from "./artifact.ts";
 
 /** The value of an artifact's record: everything but its key, expiry and version. */
@@ -14,12 +14,12 @@ type Declaration = KindDeclaration<KeptArtifact, ArtifactIndex>;
 export const GRANT = "Grant";
 
 /** Ordered by the time of issue, if the library gives one. */
-function at(name: string | undefined, { payload: { iat } }: KeptArtifact): Place[] {
+function at(name: string | undefined, { payload: { iat } }: KeptArtifact): IndexPosition[] {
   if (name === undefined) return [];
   return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
 }
 
-const nowhere = (): Place[] => [];
+const noPosition = (): IndexPosition[] => [];
 
 /** @param model as oidc-provider calls it: `AccessToken` is the kind `access-token`. */
 function defineArtifact(
@@ -29,7 +29,7 @@ function defineArtifact(
   return defineKind({
     name: model.replaceAll(/(?!^)[A-Z]/g, "-$&").toLowerCase(),
     key: "the SHA-256 of what the client or browser holds",
-    index: { uid: nowhere, account: nowhere, client: nowhere },
+    index: { uid: noPosition, account: noPosition, client: noPosition },
     // A time of one store's clock means nothing in another store.
     carried: ({ answeredAt: _answered, ...kept }) => kept,
     expires: "at its end, see `lifetimes` of the configuration",
@@ -72,7 +72,7 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
   AccessToken: defineArtifact("AccessToken", { holds: "an access token", ...family }),
   RefreshToken: defineArtifact("RefreshToken", {
-    holds: "a refresh token; for a short time after its use with the sealed answer to that",
+    holds: "a refresh token; for a short time after its use, with the sealed response",
     ...family,
   }),
   PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
@@ -80,7 +80,7 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
     personal: "a `login_hint`, where the client sends one",
   }),
   ReplayDetection: defineArtifact("ReplayDetection", {
-    holds: "that an assertion or a proof was used",
+    holds: "an assertion or a proof that was used",
     personal: undefined,
   }),
 };

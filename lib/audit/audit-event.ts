@@ -23,9 +23,9 @@ export interface Caller {
   readonly actor: Actor;
   /** The client that the request comes through. */
   readonly client?: string;
-  /** Shortened: see `placeOf`. */
+  /** Shortened: see `originOf`. */
   readonly address?: string;
-  /** One of a fixed set of words: see `placeOf`. */
+  /** One of a fixed set of words: see `originOf`. */
   readonly browser?: string;
 }
 

@@ -24,7 +24,7 @@ const MOST_PARTITIONS = 256;
 /** The most records and partitions that are read for one page, however few records match. */
 const MOST_READ = 5_000;
 const MOST_LOOKED_AT = 2_500;
-/** Microseconds by which the clock of another process may be ahead. */
+/** Microseconds by which the clock of another process may differ. */
 const CLOCK_SKEW = HOUR;
 
 /** A position in the audit: older records come after it. With a key, also records of the same time behind that key. */

@@ -15,8 +15,8 @@ import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
 import { PAGE, type Read, read } from "../records.ts";
 
 /**
- * The kinds whose changes mean that there may be more to send: adding a delivery writes its lane, and resuming a receiver
- * writes the receiver. The writes of workers that deliver wake nobody.
+ * Changes to these kinds mean that there may be more to send: adding a delivery writes its lane, and resuming a
+ * receiver writes the receiver. Sending a delivery changes neither, so workers don't wake each other.
  */
 export const WATCHED_DELIVERY_KINDS: readonly string[] = [LANE.name, RECEIVER.name];
 
@@ -107,21 +107,21 @@ async function positionOf(access: LaneAccess, after: string | undefined): Promis
   return (await access.delivery(after))?.value.position ?? null;
 }
 
-async function page(access: LaneAccess, { after, ...asked }: DeliveryPage): Promise<DeliveryList> {
+async function page(access: LaneAccess, { after, ...filter }: DeliveryPage): Promise<DeliveryList> {
   const position = await positionOf(access, after);
   if (position === null) return { deliveries: [] };
-  const { found, last } = await search(access, asked, position);
+  const { found, last } = await search(access, filter, position);
   return { deliveries: found.map(toDelivery), ...(last !== undefined && { next: last.id }) };
 }
 
 /** As many deliveries as requested, however many must be skipped. */
-async function list(access: LaneAccess, { after, ...asked }: DeliveryPage): Promise<Delivery[]> {
+async function list(access: LaneAccess, { after, ...filter }: DeliveryPage): Promise<Delivery[]> {
   const deliveries: Delivery[] = [];
   let position = await positionOf(access, after);
   if (position === null) return [];
-  while (deliveries.length < asked.limit) {
-    const limit = Math.min(PAGE, asked.limit - deliveries.length);
-    const { found, last } = await search(access, { ...asked, limit }, position);
+  while (deliveries.length < filter.limit) {
+    const limit = Math.min(PAGE, filter.limit - deliveries.length);
+    const { found, last } = await search(access, { ...filter, limit }, position);
     deliveries.push(...found.map(toDelivery));
     if (last === undefined) break;
     ({ position } = last);
@@ -161,8 +161,8 @@ export function createDeliveryStore(access: LaneAccess): DeliveryStore {
       const found = await access.delivery(id);
       return found && toDelivery(found.value);
     },
-    page: (asked) => page(access, asked),
-    list: (asked) => list(access, asked),
+    page: (options) => page(access, options),
+    list: (options) => list(access, options),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),

@@ -117,7 +117,7 @@ export interface FinishOptions {
   readonly claimFrom?: "lane" | "receiver";
 }
 
-/** Whether the outcome was recorded, and the next claim if `lease` asked for one. */
+/** Whether the outcome was recorded, and the next claim if `lease` requested one. */
 export interface Finished {
   /** `false` if another worker has claimed the lane in the meantime: nothing was written. */
   readonly recorded: boolean;

@@ -1,7 +1,7 @@
 /** Deliveries, lanes and receivers as records: what is stored of each, and its indexes. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
-import { defineKind, type Kind, type Place } from "../kinds.ts";
+import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 
 /**
  * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result is recorded until another one
@@ -54,7 +54,7 @@ export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
 /** What is purged next of a finished delivery: first its payload, later its record. */
 export type PurgeStage = "payload" | "record";
 
-function purgePlaces({ finishedAt, payload, state }: KeptDelivery): Place[] {
+function purgePositions({ finishedAt, payload, state }: KeptDelivery): IndexPosition[] {
   if (finishedAt === null) return [];
   const stage: PurgeStage = payload === null || state === "parked" ? "record" : "payload";
   return [{ at: stage, order: Math.floor(finishedAt) }];
@@ -83,7 +83,7 @@ export const DELIVERY: Kind<KeptDelivery, DeliveryIndex> = defineKind({
       delivery.isHead ? [{ at: delivery.receiver, order: Math.floor(dueAt(delivery)) }] : [],
     failed: ({ isHead, failedAt, receiver }) =>
       isHead && failedAt !== null ? [{ at: receiver, order: Math.floor(failedAt) }] : [],
-    purge: purgePlaces,
+    purge: purgePositions,
   },
   expires: "purged by the worker, see `notifications` of the configuration",
   store: "storage",

@@ -1,4 +1,4 @@
-/** Accounts in the record store, with their sign-in names and numbers. */
+/** Stores accounts, with their sign-in names and `user_id`s. */
 import type { AccountChange, AccountRecord, DirectoryStore, EntryKind } from "./directory.ts";
 import type { Ref } from "../../adapters/record-store.ts";
 import type { AuditStore } from "../audit/audit-event.ts";
@@ -47,7 +47,7 @@ export function createAccounts(
     return accountIn((await records.find<IdentifierOwner>(accountRef(sub)))?.value);
   }
 
-  /** Adds the account itself, on condition that it still has the version that the caller has read. */
+  /** Adds the account itself, on condition that it still has the version that the caller read. */
   async function planAccount(
     changes: Changes,
     { sub, expectedVersion, record }: AccountChange,
@@ -87,7 +87,7 @@ export function createAccounts(
     }
   }
 
-  /** Adds the condition that the required entries exist. One that is being removed does not count. */
+  /** Adds the condition that the required entries exist. An entry that is being removed does not count. */
   async function planReferences(changes: Changes, change: AccountChange): Promise<void> {
     const wanted: (readonly [EntryKind, string])[] = change.requireServices.map((key) => ["service", key]);
     if (change.requirePortal !== undefined) wanted.push(["portal", change.requirePortal]);
@@ -137,7 +137,7 @@ export function createAccounts(
       await records.store.next(COUNTER, userId);
     },
     commitAccount(change) {
-      // The caller may change its objects before everything is written.
+      // The caller may change its objects before the commit.
       const copy = structuredClone(change);
       return records.retry(() => commitOnce(copy));
     },

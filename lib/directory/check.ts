@@ -1,4 +1,4 @@
-/** Consistency checks of the directory: names, numbers and identifiers, and the records that they belong to. */
+/** Consistency checks of the directory: names, numbers and identifiers must belong to existing records. */
 import type { Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { AccountRecord, ClientRecord } from "./directory.ts";
 import { type Check, type Flaw, KindScan } from "../check.ts";
@@ -125,7 +125,7 @@ function counterCheck(storage: RecordStore, counter: string): Check {
   };
   return {
     part: "user-id",
-    problem: "counters below what they have handed out",
+    problem: "counters that would return a number again",
     async find() {
       const last = await highest();
       return last > 0 && (await storage.next(counter)) <= last ? [{ id: counter, shown: counter }] : [];
@@ -192,7 +192,7 @@ export function directoryChecks(stores: Stores, namesOf: NamesOf, clock: Clock):
     counterCheck(storage, USER_ID.declaration.counter ?? ""),
     orphanCheck(accounts, {
       part: "account",
-      problem: "marks of clients that are not there",
+      problem: "reserved identifiers of clients that do not exist",
       owner(found) {
         const holder = identifierOf(found);
         return "client_id" in holder ? CLIENT.ref(holder.client_id) : undefined;

@@ -35,7 +35,7 @@ type Clients = Pick<DirectoryStore, "findClient" | "listClients" | "commitClient
 type Settings = Pick<DirectoryStore, "keep" | "kept">;
 type Entries = Pick<DirectoryStore, "findEntry" | "listEntries" | "putEntry" | "removeEntry">;
 
-/** The most references that an error names. */
+/** How many references an error names. */
 const NAMED_REFERENCES = 10;
 /** Milliseconds that a removal may take. After that the entry can be referred to again. */
 const CLOSING = 4_000;
@@ -49,7 +49,7 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
     const { client_id, expectedVersion, record, audit } = change;
     const service = record?.service ?? null;
     const refs = [clientRef(client_id), accountRef(client_id), entryRef("service", service ?? "")];
-    const [client, place, entry] = await records.get<[ClientRecord, IdentifierOwner, KeptEntry]>(refs);
+    const [client, reserved, entry] = await records.get<[ClientRecord, IdentifierOwner, KeptEntry]>(refs);
     if (client?.value.version !== expectedVersion) {
       if (expectedVersion === undefined) throw new AlreadyExists(`client ${client_id}`);
       throw new VersionConflict("the client was changed in between");
@@ -57,9 +57,9 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
     const changes = new Changes();
     if (record === undefined) {
       if (client !== undefined) changes.delete(clientRef(client_id), client);
-      if (accountIn(place?.value) === undefined) changes.drop(accountRef(client_id));
+      if (accountIn(reserved?.value) === undefined) changes.drop(accountRef(client_id));
     } else {
-      if (client === undefined && accountIn(place?.value) !== undefined) {
+      if (client === undefined && accountIn(reserved?.value) !== undefined) {
         throw new IdentifierTaken("an account with this sub");
       }
       if (service !== null) {
@@ -67,7 +67,7 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
         changes.expect(entryRef("service", service), entry);
       }
       changes.write(clientRecord(record), client);
-      if (client === undefined) changes.write(identifierRecord(client_id), place);
+      if (client === undefined) changes.write(identifierRecord(client_id), reserved);
     }
     if (audit !== undefined) changes.add(recordOf(audit));
     await records.commit(changes);
@@ -91,7 +91,7 @@ function createEntries(records: Records, { recordOf }: Audit): Entries {
   const find = (kind: EntryKind, key: string): Promise<Read<KeptEntry> | undefined> =>
     records.find<KeptEntry>(entryRef(kind, key));
 
-  /** What refers to the entry, in the words of `StillReferenced`. */
+  /** The references to the entry, as `StillReferenced` lists them. */
   async function references(kind: EntryKind, key: string): Promise<string[]> {
     const queries = REFERRING[kind](key).map((where) => Object.assign(where, { limit: NAMED_REFERENCES }));
     const pages = await records.store.list(queries);
@@ -166,7 +166,7 @@ function withoutMark({ closingUntil: _closed, ...entry }: KeptEntry): Omit<KeptE
   return entry;
 }
 
-/** Settings that the first of several processes makes: the others read them back. */
+/** Settings that the first process stores and all others read. */
 function createSettings(records: Records): Settings {
   const find = async (name: string): Promise<string | undefined> =>
     (await records.find<Setting>(settingRef(name)))?.value.value;

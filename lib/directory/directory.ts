@@ -21,7 +21,7 @@ export interface AccountRecord {
   readonly portal: string | null;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
-  /** PHC string; `null` if nobody can sign in with a password. */
+  /** PHC string; `null` for an account that can't sign in with a password. */
   readonly password_hash: string | null;
   /** Raised by each new password, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
@@ -33,9 +33,9 @@ export interface AccountRecord {
   readonly service_generations: Readonly<Record<string, number>>;
   /** Client id → number that is raised when the codes and tokens of the client are revoked. */
   readonly client_generations: Readonly<Record<string, number>>;
-  /** What the person has allowed third-party clients: client id → scopes and claims. */
+  /** What the end user has allowed third-party clients: client id → scopes and claims. */
   readonly consents: Readonly<Record<string, Consent>>;
-  /** Nobody can sign in to it, and its codes, tokens and sessions are invalid. Missing: `false`. */
+  /** Whether sign-in is blocked, and all codes, tokens and sessions are invalid. Missing: `false`. */
   readonly disabled?: boolean;
   /** Seconds since the epoch. */
   readonly created_at: number;
@@ -57,7 +57,7 @@ export interface AccountChange {
   readonly expectedVersion: number | undefined;
   /** The record afterwards, with its new `version`; `undefined` to delete the account. */
   readonly record: AccountRecord | undefined;
-  /** Normalised sign-in names that the account takes. Condition: nobody else has them. */
+  /** Normalised sign-in names that the account takes. Condition: no other account has them. */
   readonly claimNames: readonly string[];
   /** Normalised sign-in names that the account gives up. */
   readonly releaseNames: readonly string[];

@@ -2,7 +2,7 @@
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
-import { defineKind, type Kind, type Place } from "../kinds.ts";
+import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
 import type { Read } from "../records.ts";
 
 /** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
@@ -44,12 +44,15 @@ export const ENTRIES: Readonly<Record<EntryKind, Kind<KeptEntry, "group">>> = {
 export type IdentifierOwner = AccountRecord | { readonly client_id: string };
 
 /** The account, if one owns the identifier. */
-export function accountIn(place: IdentifierOwner | undefined): AccountRecord | undefined {
-  return place !== undefined && "sub" in place ? place : undefined;
+export function accountIn(owner: IdentifierOwner | undefined): AccountRecord | undefined {
+  return owner !== undefined && "sub" in owner ? owner : undefined;
 }
 
-function placesOf(place: IdentifierOwner, keysOf: (account: AccountRecord) => readonly string[]): Place[] {
-  const account = accountIn(place);
+function positionsOf(
+  owner: IdentifierOwner,
+  keysOf: (account: AccountRecord) => readonly string[],
+): IndexPosition[] {
+  const account = accountIn(owner);
   if (account === undefined) return [];
   return keysOf(account).map((at) => ({ at, order: account.user_id }));
 }
@@ -65,14 +68,14 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
   holds:
     "an account, or the mark of a client that keeps its identifier from becoming the `sub` of an account",
   key: "the `sub`, or the `client_id`",
-  keyOf: (place) => ("sub" in place ? place.sub : place.client_id),
+  keyOf: (owner) => ("sub" in owner ? owner.sub : owner.client_id),
   index: {
-    number: (place) => placesOf(place, () => [ALL]),
-    service: (place) => placesOf(place, servicesOf),
-    portal: (place) => placesOf(place, portalOf),
+    number: (owner) => positionsOf(owner, () => [ALL]),
+    service: (owner) => positionsOf(owner, servicesOf),
+    portal: (owner) => positionsOf(owner, portalOf),
   },
-  references(place) {
-    const account = accountIn(place);
+  references(owner) {
+    const account = accountIn(owner);
     if (account === undefined) return [];
     return [
       ...servicesOf(account).map((key) => ENTRIES.service.ref(key)),

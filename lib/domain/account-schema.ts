@@ -70,7 +70,9 @@ const newFields = {
 /** Key of a service. */
 export const serviceKey: z.ZodType<string> = ruled(keyProblem);
 
-/** Key of an assignment to remove: one that was stored under a name that is refused by now can still be removed. */
+/**
+ * Key of an assignment to remove. It may be a name that is no longer allowed, so that old assignments can be removed.
+ */
 const storedServiceKey = ruled(keyFormProblem);
 
 /** One or more keys of services to unassign from. */
@@ -130,7 +132,11 @@ export const importedAccount: z.ZodType<ImportedAccount> = exactly({
   }),
 }).superRefine((account, context) => {
   if (typeof account.password !== "string" || typeof account.password_hash !== "string") return;
-  context.addIssue({ code: "custom", path: ["password_hash"], message: "must not be given beside password" });
+  context.addIssue({
+    code: "custom",
+    path: ["password_hash"],
+    message: "must not be given together with password",
+  });
 });
 
 /** Argument of `list`. */

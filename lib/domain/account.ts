@@ -50,7 +50,7 @@ export interface AccountFields {
 export interface NewAccount extends AccountFields {
   /** Unique among usernames and e-mail addresses, ignoring case. */
   readonly email: string;
-  /** Without one, nobody can sign in to the account with a password. */
+  /** Without one, the account can't sign in with a password. */
   readonly password?: string | null | undefined;
 }
 
@@ -225,7 +225,7 @@ export interface AccountInternals {
   settled(): Promise<void>;
 }
 
-/** Whether the account is disabled: nobody can sign in to it, and its codes, tokens and sessions are invalid. */
+/** Whether the account is disabled: it can't sign in, and its codes, tokens and sessions are invalid. */
 export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">): boolean {
   return disabled;
 }

@@ -20,7 +20,7 @@ export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): 
   throw new TypeError(problems.join("; "));
 }
 
-/** Turns a rule into a schema. The rule returns what is wrong, or `undefined`. */
+/** Makes a schema of a rule. The rule returns what is wrong, or `undefined`. */
 export function ruled(rule: (text: string) => string | undefined): z.ZodType<string> {
   return z.string({ error: textExpected }).superRefine((text, context) => {
     const problem = rule(text);
@@ -47,7 +47,7 @@ function objectProblem(input: unknown): string {
   return input === undefined ? "is required" : "must be an object";
 }
 
-/** A name that can't be a key is not repeated: it may be a secret that was written in the wrong place. */
+/** An invalid name is not repeated: it may be a secret in the wrong field. */
 function unknownKey(key: string, known: readonly string[]): string {
   if (!/^[A-Za-z_]\w{0,39}$/u.test(key)) return "unknown key";
   const nearest = nearestKey(key, known, []);

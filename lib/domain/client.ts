@@ -129,7 +129,7 @@ export interface Clients {
   remove(client_id: string, options?: CallOptions): Promise<boolean>;
 }
 
-/** The client through which the account pages sign in. It has no secret, because nobody outside uses it. */
+/** The client through which the account pages sign in. It has no secret, because no other party uses it. */
 export interface InternalClient {
   readonly client_id: string;
   readonly name: string;

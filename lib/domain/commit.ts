@@ -1,10 +1,10 @@
-/** What changes of accounts and clients have in common: retries on a conflict, and follow-up work that can't fail them. */
+/** Shared by changes of accounts and clients: retries on a conflict, and follow-up work that can't fail the change. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SignInError, StorageUnavailable, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
 
 const ATTEMPTS = 50;
-/** Milliseconds. */
+/** Milliseconds between two attempts, at most. */
 const LONGEST_PAUSE = 40;
 
 /**

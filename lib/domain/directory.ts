@@ -198,7 +198,7 @@ export function createDirectory({
         const records = await directory.listEntries(kind);
         return records.filter((record) => !isObjectName(record.key)).map((record) => show(record));
       },
-      // Takes any key: an entry that was stored under a key that is refused by now must be removable.
+      // Takes any key, so that an entry whose key is no longer allowed can be removed.
       async remove(key, options) {
         const subject = checked("key", anyString, key);
         const audit = { ...callerOf(options), action: `${kind}.removed`, subject } as const;

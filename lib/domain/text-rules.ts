@@ -43,7 +43,7 @@ export function usernameProblem(username: string): Problem {
     if (characters(form) > MAX_USERNAME) return `must have at most ${MAX_USERNAME} characters`;
     if (invisible(form)) return "must not have control characters";
     if (form !== form.trim()) return "must not begin or end with a space";
-    if (form.includes("@")) return "must not have an @: that is how e-mail addresses are told from usernames";
+    if (form.includes("@")) return "must not have an @, which only e-mail addresses have";
   }
   return undefined;
 }
@@ -70,7 +70,7 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
-/** The form of the key of a service, group or portal, including stored keys that are refused by now. */
+/** The form of the key of a service, group or portal. Also accepts stored keys that are no longer allowed. */
 export function keyFormProblem(key: string): Problem {
   return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";
 }

@@ -26,7 +26,7 @@ export interface ServiceKeys {
 /** The text of the check value, which shows whether the secrets belong to the storage. */
 const CHECK = "sign-in-service";
 
-/** `keys.secrets`: from the configuration, from the file beside the database, or new ones for a storage in memory. */
+/** `keys.secrets`: from the configuration, from the file next to the database, or new ones for a storage in memory. */
 async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): Promise<readonly string[]> {
   if (keys.secrets !== undefined) return keys.secrets;
   if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
@@ -86,7 +86,7 @@ export async function openSealer(configuration: Configuration, directory: Direct
   } catch (cause) {
     throw new SignInError(
       "keys",
-      "keys.secrets does not belong to this storage: restore the secrets with which it was begun",
+      "keys.secrets does not belong to this storage: restore the secrets of its first start",
       { cause },
     );
   }

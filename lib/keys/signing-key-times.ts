@@ -13,8 +13,8 @@ type Keys = readonly SigningKeyRecord[];
 export const LEAD = 3600;
 
 /**
- * The key that signs with an algorithm: the first that is not retired. `signs_from` is ignored, because the clock of the
- * process that made the key may be ahead.
+ * The key that signs with an algorithm: the first that is not retired. `signs_from` is ignored, because the clock of
+ * the process that made the key may be fast.
  */
 export function signingKey(keys: Keys, alg: string, now: number): SigningKeyRecord | undefined {
   return keys.find((key) => key.alg === alg && now < (key.retires_at ?? Infinity));

@@ -1,4 +1,4 @@
-/** What version 0.1 kept, as records. */
+/** Converts the data of version 0.1 to records. */
 import type { RecordData } from "../../adapters/record-store.ts";
 import type { Converted, ConvertV01, V01Delivery, V01Items, V01Lane, V01Part } from "../../adapters/v01.ts";
 import { artifactRecord, isArtifactModel } from "../artifacts/records.ts";
@@ -22,8 +22,8 @@ import {
   settingRef,
 } from "../directory/records.ts";
 
-/** What is on its way in a lane, unless that is its head: the head says it itself. */
-function flightBeside({ lease, head }: V01Lane): Flight | null {
+/** The delivery in flight of a lane, unless it is the head, whose own record says so. */
+function flightApart({ lease, head }: V01Lane): Flight | null {
   if (lease === null || lease.sequence === head) return null;
   return { id: lease.claimed, sequence: lease.sequence, end: lease.end };
 }
@@ -39,24 +39,24 @@ function toKept({ history, lane, ...delivery }: V01Delivery, position: number): 
     // Version 0.1 counted the claims of the lane.
     fence: claim === null ? 0 : (lane?.fence ?? 0),
     lease: claim && { owner: claim.owner, end: claim.end },
-    flight: isHead && lane !== undefined ? flightBeside(lane) : null,
+    flight: isHead && lane !== undefined ? flightApart(lane) : null,
   };
 }
 
 function toLane(lane: V01Lane): RecordData {
   const { receiver, sub, lastSequence, lastDelivered, head } = lane;
-  const flight = head === null ? flightBeside(lane) : null;
+  const flight = head === null ? flightApart(lane) : null;
   return laneRecord({ receiver, sub, lastSequence, lastDelivered, flight });
 }
 
-/** A place after the last one, and not before this moment: microseconds since the epoch. */
-const placeAfter = (last: number, milliseconds: number): number =>
+/** A position after the last one, and not before this time: microseconds since the epoch. */
+const positionAfter = (last: number, milliseconds: number): number =>
   Math.max(last + 1, Math.floor(milliseconds * 1_000));
 
-/** Makes the records of one item, given the last place; gives back the place that it has. */
+/** Makes the records of one item, given the last position; also returns the position of the item. */
 type Convert<Item> = (item: Item, last: number) => readonly [records: readonly RecordData[], last: number];
 
-/** For parts without an order of their own. */
+/** For parts without positions. */
 function unordered<Item>(toRecords: (item: Item) => readonly RecordData[]): Convert<Item> {
   return (item, last) => [toRecords(item), last];
 }
@@ -78,37 +78,37 @@ const CONVERT: { readonly [Part in V01Part]: Convert<V01Items[Part]> } = {
   }),
   audit: (json, last) => {
     const record = json as unknown as FirstAuditRecord;
-    const place = placeAfter(last, record.at * 1_000);
-    return [[fromFirstVersion(record, place)], place];
+    const position = positionAfter(last, record.at * 1_000);
+    return [[fromFirstVersion(record, position)], position];
   },
   deliveries: (delivery, last) => {
-    const place = placeAfter(last, delivery.storedAt);
-    return [[deliveryRecord(toKept(delivery, place))], place];
+    const position = positionAfter(last, delivery.storedAt);
+    return [[deliveryRecord(toKept(delivery, position))], position];
   },
-  // Each receiver to which something was ever to be sent has a record; those that were used have one of their own.
+  // Each receiver that ever had a delivery gets a record. Those with a state are replaced by the next part.
   lanes: unordered((lane) => [
     toLane(lane),
     receiverRecord({ receiver: lane.receiver, ...untouchedReceiver }),
   ]),
   receivers: unordered((receiver) => [receiverRecord(receiver)]),
   grants: unordered((grant) => [artifactRecord(grant)]),
-  // What this version does not keep was of no use to version 0.1 either.
+  // Models that this version does not store were not used by version 0.1 either.
   artifacts: unordered((artifact) => (isArtifactModel(artifact.model) ? [artifactRecord(artifact)] : [])),
   kept: unordered(({ name, value }) => [{ ...settingRef(name), value: { value } }]),
 };
 
-/** Of several records with one name the last one counts. */
+/** The last of several records with one name counts. */
 export const convertV01: ConvertV01 = <Part extends V01Part>(
   part: Part,
   items: readonly V01Items[Part][],
   last: number,
 ): Converted => {
   const records = new Map<string, RecordData>();
-  let place = last;
+  let position = last;
   for (const item of items) {
-    const [made, next] = CONVERT[part](item, place);
+    const [made, next] = CONVERT[part](item, position);
     for (const record of made) records.set(`${record.kind} ${record.key}`, record);
-    place = next;
+    position = next;
   }
-  return { records: [...records.values()], last: place };
+  return { records: [...records.values()], last: position };
 };

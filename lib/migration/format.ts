@@ -1,4 +1,4 @@
-/** The format of what is kept: code that does not know it must not read or write it. */
+/** The format of a store: a version that does not know it must not read or write the store. */
 import type { RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { V01Part } from "../../adapters/v01.ts";
 import { ConditionFailed, ConfigurationError } from "../errors.ts";
@@ -21,36 +21,36 @@ export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
   personal: undefined,
 });
 
-/** Where a migration goes on. */
+/** How far a migration has come. */
 export interface MigrationState {
   readonly part: V01Part;
-  /** Behind the last page that was written; `null`: at the beginning of the part. */
+  /** The position after the last page that was written; `null` at the beginning of the part. */
   readonly after: string | null;
-  /** The last place in the order of the part. */
+  /** The last position that was given to a record of the part. */
   readonly last: number;
-  /** How many items were carried over of this part. */
+  /** How many items of this part are migrated. */
   readonly done: number;
 }
 
 export const MIGRATION: Kind<MigrationState> = defineKind<MigrationState>({
   name: "migration",
-  holds: "how far a migration has come that has not come to its end",
+  holds: "how far an unfinished migration has come",
   key: "`current`",
   store: "each",
   exported: false,
   personal: undefined,
 });
 
-/** The key of both: there is one of each in a store. */
+/** The key of both: a store has one record of each. */
 export const CURRENT = "current";
 const FORMAT_REF: Ref = STORAGE_FORMAT.ref(CURRENT);
 
-/** A store, and how a sentence names it. */
+/** A store, and its name in messages. */
 export interface CheckedStore {
   readonly store: RecordStore;
   /** The key of the configuration that names it. */
   readonly key: "storage" | "artifacts";
-  /** Whether version 0.1 has written there, and nothing has been carried over. Default: it can't have. */
+  /** Whether it holds data of version 0.1 that is not migrated. Default: `false`. */
   readonly isV01?: () => Promise<boolean>;
 }
 
@@ -58,14 +58,14 @@ function refused({ key }: CheckedStore, text: string): ConfigurationError {
   return new ConfigurationError([`config.${key}: ${text}`]);
 }
 
-/** Has a commit write the number of the format, unless another process was first. */
+/** Adds the number of the format to a commit, on condition that there is none. */
 export function addFormat(changes: Changes): void {
   changes.write(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }), undefined);
 }
 
 /**
  * Whether the store has records, in a format that this version knows.
- * @throws ConfigurationError when a later version has written it.
+ * @throws ConfigurationError when the store was written by a later version.
  */
 export async function hasFormat(checked: CheckedStore): Promise<boolean> {
   const [found] = await checked.store.get([FORMAT_REF]);
@@ -76,13 +76,13 @@ export async function hasFormat(checked: CheckedStore): Promise<boolean> {
 }
 
 /**
- * To be called before anything else is done with a store that was opened. An empty one is given the format.
+ * Call it before using a store. An empty store gets the current format.
  * @throws ConfigurationError when the store was written by another version.
  */
 export async function checkFormat(checked: CheckedStore, records: Records): Promise<void> {
   if (await hasFormat(checked)) return;
   if ((await records.find(MIGRATION.ref(CURRENT))) !== undefined) {
-    throw refused(checked, "its migration has not come to its end; run sign-in-service migrate again");
+    throw refused(checked, "its migration is unfinished; run sign-in-service migrate again");
   }
   if (await checked.isV01?.()) {
     throw refused(
@@ -95,7 +95,7 @@ export async function checkFormat(checked: CheckedStore, records: Records): Prom
     addFormat(changes);
     await records.commit(changes);
   } catch (error) {
-    // Another process has just done so.
+    // Another process was first.
     if (!(error instanceof ConditionFailed)) throw error;
     if (!(await hasFormat(checked))) throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Carries a storage of version 0.1 on a server over to records. Each page is written in one commit together with the
- * place behind it, so a migration that was killed goes on where it was. The format number is written last: until then
- * no service starts over it.
+ * Migrates a storage of version 0.1 on a server to records. Each page is written in one commit together with the
+ * position after it, so a migration that was killed continues where it stopped. The format is written last, and no
+ * service starts before that.
  */
 import { openStores } from "../../adapters/open.ts";
 import { openV01, openV01Remains } from "../../adapters/open.ts";
@@ -26,24 +26,24 @@ import {
 const PAGE = 100;
 
 /**
- * Milliseconds for one commit. What a killed migration had begun in MongoDB is in the way until the server gives it up:
- * after a minute.
+ * Milliseconds for one commit. In MongoDB, an open transaction of a killed migration blocks it until the server ends
+ * that transaction after a minute.
  */
 const PATIENCE = 90_000;
 
-/** The counter from which accounts get their numbers. */
+/** The counter that numbers the accounts. */
 const USER_ID = "user-id";
 
-/** What a migration is told, and tells. */
+/** How to stop a migration, and how it reports progress. */
 export interface MigrationRun {
-  /** Ends it between two pages. */
+  /** Stops it between two pages. */
   readonly signal: AbortSignal;
   readonly onProgress: OnV01Progress;
 }
 
 const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 
-/** Codes and tokens whose family has ended are not carried over. */
+/** Drops codes and tokens whose family has ended. */
 async function withParents(store: RecordStore, made: readonly RecordData[]): Promise<readonly RecordData[]> {
   const parents = new Map(made.flatMap(({ parent }) => (parent ? [[nameOf(parent), parent] as const] : [])));
   if (parents.size === 0) return made;
@@ -52,8 +52,8 @@ async function withParents(store: RecordStore, made: readonly RecordData[]): Pro
   return made.filter(({ parent }) => parent === undefined || live.has(nameOf(parent)));
 }
 
-/** Carries over the next page. @returns what there is to do then; `undefined` at the end. */
-async function carryOverPage(
+/** Migrates the next page. @returns the state after it; `undefined` at the end. */
+async function migratePage(
   records: Records,
   source: V01Source,
   was: Read<MigrationState>,
@@ -71,7 +71,7 @@ async function carryOverPage(
   const deadline = records.clock.now() + PATIENCE;
   for (const record of await withParents(records.store, converted.records)) changes.add(record);
   if (next !== undefined) {
-    // Of two that carry over the same page only one is first.
+    // Of two processes that migrate the same page, one fails here.
     changes.write(MIGRATION.record(next, { key: CURRENT }), was);
     await records.commit(changes, { deadline });
     return next;
@@ -83,10 +83,10 @@ async function carryOverPage(
 }
 
 /**
- * Carries everything over.
- * @returns `false` when there was nothing: the store has records already, or is empty.
- * @throws the reason of the signal when that ends it.
- * @throws ConditionFailed when another process carries over the same storage.
+ * Migrates everything.
+ * @returns `false` if there was nothing to do: the store has records already, or is empty.
+ * @throws the reason of the signal when that stops it.
+ * @throws ConditionFailed when another process migrates the same storage.
  */
 export async function migrateV01(
   source: V01Source,
@@ -110,28 +110,28 @@ export async function migrateV01(
   for (;;) {
     signal.throwIfAborted();
     const was = await records.find<MigrationState>(MIGRATION.ref(CURRENT));
-    // Another process has come to the end of it.
+    // Another process has finished the migration.
     if (was === undefined) return true;
     const { part, done } = was.value;
     const total = totals.get(part) ?? (await source.count(part));
     totals.set(part, total);
     onProgress(part, done, total);
-    if ((await carryOverPage(records, source, was)) === undefined) return true;
+    if ((await migratePage(records, source, was)) === undefined) return true;
   }
 }
 
-/** Where a storage is, as the configuration says it. */
-export interface MigratedPlace {
+/** The addresses of a storage, as in the configuration. */
+export interface MigratedStorage {
   readonly storage: string;
-  /** Left out: in `storage`. */
+  /** `undefined`: in `storage`. */
   readonly artifacts: string | undefined;
 }
 
 type WithStores<T> = (stores: readonly (CheckedStore & { readonly address: string })[]) => Promise<T>;
 
-/** Opens the stores of a place for `work`; a database file of version 0.1 is carried over by that. */
+/** Opens the stores for `work`. Opening a database file of version 0.1 migrates it. */
 async function withStores<T>(
-  { storage, artifacts }: MigratedPlace,
+  { storage, artifacts }: MigratedStorage,
   clock: Clock,
   v01: V01Options | undefined,
   work: WithStores<T>,
@@ -141,7 +141,7 @@ async function withStores<T>(
     artifacts: artifacts ?? storage,
     clock,
     sharedKinds: SHARED_KINDS,
-    // A command waits for nobody.
+    // A command does not watch for changes.
     watchedKinds: [],
     v01,
   });
@@ -155,20 +155,24 @@ async function withStores<T>(
 }
 
 /**
- * Carries over what version 0.1 has kept in a place: first the storage, so that a process of version 0.1 finds nothing
- * to go by, then the artifacts.
- * @returns whether there was something.
- * @throws ConfigurationError when a later version has written there.
- * @throws ConditionFailed when another process carries over the same storage.
- * @throws the reason of the signal when that ends it; the same call then goes on where it was.
+ * Migrates the data of version 0.1: first the storage, so that a process of version 0.1 that is still running fails,
+ * then the artifacts.
+ * @returns whether there was something to migrate.
+ * @throws ConfigurationError when the storage was written by a later version.
+ * @throws ConditionFailed when another process migrates the same storage.
+ * @throws the reason of the signal when that stops it; the next call continues where it stopped.
  */
-export function migrateStorage(place: MigratedPlace, clock: Clock, run: MigrationRun): Promise<boolean> {
+export function migrateStorage(
+  addresses: MigratedStorage,
+  clock: Clock,
+  run: MigrationRun,
+): Promise<boolean> {
   let isMigrated = false;
   const onProgress: OnV01Progress = (...progress) => {
     isMigrated = true;
     run.onProgress(...progress);
   };
-  return withStores(place, clock, { convert: convertV01, onProgress }, async (stores) => {
+  return withStores(addresses, clock, { convert: convertV01, onProgress }, async (stores) => {
     for (const checked of stores) {
       const records = new Records(checked.store, clock, KINDS);
       const source = await openV01(checked.address, clock);
@@ -184,12 +188,12 @@ export function migrateStorage(place: MigratedPlace, clock: Clock, run: Migratio
 }
 
 /**
- * Deletes what a migration has kept.
- * @returns whether there was something.
- * @throws ConfigurationError when something there has not been carried over yet.
+ * Deletes the old data that a migration left.
+ * @returns whether there was any.
+ * @throws ConfigurationError when something is not migrated yet.
  */
-export function removeOld(place: MigratedPlace, clock: Clock): Promise<boolean> {
-  return withStores(place, clock, undefined, async (stores) => {
+export function removeOld(addresses: MigratedStorage, clock: Clock): Promise<boolean> {
+  return withStores(addresses, clock, undefined, async (stores) => {
     for (const checked of stores) await checkFormat(checked, new Records(checked.store, clock, KINDS));
     let isRemoved = false;
     for (const { address } of stores) {

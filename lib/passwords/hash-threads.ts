@@ -1,7 +1,7 @@
 /**
- * Worker threads for passwords. In Node's thread pool the next hash starts only after the main thread has processed the
- * last one, and hashes compete with requests for one core: with two cores, that costs 5 to 25 % of all sign-ins
- * (`docs/decisions/0008-threads-that-hash.md`).
+ * Worker threads for passwords. In Node's thread pool the next hash starts only after the main thread has processed
+ * the last one, and hashes compete with requests for one core: with two cores, that costs 5 to 25 % of all sign-ins
+ * (`docs/decisions/0008-worker-threads-for-password-hashes.md`).
  */
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
@@ -148,7 +148,7 @@ class HashThread {
 
 /**
  * @param count how many hashes are computed at once.
- * @param script what the threads run. Default: `hash-thread` beside this file.
+ * @param script what the threads run. Default: `hash-thread` next to this file.
  */
 export function createHashThreads(count: number, script: string = SCRIPT): HashThreads {
   const threads = Array.from({ length: count }, () => new HashThread(script));

@@ -102,7 +102,7 @@ function checkRules(rules: PasswordRules, password: string): void {
   if (characters(password) < rules.minLength) {
     throw new InvalidPassword(`a password must have at least ${rules.minLength} characters`);
   }
-  // A form can't send these characters, so nobody could sign in.
+  // A form can't send these characters, so the password could never be entered.
   if (!password.isWellFormed() || password.includes("\0")) {
     throw new InvalidPassword("a password must not have NUL or broken characters");
   }
@@ -135,7 +135,7 @@ export function createHashQueue(
   const waiting: Record<Priority, (() => void)[]> = { interactive: [], background: [] };
   let running = 0;
 
-  /** Passes the slot on, so that nobody who comes in between can take it. */
+  /** Passes the slot to the next in line, so that newer work can't take it. */
   function release(): void {
     const start = waiting.interactive.shift() ?? waiting.background.shift();
     if (start === undefined) running -= 1;

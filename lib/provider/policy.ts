@@ -28,7 +28,7 @@ function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
   if (!acr?.essential) return false;
   const wanted = Array.isArray(acr.values) ? (acr.values as unknown[]) : [acr.value ?? acr.values];
   if (wanted.some((value) => value === undefined || known.has(value))) return false;
-  throw new errors.UnmetAuthenticationRequirements("no sign-in here has the acr that is asked for");
+  throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
 }
 
 /** A user who was unassigned from a service does not return to it without noticing: `prompt=none` is refused. */

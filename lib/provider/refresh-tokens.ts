@@ -13,7 +13,7 @@ import type { GrantHandler } from "./code-grant.ts";
 
 type Context = TokenEndpointGrantContext<{ refresh_token?: string }>;
 
-/** The response for which a refresh token was consumed, encrypted with that token and stored beside it. */
+/** The response for which a refresh token was consumed, encrypted with that token and stored with it. */
 interface SealedResponse {
   readonly body: Readonly<Record<string, unknown>>;
   /** The requested scope, see `requestedScope`. Version 0.1 stored neither it nor `expiresAt`. */

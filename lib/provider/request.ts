@@ -2,7 +2,7 @@
 import type { KoaContextWithOIDC } from "oidc-provider";
 import type { Deployment } from "../../config/configuration.ts";
 import type { Actor, Caller } from "../audit/audit-event.ts";
-import { placeOf } from "../audit/place.ts";
+import { originOf } from "../audit/origin.ts";
 
 export interface RequestState {
   /** Set by the HTTP layer: the deployment that the request came to. */
@@ -43,6 +43,6 @@ export function callerOf(
   return {
     actor,
     ...(client === undefined ? {} : { client }),
-    ...placeOf(address, ctx.headers["user-agent"]),
+    ...originOf(address, ctx.headers["user-agent"]),
   };
 }

@@ -1,7 +1,7 @@
 /** Connections to the Redis of `config.queue`. */
 import type { Redis } from "ioredis";
 import { driverOptions } from "../../adapters/redis/connection.ts";
-import { firstConnection, lookAt, type Purpose } from "../../adapters/redis/first-look.ts";
+import { firstConnection, checkServer, type Purpose } from "../../adapters/redis/startup.ts";
 import type { RedisAddress } from "../../config/value-forms.ts";
 
 export interface OpenedRedis {
@@ -85,7 +85,7 @@ export async function openRedis({ address, patience, onWarning }: QueueAddress):
   const warnings: string[] = [];
   try {
     await firstConnection(client, PURPOSE, patience);
-    await lookAt(client, PURPOSE, (text) => void warnings.push(text));
+    await checkServer(client, PURPOSE, (text) => void warnings.push(text));
   } catch (error) {
     disconnect();
     throw error;

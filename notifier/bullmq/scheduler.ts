@@ -6,7 +6,7 @@
  */
 import type { Queue, Worker } from "bullmq";
 import { KeyedBatches } from "../../adapters/keyed-batches.ts";
-import { unusable } from "../../adapters/redis/first-look.ts";
+import { unusable } from "../../adapters/redis/startup.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import { readRedisAddress } from "../../config/value-forms.ts";
 import type { Clock } from "../../lib/clock.ts";

@@ -1,6 +1,6 @@
 /**
  * BullMQ jobs that say "look at this receiver" and nothing else: no user, no payload. Each receiver has a fixed number of
- * places for jobs, and a job's id is `RECEIVER-PLACE`: however many processes request wake-ups, there can't be more.
+ * slots for jobs, and a job's id is `RECEIVER-SLOT`: however many processes request wake-ups, there can't be more.
  */
 import type { Queue } from "bullmq";
 import type { Redis } from "ioredis";
@@ -13,23 +13,23 @@ export interface WakeUp {
 /** The name of the queue. */
 export const QUEUE = "deliveries";
 
-/** Milliseconds until a place is free again whose job never arrived. */
+/** Milliseconds until a slot whose job never arrived is free again. */
 const UNUSED = 3000;
 /** Milliseconds between two checks of a process that BullMQ can find the jobs of a receiver. */
 const LOOK_AGAIN = 5000;
 
 /**
- * Reserves free places in one step, as many as there are due heads without a waiting job. A job that has started no
- * longer counts as waiting, but keeps its place until it ends. KEYS: the sorted set of reserved places whose job has not
+ * Reserves free slots in one step, as many as there are due heads without a waiting job. A job that has started no
+ * longer counts as waiting, but keeps its slot until it ends. KEYS: the sorted set of reserved slots whose job has not
  * arrived yet, with the time when they are free again. ARGV: the prefix of the keys of the receiver's jobs, the number of
- * places, the number of heads, UNUSED, and the prefix of the queue's keys or an empty string. Returns the milliseconds
- * until the last of the reserved places that were counted is free again, then the places that are reserved now.
+ * slots, the number of heads, UNUSED, and the prefix of the queue's keys or an empty string. Returns the milliseconds
+ * until the last of the reserved slots that were counted is free again, then the slots that are reserved now.
  *
- * A job may exist without being in any of the queue's lists: Redis was told to delete keys, or a script of BullMQ was
- * stopped halfway by a command that the user may not call. No worker would ever get it, so it is deleted. The
- * first job that is where it belongs vouches for the others.
+ * A job may exist without being in any list of the queue: someone deleted keys of Redis, or a script of BullMQ stopped
+ * halfway at a command that the user may not call. No worker would ever get such a job, so it is deleted. Once a job is
+ * found in a list, the others are not checked.
  */
-const TAKE_PLACES = `
+const TAKE_SLOTS = `
 local time = redis.call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local wanted = tonumber(ARGV[3])
@@ -42,21 +42,21 @@ local function isLost(id)
   end
   return not redis.call("ZSCORE", ARGV[5] .. "delayed", id)
 end
-for place = 0, tonumber(ARGV[2]) - 1 do
-  local job = redis.call("HMGET", ARGV[1] .. place, "name", "processedOn")
+for slot = 0, tonumber(ARGV[2]) - 1 do
+  local job = redis.call("HMGET", ARGV[1] .. slot, "name", "processedOn")
   if looks and job[1] then
-    looks = isLost(string.sub(ARGV[1], #ARGV[5] + 1) .. place)
+    looks = isLost(string.sub(ARGV[1], #ARGV[5] + 1) .. slot)
     if looks then
-      redis.call("DEL", ARGV[1] .. place)
+      redis.call("DEL", ARGV[1] .. slot)
       job = {}
     end
   end
-  local left = job[1] and 0 or tonumber(redis.call("ZSCORE", KEYS[1], place) or 0) - now
+  local left = job[1] and 0 or tonumber(redis.call("ZSCORE", KEYS[1], slot) or 0) - now
   if left > 0 then
     given[1] = math.max(given[1], left)
     wanted = wanted - 1
   elseif not job[1] then
-    free[#free + 1] = place
+    free[#free + 1] = slot
   elseif not job[2] then
     wanted = wanted - 1
   end
@@ -87,8 +87,8 @@ export class WakeUps {
   }
 
   /**
-   * Makes sure that as many wake-ups wait as there are heads, as far as the receiver has places.
-   * @returns milliseconds after which to request again, because another process reserved places and may never use them;
+   * Makes sure that as many wake-ups wait as there are heads, as far as the receiver has free slots.
+   * @returns milliseconds after which to request again, because another process reserved slots and may never use them;
    * 0 when there is no need.
    */
   async request(receiver: string, heads: number): Promise<number> {
@@ -99,7 +99,7 @@ export class WakeUps {
     const keys = `${this.#prefix}:${QUEUE}:`;
     const check = this.#isCheckDue(receiver) ? keys : "";
     const answer = await this.#client.eval(
-      TAKE_PLACES,
+      TAKE_SLOTS,
       1,
       reserved,
       keys + jobs,
@@ -108,15 +108,15 @@ export class WakeUps {
       UNUSED,
       check,
     );
-    const [again = 0, ...places] = answer as number[];
-    if (places.length === 0) return again;
+    const [again = 0, ...slots] = answer as number[];
+    if (slots.length === 0) return again;
     // BullMQ ignores a job whose id exists, so none may stay.
     const gone = { removeOnComplete: true, removeOnFail: true };
     await this.#queue.addBulk(
-      places.map((place) => ({ name: "look", data: { receiver }, opts: { jobId: jobs + place, ...gone } })),
+      slots.map((slot) => ({ name: "look", data: { receiver }, opts: { jobId: jobs + slot, ...gone } })),
     );
-    // From here on the job itself occupies the place.
-    await this.#client.zrem(reserved, ...places);
+    // From now on the job itself occupies the slot.
+    await this.#client.zrem(reserved, ...slots);
     return again;
   }
 

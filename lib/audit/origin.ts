@@ -34,7 +34,10 @@ export function shortenedAddress(address: string): string | undefined {
 }
 
 /** @param address the caller's, according to the trusted proxies. @param userAgent the header. */
-export function placeOf(address: string, userAgent: string | undefined): Pick<Caller, "address" | "browser"> {
+export function originOf(
+  address: string,
+  userAgent: string | undefined,
+): Pick<Caller, "address" | "browser"> {
   const network = shortenedAddress(address);
   const browser = browserFamily(userAgent);
   return {

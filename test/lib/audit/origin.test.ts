@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { browserFamily, placeOf, shortenedAddress } from "../../../lib/audit/place.ts";
+import { browserFamily, originOf, shortenedAddress } from "../../../lib/audit/origin.ts";
 
 describe("an address", () => {
   it.each([
@@ -77,6 +77,6 @@ describe("a browser", () => {
 });
 
 it("a place has only what is known of it", () => {
-  expect(placeOf("192.0.2.1", "curl/8")).toEqual({ address: "192.0.2.0/24", browser: "other" });
-  expect(placeOf("unknown", undefined)).toEqual({});
+  expect(originOf("192.0.2.1", "curl/8")).toEqual({ address: "192.0.2.0/24", browser: "other" });
+  expect(originOf("unknown", undefined)).toEqual({});
 });

@@ -1,23 +1,23 @@
-/** What is looked at when the service starts: whether this Redis can be used, and what an operator should know. */
+/** Checks at start-up whether this Redis can be used, and warns about its settings. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { ConfigurationError, StorageUnavailable } from "../errors.ts";
 import { answerCode, reason } from "./connection.ts";
 
-/** Codes that say who asks is not let in; waiting does not help. */
+/** Codes of refused credentials and missing rights: waiting does not help. */
 const REFUSALS: ReadonlySet<string> = new Set(["WRONGPASS", "NOAUTH", "NOPERM"]);
 
-/** What Redis says of a database that it has not. With the same code it says that it has too many clients. */
+/** Redis's message for a database that does not exist. With too many clients it sends the same code. */
 const NO_DATABASE = /\bDB index\b/u;
 
-/** Milliseconds between two looks whether a Redis that has just started serves by now. */
+/** Milliseconds between two checks whether Redis is ready. */
 const LOOK = 100;
 
-/** What a Redis is for. */
+/** What the service uses a Redis for. */
 export interface Purpose {
   /** The key of the configuration that names it. */
   readonly key: "artifacts" | "queue";
-  /** What may happen when it forgets keys: the end of a sentence. */
+  /** The harm of evicted keys: the end of a sentence. */
   readonly harm: string;
 }
 
@@ -25,16 +25,16 @@ function wrong({ key }: Purpose, text: string): ConfigurationError {
   return new ConfigurationError([`config.${key}: ${text}`]);
 }
 
-/** @param error what came of the driver, or of a call of the store. */
+/** @param error of the driver, or of a call of the store. */
 export function unusable({ key }: Purpose, error: unknown): StorageUnavailable {
   const why = error instanceof StorageUnavailable ? error.message : reason(error);
   return new StorageUnavailable(`the Redis of config.${key} can't be used (${why})`);
 }
 
 /**
- * Waits for the first connection, and until what Redis has kept is loaded: before that it refuses every command.
- * @param patience milliseconds after which a Redis that does not serve is given up.
- * @throws ConfigurationError when it has no such database.
+ * Waits for the first connection, and until Redis has loaded its data.
+ * @param patience milliseconds to wait.
+ * @throws ConfigurationError when the database does not exist.
  * @throws StorageUnavailable when it does not answer in time, or refuses.
  */
 export async function firstConnection(client: Redis, purpose: Purpose, patience: number): Promise<void> {
@@ -43,7 +43,7 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
   const timer = setTimeout(() => reject(unusable(purpose, last)), patience);
   const onError = (error: unknown): void => {
     last = error;
-    // The driver would go on with the first database.
+    // The driver would continue with the first database.
     if (answerCode(error) === "ERR" && NO_DATABASE.test(String(error)))
       reject(wrong(purpose, "this Redis has no database of this number"));
     if (REFUSALS.has(answerCode(error) ?? "")) reject(unusable(purpose, error));
@@ -57,7 +57,7 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
       } catch (error) {
         last = error;
         const code = answerCode(error);
-        // What else it refuses is told by what is asked next.
+        // The following checks report other errors.
         if (code !== undefined && code !== "LOADING") return resolve();
       }
       await pause(LOOK);
@@ -76,13 +76,13 @@ export async function firstConnection(client: Redis, purpose: Purpose, patience:
   }
 }
 
-/** `mode`, `role` and what else Redis says of itself; it answers this to everybody. */
+/** The server's fields in HELLO, which every user may run. */
 async function said(client: Redis): Promise<ReadonlyMap<string, unknown>> {
   const flat = (await client.call("HELLO")) as unknown[];
   return new Map(flat.flatMap((name, at) => (at % 2 === 0 ? [[String(name), flat[at + 1]] as const] : [])));
 }
 
-/** How this Redis forgets keys when its memory is full; `undefined` when the user may not know. */
+/** The eviction policy; `undefined` if the user may not read it. */
 async function evictionPolicy(client: Redis): Promise<string | undefined> {
   try {
     return /^maxmemory_policy:(\S+)/mu.exec(await client.info("memory"))?.[1];
@@ -100,11 +100,11 @@ function evictionWarning({ key, harm }: Purpose, policy: string | undefined): st
 }
 
 /**
- * @param onWarning told what an operator should put right.
- * @throws ConfigurationError with one sentence for a Redis that can't serve.
+ * @param onWarning receives what an operator should fix.
+ * @throws ConfigurationError with one sentence for a Redis that can't be used.
  * @throws StorageUnavailable when it does not answer.
  */
-export async function lookAt(
+export async function checkServer(
   client: Redis,
   purpose: Purpose,
   onWarning: (text: string) => void,
