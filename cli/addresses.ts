@@ -1,4 +1,4 @@
-/** Where a storage is, as a command is told: addresses, variables of the environment, configuration files. */
+/** Reads the address of a storage from arguments, environment variables and configuration files. */
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -6,31 +6,31 @@ import { defaults } from "../config/defaults.ts";
 import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../config/value-forms.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
 
-/** A storage and where its artifacts are. */
-export interface Place {
+/** The addresses of a storage and its artifacts. */
+export interface StorageAddress {
   readonly storage: string;
-  /** `undefined`: with the storage. */
+  /** `undefined`: in the storage. */
   readonly artifacts: string | undefined;
-  /** Where its `keys.secrets` are, in words. */
+  /** Where its `keys.secrets` are: a phrase for messages. */
   readonly secrets: string;
 }
 
-/** What a command line says about one storage. */
-export interface PlaceWords {
-  /** How a sentence names it: `FROM`. */
+/** The arguments of a command for one storage. */
+export interface AddressArguments {
+  /** Its name in messages, such as `FROM`. */
   readonly name: string;
   readonly address: string | undefined;
   readonly artifacts: string | undefined;
-  /** A configuration file, in place of the two. */
+  /** A configuration file, instead of the two. */
   readonly config: string | undefined;
 }
 
-/** The value of a variable of the environment; `undefined` when it is not set. */
+/** The value of an environment variable; `undefined` if it is not set. */
 export type ReadVariable = (name: string) => string | undefined;
 
 const VARIABLE = "env:";
 
-/** `env:NAME` stands for what is in that variable. */
+/** Replaces `env:NAME` by the value of that variable. */
 function resolveVariable(text: string, readVariable: ReadVariable): string {
   if (!text.startsWith(VARIABLE)) return text;
   const name = text.slice(VARIABLE.length);
@@ -42,10 +42,10 @@ function resolveVariable(text: string, readVariable: ReadVariable): string {
 function checkStorage(storage: string, name: string): string {
   if (!isStorageAddress(storage)) {
     throw misused(
-      `${name} must be sqlite:PATH, postgresql://…, mongodb://… or mongodb+srv://…, or env:NAME for one in a variable`,
+      `${name} must be sqlite:PATH, postgresql://…, mongodb://… or mongodb+srv://…, or env:NAME for the value of an environment variable`,
     );
   }
-  if (isInMemory(storage)) throw misused(`${name} is in memory, and ends with its process`);
+  if (isInMemory(storage)) throw misused(`${name} is in memory, where only its own process can read it`);
   return storage;
 }
 
@@ -68,8 +68,8 @@ async function readJson(path: string): Promise<unknown> {
   try {
     return JSON.parse(text.replace(/^\uFEFF/, ""));
   } catch {
-    // What the parser says quotes the file, which holds secrets.
-    throw new CommandFailure(`${path} is no JSON.`);
+    // The parser's message quotes the file, which contains secrets.
+    throw new CommandFailure(`${path} is not valid JSON.`);
   }
 }
 
@@ -79,10 +79,11 @@ function textMember(file: object, name: string, path: string): string | undefine
   throw new CommandFailure(`${path}: ${name} must be a string.`);
 }
 
-/** `storage` and `artifacts` of a configuration file; what else it says is not looked at. */
-async function readConfigFile(path: string, name: string): Promise<Place> {
+/** `storage` and `artifacts` of a configuration file. Other keys are ignored. */
+async function readConfigFile(path: string, name: string): Promise<StorageAddress> {
   const file = await readJson(path);
-  if (typeof file !== "object" || file === null) throw new CommandFailure(`${path} holds no configuration.`);
+  if (typeof file !== "object" || file === null)
+    throw new CommandFailure(`${path} contains no configuration.`);
   const storage = checkStorage(textMember(file, "storage", path) ?? defaults.storage, name);
   const artifacts = textMember(file, "artifacts", path);
   const isElsewhere = artifacts !== undefined && artifacts !== storage;
@@ -106,12 +107,15 @@ export function pathOf(storage: string): string {
   return storage.slice("sqlite:".length);
 }
 
-/** @throws CommandFailure with a sentence that repeats no address, for it may hold a password. */
-export async function readPlace(words: PlaceWords, readVariable: ReadVariable): Promise<Place> {
-  const { name, address, artifacts, config } = words;
+/** @throws CommandFailure with a sentence without the address, which may contain a password. */
+export async function readAddress(
+  options: AddressArguments,
+  readVariable: ReadVariable,
+): Promise<StorageAddress> {
+  const { name, address, artifacts, config } = options;
   if (config !== undefined) {
     if (address !== undefined || artifacts !== undefined) {
-      throw misused(`${name} is said twice: by a configuration file and by its address`);
+      throw misused(`${name} is given twice: by a configuration file and by an address`);
     }
     return readConfigFile(config, name);
   }
@@ -124,7 +128,7 @@ export async function readPlace(words: PlaceWords, readVariable: ReadVariable): 
   };
 }
 
-/** A Redis without user and password. */
+/** The address of a Redis without user and password. */
 function describeRedis(address: string): string {
   const read = readRedisAddress(address);
   if (typeof read === "string") return "redis";
@@ -133,34 +137,34 @@ function describeRedis(address: string): string {
   return `${tls ? "rediss" : "redis"}://${where}${prefix === undefined ? "" : `?prefix=${prefix}`}`;
 }
 
-/** A storage without user, password and options. */
+/** The address of a storage without user, password and options. */
 function describeStorage(storage: string): string {
   if (isSqlite(storage)) return storage;
   const [, scheme = "", , rest = ""] = /^([a-z+]+:\/\/)([^/]*@)?([^?]*)/u.exec(storage) ?? [];
   return scheme + rest;
 }
 
-/** A place for a person to read: no secrets. */
-export function describePlace({ storage, artifacts }: Place): string {
+/** The addresses for messages, without secrets. */
+export function describeAddress({ storage, artifacts }: StorageAddress): string {
   const main = describeStorage(storage);
   return artifacts === undefined ? main : `${main} + ${describeRedis(artifacts)}`;
 }
 
-/** The parts of a place, each the same for the same server or file, whoever asks and from which folder. */
-function identities({ storage, artifacts }: Place): string[] {
+/** Identifies the servers and files of a storage, independent of users and the working folder. */
+function identities({ storage, artifacts }: StorageAddress): string[] {
   const main = isSqlite(storage) ? resolve(pathOf(storage)) : describeStorage(storage);
   return artifacts === undefined ? [main] : [main, describeRedis(artifacts)];
 }
 
-/** Whether two places have a server or file in common. */
-export function overlap(one: Place, other: Place): boolean {
+/** Whether two storages have a server or file in common. */
+export function overlap(one: StorageAddress, other: StorageAddress): boolean {
   const own = identities(one);
   return identities(other).some((each) => own.includes(each));
 }
 
-/** The same for the same place, and nothing else. */
-export function identityOf(place: Place): string {
+/** Identifies the storage. */
+export function identityOf(address: StorageAddress): string {
   return createHash("sha256")
-    .update(JSON.stringify(identities(place)))
+    .update(JSON.stringify(identities(address)))
     .digest("base64url");
 }

@@ -8,7 +8,7 @@ type Parsed<Known extends Options> = ReturnType<
   typeof parseArgs<{ options: Known; allowPositionals: true; args: string[] }>
 >;
 
-/** @throws CommandFailure with exit code 2. No sentence repeats an operand, which may hold a password. */
+/** @throws CommandFailure with exit code 2. The message never contains an operand, which may hold a password. */
 export function parseArguments<const Known extends Options>(
   args: readonly string[],
   options: Known,
@@ -16,7 +16,7 @@ export function parseArguments<const Known extends Options>(
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (cause) {
-    // Node's own sentences name an option, never a value; without the advice that follows.
+    // Node's messages name options, never values. The advice that follows is cut off.
     const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
     throw misused(sentence, cause);
   }

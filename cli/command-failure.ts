@@ -1,12 +1,12 @@
-/** Why a command ends without having done what it was told to. */
+/** The error of a command that failed. */
 import { SignInError } from "../lib/errors.ts";
 
-/** A problem was found, or the command could not do its work. */
+/** A problem was found, or the command failed. */
 export const FAILED = 1;
-/** The command was called in a wrong way. */
+/** The arguments are wrong. */
 export const MISUSED = 2;
 
-/** One sentence for a person, and the exit code of the process. It holds no secret. */
+/** One sentence for the operator, without secrets, and the exit code of the process. */
 export class CommandFailure extends SignInError {
   /** 1 or 2. */
   readonly exitCode: number;
@@ -17,7 +17,7 @@ export class CommandFailure extends SignInError {
   }
 }
 
-/** The command was called in a wrong way. */
+/** The arguments are wrong. */
 export function misused(sentence: string, cause?: unknown): CommandFailure {
   return new CommandFailure(`${sentence}. See --help.`, { exitCode: MISUSED, cause });
 }

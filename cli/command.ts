@@ -1,31 +1,31 @@
-/** What a command is, and what it gets from the process that runs it. */
+/** The interface of commands, and what they get from their process. */
 import type { Clock } from "../lib/clock.ts";
 import type { ReadVariable } from "./addresses.ts";
 import type { Output } from "./progress.ts";
 
-/** The world around a command. */
+/** The environment of a command. */
 export interface Surroundings {
   readonly clock: Clock;
   readonly readVariable: ReadVariable;
   /** Results. */
   readonly out: Output;
-  /** Progress and what went wrong. */
+  /** Progress and errors. */
   readonly err: Output;
-  /** Aborted when the process is told to stop. */
+  /** Aborted when the process should stop. */
   readonly signal: AbortSignal;
-  /** Asks a person a question that is answered with yes or no. Left out where there is none to ask. */
+  /** Asks the operator a yes-or-no question. Missing without a terminal. */
   readonly confirm?: ((question: string) => Promise<boolean>) | undefined;
 }
 
 export interface Command {
   /** The words that call it. */
   readonly words: readonly string[];
-  /** In the list of all commands: one line. */
+  /** One line for the list of commands. */
   readonly summary: string;
   /** What `--help` prints. */
   readonly usage: string;
   /**
-   * @param args what comes after its words.
+   * @param args the arguments after its words.
    * @returns the exit code: 0, or 1 when a problem was found.
    * @throws CommandFailure, or an error of the storage.
    */

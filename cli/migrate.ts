@@ -1,10 +1,10 @@
-/** `migrate`: what version 0.1 has kept, carried over to the format of this version. */
+/** `migrate`: migrates a storage of version 0.1 to the format of this version. */
 import { stat } from "node:fs/promises";
 import { schemeOf } from "../adapters/open.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { migrateStorage, removeOld } from "../lib/migration/migrate.ts";
-import { describePlace, pathOf, type Place, readPlace } from "./addresses.ts";
+import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, misused } from "./command-failure.ts";
@@ -12,36 +12,36 @@ import { Progress } from "./progress.ts";
 
 const USAGE = `Usage: sign-in-service migrate --storage ADDRESS [--artifacts ADDRESS] [--remove-old [--yes]]
 
-Carries a storage that version 0.1 has written over to the format of this version: accounts, clients, the directory, audit
-records, notifications with their order, codes, tokens, sessions and keys. Stop version 0.1 first: from the beginning of the
-migration on it answers 503. A migration that was stopped, by Ctrl+C or a crash, goes on where it was when the same command is
-run again; until it has come to its end no service starts.
+Migrates a storage of version 0.1 to the format of this version: accounts, clients, the directory, audit records,
+notifications in their order, codes, tokens, sessions and keys. Stop version 0.1 first: it answers 503 once the migration
+has started. After an interruption, such as Ctrl+C or a crash, run the same command again: it continues where it stopped.
+No service starts before the migration is complete.
 
-What version 0.1 has written is kept beside it, and takes its space, until it is removed with --remove-old.
+The old data stays, and takes space, until --remove-old deletes it.
 
 Addresses are those of the configuration: sqlite:PATH, mongodb://HOST/DATABASE, redis://HOST.
-An address may be given as env:NAME: then it is in that environment variable, and not in the list of processes.
+env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.
 
   --storage ADDRESS    the storage
-  --artifacts ADDRESS  where the artifacts are: redis://… or rediss://…; default: in the storage
-  --config FILE        a configuration (JSON) whose "storage" and "artifacts" count, in place of the two
-  --remove-old         deletes what version 0.1 has written, once it has been carried over
-  --yes                does not ask whether to delete it
-  --help               this text
+  --artifacts ADDRESS  the artifacts: redis://… or rediss://…; default: in the storage
+  --config FILE        a JSON configuration whose "storage" and "artifacts" are used instead
+  --remove-old         deletes the data of version 0.1 after the migration
+  --yes                deletes without asking
+  --help               shows this text
 
-Exit codes: 0 done, or nothing to do; 1 not done, or not to its end; 2 wrong arguments.
+Exit codes: 0 done, or nothing to do; 1 failed or stopped; 2 wrong arguments.
 `;
 
-const GOES_ON = "Run the same command again, and it goes on where it was.";
+const CONTINUES = "Run the same command again, and it continues where it stopped.";
 
 interface Wanted {
-  readonly place: Place;
+  readonly address: StorageAddress;
   readonly removesOld: boolean;
   readonly isConfirmed: boolean;
 }
 
-/** What is not there is not to be made. */
-async function requireFile({ storage }: Place): Promise<void> {
+/** Without this, opening a missing file would create it. */
+async function requireFile({ storage }: StorageAddress): Promise<void> {
   if (!isSqlite(storage)) return;
   const found = await stat(pathOf(storage)).catch(() => undefined);
   if (!found?.isFile()) throw new CommandFailure(`There is no database file ${pathOf(storage)}.`);
@@ -55,20 +55,20 @@ async function readWanted(args: readonly string[], { readVariable }: Surrounding
     "remove-old": { type: "boolean", default: false },
     yes: { type: "boolean", default: false },
   });
-  if (positionals.length > 0) throw misused("An address has to be behind --storage or --artifacts");
+  if (positionals.length > 0) throw misused("An address must follow --storage or --artifacts");
   const { storage, artifacts, config, yes } = values;
-  const place = await readPlace({ name: "--storage", address: storage, artifacts, config }, readVariable);
-  if (schemeOf(place.storage).startsWith("postgres"))
-    throw misused("--storage is PostgreSQL, where version 0.1 kept nothing");
-  await requireFile(place);
-  if (yes && !values["remove-old"]) throw misused("--yes belongs to --remove-old");
-  return { place, removesOld: values["remove-old"], isConfirmed: yes };
+  const address = await readAddress({ name: "--storage", address: storage, artifacts, config }, readVariable);
+  if (schemeOf(address.storage).startsWith("postgres"))
+    throw misused("--storage is PostgreSQL, which version 0.1 did not support");
+  await requireFile(address);
+  if (yes && !values["remove-old"]) throw misused("--yes requires --remove-old");
+  return { address, removesOld: values["remove-old"], isConfirmed: yes };
 }
 
-/** What went wrong, as a sentence for whoever typed the addresses. */
+/** The error as a sentence for the operator. */
 function explained(error: unknown, advice: string): unknown {
   if (error instanceof ConditionFailed)
-    return new CommandFailure("Another process is carrying over this storage.", { cause: error });
+    return new CommandFailure("Another process is migrating this storage.", { cause: error });
   if (error instanceof ConfigurationError) {
     const problems = error.problems.map((problem) => problem.replace(/^config\.(\w+): /u, "--$1: "));
     return new CommandFailure(`${problems.join("; ")}.`, { cause: error });
@@ -78,44 +78,43 @@ function explained(error: unknown, advice: string): unknown {
   return error;
 }
 
-async function migrate(place: Place, { clock, signal, err, out }: Surroundings): Promise<number> {
+async function migrate(address: StorageAddress, { clock, signal, err, out }: Surroundings): Promise<number> {
   const progress = new Progress(err);
   try {
-    const isMigrated = await migrateStorage(place, clock, {
+    const isMigrated = await migrateStorage(address, clock, {
       signal,
-      onProgress: (part, done, total) => progress.update(`carrying over ${part}`, done, total),
+      onProgress: (part, done, total) => progress.update(`migrating ${part}`, done, total),
     });
     progress.clear();
     out.write(
       isMigrated
-        ? "Everything is carried over. What version 0.1 has written is kept until migrate --remove-old deletes it.\n"
-        : "There is nothing to carry over.\n",
+        ? "The migration is complete. The old data stays until migrate --remove-old deletes it.\n"
+        : "There is nothing to migrate.\n",
     );
     return 0;
   } catch (error) {
     progress.clear();
-    if (!signal.aborted) throw explained(error, GOES_ON);
-    err.write(`Stopped. ${GOES_ON}\n`);
+    if (!signal.aborted) throw explained(error, CONTINUES);
+    err.write(`Stopped. ${CONTINUES}\n`);
     return FAILED;
   }
 }
 
 async function remove(
-  { place, isConfirmed }: Wanted,
+  { address, isConfirmed }: Wanted,
   { clock, confirm, err, out }: Surroundings,
 ): Promise<number> {
   if (!isConfirmed) {
     if (confirm === undefined) throw misused("--remove-old deletes data: confirm it with --yes");
-    const question =
-      "Delete what version 0.1 has written there? No process of version 0.1 can go back to it.";
+    const question = "Delete the data of version 0.1? After that you can't go back to version 0.1.";
     if (!(await confirm(question))) {
       err.write("Nothing was deleted.\n");
       return FAILED;
     }
   }
   try {
-    const isRemoved = await removeOld(place, clock);
-    out.write(isRemoved ? "What version 0.1 has written is deleted.\n" : "There is nothing to delete.\n");
+    const isRemoved = await removeOld(address, clock);
+    out.write(isRemoved ? "The old data is deleted.\n" : "There is nothing to delete.\n");
     return 0;
   } catch (error) {
     throw explained(error, "");
@@ -124,11 +123,11 @@ async function remove(
 
 export const migrateCommand: Command = {
   words: ["migrate"],
-  summary: "carries a storage of version 0.1 over to the format of this version",
+  summary: "migrates a storage of version 0.1 to the format of this version",
   usage: USAGE,
   async run(args, surroundings) {
     const wanted = await readWanted(args, surroundings);
-    surroundings.err.write(`${describePlace(wanted.place)}\n`);
-    return wanted.removesOld ? remove(wanted, surroundings) : migrate(wanted.place, surroundings);
+    surroundings.err.write(`${describeAddress(wanted.address)}\n`);
+    return wanted.removesOld ? remove(wanted, surroundings) : migrate(wanted.address, surroundings);
   },
 };

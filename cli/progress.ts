@@ -1,6 +1,6 @@
-/** How far a command is, on the standard error: one line that moves on a terminal, else a line now and then. */
+/** Shows progress on standard error: on a terminal as one line that is rewritten, otherwise as a line now and then. */
 
-/** Where text goes. */
+/** A stream for text. */
 export interface Output {
   write(text: string): unknown;
   readonly isTTY?: boolean;
@@ -11,7 +11,7 @@ export interface Output {
 const TERMINAL_PAUSE = 100;
 const LOG_PAUSE = 5000;
 const BAR = 20;
-/** Back to the first column, and the rest of the line away. */
+/** Moves to the first column and clears the line. */
 const CLEAR = "\r\u001B[2K";
 
 const number = new Intl.NumberFormat("en");
@@ -22,7 +22,7 @@ function shareOf(done: number, total: number): string {
   return `[${"#".repeat(filled)}${".".repeat(BAR - filled)}] ${Math.floor(share * 100)} %  `;
 }
 
-/** Tells what is going on. */
+/** Shows how far a command is. */
 export class Progress {
   readonly #output: Output;
   readonly #now: () => number;
@@ -37,7 +37,7 @@ export class Progress {
     this.#last = now() - TERMINAL_PAUSE;
   }
 
-  /** @param total about how many there will be, where that is known. */
+  /** @param total approximately how many there are, if known. */
   update(what: string, done: number, total?: number): void {
     const isTerminal = this.#output.isTTY === true;
     const now = this.#now();
@@ -56,7 +56,7 @@ export class Progress {
     this.#isShown = true;
   }
 
-  /** Takes the moving line away: something else is written next. */
+  /** Removes the progress line before other output. */
   clear(): void {
     if (this.#isShown) this.#output.write(CLEAR);
     this.#isShown = false;

@@ -1,4 +1,4 @@
-/** Finds the command that the words call, runs it, and says what went wrong. */
+/** Finds a command by its words, runs it, and reports errors. */
 import { SignInError } from "../lib/errors.ts";
 import type { Command, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, misused } from "./command-failure.ts";
@@ -12,9 +12,14 @@ const COMMANDS: readonly Command[] = [migrateCommand, storageCopy, storageCheck]
 function overview(): string {
   const width = Math.max(...COMMANDS.map(({ words }) => words.join(" ").length)) + 2;
   const lines = COMMANDS.map(({ words, summary }) => `  ${words.join(" ").padEnd(width)}${summary}`);
-  return ["Usage: sign-in-service COMMAND [options]", "", ...lines, "", "COMMAND --help says more.", ""].join(
-    "\n",
-  );
+  return [
+    "Usage: sign-in-service COMMAND [options]",
+    "",
+    ...lines,
+    "",
+    "Run COMMAND --help for details.",
+    "",
+  ].join("\n");
 }
 
 const HELP: ReadonlySet<string> = new Set(["--help", "-h"]);
@@ -30,12 +35,11 @@ async function call(args: readonly string[], surroundings: Surroundings): Promis
     surroundings.out.write(command?.usage ?? overview());
     return 0;
   }
-  if (command === undefined)
-    throw misused(args.length === 0 ? "A command is missing" : "There is no such command");
+  if (command === undefined) throw misused(args.length === 0 ? "A command is missing" : "Unknown command");
   return command.run(args.slice(command.words.length), surroundings);
 }
 
-/** What is wrong, for a person: a sentence, never a stack, and nothing of an address. */
+/** The error as a sentence, without a stack trace or an address. */
 function sentenceOf(error: unknown): string {
   if (error instanceof CommandFailure) return error.message;
   if (error instanceof SignInError) return `${error.message}.`;

@@ -1,4 +1,4 @@
-/** `storage check`: whether indexes fit what they lead to, and putting them right. */
+/** `storage check`: finds and repairs inconsistencies of a storage. */
 import { KINDS } from "../lib/all-kinds.ts";
 import { type Check, type Flaw, kindChecks } from "../lib/check.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -7,55 +7,55 @@ import { directoryChecks } from "../lib/directory/check.ts";
 import { namesOf } from "../lib/domain/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
-import { describePlace, pathOf, type Place, readPlace } from "./addresses.ts";
+import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command, Surroundings } from "./command.ts";
 import { FAILED, misused } from "./command-failure.ts";
-import { openPlace, type OpenPlace } from "./open-place.ts";
+import { openAddressed, type OpenStores } from "./open-stores.ts";
 import { Progress } from "./progress.ts";
 
 const USAGE = `Usage: sign-in-service storage check ADDRESS [options]
 
-Reports what is wrong with a storage: damage, records that their indexes do not lead to, sign-in names that lead nowhere
-or astray, lanes of notifications that do not fit their deliveries, and the like. A service may be running on it meanwhile.
+Reports problems of a storage: damage, records missing from their indexes, sign-in names that lead to no account or to the
+wrong one, lanes of notifications that don't match their deliveries, and others. Services may use the storage meanwhile.
 
-ADDRESS is one as in the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE; or env:NAME for
-one in that environment variable.
+ADDRESS is an address as in the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
+env:NAME reads it from an environment variable.
 
-  --artifacts ADDRESS  where the artifacts are: redis://… or rediss://…; default: in the storage
-  --config FILE        a configuration (JSON) whose "storage" and "artifacts" count, in place of ADDRESS
-  --repair             puts right what can be put right without a person's decision
-  --help               this text
+  --artifacts ADDRESS  the artifacts: redis://… or rediss://…; default: in the storage
+  --config FILE        a JSON configuration whose "storage" and "artifacts" are used instead of ADDRESS
+  --repair             repairs what can be repaired without a decision by a person
+  --help               shows this text
 
-Exit codes: 0 nothing is wrong, or all of it was put right; 1 something is wrong; 2 wrong arguments.
+Exit codes: 0 no problems, or all were repaired; 1 problems; 2 wrong arguments.
 `;
 
-/** Flaws of one kind that are looked for at once. */
+/** Flaws that one check looks for, at most. */
 const LIMIT = 10_000;
-/** Of so many is told which they are. */
+/** How many flaws of a check are listed. */
 const SHOWN = 5;
-/** Characters of each. */
+/** Characters of a listed flaw, at most. */
 const LONGEST = 300;
 
-/** What one check came to. */
+/** The result of one check. */
 interface Finding {
   readonly check: Check;
-  /** How many flaws were put right, and how many there are now. */
+  /** How many flaws were repaired, and how many are left. */
   readonly repaired: number;
   readonly left: number;
-  /** Some of those that were found. */
+  /** Some of the flaws that were found. */
   readonly examples: readonly string[];
-  /** Why the check or the repair could not be done. */
+  /** Why the check or the repair failed. */
   readonly obstacle?: string;
 }
 
-/** Why a check could not be made: a record that can't be read, too. */
+/** Why a check failed, for example on a record that can't be read. */
 function obstacleOf(error: unknown): string {
   if (error instanceof StorageUnavailable) return error.message;
   return String(Reflect.get(Object(error), "name"));
 }
 
-/** Looks; and, if that is wanted, repairs what was found and looks again, for as long as it helps. */
+/** Runs a check. If requested, repairs what it found and runs it again, as long as that repairs something. */
 async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Promise<Finding> {
   let found: readonly Flaw[] = [];
   let repaired = 0;
@@ -80,7 +80,7 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
   }
 }
 
-/** Keys may hold anything, and terminals obey some of it. */
+/** Replaces control characters, which terminals would obey. */
 function printable(text: string): string {
   return text.slice(0, LONGEST).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
 }
@@ -92,7 +92,7 @@ function describe({ check, repaired, left, examples, obstacle }: Finding): strin
   const list = some === "" ? "" : ` (${some}${count > examples.length ? ", …" : ""})`;
   const what = `${check.part}: ${count >= LIMIT ? "at least " : ""}${count} ${check.problem}${list}`;
   if (obstacle !== undefined)
-    return `${check.part}: ${check.problem}: can't be looked at or put right: ${obstacle}`;
+    return `${check.part}: ${check.problem}: can't be checked or repaired: ${obstacle}`;
   if (left === 0) return `${what}: repaired`;
   if (repaired > 0) return `${what}: ${repaired} repaired, ${left} not`;
   return what;
@@ -102,24 +102,24 @@ function advice(wrong: readonly Finding[], wantsRepair: boolean): string {
   const isRepairable = wrong.some(
     ({ check, obstacle }) => check.repair !== undefined && obstacle === undefined,
   );
-  if (wantsRepair) return "What is left needs a person.";
-  return isRepairable ? "--repair puts right what can be." : "It needs a person.";
+  if (wantsRepair) return "The rest needs a decision.";
+  return isRepairable ? "Run it with --repair to repair what can be repaired." : "They need a decision.";
 }
 
 const toFlaws = (texts: readonly string[]): Flaw[] => texts.map((text) => ({ id: text, shown: text }));
 
-/** Of a database file itself. */
+/** The checks of a database file itself. */
 async function fileChecks(path: string): Promise<Check[]> {
   const { findDamage, makeIndexes } = await import("../adapters/sqlite/database-file.ts");
   return [
     {
       part: "file",
-      problem: "damages of the file: restore it from a backup",
+      problem: "damaged parts of the file: restore it from a backup",
       find: async (limit) => toFlaws(findDamage(path, limit).lines),
     },
     {
       part: "file",
-      problem: "indexes that do not fit their tables",
+      problem: "indexes that don't match their tables",
       find: async (limit) => toFlaws(findDamage(path, limit).indexes),
       async repair(flaws) {
         makeIndexes(
@@ -131,19 +131,19 @@ async function fileChecks(path: string): Promise<Check[]> {
   ];
 }
 
-/** What the server of the artifacts has said of itself when it was opened. */
+/** The warnings about the Redis server from when it was opened. */
 function settingsCheck(warnings: readonly string[]): Check {
   return {
     part: "artifacts",
-    problem: "settings that are wrong",
+    problem: "unsuitable settings",
     find: () => Promise.resolve(toFlaws(warnings)),
   };
 }
 
-/** In the order in which they are made: each can count on those before it. */
+/** The checks in their order: each relies on those before it. */
 async function checksOf(
-  { storage, artifacts }: Place,
-  stores: OpenPlace,
+  { storage, artifacts }: StorageAddress,
+  stores: OpenStores,
   warnings: readonly string[],
   clock: Clock,
 ): Promise<Check[]> {
@@ -156,17 +156,21 @@ async function checksOf(
   ];
 }
 
-async function checkAll(place: Place, wantsRepair: boolean, surroundings: Surroundings): Promise<number> {
+async function checkAll(
+  address: StorageAddress,
+  wantsRepair: boolean,
+  surroundings: Surroundings,
+): Promise<number> {
   const { clock, signal, out, err } = surroundings;
-  err.write(`${describePlace(place)}\n`);
+  err.write(`${describeAddress(address)}\n`);
   const warnings: string[] = [];
   const onWarning = (text: string): void => void warnings.push(text);
-  const stores = await openPlace(place, { name: "ADDRESS", mustExist: true, onWarning }, clock);
+  const stores = await openAddressed(address, { name: "ADDRESS", mustExist: true, onWarning }, clock);
   const progress = new Progress(err);
   const findings: Finding[] = [];
   let made = 0;
   try {
-    const checks = await checksOf(place, stores, warnings, clock);
+    const checks = await checksOf(address, stores, warnings, clock);
     made = checks.length;
     for (const [index, check] of checks.entries()) {
       signal.throwIfAborted();
@@ -188,7 +192,7 @@ async function checkAll(place: Place, wantsRepair: boolean, surroundings: Surrou
   out.write(
     wrong.length === 0
       ? `Nothing is wrong${findings.some(({ repaired }) => repaired > 0) ? " any more" : ""} (${made} checks).\n`
-      : `${wrong.length} of ${made} checks found something wrong. ${advice(wrong, wantsRepair)}\n`,
+      : `${wrong.length} of ${made} checks found problems. ${advice(wrong, wantsRepair)}\n`,
   );
   return wrong.length === 0 ? 0 : FAILED;
 }
@@ -199,16 +203,19 @@ async function run(args: readonly string[], surroundings: Surroundings): Promise
     config: { type: "string" },
     repair: { type: "boolean" },
   });
-  const [address, ...more] = positionals;
-  if (more.length > 0) throw misused("There is an address too many");
+  const [given, ...more] = positionals;
+  if (more.length > 0) throw misused("Too many addresses");
   const { artifacts, config, repair = false } = values;
-  const place = await readPlace({ name: "ADDRESS", address, artifacts, config }, surroundings.readVariable);
-  return checkAll(place, repair, surroundings);
+  const address = await readAddress(
+    { name: "ADDRESS", address: given, artifacts, config },
+    surroundings.readVariable,
+  );
+  return checkAll(address, repair, surroundings);
 }
 
 export const storageCheck: Command = {
   words: ["storage", "check"],
-  summary: "reports what is wrong with a storage, and repairs its indexes",
+  summary: "reports problems of a storage, and repairs what it can",
   usage: USAGE,
   run,
 };

@@ -1,4 +1,4 @@
-/** Whether two storages hold the same: every record of each side is looked up on the other one. */
+/** Compares two storages: every record of each side is looked up on the other. */
 import { isDeepStrictEqual } from "node:util";
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import { type AnyKind, storeOf, type Stores } from "../../lib/kinds.ts";
@@ -10,20 +10,20 @@ export interface KindComparison {
   /** How many records each side has. */
   readonly source: number;
   readonly target: number;
-  /** How many are missing on one side, or other than on the other side. */
+  /** How many are missing on one side, or differ. */
   readonly different: number;
 }
 
 /** Records in one page. */
 const PAGE = 200;
 
-/** Told how many records of both sides together were looked up. */
+/** Gets the number of records of both sides that were looked up. */
 export interface ComparisonRun {
   readonly signal: AbortSignal;
   readonly onCount: (count: number) => void;
 }
 
-/** What has to be the same: versions and parents are the store's own, and parents follow from values. */
+/** Compares what is copied. Versions differ between stores, and parents follow from the values. */
 function isSameRecord(kind: AnyKind, one: Found | undefined, other: Found | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return (
@@ -46,7 +46,7 @@ async function lookUp(
     const others = await to.get(records);
     for (const [index, record] of records.entries()) {
       if (isSameRecord(kind, record, others[index])) continue;
-      // One of them may have ended, or its parent, since the other was read.
+      // One of them, or its parent, may have expired since the other was read.
       const [[again], [other]] = await Promise.all([from.get([record]), to.get([record])]);
       if (!isSameRecord(kind, again, other)) different.add(record.key);
     }

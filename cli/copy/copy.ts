@@ -1,4 +1,4 @@
-/** Copies all that one storage keeps into another, page by page, and compares the two. */
+/** Copies one storage to another, page by page, and compares the two. */
 import { randomUUID } from "node:crypto";
 import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -17,10 +17,10 @@ import {
   removeMark,
 } from "./mark.ts";
 
-/** Records in one page: a commit of the target. */
+/** Records in one page, which are one commit of the target. */
 const PAGE = 100;
 
-/** How far it is: so many records, of about so many where that is known. */
+/** How many records are done, out of approximately `total` if that is known. */
 export interface CopyProgress {
   readonly step: "copying" | "comparing";
   readonly kind: string;
@@ -28,18 +28,18 @@ export interface CopyProgress {
   readonly total?: number;
 }
 
-/** How a copy is run. */
+/** The parameters of a copy. */
 export interface CopyRun {
   readonly kinds: Kinds;
   readonly clock: Clock;
-  /** What the copy is of: another run goes on only when it says the same. */
+  /** Identifies the source. Another run only continues a copy of the same source. */
   readonly source: string;
   /** Stops it between two pages. */
   readonly signal: AbortSignal;
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
-/** Parents before their children. What says something about one storage only stays there. */
+/** The kinds to copy, parents before their children. Facts about one storage are not copied. */
 function copiedKinds({ all }: Kinds): AnyKind[] {
   return all.filter(({ declaration }) => declaration.exported);
 }
@@ -53,7 +53,7 @@ async function isEmpty(store: RecordStore, { name }: AnyKind): Promise<boolean> 
   }
 }
 
-/** The kinds of which a storage has records. */
+/** The kinds that have records in a storage. */
 async function filledKinds(stores: Stores, kinds: Kinds): Promise<string[]> {
   const filled: string[] = [];
   for (const kind of copiedKinds(kinds)) {
@@ -63,13 +63,13 @@ async function filledKinds(stores: Stores, kinds: Kinds): Promise<string[]> {
 }
 
 /**
- * The mark of an earlier run, or a new one. It is written before anything else: what a copy has begun is never taken
- * for something else.
- * @throws CommandFailure when the target holds anything else than an unfinished copy of this source.
+ * Reads the mark of an earlier run, or writes a new one. The mark is the first record of the target, so an unfinished
+ * copy can always be recognized.
+ * @throws CommandFailure when the target contains anything but an unfinished copy of this source.
  */
 async function openMark(from: Stores, to: Stores, { kinds, source, clock }: CopyRun): Promise<Mark> {
   if ((await findMark(from.storage)) !== undefined) {
-    throw new CommandFailure("FROM is itself the target of a copy that was not finished.");
+    throw new CommandFailure("FROM is the target of an unfinished copy.");
   }
   const text = await findMark(to.storage);
   if (text !== undefined) {
@@ -77,24 +77,24 @@ async function openMark(from: Stores, to: Stores, { kinds, source, clock }: Copy
     if (mark?.source === source) return mark;
     throw new CommandFailure("TO holds an unfinished copy of another storage. Empty it first.");
   }
-  if ((await filledKinds(from, kinds)).length === 0) throw new CommandFailure("There is nothing in FROM.");
+  if ((await filledKinds(from, kinds)).length === 0) throw new CommandFailure("FROM is empty.");
   const filled = await filledKinds(to, kinds);
   if (filled.length > 0) {
-    throw new CommandFailure(`TO must be empty, but there is something in it already: ${filled.join(", ")}.`);
+    throw new CommandFailure(`TO must be empty, but it already contains ${filled.join(", ")}.`);
   }
   const mark: Mark = { source, kinds: new Map() };
   await putMark(to.storage, mark, clock);
   return mark;
 }
 
-/** A record that a page has twice is written once. */
+/** The records to write. A record that occurs twice in a page is written once. */
 function toWrites(kind: AnyKind, found: readonly Found[]): RecordData[] {
   const records = found.filter((record) => !isMark(record));
   const byKey = new Map(records.map((record) => [record.key, kind.restore(kind.carried(record))] as const));
   return [...byKey.values()];
 }
 
-/** Writes a page. A record whose parent has ended since it was read has ended, too. */
+/** Writes a page. Drops records whose parent has been removed since they were read. */
 async function write(
   source: RecordStore,
   target: RecordStore,
@@ -111,7 +111,7 @@ async function write(
     if (left.length === records.length) {
       const [{ kind } = { kind: "" }] = records;
       throw new CommandFailure(
-        `A ${kind} belongs to a record that is not in TO. Is a service still running on FROM? Stop it, empty TO, and copy again.`,
+        `A ${kind} belongs to a record that is missing in TO. Is a service still running on FROM? Stop it, empty TO, and copy again.`,
         { cause: error },
       );
     }
@@ -139,13 +139,13 @@ async function copyKind(
     await onPage(mark);
   }
   const { counter } = kind.declaration;
-  // The number that is taken here is nobody's.
+  // This uses up one number of the source, which is never assigned.
   if (counter !== undefined) await target.next(counter, await source.next(counter));
 }
 
 /**
- * Copies, or goes on where an earlier run stopped, and then compares. The target keeps a mark until `finishCopy`.
- * @throws CommandFailure when the target holds something else.
+ * Copies, or continues where an earlier run stopped, and then compares. The mark stays in the target until `finishCopy`.
+ * @throws CommandFailure when the target contains something else.
  * @throws the reason of the signal, between two pages.
  */
 export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promise<KindComparison[]> {
@@ -179,7 +179,7 @@ export async function copyStorage(from: Stores, to: Stores, run: CopyRun): Promi
   return comparisons;
 }
 
-/** Takes the mark away: from now on the target is a storage like any other, and a service starts on it. */
+/** Removes the mark, so that services can start on the target. */
 export function finishCopy({ storage }: Stores, clock: Clock): Promise<void> {
   return removeMark(storage, clock);
 }

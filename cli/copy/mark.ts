@@ -1,11 +1,11 @@
-/** How far a copy has come: a setting of the target, so that the next run goes on there. */
+/** The progress of a copy, stored as a setting of the target, so that the next run can continue. */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../lib/clock.ts";
 import type { Position, RecordStore } from "../../adapters/record-store.ts";
 import { SETTING, type Setting } from "../../lib/directory/records.ts";
 import { UNFINISHED_COPY } from "../../lib/storage.ts";
 
-/** How far one kind has come. */
+/** The progress of one kind. */
 export interface KindMark {
   /** Records written. */
   readonly count: number;
@@ -15,23 +15,23 @@ export interface KindMark {
 }
 
 export interface Mark {
-  /** What the copy is of: see `identityOf`. */
+  /** Identifies the source: see `identityOf`. */
   readonly source: string;
   /** By the name of the kind. */
   readonly kinds: ReadonlyMap<string, KindMark>;
 }
 
-/** The form of the text; 1 was that of version 0.1. */
+/** The format of the text. Version 0.1 wrote 1. */
 const VERSION = 2;
 /**
- * Milliseconds for one commit of a copy. What a run that was killed had begun to write is held by the server until it
- * ends that transaction: MongoDB looks for those older than a minute, and not all the time.
+ * Milliseconds for one commit of a copy. MongoDB holds the locks of a killed run until it ends the transaction, some time
+ * after a minute.
  */
 export const COMMIT_TIME = 120_000;
 
 const REF = SETTING.ref(UNFINISHED_COPY);
 
-/** Whether a record is the mark: no copy takes that along. */
+/** Whether a record is the mark, which is never copied. */
 export function isMark({ kind, key }: { readonly kind: string; readonly key: string }): boolean {
   return kind === REF.kind && key === REF.key;
 }

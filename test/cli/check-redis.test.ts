@@ -47,6 +47,6 @@ describe("storage check with artifacts in Redis", () => {
     const { code, said } = await runHere(words);
     await redis.client.config("SET", "maxmemory-policy", "noeviction");
     expect(code).toBe(1);
-    expect(said).toMatch(/artifacts: 1 settings that are wrong \(.*maxmemory-policy allkeys-lru/);
+    expect(said).toMatch(/artifacts: 1 unsuitable settings \(.*maxmemory-policy allkeys-lru/);
   });
 });

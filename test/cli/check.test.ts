@@ -87,7 +87,7 @@ const damages: readonly Damage[] = [
   [
     "a record is in none of its indexes",
     (stores, ada) => alter(stores, ACCOUNT, ACCOUNT.ref(ada), withoutEntries),
-    /^account: 1 records that are not where their value says.*\(account [\w-]+\)/m,
+    /^account: 1 records with wrong index entries, a wrong parent or a wrong expiry \(account [\w-]+\)/m,
   ],
   [
     "a delivery is due at another time",
@@ -137,7 +137,7 @@ const damages: readonly Damage[] = [
   [
     "there is a mark of no client",
     ({ storage }) => force(storage, { put: [ACCOUNT.record({ client_id: "gone" })] }),
-    /^account: 1 marks of clients that are not there \(account gone\)/m,
+    /^account: 1 reserved identifiers of clients that do not exist \(account gone\)/m,
   ],
   [
     "a lane is missing",
@@ -173,7 +173,7 @@ const damages: readonly Damage[] = [
   [
     "a grant is in none of its indexes",
     (stores) => alter(stores, GRANT, GRANT.ref("g"), withoutEntries),
-    /^grant: 1 records that are not where their value says.*\(grant …g\)/m,
+    /^grant: 1 records with wrong index entries, a wrong parent or a wrong expiry \(grant …g\)/m,
   ],
 ];
 
@@ -210,7 +210,7 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
 
   it("finds nothing wrong with what a service has used, and changes nothing", async () => {
     const { code, said } = await check(place);
-    expect([code, said]).toEqual([0, expect.stringMatching(/^Nothing is wrong \(\d+ checks\)\.$/m)]);
+    expect([code, said]).toEqual([0, expect.stringMatching(/^No problems found \(\d+ checks\)\.$/m)]);
     await expect(check(place, "--repair")).resolves.toMatchObject({ code: 0 });
     await expect(everythingIn(place)).resolves.toEqual(sound);
   }, 60_000);
@@ -222,12 +222,12 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
       const damaged = await everythingIn(place);
       const reported = await check(place);
       expect([reported.code, reported.said]).toEqual([1, expect.stringMatching(says)]);
-      expect(reported.said).toContain("--repair puts right what can be.");
+      expect(reported.said).toContain("Run it with --repair to repair what can be repaired.");
       expect(reported.said).not.toMatch(/example\.com|former|'ada'/);
       await expect(everythingIn(place)).resolves.toEqual(damaged);
       const repaired = await check(place, "--repair");
       expect([repaired.code, repaired.said]).toEqual([0, expect.stringMatching(/: repaired$/m)]);
-      expect(repaired.said).toContain("Nothing is wrong any more");
+      expect(repaired.said).toContain("All problems are repaired");
       await expect(everythingIn(place)).resolves.toEqual(sound);
       await expect(lostEntries(place)).resolves.toEqual([]);
     },
@@ -246,10 +246,10 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
       expect([code, said]).toEqual([
         1,
         expect.stringMatching(
-          /^account: 3 records that refer to what is not there \(account \S+ → service 2,/m,
+          /^account: 3 records that refer to missing records \(account \S+ → service 2,/m,
         ),
       ]);
-      expect(said).toMatch(/1 of \d+ checks found something wrong\. .*needs a person\./);
+      expect(said).toMatch(/1 of \d+ checks found problems\. .*decision\./);
     }
     await withStores(place, ({ storage }) => force(storage, { put: [ENTRIES.service.restore(entry)] }));
     const service = await openService(place);
@@ -276,7 +276,7 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
     try {
       for (let times = 0; times < 3; times += 1) {
         const { code, said } = await check(place, "--repair");
-        expect([code, said]).toEqual([0, expect.stringMatching(/^Nothing is wrong \(/m)]);
+        expect([code, said]).toEqual([0, expect.stringMatching(/^No problems found \(/m)]);
       }
     } finally {
       work.isDone = true;

@@ -23,21 +23,21 @@ describe("the command line", () => {
       JSON.stringify({ port: 1, storage: from.storage, artifacts: from.storage, keys: { secrets } }),
     );
     const { code, said } = await workshop.run(["storage", "copy", "--config-from", file, `sqlite:${path}`]);
-    expect([code, said]).toEqual([0, expect.stringContaining(`take those in ${file} along`)]);
+    expect([code, said]).toEqual([0, expect.stringContaining(`copy those in ${file} to`)]);
     expect(said).not.toContain(secrets[0]);
     await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
     writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
     const broken = await workshop.run(["storage", "copy", "--config-from", "broken.json", `sqlite:${path}`]);
-    expect(broken).toEqual({ code: 1, said: "broken.json is no JSON.\n" });
+    expect(broken).toEqual({ code: 1, said: "broken.json is not valid JSON.\n" });
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
     [/^A command is missing\. See --help\.$/],
-    [/^There is no such command/, "storage"],
-    [/^There is no such command/, "storage", "remove", "sqlite:a"],
+    [/^Unknown command/, "storage"],
+    [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
-    [/^There is an address too many/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
+    [/^Too many addresses/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
     [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
     [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
     [/^TO must be sqlite:PATH/, "storage", "copy", "sqlite:a", "sqlite:"],
@@ -59,7 +59,7 @@ describe("the command line", () => {
     ],
     [/^The environment variable NOWHERE is not set/, "storage", "copy", "env:NOWHERE", "sqlite:b"],
     [
-      /^FROM is said twice/,
+      /^FROM is given twice/,
       ..."storage copy --config-from a.json --from-artifacts redis://h sqlite:b".split(" "),
     ],
   ];

@@ -85,7 +85,7 @@ describeMongo("storage copy with MongoDB", () => {
     await expect(everythingIn(back)).resolves.toEqual(await everythingIn(from));
     await expect(workshop.run(copyWords(from, one))).resolves.toMatchObject({
       code: 1,
-      said: expect.stringContaining("TO must be empty, but there is something in it already: group,"),
+      said: expect.stringContaining("TO must be empty, but it already contains group,"),
     });
   }, 300_000);
 

@@ -91,7 +91,7 @@ describe("a copy", () => {
       expect(inBig[name]?.length).toBeGreaterThan(0);
       expect(said).toMatch(new RegExp(`^${name} +${inBig[name]?.length}$`, "m"));
     }
-    expect(said).toContain(`take those in ${pathOf(big)}.keys (or in the old configuration) along`);
+    expect(said).toContain(`copy those in ${pathOf(big)}.keys (or in the old configuration) to`);
     expect(markIn(pathOf(to))).toBeUndefined();
     await expect(everythingIn(to)).resolves.toEqual(inBig);
     await expect(lostEntries(to)).resolves.toEqual([]);
@@ -117,7 +117,9 @@ describe("a copy", () => {
   it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
     const { to, running } = await interrupted();
     await expect(running.ended).resolves.toBe(1);
-    expect(running.said()).toContain("Stopped. Run the same command again, and it goes on where it was.");
+    expect(running.said()).toContain(
+      "Stopped. Run the same command again, and it continues where it stopped.",
+    );
     await expect(startOn(to)).rejects.toMatchObject({
       code: "configuration",
       problems: [expect.stringContaining("a copy into this storage is not finished")],
@@ -126,7 +128,7 @@ describe("a copy", () => {
     const other = await small();
     await expect(workshop.run(copyWords(to, workshop.sqlite()))).resolves.toMatchObject({
       code: 1,
-      said: expect.stringContaining("FROM is itself the target of a copy that was not finished."),
+      said: expect.stringContaining("FROM is the target of an unfinished copy."),
     });
     await expect(workshop.run(copyWords(other, to))).resolves.toMatchObject({
       code: 1,
@@ -151,7 +153,7 @@ describe("a copy", () => {
     });
     const { code, said } = await workshop.run(copyWords(from, to));
     expect(code).toBe(1);
-    expect(said).toContain("FROM and TO are not the same in group.");
+    expect(said).toContain("FROM and TO differ in group.");
     expect(said).toMatch(/^group +600  1 differ$/m);
     expect(said).toMatch(/^account +1200$/m);
     await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
@@ -163,7 +165,7 @@ describe("a copy", () => {
     await expect(workshop.run(copyWords(from, to))).resolves.toMatchObject({
       code: 1,
       said: expect.stringContaining(
-        "TO must be empty, but there is something in it already: group, service, portal, client,",
+        "TO must be empty, but it already contains group, service, portal, client,",
       ),
     });
     await expect(everythingIn(to)).resolves.toEqual(before);
@@ -171,7 +173,7 @@ describe("a copy", () => {
     await withStores(empty, () => Promise.resolve());
     await expect(workshop.run(copyWords(empty, workshop.sqlite()))).resolves.toMatchObject({
       code: 1,
-      said: expect.stringContaining("There is nothing in FROM."),
+      said: expect.stringContaining("FROM is empty."),
     });
     const missing = workshop.sqlite();
     await expect(workshop.run(copyWords(missing, workshop.sqlite()))).resolves.toMatchObject({
@@ -227,7 +229,9 @@ describe("artifacts in Redis", () => {
     );
     await kept.stop();
     await expect(running.ended).resolves.toBe(1);
-    expect(running.said()).toMatch(/Redis.*\. Run the same command again, and it goes on where it was\.\n$/);
+    expect(running.said()).toMatch(
+      /Redis.*\. Run the same command again, and it continues where it stopped\.\n$/,
+    );
     await kept.start();
     await expect(workshop.run(copyWords(big, to))).resolves.toMatchObject({ code: 0 });
     await kept.close();

@@ -41,7 +41,7 @@ describe("migrate", () => {
       code: 0,
       out: expect.stringMatching(/^Everything is carried/),
     });
-    expect(await migrate(storage)).toMatchObject({ code: 0, out: "There is nothing to carry over.\n" });
+    expect(await migrate(storage)).toMatchObject({ code: 0, out: "There is nothing to migrate.\n" });
     expect(await migrate([...storage, "--remove-old"])).toMatchObject({
       code: 2,
       err: expect.stringContaining("confirm it with --yes"),
@@ -52,7 +52,7 @@ describe("migrate", () => {
     });
     expect(await migrate([...storage, "--remove-old"], true)).toMatchObject({
       code: 0,
-      out: "What version 0.1 has written is deleted.\n",
+      out: "The old data is deleted.\n",
     });
     expect(await migrate([...storage, "--remove-old", "--yes"])).toMatchObject({
       code: 0,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Found } from "../../adapters/record-store.ts";
-import { openPlace } from "../../cli/open-place.ts";
+import { openAddressed } from "../../cli/open-stores.ts";
 import { run } from "../../cli/run.ts";
 import { KINDS } from "../../lib/all-kinds.ts";
 import { createSystemClock } from "../../lib/clock.ts";
@@ -25,7 +25,7 @@ const clock = createSystemClock();
 export async function withStores<T>(place: Addresses, work: (stores: Stores) => Promise<T>): Promise<T> {
   const { storage, artifacts } = place;
   const options = { name: "PLACE", mustExist: false, onWarning: () => undefined };
-  const stores = await openPlace({ storage, artifacts, secrets: "" }, options, clock);
+  const stores = await openAddressed({ storage, artifacts, secrets: "" }, options, clock);
   try {
     return await work(stores);
   } finally {

@@ -1,4 +1,4 @@
-/** Opens the stores of a place for a command. */
+/** Opens the stores of a storage for a command. */
 import { openStores } from "../adapters/open.ts";
 import { KINDS } from "../lib/all-kinds.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -6,29 +6,29 @@ import { SHARED_KINDS } from "../lib/directory/records.ts";
 import { ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { checkFormat } from "../lib/migration/format.ts";
 import { Records } from "../lib/records.ts";
-import type { Place } from "./addresses.ts";
+import type { StorageAddress } from "./addresses.ts";
 import { CommandFailure } from "./command-failure.ts";
 import type { Stores } from "../lib/kinds.ts";
 
-export interface OpenPlace extends Stores {
+export interface OpenStores extends Stores {
   close(): Promise<void>;
 }
 
 export interface OpenOptions {
-  /** How a sentence names the place. */
+  /** The name of the storage in messages. */
   readonly name: string;
-  /** Whether a place where nothing was ever kept is a fault; else it is made ready. */
+  /** Whether a missing storage is an error. Otherwise it is created. */
   readonly mustExist: boolean;
-  /** Told what an operator should put right. */
+  /** Receives what an operator should fix. */
   readonly onWarning: (text: string) => void;
 }
 
-/** @throws CommandFailure with a sentence for whoever typed the address. */
-export async function openPlace(
-  { storage, artifacts = storage }: Place,
+/** @throws CommandFailure with a sentence for the operator. */
+export async function openAddressed(
+  { storage, artifacts = storage }: StorageAddress,
   { name, mustExist, onWarning }: OpenOptions,
   clock: Clock,
-): Promise<OpenPlace> {
+): Promise<OpenStores> {
   try {
     const configuration = {
       storage,
