@@ -61,9 +61,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: "records",
     floor: 3,
-    holds:
-      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration)\/|(?:all-kinds|check|kinds|records|storage)\.ts$)/,
-    box: ["lib/artifacts/, directory/, deliveries/, audit/", "what is kept, and the rules for it"],
+    holds: /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration|records)\/|storage\.ts$)/,
+    box: ["lib/records/, artifacts/, directory/, deliveries/, audit/", "what is stored"],
   },
   {
     name: "storage contract",
@@ -78,7 +77,12 @@ const LAYERS: readonly Layer[] = [
     box: ["adapters/sqlite/, postgresql/, mongodb/, redis/", "the storage backends"],
   },
   { name: "config", floor: 1, holds: /^config\//, box: ["config/", "settings, defaults and their checks"] },
-  { name: "leaves", floor: 0, holds: /^lib\/[^/]+\.ts$/, box: ["lib/*.ts", "errors, events, logger, clock"] },
+  {
+    name: "leaves",
+    floor: 0,
+    holds: /^lib\/(?:outbound\/)?[^/]+\.ts$/,
+    box: ["lib/*.ts, lib/outbound/", "errors, events, logger, clock"],
+  },
 ];
 
 export function layerOf(path: string): Layer | undefined {

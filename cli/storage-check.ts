@@ -1,6 +1,6 @@
 /** `storage check`: finds and repairs inconsistencies of a storage. */
-import { KINDS } from "../lib/all-kinds.ts";
-import { type Check, type Flaw, kindChecks } from "../lib/check.ts";
+import { KINDS } from "../lib/records/all-kinds.ts";
+import { type Check, type Flaw, kindChecks } from "../lib/records/check.ts";
 import type { Clock } from "../lib/clock.ts";
 import { deliveryChecks } from "../lib/deliveries/check.ts";
 import { directoryChecks } from "../lib/directory/check.ts";

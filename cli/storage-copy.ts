@@ -1,5 +1,5 @@
 /** `storage copy`: copies one storage to another. */
-import { KINDS } from "../lib/all-kinds.ts";
+import { KINDS } from "../lib/records/all-kinds.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import {
@@ -128,14 +128,14 @@ function resumable(error: unknown): unknown {
 async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promise<number> {
   const { clock, signal, err } = surroundings;
   err.write(`from ${describeAddress(addresses.from)}\nto   ${describeAddress(addresses.to)}\n`);
-  const addressArguments = (name: string, mustExist: boolean): OpenOptions => ({
+  const openOptions = (name: string, mustExist: boolean): OpenOptions => ({
     name,
     mustExist,
     onWarning: (text) => void err.write(`${name}: ${text}\n`),
   });
-  const from = await openAddressed(addresses.from, options("FROM", true), clock);
+  const from = await openAddressed(addresses.from, openOptions("FROM", true), clock);
   try {
-    const to = await openAddressed(addresses.to, options("TO", false), clock);
+    const to = await openAddressed(addresses.to, openOptions("TO", false), clock);
     const progress = new Progress(err);
     try {
       const done = await copyStorage(from, to, {

@@ -5,7 +5,7 @@ import type { EndpointName } from "../config/deployments.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
 import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import type { AuditCollector } from "../lib/audit/collector.ts";
-import type { Connections } from "../lib/connections.ts";
+import type { Connections } from "./connections.ts";
 import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";

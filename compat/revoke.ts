@@ -3,7 +3,7 @@ import { ConditionFailed } from "../lib/errors.ts";
 import type { ArtifactStore } from "../lib/artifacts/artifact-store.ts";
 import { artifactRef } from "../lib/artifacts/records.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
-import { Changes } from "../lib/records.ts";
+import { Changes } from "../lib/records/records.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { Step } from "./exchange.ts";
 import type { Protocol } from "./protocol.ts";

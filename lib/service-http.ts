@@ -23,7 +23,7 @@ import { createPages, type Pages } from "../interactions/pages.ts";
 import { createProviderFlow } from "../interactions/provider-flow.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "./clock.ts";
-import { watchConnections } from "./connections.ts";
+import { watchConnections } from "../compat/connections.ts";
 import type { SessionsEnded } from "./domain/account-change.ts";
 import type { AccountInternals, Accounts } from "./domain/account.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/client.ts";

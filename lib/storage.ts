@@ -4,7 +4,7 @@ import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
 import type { V01Options } from "../adapters/v01.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
-import { KINDS } from "./all-kinds.ts";
+import { KINDS } from "./records/all-kinds.ts";
 import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { AuditStore } from "./audit/audit-event.ts";
 import { createAuditStore } from "./audit/audit-store.ts";
@@ -18,7 +18,7 @@ import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./keys/signing-key-store.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
-import { Records } from "./records.ts";
+import { Records } from "./records/records.ts";
 
 /** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";

@@ -48,7 +48,7 @@ export const POINTS = "record_points";
 /** How often a page is read at most, if its records change their positions meanwhile. */
 const TRIES = 10;
 /** Seconds for which the id of a commit is stored. */
-const REMEMBERED = 60;
+const STORED_FOR = 60;
 export const idOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
 const indexOf = (kind: string, { name, at }: Pick<IndexEntry, "name" | "at">): string =>
   `${kind} ${name} ${at}`;
@@ -114,7 +114,7 @@ export function prepareCollections(db: Db): Promise<void> {
         { key: { "parent._id": 1 }, sparse: true },
       ]);
     await db.collection(ENTRIES).createIndexes([{ key: { index: 1, order: 1, record: 1 } }]);
-    await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: REMEMBERED }]);
+    await db.collection(MARKS).createIndexes([{ key: { at: 1 }, expireAfterSeconds: STORED_FOR }]);
     await db.collection(POINTS).createIndexes([{ key: { forget_at: 1 }, expireAfterSeconds: 0 }]);
   });
 }

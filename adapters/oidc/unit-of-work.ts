@@ -11,7 +11,7 @@ import { ANSWERED_WITHIN, type Artifact, type StoredArtifact } from "../../lib/a
 import type { Clock } from "../../lib/clock.ts";
 import type { ClientRecord } from "../../lib/directory/directory.ts";
 import { ConditionFailed } from "../../lib/errors.ts";
-import { Changes } from "../../lib/records.ts";
+import { Changes } from "../../lib/records/records.ts";
 
 /** The reads and the uncommitted writes of one request. */
 export interface Unit {

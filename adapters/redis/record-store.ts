@@ -44,7 +44,7 @@ const PATIENCE = 10_000;
 /** Milliseconds after the deadline that an answer may still take. */
 const GRACE = 200;
 /** Milliseconds after the deadline that Redis remembers a commit: longer than it is sent again. */
-const REMEMBERED = 1_000;
+const STORED_FOR = 1_000;
 /** Milliseconds between an unanswered attempt and the next. */
 const RETRY_PAUSE = 20;
 /** Keys that one step of a scan visits. */
@@ -183,8 +183,8 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
 
   async function attempt(change: Commit, argument: string, deadline: number): Promise<readonly string[]> {
     const redisDeadline = await connection.timeAt(deadline);
-    const remembered = Math.ceil(Math.max(0, deadline - performance.now()) + REMEMBERED);
-    const answer = await run(COMMIT, [change.id, String(redisDeadline), String(remembered), argument]);
+    const storedFor = Math.ceil(Math.max(0, deadline - performance.now()) + STORED_FOR);
+    const answer = await run(COMMIT, [change.id, String(redisDeadline), String(storedFor), argument]);
     return answer as readonly string[];
   }
 

@@ -55,7 +55,7 @@ const nameOf = ({ kind, key }: Ref): string => `${kind} ${key}`;
  * A cache of parsed records. It is emptied when another connection has written to the file; records that this one
  * writes are dropped.
  */
-export class RememberedRecords {
+export class RecordCache {
   readonly #connection: Connection;
   readonly #byName = new Map<string, StoredRecord>();
   readonly #byId = new Map<number, StoredRecord>();
@@ -119,11 +119,7 @@ function readPosition(position: Position): [order: number, record: number] {
 
 const isLive = ({ expiresAt }: StoredRecord, now: number): boolean => expiresAt === null || expiresAt > now;
 
-export function createRecordReads(
-  connection: Connection,
-  clock: Clock,
-  remembered: RememberedRecords,
-): RecordReads {
+export function createRecordReads(connection: Connection, clock: Clock, cache: RecordCache): RecordReads {
   const byName = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE kind = ? AND key = ?`);
   const byId = connection.first(`SELECT ${RECORD_COLUMNS} FROM records AS r WHERE id = ?`);
   const byKey = connection.all(
@@ -145,17 +141,17 @@ export function createRecordReads(
     "SELECT count(*) FROM entries WHERE kind = ? AND name = ? AND at = ? AND place BETWEEN ? AND ?",
   );
 
-  const load = (row: Row | undefined): StoredRecord | undefined => row && remembered.add(readRow(row));
+  const load = (row: Row | undefined): StoredRecord | undefined => row && cache.add(readRow(row));
 
   /** The live parent; `null` for a record without one, `undefined` for an orphan. */
   function parentOf({ parent }: StoredRecord, now: number): StoredRecord | null | undefined {
     if (parent === null) return null;
-    const found = remembered.byId(parent) ?? load(byId(parent));
+    const found = cache.byId(parent) ?? load(byId(parent));
     return found && isLive(found, now) ? found : undefined;
   }
 
   function find(ref: Ref, withParents: boolean, now: number): Found | undefined {
-    const found = remembered.byName(ref) ?? load(byName(ref.kind, ref.key));
+    const found = cache.byName(ref) ?? load(byName(ref.kind, ref.key));
     if (found === undefined || !isLive(found, now)) return undefined;
     const parent = parentOf(found, now);
     if (parent === undefined) return undefined;
@@ -177,13 +173,13 @@ export function createRecordReads(
 
   return {
     get(refs, withParents) {
-      remembered.refresh();
+      cache.refresh();
       const now = clock.now();
       return refs.map((ref) => find(ref, withParents, now));
     },
     list: (queries) => queries.map(page),
     scan(kind, after, limit) {
-      remembered.refresh();
+      cache.refresh();
       const now = clock.now();
       const all = byKey(kind, after ?? "", limit).map(readRow);
       const live = all.filter((record) => isLive(record, now) && parentOf(record, now) !== undefined);

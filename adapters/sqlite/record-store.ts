@@ -7,7 +7,7 @@ import type { V01Options } from "../v01.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
 import { patienceFor, prepareFile } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
-import { createRecordReads, RememberedRecords } from "./record-reads.ts";
+import { createRecordReads, RecordCache } from "./record-reads.ts";
 import { createRecordWrites } from "./record-writes.ts";
 
 export interface SqliteOptions {
@@ -70,9 +70,9 @@ export async function openSqlite({
   });
   // Preparing a statement reads the schema, which may be locked like any other read.
   return whileLocked(() => {
-    const remembered = new RememberedRecords(connection);
-    const reads = createRecordReads(connection, clock, remembered);
-    const writes = createRecordWrites(connection, clock, remembered);
+    const cache = new RecordCache(connection);
+    const reads = createRecordReads(connection, clock, cache);
+    const writes = createRecordWrites(connection, clock, cache);
     // By the clock of the machine, which all processes share, in whole milliseconds.
     const time = connection.first(
       "SELECT unixepoch('subsec') * 1000 FROM (SELECT count(*) FROM record_counters)",

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { ConditionFailed } from "../errors.ts";
 import type { Commit, Expectation, IndexEntry, RecordData, Ref } from "../record-store.ts";
 import { type Connection, numberAt, optionalNumberAt, type Row, textAt } from "./connection.ts";
-import type { RememberedRecords } from "./record-reads.ts";
+import type { RecordCache } from "./record-reads.ts";
 
 export interface RecordWrites {
   /** Copies the commit, because the caller may change it before the transaction begins. */
@@ -76,11 +76,7 @@ interface Existing {
   readonly entries: string | null;
 }
 
-export function createRecordWrites(
-  connection: Connection,
-  clock: Clock,
-  remembered: RememberedRecords,
-): RecordWrites {
+export function createRecordWrites(connection: Connection, clock: Clock, cache: RecordCache): RecordWrites {
   const find = connection.first(
     `SELECT r.id, r.version, r.expires_at, r.entries, r.parent, p.id, p.expires_at
      FROM records AS r LEFT JOIN records AS p ON p.id = r.parent WHERE r.kind = ? AND r.key = ?`,
@@ -152,7 +148,7 @@ export function createRecordWrites(
    */
   function erase(id: number, kind: string, entries: string | null): void {
     changeEntries(dropEntry, { id, kind }, readEntries(entries));
-    remembered.forget(id);
+    cache.forget(id);
     if (firstChild(id) === undefined) remove(id);
     else bury(id);
   }
@@ -163,7 +159,7 @@ export function createRecordWrites(
     const before = existing(record, now);
     const fields = [value, version, expiresAt, parentId, entries] as const;
     if (before?.isLive) {
-      remembered.forget(before.id);
+      cache.forget(before.id);
       replace(...fields, before.id);
       known.set(nameOf(record), { ...before, version, entries });
       if (before.entries === entries) return;

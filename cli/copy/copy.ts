@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Found, RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { ConditionFailed } from "../../lib/errors.ts";
-import { type AnyKind, type Kinds, storeOf, type Stores } from "../../lib/kinds.ts";
+import { type AnyKind, type Kinds, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { CommandFailure } from "../command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";
 import {

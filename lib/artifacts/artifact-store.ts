@@ -5,7 +5,7 @@
  */
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
-import { Changes, type KindRules, Records } from "../records.ts";
+import { Changes, type KindRules, Records } from "../records/records.ts";
 import { artifactKind, artifactRecord, artifactRef, GRANT, type KeptArtifact } from "./records.ts";
 import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
 

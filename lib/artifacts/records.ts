@@ -1,6 +1,6 @@
 /** The kinds of records for codes, tokens, grants, sessions and interactions, and their indexes. */
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
-import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from "../kinds.ts";
+import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from "../records/kinds.ts";
 import type { Artifact, StoredArtifact } from "./artifact.ts";
 
 /** The value of an artifact's record: everything but its key, expiry and version. */

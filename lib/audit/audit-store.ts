@@ -1,7 +1,7 @@
 /** The audit on the record store: written with changes or on its own, and read by time, account, client and action. */
 import type { Found, Page, Query, RecordData, Ref } from "../../adapters/record-store.ts";
-import type { Key } from "../kinds.ts";
-import { Changes, type Read, type Records } from "../records.ts";
+import type { Key } from "../records/kinds.ts";
+import { Changes, type Read, type Records } from "../records/records.ts";
 import type { AuditEvent, AuditFilter, AuditRecord, AuditStore, CollectedEvent } from "./audit-event.ts";
 import {
   accountsOf,

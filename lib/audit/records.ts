@@ -2,7 +2,7 @@
 import { hash, randomBytes } from "node:crypto";
 import type { Found, RecordData, Ref } from "../../adapters/record-store.ts";
 import { defaults } from "../../config/defaults.ts";
-import { defineKind, type Key, type Kind } from "../kinds.ts";
+import { defineKind, type Key, type Kind } from "../records/kinds.ts";
 import { subjectOf } from "./actions.ts";
 import type { AuditDetail, AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 

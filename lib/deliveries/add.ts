@@ -14,7 +14,7 @@ import {
   receiverRef,
 } from "./records.ts";
 import { AlreadyExists } from "../errors.ts";
-import { Changes, read, type Read } from "../records.ts";
+import { Changes, read, type Read } from "../records/records.ts";
 
 /** Returns positions among all deliveries, each later than the one before. */
 export type Positions = () => number;

@@ -1,10 +1,10 @@
 /** Checks that lanes and receivers match the deliveries, and repairs them. */
 import type { Found, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { untouchedReceiver } from "./delivery.ts";
-import { type Check, type Flaw, KindScan } from "../check.ts";
+import { type Check, type Flaw, KindScan } from "../records/check.ts";
 import type { Clock } from "../clock.ts";
-import type { Stores } from "../kinds.ts";
-import { Changes, type KindRules, type Read } from "../records.ts";
+import type { Stores } from "../records/kinds.ts";
+import { Changes, type KindRules, type Read } from "../records/records.ts";
 import { LaneAccess, laneQuery } from "./lane-access.ts";
 import { LaneEdit } from "./lane-edit.ts";
 import { DELIVERY, type KeptDelivery, LANE, type Lane, RECEIVER } from "./records.ts";

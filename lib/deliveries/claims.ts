@@ -24,7 +24,7 @@ import {
   receiverRef,
   toDelivery,
 } from "./records.ts";
-import { Changes, type Read } from "../records.ts";
+import { Changes, type Read } from "../records/records.ts";
 
 type Calls = Pick<DeliveryStore, "dueReceivers" | "dueLanes" | "claimDue" | "claimLane" | "finish">;
 

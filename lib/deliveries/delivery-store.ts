@@ -12,7 +12,7 @@ import { createClaims } from "./claims.ts";
 import { type LaneAccess } from "./lane-access.ts";
 import { DELIVERY, type KeptDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
-import { PAGE, type Read, read } from "../records.ts";
+import { PAGE, type Read, read } from "../records/records.ts";
 
 /**
  * Changes to these kinds mean that there may be more to send: adding a delivery writes its lane, and resuming a

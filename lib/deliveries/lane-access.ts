@@ -1,7 +1,7 @@
 /** Reads lanes, deliveries and receivers. */
 import type { LaneKey } from "./delivery.ts";
 import type { Query } from "../../adapters/record-store.ts";
-import { type Changes, type Read, Records } from "../records.ts";
+import { type Changes, type Read, Records } from "../records/records.ts";
 import {
   DELIVERY,
   deliveryRecord,

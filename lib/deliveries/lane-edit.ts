@@ -3,7 +3,7 @@ import type { LaneKey } from "./delivery.ts";
 import { asHead } from "./claims.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
 import { type Flight, type KeptDelivery, type Lane, laneRecord } from "./records.ts";
-import type { Changes, Read } from "../records.ts";
+import type { Changes, Read } from "../records/records.ts";
 
 /** One lane with its waiting deliveries while they are edited. */
 export class LaneEdit {

@@ -1,7 +1,7 @@
 /** Deliveries, lanes and receivers as records: what is stored of each, and its indexes. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
-import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
+import { defineKind, type Kind, type IndexPosition } from "../records/kinds.ts";
 
 /**
  * A delivery in flight. Until `end` no other delivery of its lane may be sent. Its result is recorded until another one

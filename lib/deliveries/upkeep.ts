@@ -22,7 +22,7 @@ import {
   type Lane,
   receiverRecord,
 } from "./records.ts";
-import { Changes, PAGE, type Read, read } from "../records.ts";
+import { Changes, PAGE, type Read, read } from "../records/records.ts";
 
 type ByHand = Pick<DeliveryStore, "redrive" | "discard">;
 type Receivers = Pick<

@@ -13,7 +13,7 @@ import {
   UnknownReference,
   VersionConflict,
 } from "../errors.ts";
-import { Changes, type Read } from "../records.ts";
+import { Changes, type Read } from "../records/records.ts";
 import {
   type IdentifierOwner,
   accountIn,

@@ -1,9 +1,9 @@
 /** Consistency checks of the directory: names, numbers and identifiers must belong to existing records. */
 import type { Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { AccountRecord, ClientRecord } from "./directory.ts";
-import { type Check, type Flaw, KindScan } from "../check.ts";
+import { type Check, type Flaw, KindScan } from "../records/check.ts";
 import type { Clock } from "../clock.ts";
-import type { Stores } from "../kinds.ts";
+import type { Stores } from "../records/kinds.ts";
 import {
   ACCOUNT,
   accountIn,

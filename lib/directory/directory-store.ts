@@ -13,7 +13,7 @@ import {
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import type { Positions } from "../deliveries/add.ts";
 import type { LaneAccess } from "../deliveries/lane-access.ts";
-import { Changes, type Read, type Records } from "../records.ts";
+import { Changes, type Read, type Records } from "../records/records.ts";
 import { createAccounts } from "./accounts.ts";
 import {
   type IdentifierOwner,

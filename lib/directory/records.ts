@@ -2,8 +2,8 @@
 import type { AccountRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
-import { defineKind, type Kind, type IndexPosition } from "../kinds.ts";
-import type { Read } from "../records.ts";
+import { defineKind, type Kind, type IndexPosition } from "../records/kinds.ts";
+import type { Read } from "../records/records.ts";
 
 /** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
 export type KeptEntry = EntryRecord & { readonly closingUntil?: number };

@@ -2,8 +2,8 @@
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import { type Setting, settingRef } from "../directory/records.ts";
 import { ConditionFailed } from "../errors.ts";
-import { type Kind, defineKind } from "../kinds.ts";
-import { Changes, type Read, type Records } from "../records.ts";
+import { type Kind, defineKind } from "../records/kinds.ts";
+import { Changes, type Read, type Records } from "../records/records.ts";
 
 /** A stored signing key. Its state follows from its times, in seconds since the epoch. */
 export interface SigningKeyRecord {

@@ -2,8 +2,8 @@
 import type { RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { V01Part } from "../../adapters/v01.ts";
 import { ConditionFailed, ConfigurationError } from "../errors.ts";
-import { defineKind, type Kind } from "../kinds.ts";
-import { Changes, type Records } from "../records.ts";
+import { defineKind, type Kind } from "../records/kinds.ts";
+import { Changes, type Records } from "../records/records.ts";
 
 /** The number of the format that this version reads and writes. Version 0.1 had none, and counts as 1. */
 const FORMAT = 2;

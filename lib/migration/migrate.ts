@@ -7,10 +7,10 @@ import { openStores } from "../../adapters/open.ts";
 import { openV01, openV01Remains } from "../../adapters/open.ts";
 import type { RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import type { OnV01Progress, V01Options, V01Part, V01Source } from "../../adapters/v01.ts";
-import { KINDS } from "../all-kinds.ts";
+import { KINDS } from "../records/all-kinds.ts";
 import type { Clock } from "../clock.ts";
 import { SHARED_KINDS } from "../directory/records.ts";
-import { Changes, type Read, Records } from "../records.ts";
+import { Changes, type Read, Records } from "../records/records.ts";
 import { convertV01 } from "./convert.ts";
 import {
   addFormat,

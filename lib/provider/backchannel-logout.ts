@@ -9,8 +9,8 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { SessionsEnded } from "../domain/account-change.ts";
 import type { BackchannelFailure, ServiceEmitter } from "../events.ts";
-import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../guarded-agents.ts";
-import { type AddressRules, createAddressRules } from "../receiver-addresses.ts";
+import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../outbound/agents.ts";
+import { type AddressRules, createAddressRules } from "../outbound/addresses.ts";
 
 export interface BackchannelLogout {
   /** Repeats the attempts of this instance that fail. oidc-provider makes the first one when someone signs out. */

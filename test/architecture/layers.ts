@@ -143,7 +143,7 @@ export const layerRules: readonly Rule[] = [
         .map((edge) => `${at(edge)} ${edge.to}`),
     planted: {
       "adapters/redis/a.ts": 'import type { Clock } from "../../lib/clock.ts";\nimport "../clock.ts";',
-      "adapters/oidc/b.ts": 'import "../../lib/records.ts";',
+      "adapters/oidc/b.ts": 'import "../../lib/records/records.ts";',
     },
     finds: ["adapters/redis/a.ts:1 lib/clock.ts"],
   },

@@ -5,7 +5,7 @@ import type { Commit, Found, RecordData, RecordStore, Ref } from "../../adapters
 import { artifactKind, artifactRecord } from "../../lib/artifacts/records.ts";
 import { DELIVERY, type KeptDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
 import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
-import { type AnyKind, storeOf, type Stores } from "../../lib/kinds.ts";
+import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { KINDS } from "../../lib/all-kinds.ts";
+import { KINDS } from "../../lib/records/all-kinds.ts";
 import { ENTRIES } from "../../lib/directory/records.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { ROOT } from "../examples/documents.ts";

@@ -1,8 +1,8 @@
 /** Records of every kind, some with hostile names, as a service could have written them. */
 import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
-import type { Stores } from "../../lib/kinds.ts";
-import { KINDS } from "../../lib/all-kinds.ts";
+import type { Stores } from "../../lib/records/kinds.ts";
+import { KINDS } from "../../lib/records/all-kinds.ts";
 import { AUDIT } from "../../lib/audit/records.ts";
 import { artifactRecord } from "../../lib/artifacts/records.ts";
 import { untouchedReceiver } from "../../lib/deliveries/delivery.ts";

@@ -6,10 +6,10 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Found } from "../../adapters/record-store.ts";
 import { openAddressed } from "../../cli/open-stores.ts";
 import { run } from "../../cli/run.ts";
-import { KINDS } from "../../lib/all-kinds.ts";
+import { KINDS } from "../../lib/records/all-kinds.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { SETTING } from "../../lib/directory/records.ts";
-import { type AnyKind, storeOf, type Stores } from "../../lib/kinds.ts";
+import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { UNFINISHED_COPY } from "../../lib/storage.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 

@@ -5,7 +5,7 @@ import { type AddressInfo, connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { Context, Middleware } from "koa";
 import type { Artifact } from "../../lib/artifacts/artifact.ts";
-import { watchConnections } from "../../lib/connections.ts";
+import { watchConnections } from "../../compat/connections.ts";
 import { createCodeExchanges } from "../../lib/provider/code-grant.ts";
 import { createRequestGate } from "../../lib/service-http.ts";
 import { ManualClock } from "./rules/stage.ts";

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { artifactKey } from "../../../adapters/oidc/adapter.ts";
 import type { Unit, UnitsOfWork } from "../../../adapters/oidc/unit-of-work.ts";
 import { artifactRef } from "../../../lib/artifacts/records.ts";
-import { Changes } from "../../../lib/records.ts";
+import { Changes } from "../../../lib/records/records.ts";
 import type { Storage } from "../../../lib/storage.ts";
 import type { ManualClock } from "../../lib/rules/stage.ts";
 import { HOUR, openOidcStage, type OidcStage } from "./stage.ts";

@@ -12,7 +12,7 @@ import type {
   RecordStore,
   Ref,
 } from "../../../adapters/record-store.ts";
-import { KINDS } from "../../../lib/all-kinds.ts";
+import { KINDS } from "../../../lib/records/all-kinds.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import type { KeptDelivery } from "../../../lib/deliveries/records.ts";
 import { createDeliveryStore } from "../../../lib/deliveries/delivery-store.ts";

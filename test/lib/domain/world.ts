@@ -6,7 +6,7 @@ import type {
   DirectoryStore,
 } from "../../../lib/directory/directory.ts";
 import { artifactRecord } from "../../../lib/artifacts/records.ts";
-import { Changes } from "../../../lib/records.ts";
+import { Changes } from "../../../lib/records/records.ts";
 import { SYSTEM } from "../../../lib/audit/audit-event.ts";
 import { openStorage } from "../../../lib/storage.ts";
 import type { Storage } from "../../../lib/storage.ts";

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
-import { KINDS } from "../../../lib/all-kinds.ts";
+import { KINDS } from "../../../lib/records/all-kinds.ts";
 import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
 import type { AuditStore } from "../../../lib/audit/audit-event.ts";
 import { createAuditStore } from "../../../lib/audit/audit-store.ts";

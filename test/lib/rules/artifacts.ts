@@ -2,7 +2,7 @@
 import type { Artifact } from "../../../lib/artifacts/artifact.ts";
 import { ANSWERED_WITHIN } from "../../../lib/artifacts/artifact.ts";
 import { artifactRef } from "../../../lib/artifacts/records.ts";
-import { Changes } from "../../../lib/records.ts";
+import { Changes } from "../../../lib/records/records.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
 import { artifact, hostileKeys, put, type Stage } from "./stage.ts";
 

@@ -1,6 +1,6 @@
 /** What every case of the storage contract plays on: an empty store, a clock that is moved by hand, samples. */
 import { artifactRecord } from "../../../lib/artifacts/records.ts";
-import { Changes } from "../../../lib/records.ts";
+import { Changes } from "../../../lib/records/records.ts";
 import type { Artifact, StoredArtifact } from "../../../lib/artifacts/artifact.ts";
 import type { Delivery, NewDelivery } from "../../../lib/deliveries/delivery.ts";
 import type {

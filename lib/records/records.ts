@@ -12,9 +12,9 @@ import type {
   RecordData,
   RecordStore,
   Ref,
-} from "../adapters/record-store.ts";
-import type { Clock } from "./clock.ts";
-import { ConditionFailed, StorageUnavailable } from "./errors.ts";
+} from "../../adapters/record-store.ts";
+import type { Clock } from "../clock.ts";
+import { ConditionFailed, StorageUnavailable } from "../errors.ts";
 
 /** A typed record, and the version that was read. */
 export interface Read<T> {

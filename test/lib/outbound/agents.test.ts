@@ -1,6 +1,6 @@
 /** Resolving the host names of receivers. */
 import { describe, expect, it } from "@jest/globals";
-import { createSystemResolve, type Resolve } from "../../lib/guarded-agents.ts";
+import { createSystemResolve, type Resolve } from "../../../lib/outbound/agents.ts";
 
 const A = [{ address: "192.0.2.1", family: 4 }];
 const B = [{ address: "192.0.2.2", family: 4 }];

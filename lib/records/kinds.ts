@@ -1,5 +1,5 @@
 /** Kinds of records. The declaration of a kind is the only place that describes its records. */
-import type { Found, IndexEntry, Query, RecordData, RecordStore, Ref } from "../adapters/record-store.ts";
+import type { Found, IndexEntry, Query, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { hashedPart, json, keyPart, type KindRules } from "./records.ts";
 
 /** A name, or several that form a key. Any text is allowed: long or unusual names are hashed. */
@@ -94,7 +94,7 @@ export interface Kind<Value extends object, Index extends string = string> {
 /** Any kind, if the type of its values doesn't matter. */
 export type AnyKind = Kind<never, never>;
 
-/** Declares a kind. Export it from the `records.ts` of its owner, and add it to `lib/all-kinds.ts`. */
+/** Declares a kind. Export it from the `records.ts` of its owner, and add it to `lib/records/all-kinds.ts`. */
 export function defineKind<Value extends object, Index extends string = never>(
   declaration: KindDeclaration<Value, Index>,
 ): Kind<Value, Index> {

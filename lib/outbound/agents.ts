@@ -8,8 +8,8 @@ import type * as Http from "node:http";
 import type * as Https from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import { callbackify } from "node:util";
-import { SignInError } from "./errors.ts";
-import type { AddressRules, Destination } from "./receiver-addresses.ts";
+import { SignInError } from "../errors.ts";
+import type { AddressRules, Destination } from "./addresses.ts";
 
 /** The address of a connection is not allowed. The message tells the operator why. */
 export class AddressRefused extends SignInError {

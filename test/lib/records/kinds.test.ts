@@ -1,15 +1,15 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import type { RecordStore } from "../../adapters/record-store.ts";
-import { openSqlite } from "../../adapters/sqlite/record-store.ts";
-import { kindsPage } from "../../build/kinds.ts";
-import { KINDS } from "../../lib/all-kinds.ts";
-import { ACCOUNT } from "../../lib/directory/records.ts";
-import { artifactKind, GRANT } from "../../lib/artifacts/records.ts";
-import { collectKinds, defineKind, type Kind, type KindDeclaration } from "../../lib/kinds.ts";
-import { Changes, Records } from "../../lib/records.ts";
-import { hostileKeys, ManualClock } from "./rules/stage.ts";
+import type { RecordStore } from "../../../adapters/record-store.ts";
+import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
+import { kindsPage } from "../../../build/kinds.ts";
+import { KINDS } from "../../../lib/records/all-kinds.ts";
+import { ACCOUNT } from "../../../lib/directory/records.ts";
+import { artifactKind, GRANT } from "../../../lib/artifacts/records.ts";
+import { collectKinds, defineKind, type Kind, type KindDeclaration } from "../../../lib/records/kinds.ts";
+import { Changes, Records } from "../../../lib/records/records.ts";
+import { hostileKeys, ManualClock } from "../rules/stage.ts";
 
 interface Note {
   readonly of: string;

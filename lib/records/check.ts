@@ -3,9 +3,9 @@
  * before it counts, and a repair expects the version that was read.
  */
 import { randomUUID } from "node:crypto";
-import type { Found, Query, RecordData, RecordStore, Ref } from "../adapters/record-store.ts";
-import type { Clock } from "./clock.ts";
-import { ConditionFailed } from "./errors.ts";
+import type { Found, Query, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
+import type { Clock } from "../clock.ts";
+import { ConditionFailed } from "../errors.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "./kinds.ts";
 import { PAGE } from "./records.ts";
 

@@ -1,7 +1,7 @@
 import { BlockList } from "node:net";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { classifyAddress, createAddressRules } from "../../lib/receiver-addresses.ts";
+import { classifyAddress, createAddressRules } from "../../../lib/outbound/addresses.ts";
 
 /** The special-purpose registries of IANA and multicast, written down once more. */
 const NOT_PUBLIC_4 = [

@@ -1,0 +1,28 @@
+/** All kinds of records. To add a kind, add one line here. */
+import { ARTIFACTS } from "../artifacts/records.ts";
+import { DELIVERY, LANE, RECEIVER } from "../deliveries/records.ts";
+import { AUDIT } from "../audit/records.ts";
+import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../directory/records.ts";
+import { SIGNING_KEY, SIGNING_KEY_SET } from "../keys/signing-key-store.ts";
+import { collectKinds, type Kinds } from "./kinds.ts";
+import { MIGRATION, STORAGE_FORMAT } from "../migration/format.ts";
+
+export const KINDS: Kinds = collectKinds([
+  ENTRIES.group,
+  ENTRIES.service,
+  ENTRIES.portal,
+  CLIENT,
+  ACCOUNT,
+  SIGN_IN_NAME,
+  USER_ID,
+  SETTING,
+  SIGNING_KEY,
+  SIGNING_KEY_SET,
+  AUDIT,
+  DELIVERY,
+  LANE,
+  RECEIVER,
+  ...ARTIFACTS,
+  STORAGE_FORMAT,
+  MIGRATION,
+]);
