@@ -1,37 +1,37 @@
-/** A client service in a test: it sends people to sign in, and exchanges what they come back with. */
+/** A client in a test: sends people to the sign-in, and exchanges their codes. */
 import { hash, randomBytes } from "node:crypto";
 import { endpointPaths } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Account } from "../domain/account.ts";
 import { type Browser, UnexpectedAnswer } from "./browser/browser.ts";
 
-/** Somebody with an account, a password and a browser of their own; see `TestSignIn.addPerson`. */
+/** An end user with an account, a password and a browser; see `TestSignIn.addPerson`. */
 export interface TestPerson {
   readonly account: Account;
-  /** What they type as their name: the username. */
+  /** The name for the sign-in form: the username. */
   readonly username: string;
   readonly password: string;
-  /** Keeps their cookies, so that they stay signed in from one client to the next. */
+  /** Has its own cookies, so that the person stays signed in from one client to the next. */
   readonly browser: Browser;
 }
 
-/** How one sign-in differs from the usual one. */
+/** Options of one sign-in. */
 export interface SignInOptions {
-  /** Default: `openid` where the service has that deployment. */
+  /** Default: `openid` if the service has that deployment. */
   readonly deployment?: DeploymentKind;
   /** Further parameters of the authorization request, such as `scope`, `nonce`, `prompt` and `max_age`. */
   readonly parameters?: Readonly<Record<string, string>>;
-  /** What the person answers when the consent page is shown. Default `allow`. */
+  /** The choice on the consent page, if it is shown. Default `allow`. */
   readonly consent?: "allow" | "deny";
 }
 
-/** Where a sign-in led. */
+/** The result of a sign-in. */
 export interface SignInResult {
-  /** The client's address, with `code` or `error` in its query. */
+  /** The redirect to the client, with `code` or `error` in its query. */
   readonly location: URL;
-  /** `null` when the sign-in was refused. */
+  /** `null` if the sign-in was refused. */
   readonly code: string | null;
-  /** Whether the person had to fill in the login form. */
+  /** Whether the login form was shown. */
   readonly loginShown: boolean;
   readonly consentShown: boolean;
 }
@@ -43,19 +43,19 @@ export interface TestTokens {
   /** Seconds. */
   readonly expires_in: number;
   readonly refresh_token: string;
-  /** When `openid` was granted at the OpenID Connect deployment. */
+  /** Present if `openid` was granted on the OpenID Connect deployment. */
   readonly id_token?: string;
 }
 
-/** What an endpoint answered. */
+/** The response of an endpoint. */
 export interface TestAnswer {
   readonly status: number;
   readonly headers: Headers;
-  /** The JSON body; empty for anything else. */
+  /** The JSON body; empty for any other body. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What a client is made of. */
+/** The parts of a client. */
 export interface TestClientParts {
   readonly client_id: string;
   readonly client_secret: string;
@@ -78,7 +78,7 @@ export class TestClient {
     this.#urls = urls;
   }
 
-  /** The address to which this client sends a person. */
+  /** The authorization URL of this client. */
   authorizationUrl({ deployment, parameters }: SignInOptions = {}): string {
     const { client_id, redirect_uri } = this;
     const kind = this.#kind(deployment);
@@ -92,9 +92,9 @@ export class TestClient {
   }
 
   /**
-   * Sends a person through the authorization endpoint, in their own browser: they fill in the login form when it
-   * is shown, and answer the consent page.
-   * @throws UnexpectedAnswer when they are not sent back, such as after a wrong password.
+   * Sends a person through the authorization endpoint in their browser: fills in the login form and answers the
+   * consent page, if they are shown.
+   * @throws UnexpectedAnswer if the browser is not redirected back, for example after a wrong password.
    */
   async authorize(person: TestPerson, options: SignInOptions = {}): Promise<SignInResult> {
     const { browser, username, password } = person;
@@ -111,8 +111,8 @@ export class TestClient {
   }
 
   /**
-   * A whole sign-in, with PKCE: {@link authorize}, and the exchange of the code.
-   * @throws UnexpectedAnswer when it does not end with tokens.
+   * A whole sign-in with PKCE: {@link authorize}, and the exchange of the code.
+   * @throws UnexpectedAnswer if it does not end with tokens.
    */
   async signIn(person: TestPerson, options: SignInOptions = {}): Promise<TestTokens> {
     const code_verifier = randomBytes(32).toString("base64url");
@@ -156,7 +156,7 @@ export class TestClient {
     });
   }
 
-  /** What the service tells about the owner of a token. */
+  /** Requests the user information of a token. */
   userinfo(
     access_token: string,
     { deployment }: Pick<SignInOptions, "deployment"> = {},
@@ -167,8 +167,8 @@ export class TestClient {
     });
   }
 
-  #kind(asked: DeploymentKind | undefined): DeploymentKind {
-    return asked ?? (this.#urls.openid === undefined ? "oauth2" : "openid");
+  #kind(deployment: DeploymentKind | undefined): DeploymentKind {
+    return deployment ?? (this.#urls.openid === undefined ? "oauth2" : "openid");
   }
 
   #address(kind: DeploymentKind, endpoint: "authorize" | "token" | "userinfo"): string {

@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 export class TestClock implements Clock {
   #now: number;
 
-  /** @param now milliseconds since the epoch. Default: the system's time at this moment. */
+  /** @param now milliseconds since the epoch. Default: the system's time. */
   constructor(now: number = Date.now()) {
     this.#now = now;
   }
@@ -13,7 +13,7 @@ export class TestClock implements Clock {
     return this.#now;
   }
 
-  /** @param seconds how far it goes on; not back. */
+  /** @param seconds by which the clock moves forward. */
   advance(seconds: number): void {
     if (!(seconds >= 0)) throw new TypeError("seconds: must be 0 or more");
     this.#now += seconds * 1000;

@@ -1,4 +1,4 @@
-/** A service for the tests of those who build on it: in memory, with a clock that is moved by hand. */
+/** A service in memory with a manual clock, for tests of applications that build on it. */
 import { randomBytes } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +19,7 @@ import { Browser } from "./browser/browser.ts";
 import { TestClient, type TestPerson } from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
 
-/** The configuration, of which nothing is required; the clock is the test's. */
+/** The configuration, in which everything is optional. The clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
 
 /** One notification for one receiver. */
@@ -28,7 +28,7 @@ export interface TestNotification {
   readonly id: string;
   /** `service:KEY`, `group:KEY` or `portal:KEY`. */
   readonly receiver: string;
-  /** Stays `waiting` while the service delivers nothing, which is the default of a test service. */
+  /** Stays `waiting` while the service does not deliver, which is the default of a test service. */
   readonly state: DeliveryState;
   /** The documented body. */
   readonly body: NotificationBody;
@@ -41,25 +41,25 @@ export interface TestSignIn {
   /** Base URLs of the deployments. */
   readonly urls: Partial<Readonly<Record<DeploymentKind, string>>>;
   /**
-   * Makes an account with a password, and a browser for it. Nobody is notified.
-   * @param parts what the test wants of it, as `accounts.import` takes it. Default: a username and an address of its own.
+   * Creates an account with a password, and a browser for it. No notification is sent.
+   * @param parts as for `accounts.import`. Default: a unique username and e-mail address.
    */
   addPerson(parts?: Partial<Omit<ImportedAccount, "password_hash">>): Promise<TestPerson>;
   /**
-   * Registers a client, and its service when there is none yet.
-   * @param settings as `clients.register` takes them. Default: first-party, of the service `"1"`.
+   * Registers a client, and its service if that does not exist.
+   * @param settings as for `clients.register`. Default: first-party, of the service `"1"`.
    */
   addClient(settings?: Partial<NewClient>): Promise<TestClient>;
-  /** Every notification that was stored, with its body. */
+  /** All stored notifications, with their bodies. */
   notifications(): Promise<TestNotification[]>;
-  /** Ends the service, and the listener if it has one. */
+  /** Closes the service, and the listener if there is one. */
   close(): Promise<void>;
 }
 
-/** Nothing listens there: browsers of a test stop in front of it. */
+/** No server listens there; browsers of tests stop before it. */
 const CALLBACK = "http://127.0.0.1:9/callback";
 
-/** For what a test does on purpose and the rules take for an attack. */
+/** For actions of tests that rate limits would take for an attack. */
 const MANY = { points: 1_000_000, seconds: 900 };
 
 /**
@@ -76,7 +76,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
   const clock = new TestClock();
   const listener = config.deployments === undefined ? await listen() : undefined;
   const deployments = config.deployments ?? listener!.deployments;
-  // Read again here to open what the service has sealed.
+  // Read here too, to open the bodies of notifications.
   const secrets = config.keys?.secrets ?? [randomBytes(32).toString("base64")];
   const opened: { storage?: Storage } = {};
   const service = await createSignInServiceOver(
@@ -106,7 +106,7 @@ interface Listener {
   close(): Promise<void>;
 }
 
-/** The base URLs hold the port, so it listens before there is a service. */
+/** The base URLs contain the port, so the server listens before the service is created. */
 async function listen(): Promise<Listener> {
   const server: Server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -149,7 +149,7 @@ function testSignIn({ service, clock, storage, deployments, listener }: TestSign
       };
       const password = parts.password ?? `the password of person ${people}`;
       const account = await service.accounts.import({ ...usual, ...parts, password });
-      // How long a cookie is good for is decided by what the service keeps of it, on the clock of the test.
+      // The service decides when a cookie expires, by the clock of the test.
       const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
       return { account, username: account.username ?? account.email, password, browser };
     },

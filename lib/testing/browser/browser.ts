@@ -13,16 +13,18 @@ import { type Form, readForms } from "./forms.ts";
 import { SignInError } from "../../errors.ts";
 import { tagsNamed } from "./html.ts";
 
-/** What sends a request; never follows a redirect by itself. */
+/** Sends a request without following redirects. */
 export type Send = (url: URL, init: RequestInit) => Promise<Response>;
 
-/** How this browser differs from the usual one. */
+/** Options of a browser. */
 export interface BrowserOptions {
   /** Headers of every request, such as `accept-language`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Redirects to addresses that begin with one of these are not followed: {@link Browser.location} is where they lead. */
+  /**
+   * Redirects to addresses with one of these beginnings are not followed; {@link Browser.location} has their target.
+   */
   readonly stopAt?: string | readonly string[];
-  /** Only redirects to addresses that begin with one of these are followed. Default: all. */
+  /** Only redirects to addresses with one of these beginnings are followed. Default: all. */
   readonly stayAt?: readonly string[];
   /** Sends the requests. Default: the global fetch. */
   readonly send?: Send;
@@ -30,7 +32,7 @@ export interface BrowserOptions {
   readonly now?: () => number;
 }
 
-/** One answer on the way. */
+/** One response. */
 export interface Visit {
   readonly method: string;
   readonly url: URL;
@@ -41,21 +43,21 @@ export interface Visit {
 const MOST_REDIRECTS = 20;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** The service answered with something that the test can't continue from. The message says what. */
+/** The service sent a response with which the test can't continue. The message says which. */
 export class UnexpectedAnswer extends SignInError {
   constructor(message: string) {
     super("unexpected_answer", message);
   }
 }
 
-/** One person's browser; see above. */
+/** The browser of one person; see above. */
 export class Browser {
   readonly jar: CookieJar;
-  /** Every answer of the last `get`, `submit` or `click`, redirects first. */
+  /** Every response of the last `get`, `submit` or `click`, redirects first. */
   visits: Visit[] = [];
-  /** The body of the last answer. */
+  /** The body of the last response. */
   html = "";
-  /** Where the last answer leads, when it is a redirect that was not followed. */
+  /** The target of the last response, if it is a redirect that was not followed. */
   location: URL | undefined;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #stopAt: readonly string[];
@@ -70,40 +72,40 @@ export class Browser {
     this.#send = send;
   }
 
-  /** The last answer. */
+  /** The last response. */
   get last(): Visit {
     const last = this.visits.at(-1);
     if (last === undefined) throw new UnexpectedAnswer("this browser has not been anywhere");
     return last;
   }
 
-  /** Status of the last answer. */
+  /** Status of the last response. */
   get status(): number {
     return this.last.status;
   }
 
-  /** Address of the last answer. */
+  /** Address of the last response. */
   get url(): URL {
     return this.last.url;
   }
 
-  /** Headers of the last answer. */
+  /** Headers of the last response. */
   get headers(): Headers {
     return this.last.headers;
   }
 
-  /** The text of the one h1; empty without one. */
+  /** The text of the h1; empty if there is none. */
   get title(): string {
     return tagsNamed(this.html, "h1")[0]?.text.trim() ?? "";
   }
 
-  /** Opens an address, as if it was typed; relative ones belong to the page that is open. */
+  /** Opens an address as if it was typed. Relative addresses are relative to the current page. */
   async get(address: string | URL): Promise<this> {
     const base = this.visits.at(-1)?.url;
     return this.#go(new URL(address, base), { method: "GET" });
   }
 
-  /** Opens an address and stays at the first answer, redirect or not. */
+  /** Opens an address without following redirects. */
   async getOnly(address: string | URL): Promise<this> {
     const base = this.visits.at(-1)?.url;
     return this.#go(new URL(address, base), { method: "GET" }, 0);
@@ -133,7 +135,7 @@ export class Browser {
     return this.forms().some((form) => [...form.fields, ...form.buttons].some(([name]) => name === field));
   }
 
-  /** The form that has a field or button of this name; without a name the only form. */
+  /** The form that has a field or button of this name; without a name, the only form. */
   form(field?: string): Form {
     const forms = this.forms();
     const fits = forms.filter(({ fields, buttons }) => {
@@ -145,8 +147,8 @@ export class Browser {
   }
 
   /**
-   * Submits a form: its own values, replaced by `fields`; a field that it does not have is added. A button is
-   * pressed by naming it with its value among `fields`.
+   * Submits a form with its values, which `fields` replaces or adds to. To press a button, add its name and value to
+   * `fields`.
    */
   async submit(form: Form = this.form(), fields: Readonly<Record<string, string>> = {}): Promise<this> {
     const values = form.fields.map(([name, value]) => [name, fields[name] ?? value] as [string, string]);

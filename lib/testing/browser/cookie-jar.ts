@@ -1,4 +1,4 @@
-/** Cookies as a browser keeps them (RFC 6265): by host, not by port, and by path. */
+/** Cookies as browsers handle them (RFC 6265): by host, not by port, and by path. */
 
 /** One cookie in the jar. */
 export interface Cookie {
@@ -6,18 +6,18 @@ export interface Cookie {
   readonly value: string;
   /** Without a leading dot. */
   readonly domain: string;
-  /** Only the host itself gets it, not those below. */
+  /** Whether only the host itself gets the cookie, not its subdomains. */
   readonly hostOnly: boolean;
   readonly path: string;
   readonly secure: boolean;
   readonly httpOnly: boolean;
-  /** As it was set, in lower case; empty when it was not. */
+  /** In lower case; empty if it was not set. */
   readonly sameSite: string;
-  /** Milliseconds since the epoch; `undefined`: as long as the browser runs. */
+  /** Milliseconds since the epoch; `undefined`: until the browser ends. */
   readonly expires: number | undefined;
 }
 
-/** Secure enough for a `Secure` cookie, as browsers see it. */
+/** Whether browsers send `Secure` cookies to this address. */
 function isTrustworthy({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || /^(?:127\.[\d.]+|\[::1\]|(?:.+\.)?localhost)$/.test(hostname);
 }
@@ -34,7 +34,7 @@ function defaultPath({ pathname }: URL): string {
   return pathname.slice(0, Math.max(1, pathname.lastIndexOf("/")));
 }
 
-/** `Max-Age` wins over `Expires`; one that can't be read counts as not there. */
+/** `Max-Age` wins over `Expires`; an invalid one is ignored. */
 function endOf(attributes: ReadonlyMap<string, string>, now: number): number | undefined {
   const maxAge = attributes.get("max-age");
   if (maxAge !== undefined && /^-?\d+$/.test(maxAge)) return now + Number(maxAge) * 1000;
@@ -42,7 +42,7 @@ function endOf(attributes: ReadonlyMap<string, string>, now: number): number | u
   return Number.isNaN(expires) ? undefined : expires;
 }
 
-/** Reads one `Set-Cookie`; `undefined` when a browser would not take it from this address. */
+/** Reads one `Set-Cookie`; `undefined` if a browser would reject it from this address. */
 export function readCookie(header: string, url: URL, now: number): Cookie | undefined {
   const [pair = "", ...rest] = header.split(";");
   const equals = pair.indexOf("=");
@@ -74,7 +74,7 @@ export function readCookie(header: string, url: URL, now: number): Cookie | unde
   return cookie;
 }
 
-/** What one browser remembers. */
+/** The cookies of one browser. */
 export class CookieJar {
   readonly #cookies = new Map<string, Cookie>();
   readonly #now: () => number;
@@ -84,7 +84,7 @@ export class CookieJar {
     this.#now = now;
   }
 
-  /** Takes what an answer from this address sets; a cookie whose end is past goes. */
+  /** Sets the cookies of a response from this address; expired ones are deleted. */
   take(url: URL, setCookies: readonly string[]): void {
     for (const header of setCookies) {
       const cookie = readCookie(header, url, this.#now());
@@ -95,7 +95,7 @@ export class CookieJar {
     }
   }
 
-  /** The cookies that go to this address, longer paths first. */
+  /** The cookies for a request to this address, longer paths first. */
   for(url: URL): Cookie[] {
     return [...this.#cookies.values()]
       .filter((cookie) => !this.#isOver(cookie))
@@ -112,12 +112,12 @@ export class CookieJar {
       .join("; ");
   }
 
-  /** Everything there is. */
+  /** All cookies. */
   all(): Cookie[] {
     return [...this.#cookies.values()].filter((cookie) => !this.#isOver(cookie));
   }
 
-  /** Forgets the cookies of this name, or all of them. */
+  /** Deletes the cookies of this name, or all of them. */
   clear(name?: string): void {
     for (const [key, cookie] of this.#cookies) {
       if (name === undefined || cookie.name === name) this.#cookies.delete(key);

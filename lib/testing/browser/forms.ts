@@ -1,4 +1,4 @@
-/** The forms of a page, with what a browser would send of them. */
+/** Reads the forms of a page, with what a browser would send. */
 import { readTags, type Tag } from "./html.ts";
 
 /** One form. */
@@ -6,7 +6,7 @@ export interface Form {
   readonly action: URL;
   /** In upper case. */
   readonly method: string;
-  /** Names and values as the page has them, hidden fields included, buttons left out. */
+  /** Names and values on the page, including hidden fields, without buttons. */
   readonly fields: readonly (readonly [name: string, value: string])[];
   /** Names and values of the buttons that have a name. */
   readonly buttons: readonly (readonly [name: string, value: string])[];
@@ -17,7 +17,7 @@ const TICKED: ReadonlySet<string> = new Set(["checkbox", "radio"]);
 
 /** Every form of a page that came from this address. */
 export function readForms(html: string, url: URL): Form[] {
-  // Each piece holds one form at most, at its end: the tags after it belong to none.
+  // Each piece contains one form at most, at its end. Tags after it belong to no form.
   return html
     .split(/<\/form\s*>/i)
     .slice(0, -1)
@@ -57,7 +57,7 @@ function readForm({ attributes }: Tag, inside: readonly Tag[], url: URL): Form {
   };
 }
 
-/** The value of the option that is selected, or of the first one. */
+/** The value of the selected option, or of the first one. */
 function chosen(after: readonly Tag[]): string {
   const end = after.findIndex(({ name }) => name !== "option" && name !== "optgroup");
   const options = after.slice(0, end === -1 ? undefined : end).filter(({ name }) => name === "option");

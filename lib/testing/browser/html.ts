@@ -1,13 +1,13 @@
 /**
- * Reads HTML as a browser's tokenizer does (tags, quoted and unquoted attributes, comments, `title` and `style` as text),
- * which is all that is needed to see whether a text broke out of its place.
+ * Reads HTML as a browser's tokenizer does: tags, quoted and unquoted attributes, comments, and `title` and `style`
+ * as text. That is enough to see whether a text is escaped.
  */
 
 /** One start tag. */
 export interface Tag {
   readonly name: string;
   readonly attributes: ReadonlyMap<string, string>;
-  /** The text up to the next tag, entities read. */
+  /** The text up to the next tag, decoded. */
   text: string;
 }
 
@@ -24,7 +24,7 @@ function decoded(text: string): string {
   return text.replaceAll(/&(?:amp|lt|gt|quot|#34|#39);/g, (entity) => ENTITIES[entity] ?? entity);
 }
 
-/** Every start tag in order; end tags and the doctype are left out, a comment is a tag named `!--`. */
+/** Every start tag in order, without end tags and the doctype. A comment is a tag named `!--`. */
 export function readTags(html: string): Tag[] {
   const tags: Tag[] = [];
   let open: Tag | undefined;

@@ -1,4 +1,4 @@
-/** The writing half of the storage contract: conditions, races, deadlines, parents and their children. */
+/** The storage contract for writing: conditions, races, deadlines, parents and children. */
 import { randomUUID } from "node:crypto";
 import type { Commit, Expectation, RecordData, Ref } from "../../../adapters/record-store.ts";
 import type { TestRunner } from "./runner.ts";

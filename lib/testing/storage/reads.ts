@@ -1,9 +1,9 @@
-/** The reading half of the storage contract: records, indexes, scans, counters. */
+/** The storage contract for reading: records, indexes, scans and counters. */
 import type { IndexEntry, Page, Query, RecordStore } from "../../../adapters/record-store.ts";
 import type { TestRunner } from "./runner.ts";
 import { commit, find, keysOf, ref, type Stage, thing } from "./stage.ts";
 
-/** Values that have broken stores. */
+/** Values that are hard to store. */
 const HOSTILE_VALUES = [
   {},
   { text: "\0 \ud800 \udfff \u2028 żółć 😀" },
@@ -14,7 +14,7 @@ const HOSTILE_VALUES = [
   { long: "x".repeat(100_000) },
 ];
 
-/** Keys that look alike, or mean something to some store. */
+/** Keys that look alike, or have a meaning in some stores. */
 const HOSTILE_KEYS = [
   "a",
   "A",

@@ -1,5 +1,5 @@
 /**
- * What the suite needs of a test runner. Jest's and Vitest's own functions fit as they are; with `node:test` take
+ * What the suite needs of a test runner. The functions of Jest and Vitest fit as they are; with `node:test`, use
  * `expect` from the package of that name.
  */
 
@@ -40,16 +40,16 @@ export interface TestRunner {
   readonly expect: (actual: unknown) => Expectation;
 }
 
-/** A runner that leaves cases out, and knows which it has met. */
+/** A runner that skips cases, and records which ones. */
 interface Sifted {
   readonly runner: TestRunner;
-  /** The cases to leave out that there are not. Complete once all cases have been described. */
+  /** The names of cases that do not exist. Complete once all cases are described. */
   readonly unmet: () => string[];
 }
 
 /**
- * Leaves cases out that a backend can't do. The report shows each as skipped, with its reason.
- * @param reasons by the titles that lead to the case, with ` > ` between them.
+ * Skips cases that a backend can't pass. The report shows each as skipped, with its reason.
+ * @param reasons by the titles that lead to the case, joined by ` > `.
  */
 export function leavingOut(reasons: Readonly<Record<string, string>>, runner: TestRunner): Sifted {
   const unmet = new Set(Object.keys(reasons));
@@ -67,7 +67,7 @@ export function leavingOut(reasons: Readonly<Record<string, string>>, runner: Te
       it: Object.assign(it, { skip: runner.it.skip }),
       describe(title, body) {
         const own = [...group, title];
-        // Some runners call the body now, others when the groups around it are complete.
+        // Some runners call the body immediately, others when the groups around it are complete.
         return runner.describe(title, () => {
           const around = group;
           group = own;

@@ -1,9 +1,9 @@
-/** What every case of the storage contract plays on: an empty store, opened twice, and a clock that is moved by hand. */
+/** What every case of the storage contract uses: an empty store, opened twice, and a manual clock. */
 import { randomUUID } from "node:crypto";
 import type { Commit, Found, RecordData, RecordStore, Ref } from "../../../adapters/record-store.ts";
 import type { Clock } from "../../clock.ts";
 
-/** When the clock of every case begins. */
+/** The time at which every case starts. */
 export const START = 1_800_000_000_000;
 
 /** A clock that stands still until it is moved. */
@@ -15,32 +15,32 @@ export class ManualClock implements Clock {
   now(): number {
     return this.#now;
   }
-  /** @param milliseconds how far it is moved. */
+  /** @param milliseconds by which the clock moves. */
   advance(milliseconds: number): void {
     this.#now += milliseconds;
   }
 }
 
-/** A backend as the suite needs it. */
+/** A backend under test. */
 export interface StorageBackend {
-  /** Opens a store with nothing in it. Everything that depends on time follows this clock. */
+  /** Opens an empty store. Everything that depends on time follows this clock. */
   open(clock: Clock): Promise<RecordStore>;
   /**
-   * Opens what `open` opened last once more, as another process would: beside it, or after it was closed. Left out by
-   * a store that ends when it is closed.
+   * Opens the last store of `open` again, as another process would: while it is open, or after it was closed. Missing
+   * for a store that does not outlive `close`.
    */
   reopen?(clock: Clock): Promise<RecordStore>;
   /**
-   * Cases that can't be on this backend, each with the reason: they are skipped, and the report says why. A case is
-   * named by the titles that lead to it: `"indexes > keep …"`. Naming one that there is not fails.
+   * Cases that this backend can't pass, with the reasons: they are skipped, and the report says why. A case is named
+   * by the titles that lead to it: `"indexes > keep …"`. A name without a case fails.
    */
   readonly differences?: Readonly<Record<string, string>>;
 }
 
-/** The store of the running case; a new one for each. */
+/** The store of the running case; each case has a new one. */
 export interface Stage {
   store: RecordStore;
-  /** The same records through another connection; `store` itself where there can be only one. */
+  /** The same records through another connection; `store` itself if there can be only one. */
   second: RecordStore;
   clock: ManualClock;
 }
@@ -54,7 +54,7 @@ export function ref(key: string, kind = "thing"): Ref {
   return { kind, key };
 }
 
-/** Commits within five seconds, and returns the version of what is put. */
+/** Commits within five seconds, and returns the version of the written records. */
 export async function commit(
   { store, clock }: Pick<Stage, "store" | "clock">,
   change: Omit<Commit, "id" | "deadline">,
@@ -70,7 +70,7 @@ export async function find(store: RecordStore, key: string, kind = "thing"): Pro
   return found;
 }
 
-/** The keys of what is found, in its order; `undefined` for what is not. */
+/** The keys of the records, in order; `undefined` for missing ones. */
 export const keysOf = (found: readonly (Pick<Found, "key"> | undefined)[]): (string | undefined)[] =>
   found.map((record) => record?.key);
 

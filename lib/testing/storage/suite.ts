@@ -1,4 +1,4 @@
-/** The storage contract as tests: every backend passes all of them, or says why a case can't be. */
+/** The storage contract as tests. Every backend passes all of them, or gives a reason for each exception. */
 import { describeCommits, describeFamilies } from "./commits.ts";
 import { describeIndexes, describeRecords } from "./reads.ts";
 import { leavingOut, type TestRunner } from "./runner.ts";
@@ -61,7 +61,7 @@ function describeLife(stage: Stage, { expect, it }: TestRunner, backend: Storage
     const { promise, resolve } = Promise.withResolvers<"told">();
     const end = stage.store.watch?.(["thing"], () => resolve("told"));
     if (end === undefined) return;
-    // A hint may be lost while the watch begins, so it is given again and again.
+    // A hint may be lost while the watch starts, so it is given repeatedly.
     let heard: string = "nothing";
     for (let round = 0; round < 100 && heard !== "told"; round += 1) {
       await commit({ ...stage, store: stage.second }, { put: [thing("a")] });
@@ -84,7 +84,7 @@ const PARTS: Readonly<Record<string, Cases>> = {
 };
 
 /**
- * The shared suite: every backend passes it, or lists what it can't do and why.
+ * The shared suite: every backend passes it, or lists its exceptions with reasons.
  *
  * ```ts
  * import * as runner from "@jest/globals"; // or from "vitest"
@@ -99,7 +99,7 @@ export function describeStorage(name: string, backend: StorageBackend, runner: T
   const { runner: sifted, unmet } = leavingOut(backend.differences ?? {}, runner);
   const { afterEach, beforeEach, expect, it } = runner;
   runner.describe(`the storage contract on ${name}`, () => {
-    // Filled in before each case; the cases read it when they run.
+    // Filled in before each case, and read when the case runs.
     const stage = {} as Stage;
 
     beforeEach(async () => {
