@@ -15,13 +15,13 @@ function indexesOf({ declaration }: AnyKind): string {
 }
 
 export const kindsPage: Page = pageWithTables("docs/kinds.md", () => ({
-  "what is kept": table(["Kind", "One record is", "Personal data", "Ends"], ({ name, declaration }) => [
+  kinds: table(["Kind", "One record is", "Personal data", "Ends"], ({ name, declaration }) => [
     `\`${name}\``,
     declaration.holds,
     declaration.personal ?? "none",
     declaration.expires ?? "when it is removed",
   ]),
-  "how it is kept": table(["Kind", "Key", "Indexes", "Parent", "Store", "Copied"], (kind) => {
+  "keys and indexes": table(["Kind", "Key", "Indexes", "Parent", "Store", "Copied"], (kind) => {
     const { key, parent, store, exported } = kind.declaration;
     return [
       `\`${kind.name}\``,

@@ -107,7 +107,7 @@ const shape = {
           url: baseUrl,
           post: flag(
             defaults.deployments.openid.post,
-            "The authorization endpoint takes POST as well; https only",
+            "The authorization endpoint also accepts POST; https only",
           ),
         }),
         {
@@ -118,19 +118,19 @@ const shape = {
     }),
     {
       form: "an object with `oauth2`, `openid` or both",
-      description: "The base URLs; at least one is needed",
+      description: "The base URLs; at least one is required",
     },
   ),
   storage: described(z.custom<string | RecordStore>(isStorage).default(defaults.storage), {
     form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
-    description: "Where everything is kept; in memory it ends with the process, which production refuses",
+    description: "Where everything is stored. Data in memory ends with the process, so production refuses it",
   }),
   artifacts: optional(
     text(4096, (value) => isRedisAddress(value) || isStorageAddress(value), ""),
     {
       form: `${redisForm}, or the same as \`storage\``,
       description:
-        "Where codes, tokens, sessions, interactions and rate limits are kept; `?prefix=` says what its keys begin with",
+        "Where codes, tokens, sessions, interactions and rate limits are stored; `?prefix=` sets the prefix of its keys",
       otherwise: "same as `storage`",
     },
   ),
@@ -138,7 +138,7 @@ const shape = {
     text(4096, (value) => value === "embedded" || isRedisAddress(value), "").default(defaults.queue),
     {
       form: `\`embedded\`, or ${redisForm}`,
-      description: "What wakes the delivery of notifications: polling of the storage, or BullMQ",
+      description: "What triggers deliveries: polling of the storage, or BullMQ",
     },
   ),
   keys: section(keysSchema.prefault({}), "Keys of cookies, ID tokens and encryption"),
@@ -150,7 +150,7 @@ const shape = {
   interactions: section(interactionsSchema.prefault({}), "The pages"),
   mail: optional(mailSchema, {
     form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
-    description: "How messages to people leave; outside production they go to the log without it",
+    description: "How e-mail is sent; without it, outside production, messages go to the log",
     otherwise: "none",
   }),
   cookies: section(cookiesSchema.prefault({}), "The service's cookies"),
@@ -163,11 +163,11 @@ const shape = {
   ),
   features: section(
     z.strictObject({ dpop: flag(defaults.features.dpop, "Offers DPoP (RFC 9449)") }).prefault({}),
-    "What is not offered unless it is switched on",
+    "Features that are off by default",
   ),
   stripPrefix: optional(text(256, isPathPrefix, ""), {
-    form: "a path such as `/login`: beginning with a slash, not ending with one",
-    description: "The path that a proxy in front has taken off; part of the base URLs",
+    form: "a path such as `/login`, with a leading and without a trailing slash",
+    description: "The path prefix that a proxy removes; part of the base URLs",
     otherwise: "none",
   }),
   notifications: section(notificationsSchema.prefault({}), "How notifications are delivered"),
@@ -180,7 +180,7 @@ const shape = {
     {
       form: `\`true\`, \`false\`, a number of hops from 1 to 100, or a list of different entries, each ${networkForm}`,
       description:
-        "What stands in front: whose `X-Forwarded-For` and `X-Forwarded-Host` count. Nobody's (`false`), one hop's (`true`), those of so many hops, or of these networks",
+        "The trusted proxies, whose `X-Forwarded-For` and `X-Forwarded-Host` count: none (`false`), one hop (`true`), a number of hops, or networks",
       otherwise: "`false`; required with an https deployment",
     },
   ),
@@ -196,19 +196,19 @@ const shape = {
   }),
   clock: optional(withMethods<Clock>("now"), {
     form: "an object with `now()`, which returns milliseconds since the epoch",
-    description: "Where time comes from",
+    description: "The source of time",
     otherwise: "the system's clock",
   }),
   mailer: optional(withMethods<Mailer>("send"), {
     form: "an object with `send(message)`",
-    description: "What sends messages in place of `mail`",
+    description: "Sends e-mail instead of `mail`",
     otherwise: "made from `mail`",
   }),
   fetch: optional(
     z.custom<typeof globalThis.fetch>((value) => typeof value === "function"),
     {
       form: "a function like the global `fetch`",
-      description: "Makes the HTTP requests other than notifications, such as back-channel logout",
+      description: "Makes all HTTP requests except notifications, such as those of back-channel logout",
       otherwise:
         "the service's own, to public addresses and those that `notifications.allowedReceivers` names",
     },

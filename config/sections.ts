@@ -72,31 +72,31 @@ export const keysSchema: z.ZodType<Configuration["keys"], Written<KeysInput>> = 
       ),
       {
         form: `a list of different entries, each ${cookieKeyForm}`,
-        description: "Sign cookies: the first signs, all verify",
-        otherwise: "made at the first start, kept in the storage",
+        description: "Keys that sign cookies: the first signs, all verify",
+        otherwise: "created at the first start and stored",
       },
     ),
     signing: optional(list(z.custom<JWK>(isSigningKey).meta({ form: signingKeyForm }), 1), {
       form: `a list of entries, each ${signingKeyForm}`,
       description: "The first signs ID tokens, all are published",
-      otherwise: "made at the first start, kept in the storage",
+      otherwise: "created at the first start and stored",
     }),
     secrets: optional(list(text(44, isSecret, "32 bytes in Base64"), 1), {
       form: "a list of different entries, each 32 bytes in Base64",
-      description: "Encrypt what must be readable again: the first encrypts, all decrypt",
-      otherwise: "SQLite: made at the first start in `PATH.keys`; other storages: required",
+      description: "Keys that encrypt stored secrets: the first encrypts, all decrypt",
+      otherwise: "SQLite: created at the first start in `PATH.keys`; other storages: required",
     }),
     rotation: optional(
       z.strictObject({
         signing: optional(z.int().min(LEAST_ROTATION).max(MAX_SECONDS), {
           form: `a whole number from ${LEAST_ROTATION} to ${MAX_SECONDS}`,
-          description: "Seconds after which the service makes another key to sign ID tokens with",
+          description: "Seconds after which the service creates a new signing key for ID tokens",
           otherwise: "never",
         }),
       }),
       {
         form: "an object",
-        description: "Replaces keys that the service made; those of the configuration it never does",
+        description: "Rotates keys that the service created, never those of the configuration",
       },
     ),
   }),
@@ -108,16 +108,13 @@ const { lifetimes, refreshTokens } = defaults;
 export const lifetimesSchema: z.ZodType<Lifetimes, Written<LifetimesInput>> = writtenAs<LifetimesInput>()(
   z.strictObject({
     authorizationCode: whole([1, 600], lifetimes.authorizationCode, "Seconds of an authorization code"),
-    accessToken: duration(
-      lifetimes.accessToken,
-      "Seconds of an access token: the `expires_in` of the answer",
-    ),
+    accessToken: duration(lifetimes.accessToken, "Seconds of an access token: `expires_in` of the response"),
     refreshToken: duration(lifetimes.refreshToken, "Seconds of a refresh token"),
     idToken: duration(lifetimes.idToken, "Seconds of an ID token"),
     session: duration(lifetimes.session, "Seconds since its last use after which a sign-in session ends"),
     sessionMax: duration(
       lifetimes.sessionMax,
-      "Seconds since the person last signed in after which the session ends, however much it is used",
+      "Seconds after the sign-in when a session ends, even if it is in use",
     ),
     interaction: duration(lifetimes.interaction, "Seconds that a begun sign-in may take"),
   }),
@@ -129,14 +126,14 @@ export const refreshTokensSchema: z.ZodType<
   Written<RefreshTokensInput>
 > = writtenAs<RefreshTokensInput>()(
   z.strictObject({
-    rotate: flag(refreshTokens.rotate, "Each use gives a new refresh token"),
+    rotate: flag(refreshTokens.rotate, "Each use returns a new refresh token"),
     reuseWindow: whole(
       [0, 600],
       refreshTokens.reuseWindow,
-      "Seconds in which a rotated token still gets the answer that rotated it",
+      "Seconds in which a rotated token still gets the response that rotated it",
     ),
-    sliding: flag(refreshTokens.sliding, "Each use prolongs the token"),
-    maxAge: duration(refreshTokens.maxAge, "Seconds after which a sliding token ends for good"),
+    sliding: flag(refreshTokens.sliding, "Each use extends the lifetime of the token"),
+    maxAge: duration(refreshTokens.maxAge, "Seconds after which a sliding token expires for good"),
   }),
 );
 
@@ -157,7 +154,7 @@ export const passwordsSchema: z.ZodType<PasswordRules, Written<PasswordsInput>> 
     parallel: whole(
       [1, 64],
       passwords.parallel,
-      "Hashes computed at once in a process, each in a thread of its own; the others wait",
+      "Hashes that a process computes in parallel, each in its own thread",
     ),
   }),
 );
@@ -210,7 +207,7 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
 /** `audit`. */
 export const auditSchema: z.ZodType<Configuration["audit"], Written<AuditInput>> = writtenAs<AuditInput>()(
   z.strictObject({
-    retention: duration(audit.retention, "Seconds for which audit records are kept"),
+    retention: duration(audit.retention, "Seconds for which audit records are stored"),
   }),
 );
 
@@ -222,7 +219,7 @@ const copyKey = z.string().regex(/^[A-Za-z0-9_.-]{1,100}$/u);
 
 const colour = (description: string) =>
   optional(text(64, isColour, "a colour"), {
-    form: "a colour such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits",
+    form: "a color such as `#1d4ed8`: `#` and 3 or 6 hexadecimal digits",
     description,
     otherwise: "built in",
   });
@@ -235,7 +232,7 @@ export const interactionsSchema: z.ZodType<
   z.strictObject({
     registration: flag(
       interactions.registration,
-      "Registration by the user: not in this version, so `true` is refused",
+      "Self-registration: not available in this version, so `true` is refused",
     ),
     locales: described(list(tag, 1).default(interactions.locales), {
       form: `a list of different entries, each ${tagForm}`,
@@ -243,7 +240,7 @@ export const interactionsSchema: z.ZodType<
     }),
     views: described(list(text(4096, isPrintable, "the path of a folder"), 0).default(interactions.views), {
       form: "a list of different folders",
-      description: "Folders of EJS views that win over the built-in ones, the first match first",
+      description: "Folders of EJS views that replace built-in ones; the first match wins",
     }),
     copy: described(
       z
@@ -293,8 +290,8 @@ export const cookiesSchema: z.ZodType<
     prefix: described(
       z.string().max(32, { abort: true }).refine(isCookiePrefix).default(defaults.cookies.prefix),
       {
-        form: "0 to 32 letters, digits, `_` and `-`, not beginning with `__Host-` or `__Secure-`",
-        description: "Put in front of the names of all cookies",
+        form: "0 to 32 letters, digits, `_` and `-`, not starting with `__Host-` or `__Secure-`",
+        description: "Prefix of the names of all cookies",
       },
     ),
   }),
@@ -326,7 +323,7 @@ export const notificationsSchema: z.ZodType<
         .default(notifications.retryDelays),
       {
         form: "a list of at most 100 numbers of seconds",
-        description: "The wait before each further attempt: N delays are N + 1 attempts",
+        description: "Delay before each retry: N delays make N + 1 attempts",
       },
     ),
     timeouts: section(
@@ -344,16 +341,16 @@ export const notificationsSchema: z.ZodType<
           total: whole(
             [1, 10_000],
             notifications.concurrency.total,
-            "Attempts at once in a process; one in five is kept for receivers that have none",
+            "Parallel attempts of a process; one in five is reserved for receivers without one",
           ),
           perReceiver: whole(
             [1, 10_000],
             notifications.concurrency.perReceiver,
-            "Attempts at once to one receiver, in a process; over Redis at most twice as many in all of them",
+            "Parallel attempts of a process to one receiver; with Redis, at most twice as many in all processes together",
           ),
         })
         .prefault({}),
-      "How much is sent at once",
+      "Limits on parallel attempts",
     ),
     allowedReceivers: described(
       list(
@@ -363,7 +360,7 @@ export const notificationsSchema: z.ZodType<
       {
         form: `a list of different entries, each ${receiverForm}`,
         description:
-          "Receivers of notifications and of logout tokens that may live outside the public Internet or speak plain http",
+          "Receivers of notifications and logout tokens that may have private addresses or use plain http",
       },
     ),
     breaker: section(
@@ -376,31 +373,31 @@ export const notificationsSchema: z.ZodType<
           ),
           probe: seconds(
             notifications.breaker.probe,
-            "Seconds to the first probe; doubled after each that fails",
+            "Seconds before the first probe; doubled after each failed one",
           ),
           longestProbe: seconds(notifications.breaker.longestProbe, "Seconds between two probes at most"),
         })
         .prefault({}),
-      "When a receiver that fails is held back",
+      "When a failing receiver is held back",
     ),
     retention: section(
       z
         .strictObject({
           payloads: duration(
             notifications.retention.payloads,
-            "Seconds for which the payload is kept after success",
+            "Seconds for which the payload is stored after success",
           ),
           records: duration(
             notifications.retention.records,
-            "Seconds for which records are kept after the end, and parked deliveries with their payloads",
+            "Seconds for which finished records are stored, and parked deliveries with their payloads",
           ),
         })
         .prefault({}),
-      "How long deliveries are kept that are not waiting any more",
+      "How long finished deliveries are stored",
     ),
     poll: seconds(
       notifications.poll,
-      "Seconds between two looks at the storage for what other processes stored; SQLite and PostgreSQL tell of it sooner",
+      "Seconds between polls for deliveries that other processes stored; with SQLite and PostgreSQL they are noticed sooner",
     ),
     worker: flag(notifications.worker, "Deliver in this process"),
   }),
@@ -416,7 +413,7 @@ export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<Ma
     z.strictObject({
       url: described(smtpUrl, {
         form: smtpForm,
-        description: "The mail server, with user and password when it wants them",
+        description: "The mail server, with user and password if it requires them",
         otherwise: "required",
       }),
       from: optional(text(320, isSender, "a sender"), {
@@ -448,14 +445,14 @@ export const metricsSchema: z.ZodType<MetricsSettings, Written<MetricsInput>> = 
       text(253, (host) => isHostName(host) || (isNetwork(host) && !host.includes("/")), hostForm).default(
         defaults.metrics.host,
       ),
-      { form: hostForm, description: "The address that this port is opened on" },
+      { form: hostForm, description: "The address on which this port listens" },
     ),
     token: optional(
       text(512, (token) => token.length >= LEAST_TOKEN && isBearerToken(token), tokenForm),
       {
         form: tokenForm,
         description:
-          "Sent as a Bearer token it opens `/metrics` on the public port too; the port of its own then asks for it. A secret",
+          "A Bearer token for `/metrics`, which is then also available on the public port. The separate port requires it too",
         otherwise: "none: no `/metrics` on the public port",
       },
     ),

@@ -61,7 +61,7 @@ const family: Pick<Declaration, "parent" | "personal"> = {
 const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   [GRANT]: grants,
   Session: defineArtifact("Session", {
-    holds: "a browser in which somebody is signed in",
+    holds: "a browser in which an end user is signed in",
     personal: "the `sub`, the time of the sign-in",
     index: FOUND,
   }),
@@ -76,8 +76,8 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
     ...family,
   }),
   PushedAuthorizationRequest: defineArtifact("PushedAuthorizationRequest", {
-    holds: "the parameters of a request that was pushed",
-    personal: "a `login_hint`, where the client sends one",
+    holds: "the parameters of a pushed request",
+    personal: "a `login_hint`, if the client sent one",
   }),
   ReplayDetection: defineArtifact("ReplayDetection", {
     holds: "an assertion or a proof that was used",

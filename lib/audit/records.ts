@@ -50,8 +50,8 @@ export function clientsOf({ action, subject, client, actor }: Omit<KeptAudit, "o
 
 export const AUDIT: Kind<KeptAudit, keyof typeof PARTITIONS> = defineKind({
   name: "audit",
-  holds: "who did what to what, from where, and what came of it; or how often a limit refused",
-  key: "the time and random; of refusals the hash of the limit, its bucket and its window",
+  holds: "who did what, from where, and with which outcome; or how often a rate limit refused",
+  key: "the time and random characters; for refusals, the hash of the limit, its bucket and its window",
   index: {
     hour: ({ order }) => [{ at: PARTITIONS.hour(order), order }],
     account: (kept) => accountsOf(kept).map((sub) => ({ at: PARTITIONS.account(sub), order: kept.order })),

@@ -88,12 +88,12 @@ export const DELIVERY: Kind<KeptDelivery, DeliveryIndex> = defineKind({
   expires: "purged by the worker, see `notifications` of the configuration",
   store: "storage",
   exported: true,
-  personal: "the payload: what the account was after the change; the `sub`",
+  personal: "the payload, with the data of the account after the change; the `sub`",
 });
 
 export const LANE: Kind<Lane> = defineKind<Lane>({
   name: "lane",
-  holds: "how far the notifications about one account have come at one receiver",
+  holds: "the progress of the notifications about one account at one receiver",
   key: "the receiver and the `sub`",
   keyOf: ({ receiver, sub }) => [receiver, sub],
   expires: "with its last delivery",

@@ -65,8 +65,7 @@ const ALL = "all";
 
 export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = defineKind({
   name: "account",
-  holds:
-    "an account, or the mark of a client that keeps its identifier from becoming the `sub` of an account",
+  holds: "an account, or the reservation of a `client_id`, which must never become the `sub` of an account",
   key: "the `sub`, or the `client_id`",
   keyOf: (owner) => ("sub" in owner ? owner.sub : owner.client_id),
   index: {
@@ -108,7 +107,7 @@ export interface AccountReference {
 
 export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>({
   name: "sign-in-name",
-  holds: "whose a sign-in name is",
+  holds: "the account of a sign-in name",
   key: "the SHA-256 of the name in lower case",
   hashed: true,
   store: "storage",
@@ -118,7 +117,7 @@ export const SIGN_IN_NAME: Kind<AccountReference> = defineKind<AccountReference>
 
 export const USER_ID: Kind<AccountReference> = defineKind<AccountReference>({
   name: "user-id",
-  holds: "whose a `user_id` is",
+  holds: "the account of a `user_id`",
   key: "the `user_id`",
   counter: "user-id",
   store: "storage",

@@ -69,7 +69,7 @@ interface KeySet {
 
 export const SIGNING_KEY_SET: Kind<KeySet> = defineKind<KeySet>({
   name: "signing-key-set",
-  holds: "which signing keys there are, in the sequence in which they were made",
+  holds: "the list of signing keys, oldest first",
   key: "always the same",
   keyOf: () => "all",
   references: ({ kids }) => kids.map((kid) => SIGNING_KEY.ref(kid)),

@@ -14,7 +14,7 @@ interface StorageFormat {
 
 export const STORAGE_FORMAT: Kind<StorageFormat> = defineKind<StorageFormat>({
   name: "storage-format",
-  holds: "the number of the format in which the store is written",
+  holds: "the number of the store's format",
   key: "`current`",
   store: "each",
   exported: false,

@@ -116,7 +116,7 @@ describe("the receiver in docs/receiving-notifications.md", () => {
       const there = target(`http://127.0.0.1:${port}/notify`, shop);
       const { attempt } = deliverer();
       expect(await attempt(there, BODY, options("one"))).toMatchObject({ status: 200 });
-      await running.until(/told of PROFILE_CHANGED b5c6ab5e\S* one/);
+      await running.until(/received PROFILE_CHANGED b5c6ab5e\S* one/);
       expect(await attempt({ ...there, client_secret: "another" }, BODY, options("two"))).toMatchObject({
         status: 401,
       });
