@@ -1,4 +1,4 @@
-/** This checkout against another one of the same project: the same measurements on both, in turns. */
+/** Compares this checkout with another one of the same project: the same measurements on both, alternating. */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { HERE, build } from "./build.ts";
@@ -25,10 +25,13 @@ import {
 } from "./rounds.ts";
 import { LOAD_CORE } from "./side.ts";
 
-/** What a change of the design may cost. */
+/** How much slower a change may be. */
 const MARKS = { request: 0.9, delivered: 0.85 } as const;
 
-/** Short rounds and many: each gives a ratio of two figures that are close in time, whatever the machine does besides. */
+/**
+ * Many short rounds: each gives a ratio of two figures that were measured close together, whatever else the machine
+ * does.
+ */
 function shortened(effort: Effort): Effort {
   return {
     rounds: 6 * effort.rounds,
@@ -38,14 +41,14 @@ function shortened(effort: Effort): Effort {
   };
 }
 
-/** Where the service keeps what; the queue of `delivered` is on a Redis too, or not. */
+/** The stores of a comparison. The queue of `delivered` is on Redis too, if there is one. */
 interface Ground {
   readonly name: string;
   readonly folder: string;
   readonly redis?: { readonly url: string };
 }
 
-/** Microseconds of CPU for one answer, on one side. */
+/** Microseconds of CPU per response on one side. */
 function cpuOf(samples: readonly Sample[]): number {
   const sum = (figure: "cpu" | "answered"): number =>
     samples.reduce((total, sample) => total + sample[figure], 0);
@@ -55,7 +58,7 @@ function cpuOf(samples: readonly Sample[]): number {
 function row(work: string, ground: string, pairs: readonly Pair<Sample>[], target: number): Row {
   const { ratio, interval } = ratioOf(pairs, ({ perSecond }) => perSecond);
   const rates = mediansOf(pairs, ({ perSecond }) => perSecond).map((each) => `${Math.round(each)}/s`);
-  // Over all rounds: the clock of a process ticks only every hundredth of a second.
+  // Over all rounds, because the CPU clock of a process ticks every 10 ms only.
   const [here, other] = [cpuOf(pairs.map(([each]) => each)), cpuOf(pairs.map(([, each]) => each))];
   const cpu = `${Math.round(here)} to ${Math.round(other)} µs (${(other / here).toFixed(2)} ×)`;
   return {
@@ -69,7 +72,10 @@ function row(work: string, ground: string, pairs: readonly Pair<Sample>[], targe
   };
 }
 
-/** SQLite for everything, then with Redis for the artifacts. Redis runs beside the load, for it is another machine. */
+/**
+ * Measures with SQLite for everything, then with Redis for the artifacts. Redis shares the core of the load, as it
+ * would run on another machine.
+ */
 async function onBothGrounds(folder: string, work: (ground: Ground) => Promise<Row>): Promise<Row[]> {
   const redis = await startRedis(folder, LOAD_CORE);
   try {
@@ -135,7 +141,7 @@ function signInsTo(checkout: string): Measurement {
   };
 }
 
-/** Deliveries are in the SQLite file everywhere; BullMQ adds the Redis. */
+/** The deliveries are in SQLite; BullMQ adds Redis. */
 function delivered(checkout: string): Measurement {
   return {
     name: "delivered",
@@ -171,19 +177,19 @@ const COMPARED: Readonly<Record<string, (checkout: string) => Measurement>> = {
   delivered,
 };
 
-/** Names of the measurements that compare two checkouts. */
+/** The names of the measurements that compare two checkouts. */
 export const COMPARED_NAMES: readonly string[] = Object.keys(COMPARED);
 
-/** What a checkout needs to be measured. */
+/** The files that a checkout must have. */
 const NEEDED = ["bench/tsconfig.json", "bench/servers/service.ts", "build/copy-assets.mjs", "node_modules"];
 
-/** Why a folder can't be measured; `undefined` when it can. */
+/** Why a folder can't be measured; `undefined` if it can. */
 export function notACheckout(folder: string): string | undefined {
   const missing = NEEDED.find((path) => !existsSync(join(folder, path)));
   return missing === undefined ? undefined : `${folder} is no checkout that can be measured: no ${missing}`;
 }
 
-/** Compiles the other checkout, which writes only to its `.cache`, and prepares every comparison with it. */
+/** Compiles the other checkout, which writes only to its `.cache`, and prepares all comparisons with it. */
 export function against(folder: string): Measurement[] {
   const checkout = resolve(folder);
   if (checkout !== resolve(HERE)) build(checkout);

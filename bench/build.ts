@@ -1,12 +1,12 @@
-/** Compiles the service and the servers of the benchmarks: what is measured is what a package holds. */
+/** Compiles the service and the servers of the benchmarks, so that the code of a package is measured. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** The checkout that these benchmarks belong to. */
+/** The checkout that contains these benchmarks. */
 export const HERE: string = join(import.meta.dirname, "..");
 
-/** Where the compiled files of a checkout are: below the folder of the packages that they import, and ignored by git. */
+/** The folder of the compiled files of a checkout: below its `node_modules`, and ignored by git. */
 function builtIn(checkout: string): string {
   return join(checkout, ".cache", "sign-in-bench");
 }
@@ -19,7 +19,7 @@ function run(checkout: string, script: string, parameters: readonly string[]): v
   if (status !== 0) throw new Error(`${script} failed in ${checkout}`);
 }
 
-/** Compiles everything of a checkout anew, with its own compiler and its own settings. */
+/** Compiles everything in a checkout, with its own compiler and settings. */
 export function build(checkout: string = HERE): void {
   const built = builtIn(checkout);
   rmSync(built, { recursive: true, force: true });

@@ -1,13 +1,13 @@
-/** A distance to a port of this machine, as a process: what is sent there arrives later, in order. */
+/** Simulates the distance to a server: a process that forwards everything to a port, later and in order. */
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-/** Milliseconds asleep at a time: in between it is heard what comes in. */
+/** Milliseconds to sleep at a time. In between, incoming data is read. */
 const NAP = 0.05;
 
 interface Sent {
   readonly chunk: Buffer;
   readonly to: Socket;
-  /** When it arrives, on the clock of `performance`. */
+  /** When the data arrives, by the clock of `performance`. */
   readonly due: number;
 }
 
@@ -18,7 +18,7 @@ const { port, milliseconds } = JSON.parse(process.argv[2] ?? "{}") as {
 const underWay: Sent[] = [];
 const bed = new Int32Array(new SharedArrayBuffer(4));
 
-/** Timers count whole milliseconds; asleep it takes nothing of the core from those who work. */
+/** Timers have a resolution of a millisecond. Sleeping leaves the core to the others. */
 function deliver(): void {
   const now = performance.now();
   for (let [first] = underWay; first !== undefined && first.due <= now; [first] = underWay) {
@@ -48,5 +48,5 @@ const server = createServer({ noDelay: true }, (from) => {
 server.listen(0, "127.0.0.1", () => {
   console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }));
 });
-// The parent is gone: nobody is left to end this process.
+// The parent has ended, so nothing else would end this process.
 process.stdin.resume().once("end", () => process.exit(0));

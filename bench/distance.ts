@@ -1,16 +1,16 @@
-/** Stores that are as far away as they would be on another machine. */
+/** Makes stores as far away as on another machine. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { LOAD_CORE, pinned } from "./side.ts";
 
 export interface Distance {
-  /** Connect here instead. */
+  /** The port to connect to. */
   readonly port: number;
   stop(): Promise<void>;
 }
 
-/** @param milliseconds that whatever is sent to the port takes; what comes back takes none. */
+/** @param milliseconds of delay for what is sent to the port. Responses are not delayed. */
 export async function startDistance(port: number, milliseconds: number): Promise<Distance> {
   const script = [
     process.execPath,

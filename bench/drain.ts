@@ -1,21 +1,21 @@
-/** How fast a queue that has been filled is emptied. */
+/** How fast a full queue is emptied. */
 import { ask, type Notifying } from "./notifying-sides.ts";
 import type { Row } from "./result.ts";
 import type { Sample } from "./rounds.ts";
 import { machineTime } from "./servers/commands.ts";
 import type { Side } from "./side.ts";
 
-/** What fills a queue without sending anything, and lets it go. */
+/** Fills a queue without sending anything, and then releases it. */
 export interface Backlog {
   readonly fill: () => Promise<unknown>;
   readonly release: () => Promise<unknown>;
-  /** CPU of the process that delivers. */
+  /** CPU time of the process that delivers. */
   readonly cpuTime: () => number;
 }
 
 /**
- * Fills, lets go, and waits until all has come.
- * @returns arrivals in a second are from the first to the last one since then.
+ * Fills the queue, releases it, and waits for all arrivals.
+ * @returns arrivals per second, from the first to the last one after the release.
  */
 export async function drain(
   receiver: Side,
@@ -35,7 +35,7 @@ export async function drain(
   return { perSecond, answered: count, cpu: cpuTime() - before };
 }
 
-/** As many users as there are to be notifications, each of them changed once in every round. */
+/** As many users as notifications are wanted. Each is changed once per round. */
 export async function changedUsers({ app, worker = app }: Notifying, count: number): Promise<Backlog> {
   const receiver = "service:1";
   await ask(app, "users", { group: "users", services: 1, count });
@@ -49,7 +49,7 @@ export async function changedUsers({ app, worker = app }: Notifying, count: numb
   };
 }
 
-/** The most that each worker had resident that is a process of its own. */
+/** The maximum resident memory of each worker that is a separate process. */
 export function memoryRow(against: string, all: readonly Notifying[]): Row {
   const sizes = all.flatMap(({ worker }) => (worker === undefined ? [] : [worker.peakMemory()]));
   return {

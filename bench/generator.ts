@@ -1,4 +1,4 @@
-/** Our own load generator, a process of its own: a job as JSON on standard input, the result on standard output. */
+/** The load generator, a separate process: a job as JSON on standard input, the result on standard output. */
 import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import type { LoadRequest, LoadResult } from "./load.ts";

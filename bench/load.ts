@@ -1,4 +1,4 @@
-/** Load on a server: wrk where it is there for one request again and again, else our own generator. */
+/** Generates load: with wrk, if it is installed, for one repeated request; otherwise with our own generator. */
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -13,10 +13,10 @@ export interface LoadRequest {
   readonly body?: string;
 }
 
-/** Connections of a load that takes all that a server has. */
+/** Connections of a load that saturates a server. */
 export const CONNECTIONS = 32;
 
-/** Whether wrk is on this machine. */
+/** Whether wrk is installed. */
 export function hasWrk(): boolean {
   return spawnSync("wrk", ["--version"]).error === undefined;
 }
@@ -31,11 +31,11 @@ async function run(command: readonly string[], input = "", core: Core = LOAD_COR
   return output;
 }
 
-/** What came of a load. */
+/** The result of a load. */
 export interface LoadResult {
   readonly perSecond: number;
   readonly answered: number;
-  /** What the pattern found in each answer, in no order. */
+  /** What the pattern captured in the responses, in any order. */
   readonly found: readonly string[];
 }
 
@@ -43,7 +43,7 @@ interface Job {
   readonly port: number;
   readonly connections: number;
   readonly requests: readonly LoadRequest[];
-  /** Left out: each request once. */
+  /** Missing: each request is sent once. */
   readonly seconds?: number;
   readonly status: number;
   readonly find?: string;
@@ -54,7 +54,7 @@ async function generate(job: Job, core?: Core): Promise<LoadResult> {
   return JSON.parse(await run([process.execPath, script], JSON.stringify(job), core)) as LoadResult;
 }
 
-/** Sends one request again and again. Throws when an answer has another status. */
+/** Repeats one request. Throws if a response has another status. */
 export async function again(
   base: string,
   request: LoadRequest,
@@ -73,7 +73,10 @@ export async function again(
   return { perSecond: Number(rate), answered: Number(rate) * seconds, found: [] };
 }
 
-/** Sends each request once; with what `find` captured in them. */
+/**
+ * Sends each request once.
+ * @returns what `find` captured.
+ */
 export function once(
   base: string,
   requests: readonly LoadRequest[],

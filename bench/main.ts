@@ -1,4 +1,4 @@
-/** `npm run bench`: what this service does in the time of others, measured side by side. */
+/** `npm run bench`: compares the speed of this service with others, side by side. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,20 +46,20 @@ const USAGE = `npm run bench -- [--quick] [--json] [NAME …]
 npm run bench -- [--quick] [--json] against PATH [NAME …]
 npm run bench -- [--quick] [--json] growth [--sizes SIZE,SIZE …]
 
-Measures the service and what it is compared with in turns, in one run, and prints ratios of medians.
-Figures of different machines or runs say nothing about each other; the ratios do.
+Measures the service and others alternately, in one run, and prints ratios of medians. The ratios can be compared between
+machines and runs; the figures can't.
 
 NAME     one of ${NAMES.join(", ")};
-         without a name all of them
-against  compares with another checkout of this project, which has its packages installed:
+         default: all of them
+against  compares with another checkout of this project, with its packages installed:
          ${COMPARED_NAMES.join(", ")};
-         "unclear" when the target lies within the 95 % interval: the machine was too busy with something else
-growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes of what they hold;
-         it fills them first, which takes long
---sizes  accounts of each storage, the smallest first; default: ${SIZES.join(",")}
---quick  a fraction of the rounds: enough to see that it works
---json   the table as JSON
---help   this text`;
+         "unclear" means that the target is within the 95 % interval, because the machine was busy
+growth   the same work on storages of several sizes, on SQLite and PostgreSQL, and the bytes per record;
+         filling them takes long
+--sizes  number of accounts of each storage, the smallest first; default: ${SIZES.join(",")}
+--quick  fewer and shorter rounds, to check that everything works
+--json   prints the table as JSON
+--help   shows this text`;
 
 function shown({ value, unit }: Pick<Row, "value" | "unit">): string {
   return unit === "×" ? `${value.toFixed(2)} ×` : `${Math.round(value)} ${unit}`;
@@ -97,9 +97,9 @@ async function measure(measurements: readonly Measurement[], quick: boolean): Pr
   return rows;
 }
 
-/** What the command line asks for. */
+/** The arguments of the command line. */
 interface Asked {
-  /** Compiles what is measured. */
+  /** Compiles the code to measure. */
   readonly prepare: () => Promise<readonly Measurement[]>;
   readonly quick: boolean;
   readonly json: boolean;
@@ -109,7 +109,7 @@ function chosen(all: readonly Measurement[], names: readonly string[]): readonly
   return names.length === 0 ? all : all.filter(({ name }) => names.includes(name));
 }
 
-/** @throws Error for a name that is none of `known`. */
+/** @throws Error for an unknown name. */
 function checkNames(names: readonly string[], known: readonly string[]): void {
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`there is no measurement ${unknown}`);
@@ -123,7 +123,10 @@ function readSizes(text: string | undefined): readonly number[] {
   return sizes;
 }
 
-/** @throws Error that says what is wrong with the command line; `undefined` when it asks for help. */
+/**
+ * @throws Error for wrong arguments.
+ * @returns `undefined` if help was requested.
+ */
 function readArguments(): Asked | undefined {
   const { values, positionals } = parseArgs({
     allowPositionals: true,

@@ -1,4 +1,4 @@
-/** A MongoDB of the benchmarks' own, or what stands in for it: only for counting, it says nothing about speed. */
+/** A MongoDB for the benchmarks, or a substitute that is good for counting, but says nothing about speed. */
 import { startChild } from "../examples/cluster/children.ts";
 import { mongoStore, untilWritable } from "../examples/cluster/stores.ts";
 
@@ -8,7 +8,7 @@ export interface BenchMongo {
   stop(): Promise<void>;
 }
 
-/** @throws StartFailure where there is none on this machine. */
+/** @throws StartFailure if none is installed. */
 export async function startMongo(port: number, folder: string): Promise<BenchMongo> {
   const { plan, url } = mongoStore(port, folder);
   const child = startChild(plan, console.error);

@@ -1,21 +1,21 @@
 /**
- * What delivers notifications in the measurements. The receiver, Redis and the app that only stores share one core;
- * the process that delivers has the other one.
+ * The sides that deliver notifications. The receiver, Redis and an app that only stores share one core; the process
+ * that delivers has the other.
  */
 import { startRedis } from "./redis.ts";
 import { LOAD_CORE, SERVER_CORE, type Side, type SideOptions, startSide } from "./side.ts";
 
-/** Who delivers: the app itself, a worker on the same SQLite file, or a worker that BullMQ wakes. */
+/** Which process delivers: the app, a worker on the same SQLite file, or a worker that BullMQ wakes. */
 export const KINDS = ["embedded", "worker", "bullmq"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** As docs/operating-notifications.md says that a worker is to be started. */
+/** The options that docs/operating-notifications.md recommends for workers. */
 const WORKERS_NODE = ["--max-semi-space-size=8"] as const;
 
-/** Attempts at once to one receiver: the default of the service. */
+/** Parallel attempts to one receiver: the default of the service. */
 export const CONCURRENCY = 10;
 
-/** What a server answers to a command. */
+/** The response of a server to a command. */
 export async function ask(
   { ready }: Side,
   command: string,
@@ -28,11 +28,11 @@ export async function ask(
   return JSON.parse(text);
 }
 
-/** A service that notifies. */
+/** A service that sends notifications. */
 export interface Notifying {
-  /** Makes the changes. */
+  /** The process that makes the changes. */
   readonly app: Side;
-  /** Delivers; `undefined` when the app does. */
+  /** The process that delivers; `undefined` if it is the app. */
   readonly worker: Side | undefined;
 }
 
@@ -40,20 +40,20 @@ export interface NotifyingOptions {
   readonly kind: Kind;
   /** The database. */
   readonly file: string;
-  /** The path of each service's receiver. */
+  /** The path of the receiver of each service. */
   readonly receivers: Readonly<Record<string, string>>;
-  /** `notifications` of the configuration, as far as it is not the default. */
+  /** Settings of `notifications` that differ from the defaults. */
   readonly notifications?: Readonly<Record<string, unknown>>;
-  /** The checkout whose service it is. Default: this one. */
+  /** The checkout of the service. Default: this one. */
   readonly checkout?: string | undefined;
 }
 
-/** Everything that one measurement has running. */
+/** All processes of one measurement. */
 export interface Stage {
   readonly receiver: Side;
   readonly notifying: (options: NotifyingOptions) => Promise<Notifying>;
   readonly bare: () => Promise<Side>;
-  /** A bare worker whose jobs are added by a process of its own. */
+  /** A bare worker whose jobs are added by another process. */
   readonly bareApart: () => Promise<Notifying & { readonly worker: Side }>;
 }
 
@@ -69,7 +69,7 @@ function configOf(
   };
 }
 
-/** Starts what all sides share, and ends all of it. */
+/** Starts what all sides share, and stops everything at the end. */
 export async function onStage<T>(folder: string, measure: (stage: Stage) => Promise<T>): Promise<T> {
   const sides: Side[] = [];
   const start = async (
@@ -82,7 +82,7 @@ export async function onStage<T>(folder: string, measure: (stage: Stage) => Prom
     sides.push(side);
     return side;
   };
-  /** Each service has a database of this Redis to itself; the bare worker has the first one. */
+  /** Each service has its own database in this Redis; the bare worker has the first one. */
   let databases = 0;
   const redis = await startRedis(folder, SERVER_CORE);
   try {

@@ -1,4 +1,4 @@
-/** The two servers that are compared at OAuth's endpoints: where these are, and the requests. */
+/** The servers that are compared at OAuth endpoints, and the requests to them. */
 import { join } from "node:path";
 import { startDistance } from "./distance.ts";
 import { CONNECTIONS, type LoadRequest, type LoadResult, once } from "./load.ts";
@@ -15,31 +15,31 @@ import { type BenchRedis, startRedis } from "./redis.ts";
 import type { Effort, Sample } from "./rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "./side.ts";
 
-/** What a code exchange needs of a server. */
+/** What a code exchange needs from a server. */
 export interface ExchangeSide {
   readonly base: string;
   exchange(code: string): LoadRequest;
-  /** So many fresh codes. */
+  /** New codes. */
   codes(count: number): Promise<readonly string[]>;
   cpuTime(): number;
 }
 
-/** One of the two, with a person who is signed in. */
+/** A server on which an end user is signed in. */
 export interface OauthSide extends ExchangeSide {
-  /** Requests that give a code each. */
+  /** A request that returns a code. */
   readonly authorize: LoadRequest;
-  /** Status of a redirect with a code. */
+  /** The status of a redirect with a code. */
   readonly redirectStatus: number;
-  /** The same exchanges with an ID token of this algorithm. */
+  /** The same exchanges, with an ID token of this algorithm. */
   withIdToken(algorithm: IdTokenAlgorithm): ExchangeSide;
   refresh(token: string): LoadRequest;
   userinfo(token: string): LoadRequest;
-  /** An access token that opens userinfo. */
+  /** An access token for userinfo. */
   accessToken(): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** The same scope of nothing in particular on both: no ID token is signed. */
+/** The same scope on both, for which no ID token is signed. */
 const SCOPES = { service: "", "oidc-provider": "account" } as const;
 const PATHS = {
   service: { authorize: "/oauth2/authorize", token: "/oauth2/token", userinfo: "/resources/userinfo" },
@@ -52,7 +52,7 @@ type Kind = keyof typeof PATHS;
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 
-/** Where the service issues ID tokens: its other deployment. */
+/** The deployment of the service that issues ID tokens. */
 const OPENID = { service: "/openid", "oidc-provider": "" } as const;
 
 function authorizePath(kind: Kind, scope: string, { client_id }: Credentials = CLIENT): string {
@@ -129,18 +129,18 @@ function withSide(kind: Kind, side: Side, cookie: string): OauthSide {
   };
 }
 
-/** Where the two keep their short-lived artifacts; with `redis` there, else in their SQLite file. */
+/** Where the two store their artifacts: in Redis if it is set, otherwise in their SQLite files. */
 export interface Stores {
   readonly folder: string;
   readonly redis?: Pick<BenchRedis, "url">;
-  /** Where the service keeps everything else; left out: in an SQLite file. */
+  /** Where the service stores everything else. Default: in its SQLite file. */
   readonly storage?: string;
 }
 
 async function start(kind: Kind, { folder, redis, storage }: Stores, checkout?: string): Promise<OauthSide> {
   const name = checkout === undefined ? kind : "other-checkout";
   const file = join(folder, `${name}${redis === undefined ? "" : "-redis"}.db`);
-  // Databases of their own, for neither knows the keys of the other.
+  // Separate databases, because the two don't know each other's keys.
   const place = redis === undefined ? {} : { redis: `${redis.url}/${name === "service" ? 0 : 1}` };
   const side = await startSide(kind, {
     options: { file, ...place, ...(storage === undefined ? {} : { storage }) },
@@ -150,7 +150,7 @@ async function start(kind: Kind, { folder, redis, storage }: Stores, checkout?: 
   return withSide(kind, side, cookie);
 }
 
-/** The service by itself. */
+/** Starts the service alone. */
 export function startService(stores: Stores): Promise<OauthSide> {
   return start("service", stores);
 }
@@ -171,24 +171,24 @@ async function beside<T>(stores: Stores, startOther: () => Promise<OauthSide>, w
   }
 }
 
-/** The service and oidc-provider, each with stores of its own, for as long as the work lasts. */
+/** Runs the work on the service and oidc-provider, each with its own stores. */
 export function withBoth<T>(stores: Stores, work: Work<T>): Promise<T> {
   return beside(stores, () => start("oidc-provider", stores), work);
 }
 
-/** The service of this checkout and of another one, each with stores of its own, for as long as the work lasts. */
+/** Runs the work on the services of two checkouts, each with its own stores. */
 export function withOther<T>(stores: Stores, checkout: string, work: Work<T>): Promise<T> {
   return beside(stores, () => start("service", stores, checkout), work);
 }
 
-/** Prepares one kind of request on a side, so many `connections` at once; what it gives sends all of them. */
+/** Prepares one kind of request for a side, for a number of parallel connections. The result sends them all. */
 export type OauthLoad = (
   side: OauthSide,
   effort: Effort,
   connections: number,
 ) => Promise<() => Promise<Sample>>;
 
-/** The speed of a server, and the CPU that it used for it. */
+/** The speed of a server, and the CPU time that it used. */
 export async function metered(
   { cpuTime }: Pick<OauthSide, "cpuTime">,
   send: () => Promise<Pick<LoadResult, "perSecond" | "answered">>,
@@ -198,24 +198,24 @@ export async function metered(
   return { perSecond, cpu: cpuTime() - before, answered };
 }
 
-/** A kind of storage on which both are compared. */
+/** A set of stores on which both are compared. */
 export interface Ground {
-  /** What oidc-provider uses there and what else is said of it, for the table. */
+  /** The adapter that oidc-provider uses, and further remarks, for the table. */
   readonly against: string;
   readonly stores: Stores;
-  /** Requests at once. */
+  /** Parallel requests. */
   readonly connections: number;
 }
 
-/** Milliseconds to a Redis that is another machine of the same place. */
+/** Milliseconds to a Redis on another machine in the same data center. */
 const DISTANCE = 0.5;
-/** Requests at once where people wait for an answer, not for a server that has more than it can do. */
+/** Parallel requests of a server that is not saturated. */
 const HANDFUL = 4;
 
 /**
- * The work on SQLite, then on SQLite with Redis for the artifacts; all rows. Redis runs beside the load, for it is
- * another machine: first without any way to it and with as many requests as a server can take, where only what is
- * computed counts, then as far away as it would be, with a handful of requests.
+ * Runs the work on SQLite, then on SQLite with Redis for the artifacts. Redis shares the core of the load, as it
+ * would run on another machine. First without a delay and with as many requests as the server can process, which
+ * measures CPU; then with the delay of a network and few requests.
  */
 export async function onEachGround<T>(
   folder: string,

@@ -1,4 +1,4 @@
-/** A PostgreSQL of the benchmarks' own, on a free port of this machine. */
+/** A PostgreSQL for the benchmarks, on a free port. */
 import { execFileSync, spawn } from "node:child_process";
 import { chownSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,18 +7,21 @@ import { Client } from "pg";
 import { freePort } from "./redis.ts";
 
 export interface BenchPostgres {
-  /** An empty database. */
+  /** Creates an empty database. */
   newDatabase(): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Where Debian has the programs of each version, in a folder of its own. */
+/** Where Debian installs the programs of each version. */
 const PROGRAMS = "/usr/lib/postgresql";
 
-/** Milliseconds until it has to answer. */
+/** Milliseconds until it must answer. */
 const PATIENCE = 30_000;
 
-/** Room for some gigabytes; everything else is as it is installed, so a commit is on the disk when it is acknowledged. */
+/**
+ * Enough memory for a few gigabytes of data. Everything else is the default, so commits are on disk when they are
+ * acknowledged.
+ */
 const SETTINGS = [
   "listen_addresses=127.0.0.1",
   "unix_socket_directories=",
@@ -28,7 +31,7 @@ const SETTINGS = [
 
 const id = (what: string): number => Number(execFileSync("id", [what, "postgres"], { encoding: "utf8" }));
 
-/** It refuses to run as root: then it is the user that its package has made. */
+/** PostgreSQL refuses to run as root. In that case the user of its package runs it. */
 function user(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   return { uid: id("-u"), gid: id("-g") };
@@ -41,7 +44,7 @@ async function untilReady(url: string): Promise<void> {
       await client.connect();
       return;
     } catch {
-      // Not yet.
+      // Not ready yet.
     } finally {
       await client.end().catch(() => undefined);
     }
@@ -49,7 +52,7 @@ async function untilReady(url: string): Promise<void> {
   throw new Error("PostgreSQL does not start");
 }
 
-/** @param folder where it keeps everything; whoever runs PostgreSQL has to be able to reach it. */
+/** @param folder for its data. The user that runs PostgreSQL must be able to access it. */
 export async function startPostgres(folder: string): Promise<BenchPostgres> {
   const [version = ""] = readdirSync(PROGRAMS).toSorted((one, other) => Number(other) - Number(one));
   const program = (name: string): string => join(PROGRAMS, version, "bin", name);
@@ -70,7 +73,7 @@ export async function startPostgres(folder: string): Promise<BenchPostgres> {
   const ended = new Promise<void>((resolve) => child.once("close", () => resolve()));
   let databases = 0;
   const stop = async (): Promise<void> => {
-    // Fast: whoever is connected still is let go.
+    // SIGINT closes open connections and stops.
     child.kill("SIGINT");
     await ended;
   };

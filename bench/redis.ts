@@ -1,4 +1,4 @@
-/** A Redis of the benchmarks' own, on a free port of this machine. */
+/** A Redis for the benchmarks, on a free port. */
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import type { AddressInfo } from "node:net";
@@ -10,7 +10,7 @@ export interface BenchRedis {
   stop(): Promise<void>;
 }
 
-/** A port of this machine on which nobody listens. */
+/** A free port on this machine. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -20,9 +20,9 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Starts redis-server, which writes nothing to the disk.
- * @param folder where it may keep files.
- * @param core where it runs: beside the load what it takes is not taken from a server, as where it is another machine.
+ * Starts redis-server, which writes nothing to disk.
+ * @param folder for its files.
+ * @param core to run on. On the core of the load it takes nothing from a server, as if it ran on another machine.
  */
 export async function startRedis(folder: string, core: Core): Promise<BenchRedis> {
   const port = await freePort();

@@ -1,4 +1,4 @@
-/** What a measurement says. */
+/** The result of a measurement. */
 import type { Effort } from "./rounds.ts";
 
 /** One line of the table. */
@@ -9,11 +9,11 @@ export interface Row {
   readonly value: number;
   /** `×` for ratios. */
   readonly unit: "×" | "ms" | "MB" | "trips" | "bytes";
-  /** Left out: it is only to be known. */
+  /** Missing: for information only. */
   readonly target?: number;
-  /** The ratio is to stay below the target, not to reach it. */
+  /** Whether the ratio must stay below the target instead of reaching it. */
   readonly atMost?: boolean;
-  /** Where the true value may lie as well; left out: it was not worked out. */
+  /** The interval that may contain the true value; missing if it was not calculated. */
   readonly interval?: readonly [low: number, high: number];
   /** What was measured on both sides, with units. */
   readonly raw: string;
@@ -22,16 +22,19 @@ export interface Row {
 /** One file of `bench/measurements`. */
 export interface Measurement {
   readonly name: string;
-  /** @param folder an empty folder for its files. */
+  /** @param folder an empty folder for files. */
   readonly run: (effort: Effort, folder: string) => Promise<readonly Row[]>;
 }
 
-/** A ratio has to reach its target, unless it says something else; a time, a size or a count has to stay below it. */
+/**
+ * Whether a value must reach its target or stay below it. By default a ratio must reach it, and a time, size or count
+ * must stay below.
+ */
 export function hasToReach({ unit, atMost = unit !== "×" }: Pick<Row, "unit" | "atMost">): boolean {
   return !atMost;
 }
 
-/** Whether the target is reached; `unclear` where the target lies within the interval, nothing without a target. */
+/** Whether the target is reached. `unclear` if it is within the interval; empty without a target. */
 export function verdict(row: Row): "ok" | "short" | "unclear" | "" {
   const { value, target, interval: [low, high] = [value, value] } = row;
   if (target === undefined) return "";

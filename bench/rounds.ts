@@ -1,20 +1,20 @@
-/** Sides measured in turns, so that whatever disturbs the machine disturbs all of them. */
+/** Measures sides alternately, so that a disturbance of the machine affects all of them. */
 
 /** How thorough a run is. */
 export interface Effort {
   readonly rounds: number;
-  /** Seconds of each round of a load that can go on for ever. */
+  /** Seconds of each round of a load that can be repeated. */
   readonly seconds: number;
   /** Requests of each round of a load that uses something up. */
   readonly requests: number;
-  /** Whole sign-ins of each round. */
+  /** Complete sign-ins of each round. */
   readonly signIns: number;
 }
 
 export const FULL: Effort = { rounds: 5, seconds: 2, requests: 3_000, signIns: 120 };
 export const QUICK: Effort = { rounds: 3, seconds: 1, requests: 800, signIns: 60 };
 
-/** The middle one. */
+/** The median. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
@@ -22,12 +22,13 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** Seconds of work after which a server is as one that has been at work for a while: its code is compiled. */
+/** Seconds of work after which the code of a server is compiled. */
 export const WARM = 5;
 
 /**
- * Measures every side once in each round, after a round that does not count; the median of each.
- * @param warmUp seconds that each side is at work before; default: none beside the round that does not count.
+ * Measures every side once per round, after a round that does not count.
+ * @returns the median of each.
+ * @param warmUp seconds of work of each side before. Default: none except that round.
  */
 export async function inTurns<Name extends string>(
   { rounds }: Pick<Effort, "rounds">,
@@ -56,7 +57,7 @@ export async function inTurns<Name extends string>(
 export interface Sample {
   readonly perSecond: number;
   readonly answered: number;
-  /** Milliseconds of CPU that the server used meanwhile. */
+  /** Milliseconds of CPU time that the server used. */
   readonly cpu: number;
 }
 
@@ -65,20 +66,20 @@ export function rate(sample: () => Promise<Sample>): () => Promise<number> {
   return async () => (await sample()).perSecond;
 }
 
-/** A ratio of what was measured in pairs. */
+/** The ratio of pairs of measurements. */
 export interface Ratio {
-  /** The median of the ratios of all rounds: what slows both down for a while is not in it. */
+  /** The median of the ratios of all rounds, which excludes what slows both down for a while. */
   readonly ratio: number;
-  /** The true median lies between these in 95 of 100 runs: where they are far apart, the ratio says little. */
+  /** In 95 of 100 runs, the true median is in this interval. If it is wide, the ratio says little. */
   readonly interval: readonly [low: number, high: number];
 }
 
-/** What was measured of two sides in one round. */
+/** The measurements of two sides in one round. */
 export type Pair<T> = readonly [here: T, other: T];
 
 /**
- * Measures two sides in each round, one right after the other and each first in every other round.
- * @param warmUp seconds that each side is at work before; it is measured once at least.
+ * Measures two sides in each round, one directly after the other, alternating which is first.
+ * @param warmUp seconds of work of each side before; each is measured at least once.
  */
 export async function inPairs<T>(
   { rounds }: Pick<Effort, "rounds">,
@@ -103,7 +104,7 @@ export async function inPairs<T>(
   return pairs;
 }
 
-/** The 95 % confidence interval of the median, by the order of the values; all of them when they are few. */
+/** The 95 % confidence interval of the median, by the order of the values; all of them if there are few. */
 function intervalOf(values: readonly number[]): readonly [number, number] {
   const sorted = values.toSorted((a, b) => a - b);
   const { length } = sorted;
@@ -111,7 +112,7 @@ function intervalOf(values: readonly number[]): readonly [number, number] {
   return [sorted[low] ?? Number.NaN, sorted[length - 1 - low] ?? Number.NaN];
 }
 
-/** How one figure of the two sides compares. */
+/** Compares one figure of the two sides. */
 export function ratioOf<T>(pairs: readonly Pair<T>[], figure: (measured: T) => number): Ratio {
   const ratios = pairs.map(([here, other]) => figure(here) / figure(other));
   return { ratio: median(ratios), interval: intervalOf(ratios) };
@@ -122,7 +123,7 @@ export function mediansOf<T>(pairs: readonly Pair<T>[], figure: (measured: T) =>
   return [median(pairs.map(([here]) => figure(here))), median(pairs.map(([, other]) => figure(other)))];
 }
 
-/** For the table. */
+/** The interval as text for the table. */
 export function shownInterval([low, high]: Ratio["interval"]): string {
   return `95 %: ${low.toFixed(2)} to ${high.toFixed(2)}`;
 }

@@ -1,4 +1,4 @@
-/** A sign-in by following redirects and submitting the form, on whichever server. */
+/** Signs in on any server by following redirects and submitting the form. */
 import { CALLBACK, PERSON } from "./servers/people.ts";
 import { openWire, type Wire } from "./wire.ts";
 
@@ -28,7 +28,7 @@ function cookieHeader(cookies: ReadonlyMap<string, string>): string {
   return [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
 }
 
-/** Signs in over this connection; the requests are those of a new browser, one after the other. */
+/** Signs in over this connection, as a new browser would. */
 export async function signInOver(wire: Wire, authorizeUrl: string): Promise<SignedIn> {
   const cookies = new Map<string, string>();
   let url = new URL(authorizeUrl);
@@ -63,7 +63,7 @@ export async function signInOver(wire: Wire, authorizeUrl: string): Promise<Sign
   throw new Error("the sign-in does not come to an end");
 }
 
-/** The same over a connection of its own. */
+/** The same over a new connection. */
 export async function signIn(authorizeUrl: string): Promise<SignedIn> {
   const wire = await openWire(Number(new URL(authorizeUrl).port));
   try {
@@ -73,17 +73,20 @@ export async function signIn(authorizeUrl: string): Promise<SignedIn> {
   }
 }
 
-/** Sign-ins of many browsers at once. */
+/** Sign-ins of many browsers in parallel. */
 export interface ManySignIns {
   /** The authorization request. */
   readonly url: string;
-  /** The servers: every request goes to any of them. */
+  /** The servers. Each request goes to a random one. */
   readonly bases: readonly string[];
   readonly browsers: number;
   readonly count: number;
 }
 
-/** A browser's connections: for each request one by chance, for in turn the same would always get the form. */
+/**
+ * The connections of a browser. Each request uses a random one; in rotation, the same server would always get the
+ * form.
+ */
 async function openWires(bases: readonly string[]): Promise<Wire> {
   const wires = await Promise.all(bases.map((base) => openWire(Number(new URL(base).port))));
   return {
@@ -94,7 +97,7 @@ async function openWires(bases: readonly string[]): Promise<Wire> {
   };
 }
 
-/** @returns sign-ins a second. */
+/** @returns sign-ins per second. */
 export async function signInMany({ url, bases, browsers, count }: ManySignIns): Promise<number> {
   let left = count;
   const began = performance.now();

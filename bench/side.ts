@@ -1,20 +1,20 @@
-/** One side of a comparison: a server in a process of its own, on a core of its own where that is possible. */
+/** One side of a comparison: a server in its own process, on its own core if possible. */
 import { spawn, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { createInterface } from "node:readline";
 import { builtServer } from "./build.ts";
 
-/** Where the servers run and where the load comes from; with one core they share it. */
+/** The cores of the servers and of the load. With a single core they share it. */
 export const SERVER_CORE = 0;
 export const LOAD_CORE = 1;
 
-/** Whether processes can be pinned to a core here. */
+/** Whether processes can be pinned to a core on this machine. */
 export function canPin(): boolean {
   return availableParallelism() > 1 && spawnSync("taskset", ["--version"]).status === 0;
 }
 
-/** Where a process may run. */
+/** The core of a process. */
 export type Core = number | "any";
 
 /** The command, pinned to a core. */
@@ -22,25 +22,25 @@ export function pinned(core: Core, command: readonly string[]): readonly string[
   return core === "any" || !canPin() ? command : ["taskset", "-c", String(core), ...command];
 }
 
-/** A server that answers. */
+/** A running server. */
 export interface Side {
   readonly pid: number;
-  /** What the server said when it was ready. */
+  /** What the server printed when it was ready. */
   readonly ready: Readonly<Record<string, string>>;
   /** Milliseconds from the start of the process until it was ready. */
   readonly startTime: number;
   /** Resident memory now, in MB. */
   memory(): number;
-  /** The most that was resident since the start, in MB. */
+  /** The maximum resident memory since the start, in MB. */
   peakMemory(): number;
-  /** Milliseconds of CPU that the process has used since its start, with all its threads. */
+  /** Milliseconds of CPU time of the process and all its threads since the start. */
   cpuTime(): number;
-  /** Ends the process and waits for its end. */
+  /** Stops the process and waits for its end. */
   stop(): Promise<void>;
 }
 
 export interface SideOptions {
-  /** What the server is told: one JSON argument. */
+  /** Options for the server, passed as one JSON argument. */
   readonly options?: Readonly<Record<string, unknown>>;
   /** Default: {@link SERVER_CORE}. */
   readonly core?: Core;
@@ -55,18 +55,18 @@ function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
   return Number(new RegExp(`^${figure}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024;
 }
 
-/** Linux counts in ticks of a hundredth of a second, on every machine that Node runs on. */
+/** Linux counts in ticks of 10 ms on every machine that Node runs on. */
 const TICK = 10;
 
 function cpuTimeOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name of the program comes second, in brackets, and may hold blanks.
+  // The name of the program is second, in parentheses, and may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [user, system] = [fields[11], fields[12]];
   return (Number(user) + Number(system)) * TICK;
 }
 
-/** Starts the compiled `bench/servers/<name>.ts` and waits for its one line of JSON. */
+/** Starts the compiled `bench/servers/<name>.ts` and waits for its line of JSON. */
 export async function startSide(
   name: string,
   { options = {}, core = SERVER_CORE, node = [], checkout }: SideOptions = {},

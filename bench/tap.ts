@@ -1,24 +1,24 @@
-/** Counts the round trips between a server and its stores, from outside: a wire that is listened to. */
+/** Counts the round trips between a server and its stores by listening on the connection. */
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-/** One question to a store until its answer, on the clock of `performance`. */
+/** One request to a store and its response, by the clock of `performance`. */
 interface RoundTrip {
   readonly from: number;
   to: number;
 }
 
 export interface Tap {
-  /** Connect here instead. */
+  /** The port to connect to. */
   readonly port: number;
   /** The round trips since the last call. */
   take(): RoundTrip[];
   close(): void;
 }
 
-/** Milliseconds after which what a request has left to the stores is done. */
+/** Milliseconds without traffic after which all work of a request is done. */
 export const QUIET = 50;
 
-/** Milliseconds for which an answer is kept back: what was asked together overlaps, however fast a store is. */
+/** Milliseconds for which a response is held back, so that parallel requests overlap however fast the store is. */
 const KEPT_BACK = 3;
 
 /** Listens in front of a port of this machine. */
@@ -63,7 +63,10 @@ export async function openTap(port: number): Promise<Tap> {
   };
 }
 
-/** How many of them had to wait for each other: those that overlap count once, and those that nobody has waited for not. */
+/**
+ * How many round trips had to wait for each other. Overlapping ones count once; those that no one waited for don't
+ * count.
+ */
 export function inSequence(trips: readonly RoundTrip[]): number {
   let count = 0;
   let end = -Infinity;

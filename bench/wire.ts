@@ -1,10 +1,10 @@
-/** HTTP/1.1 over a plain socket: what a load generator needs of it, for a fraction of what a client library costs. */
+/** HTTP/1.1 on a plain socket: enough for a load generator, at a fraction of the cost of a client library. */
 import { connect, type Socket } from "node:net";
 import type { LoadRequest } from "./load.ts";
 
 const END_OF_HEAD = "\r\n\r\n";
 
-/** The bytes of a request, as a client with a connection that it keeps sends them. */
+/** The bytes of a request on a keep-alive connection. */
 export function bytesOf(port: number, { method, target, headers, body = "" }: LoadRequest): string {
   const all = { host: `127.0.0.1:${port}`, ...headers };
   const length = method === "POST" ? { "content-length": String(Buffer.byteLength(body)) } : {};
@@ -12,7 +12,7 @@ export function bytesOf(port: number, { method, target, headers, body = "" }: Lo
   return `${method} ${target} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Reads whole answers off a connection; every server here says how long its body is, or chunks it. */
+/** Reads complete responses from a connection. Every server here sends a length or chunks. */
 export function onAnswers(socket: Socket, tell: (answer: string) => void): void {
   let read = "";
   socket.setEncoding("latin1");
@@ -33,9 +33,9 @@ export function onAnswers(socket: Socket, tell: (answer: string) => void): void 
   });
 }
 
-/** A connection on which one request follows another. */
+/** A connection for one request after the other. */
 export interface Wire {
-  /** The whole answer, head and body. */
+  /** The whole response, head and body. */
   ask(request: LoadRequest): Promise<string>;
   close(): void;
 }

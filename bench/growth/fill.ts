@@ -1,6 +1,6 @@
 /**
- * Fills a storage with the records of many accounts, in large commits. Each is made by the function that makes it in the
- * service, from one that the service has written itself.
+ * Fills a storage with the records of many accounts, in large commits. The records are made by the functions of the
+ * service, from records that the service has written itself.
  */
 import { hash, randomUUID } from "node:crypto";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
@@ -9,19 +9,19 @@ import { artifactKind, artifactRecord, type KeptArtifact } from "../../lib/artif
 import { deliveryRecord, type KeptDelivery, type Lane, laneRecord } from "../../lib/deliveries/records.ts";
 import { accountRecord, nameRecord, numberRecord } from "../../lib/directory/records.ts";
 import { PERSON } from "../servers/people.ts";
-import { type Place, SERVICES } from "./place.ts";
+import { type GrowingStorage, SERVICES } from "./storage.ts";
 
 const DAY = 86_400_000;
-/** Milliseconds that a commit may take: far more than a request may wait. */
+/** Milliseconds for a commit: far more than in a request. */
 const PATIENCE = 120_000;
-/** Records of one commit, however long the storage has for it. */
+/** Records of one commit. */
 const TOGETHER = 250;
-/** Commits at once. */
+/** Parallel commits. */
 const COMMITS = 4;
-/** The least between two lines of progress, in milliseconds. */
+/** Milliseconds between two lines of progress, at least. */
 const SAY = 10_000;
 
-/** The UUID of an account by its number, and so found again without asking. */
+/** The UUID of an account, derived from its number. */
 export function subOf(index: number): string {
   const hex = hash("sha256", `account ${index}`);
   return [
@@ -33,21 +33,24 @@ export function subOf(index: number): string {
   ].join("-");
 }
 
-/** The key of an artifact of an account. `round` tells those apart of which it has several. */
+/** The key of an artifact of an account. `round` distinguishes several of them. */
 export function keyOf(model: string, index: number, round: number = 0): string {
   return artifactKey(`${model} ${index} ${round}`);
 }
 
-/** What the service has written of a kind by itself. */
-async function written<Value>({ store }: Place, kind: string): Promise<Value> {
+/** A record of this kind that the service has written. */
+async function written<Value>({ store }: GrowingStorage, kind: string): Promise<Value> {
   const { records } = await store.scan(kind, undefined, 1_000);
   const value = records.at(-1)?.value;
   if (value === undefined) throw new Error(`the service has written no ${kind}`);
   return value as unknown as Value;
 }
 
-/** Writes records of the storage's own making. */
-export async function put({ store }: Pick<Place, "store">, records: readonly RecordData[]): Promise<void> {
+/** Writes records directly. */
+export async function put(
+  { store }: Pick<GrowingStorage, "store">,
+  records: readonly RecordData[],
+): Promise<void> {
   const starts = Array.from({ length: Math.ceil(records.length / TOGETHER) }, (_each, at) => at * TOGETHER);
   const deadline = Date.now() + PATIENCE;
   await Promise.all(
@@ -57,13 +60,13 @@ export async function put({ store }: Pick<Place, "store">, records: readonly Rec
   );
 }
 
-/** Makes an artifact of an account like one that the service has written. */
+/** Makes an artifact of an account, based on one that the service has written. */
 export type MakeArtifact = (
   index: number,
   parts?: { readonly round?: number; readonly expiresAt?: number },
 ) => RecordData;
 
-export async function artifactMaker(place: Place, model: string): Promise<MakeArtifact> {
+export async function artifactMaker(place: GrowingStorage, model: string): Promise<MakeArtifact> {
   const like = await written<KeptArtifact>(place, artifactKind(model).name);
   const {
     consumedAt: _consumed,
@@ -90,8 +93,8 @@ const receiverOf = (index: number): string => `service:${SERVICES[index % SERVIC
 
 type Make = (index: number) => readonly RecordData[];
 
-/** What is filled in, one after the other, so that the bytes of each are known. */
-async function makers(place: Place): Promise<Readonly<Record<string, Make>>> {
+/** The kinds of records to fill in. They are filled one after the other, to measure the bytes of each. */
+async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Make>>> {
   const account = await place.storage.directory.findAccountByName(PERSON.email);
   if (account === undefined) throw new Error("the service has written no account");
   const delivery = await written<KeptDelivery>(place, "delivery");
@@ -99,7 +102,7 @@ async function makers(place: Place): Promise<Readonly<Record<string, Make>>> {
     const make = await artifactMaker(place, model);
     return (index) => [make(index)];
   };
-  // Behind the ones that are there; the counter is moved past them.
+  // After the existing accounts. The counter is moved past them.
   const first = account.user_id + 1;
   const now = Date.now();
   return {
@@ -130,7 +133,7 @@ async function makers(place: Place): Promise<Readonly<Record<string, Make>>> {
       return [laneRecord(lane)];
     },
     "finished delivery"(index) {
-      // Over the days for which payloads are kept, so that none of it is to be purged.
+      // Spread over the days for which payloads are stored, so that nothing has to be purged.
       const finishedAt = now - (index % 1_000) * 300_000;
       return [
         deliveryRecord({
@@ -148,11 +151,11 @@ async function makers(place: Place): Promise<Readonly<Record<string, Make>>> {
   };
 }
 
-/** Bytes of one of each kind, in the storage of one size. */
+/** Bytes of one record of each kind in a storage of one size. */
 export type Bytes = Readonly<Record<string, number>>;
 
-/** @param size accounts. */
-export async function fill(place: Place, size: number): Promise<Bytes> {
+/** @param size number of accounts. */
+export async function fill(place: GrowingStorage, size: number): Promise<Bytes> {
   await finishWaiting(place);
   const bytes: Record<string, number> = {};
   let before = await place.bytes();
@@ -174,8 +177,14 @@ export async function fill(place: Place, size: number): Promise<Bytes> {
   return bytes;
 }
 
-/** Delivers what waits, as a worker does. @returns how many. */
-export async function finishWaiting({ storage }: Pick<Place, "storage">, most: number = 10): Promise<number> {
+/**
+ * Delivers waiting deliveries, as a worker would.
+ * @returns how many.
+ */
+export async function finishWaiting(
+  { storage }: Pick<GrowingStorage, "storage">,
+  most: number = 10,
+): Promise<number> {
   const { deliveries } = storage;
   const terms = { owner: "bench", span: 30_000, holdAgain: 30_000 };
   let finished = 0;

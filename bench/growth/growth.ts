@@ -1,20 +1,20 @@
-/** What the size of a storage costs: the same work on storages of several sizes, in turns. */
+/** The effect of the size of a storage: the same work on storages of several sizes, alternating. */
 import { type BenchPostgres, startPostgres } from "../postgres.ts";
 import type { Measurement, Row } from "../result.ts";
 import { type Effort, median, ratioOf, shownInterval } from "../rounds.ts";
 import { type Bytes, fill } from "./fill.ts";
 import { type Costs, type Measured, preparedOperations } from "./operations.ts";
-import { type Backend, BACKENDS, openPlace, type Place } from "./place.ts";
+import { type Backend, BACKENDS, openGrowing, type GrowingStorage } from "./storage.ts";
 
-/** How much more than on the smallest storage anything may cost. */
+/** The highest allowed ratio to the smallest storage. */
 const MARK = 1.5;
 
-/** Calls of each operation in a round, for each request of a round of other measurements. */
+/** Calls of each operation in a round, as a share of the requests of other measurements. */
 const SHARE = 1 / 10;
 
 interface Sized {
   readonly size: number;
-  readonly place: Place;
+  readonly place: GrowingStorage;
   readonly bytes: Bytes;
   readonly measure: Measured;
 }
@@ -66,7 +66,7 @@ async function measure(
   try {
     for (const size of sizes) {
       console.error(`${backend}: filling ${shownSize(size)} accounts …`);
-      const place = await openPlace(backend, String(size), where);
+      const place = await openGrowing(backend, String(size), where);
       const bytes = await fill(place, size);
       all.push({ size, place, bytes, measure: await preparedOperations(place, size, requests * SHARE) });
     }
@@ -75,7 +75,7 @@ async function measure(
     // The first round does not count.
     for (let round = 1; round <= 4 * rounds + 1; round += 1) {
       const costs = new Map<Sized, Costs>();
-      // Each is the first one in its turn.
+      // Each storage is first in some rounds.
       for (const [at] of all.entries()) {
         const one = all[(at + round) % all.length] as Sized;
         costs.set(one, await one.measure(round));
@@ -89,7 +89,7 @@ async function measure(
   }
 }
 
-/** @param sizes accounts of each storage, the smallest one first. */
+/** @param sizes number of accounts of each storage, the smallest first. */
 export function growth(sizes: readonly number[]): Measurement {
   return {
     name: "growth",

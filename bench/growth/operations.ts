@@ -1,21 +1,21 @@
-/** What is measured on a storage of each size: the calls of the service and of its storage, without HTTP. */
+/** The operations that are measured: calls of the service and its storage, without HTTP. */
 import { createUnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { Artifact } from "../../lib/artifacts/artifact.ts";
 import { CLIENT } from "../servers/people.ts";
 import { artifactMaker, finishWaiting, keyOf, type MakeArtifact, put, subOf } from "./fill.ts";
-import { type Place, SERVICES } from "./place.ts";
+import { type GrowingStorage, SERVICES } from "./storage.ts";
 
-/** Calls at once: as many as share a commit where requests come beside each other. */
+/** Parallel calls, which share commits. */
 const PARALLEL = 16;
-/** Records that the sweeper of the service deletes in one go. */
+/** Records that the service deletes in one sweep. */
 const SWEPT = 500;
-/** What the console asks for: one more than it shows. */
+/** Deliveries that the console requests: one more than it shows. */
 const PAGE = 51;
 
 /** Milliseconds of each operation, by its name. */
 export type Costs = Readonly<Record<string, number>>;
 
-/** Milliseconds that one of so many calls took, a few at once. */
+/** Milliseconds of one call, with a few in parallel. */
 async function costOf(count: number, call: (index: number) => Promise<unknown>): Promise<number> {
   const left = Array.from({ length: count }, (_each, index) => index).values();
   const one = async (): Promise<void> => {
@@ -26,15 +26,18 @@ async function costOf(count: number, call: (index: number) => Promise<unknown>):
   return (performance.now() - began) / count;
 }
 
-/** Milliseconds of each of so many that are done together. */
+/** Milliseconds of one item of a batch. */
 async function costOfAll(call: () => Promise<number>): Promise<number> {
   const began = performance.now();
   const count = await call();
   return (performance.now() - began) / count;
 }
 
-/** What an exchange does in the storage: it reads what hangs on the code, and writes code and tokens in one commit. */
-function exchanging({ storage }: Place, round: number): (index: number) => Promise<void> {
+/**
+ * The storage work of a code exchange: reads the code and its relations, and writes the code and tokens in one
+ * commit.
+ */
+function exchanging({ storage }: GrowingStorage, round: number): (index: number) => Promise<void> {
   const { artifacts, directory } = storage;
   const clock = { now: Date.now };
   const units = createUnitsOfWork(artifacts, clock);
@@ -57,7 +60,7 @@ function exchanging({ storage }: Place, round: number): (index: number) => Promi
     });
 }
 
-async function userinfo({ storage }: Place, index: number): Promise<void> {
+async function userinfo({ storage }: GrowingStorage, index: number): Promise<void> {
   const { artifacts, directory } = storage;
   const found = await artifacts.find("AccessToken", keyOf("AccessToken", index));
   const [, account] = await Promise.all([
@@ -67,9 +70,9 @@ async function userinfo({ storage }: Place, index: number): Promise<void> {
   if (found?.grant === undefined || account === undefined) throw new Error("the token opens nothing");
 }
 
-/** Milliseconds that a sweep takes for each record: expired access tokens, which the grants have as children. */
+/** Milliseconds of a sweep per record. It deletes expired access tokens, which are children of grants. */
 async function sweeping(
-  place: Place,
+  place: GrowingStorage,
   token: MakeArtifact,
   indexes: readonly number[],
   round: number,
@@ -86,11 +89,18 @@ async function sweeping(
   });
 }
 
-/** Measures a storage of one size. `round` is another number from 1 on each time. */
+/** Measures a storage of one size. `round` starts at 1 and is different in each call. */
 export type Measured = (round: number) => Promise<Costs>;
 
-/** @param size accounts. @param count calls of each operation in one round. */
-export async function preparedOperations(place: Place, size: number, count: number): Promise<Measured> {
+/**
+ * @param size number of accounts.
+ * @param count calls of each operation in one round.
+ */
+export async function preparedOperations(
+  place: GrowingStorage,
+  size: number,
+  count: number,
+): Promise<Measured> {
   const { service, storage } = place;
   const { accounts, notifications } = service;
   const code = await artifactMaker(place, "AuthorizationCode");
@@ -98,7 +108,7 @@ export async function preparedOperations(place: Place, size: number, count: numb
   const page = (filter: object): Promise<unknown> =>
     Promise.all([notifications.page({ ...filter, limit: PAGE }), notifications.receivers()]);
   return async (round) => {
-    // Spread over all of them, each once, and others in every round.
+    // Spread over all accounts, each once, and different ones in every round.
     const step = size / count;
     const indexes = Array.from(
       { length: count },

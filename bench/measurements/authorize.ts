@@ -1,4 +1,4 @@
-/** The authorization endpoint for somebody who is signed in: a code for each request. */
+/** The authorization endpoint for a signed-in user: one code per request. */
 import { once } from "../load.ts";
 import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";

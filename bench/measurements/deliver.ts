@@ -1,4 +1,4 @@
-/** One attempt of a delivery, guarded and bounded, beside the bare POST that it is made of. */
+/** One guarded and bounded attempt of a delivery, compared with a bare POST. */
 import { type Measurement, perSecond, type Row } from "../result.ts";
 import { type Effort, inTurns } from "../rounds.ts";
 import { LOAD_CORE, type Side, startSide } from "../side.ts";
@@ -11,7 +11,7 @@ async function rateOf(sender: Side, seconds: number): Promise<number> {
   return Number(await response.text());
 }
 
-/** The two senders, started, and their rates measured in turns. */
+/** Starts the two senders and measures them alternately. */
 async function compare(effort: Effort, signed: boolean): Promise<Record<"ours" | "bare", number>> {
   const sides: Side[] = [];
   try {

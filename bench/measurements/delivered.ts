@@ -1,4 +1,4 @@
-/** Notifications delivered in a second, from the queue to the receiver, signed, beside a bare BullMQ worker. */
+/** Signed notifications delivered per second, from the queue to the receiver, compared with a bare BullMQ worker. */
 import { join } from "node:path";
 import { type Backlog, changedUsers, drain, memoryRow } from "../drain.ts";
 import { ask, type Kind, KINDS, type Notifying, onStage } from "../notifying-sides.ts";
@@ -7,7 +7,7 @@ import { inTurns, rate as rateOf } from "../rounds.ts";
 
 const AGAINST = "bare BullMQ worker, http.request";
 
-/** The ratio that each way has to reach. */
+/** The ratio that each kind must reach. */
 const TARGETS: Readonly<Record<Kind, number>> = { embedded: 1, worker: 1, bullmq: 0.9 };
 
 export const delivered: Measurement = {

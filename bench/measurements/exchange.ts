@@ -1,4 +1,4 @@
-/** The exchange of codes, each once: without an ID token, and with one of each algorithm. */
+/** Code exchange, without an ID token and with one of each algorithm. */
 import { once } from "../load.ts";
 import {
   type ExchangeSide,
@@ -22,7 +22,7 @@ export async function exchangeLoad(
   };
 }
 
-/** What is exchanged, and the ratio that it has to reach: an RS256 signature takes longer than all the rest. */
+/** What is exchanged, and the ratio to reach. An RS256 signature takes longer than everything else. */
 const EXCHANGES: readonly {
   readonly work: string;
   readonly target: number;

@@ -1,4 +1,4 @@
-/** How long healthy receivers wait for a notification while another one never answers. */
+/** How long notifications to healthy receivers wait while another receiver never responds. */
 import { join } from "node:path";
 import { memoryRow } from "../drain.ts";
 import { ask, type Kind, KINDS, type Notifying, onStage, type Stage } from "../notifying-sides.ts";
@@ -6,12 +6,12 @@ import type { Measurement, Row } from "../result.ts";
 import { type Effort, inTurns } from "../rounds.ts";
 import type { Side } from "../side.ts";
 
-/** Changes in a second; each is told to all healthy receivers. */
+/** Changes per second. All healthy receivers are notified of each. */
 const PACE = 100;
 const HEALTHY = ["1", "2", "3"] as const;
 const RECEIVERS = { 1: "/take/1", 2: "/take/2", 3: "/take/3", hanging: "/hang" };
 
-/** Without it the one that hangs would be held back soon, and be no burden any more. */
+/** Without this, the hanging receiver would soon be held back and have no effect. */
 const NO_BREAKER = { breaker: { failures: 1_000 } };
 
 type Committed = readonly (readonly [user: string, at: number])[];
@@ -22,7 +22,7 @@ function p95(values: readonly number[]): number {
   return sorted[Math.ceil(sorted.length * 0.95) - 1] ?? Number.NaN;
 }
 
-/** Milliseconds from the commit of a change to its arrival that 95 of 100 stay below. */
+/** The 95th percentile of the milliseconds from the commit of a change to the arrival of its notification. */
 async function delays(receiver: Side, { app }: Notifying, seconds: number): Promise<number> {
   await ask(receiver, "reset");
   const committed = (await ask(app, "pace", { group: "users", perSecond: PACE, seconds })) as Committed;

@@ -1,4 +1,4 @@
-/** What a dead receiver's parked deliveries take from the others. */
+/** How much the parked deliveries of a dead receiver slow down the others. */
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -11,7 +11,7 @@ const USERS = 10_000;
 const CHANGES = 10;
 const PARKED = USERS * CHANGES;
 
-/** Milliseconds between two looks at how many are parked by now. */
+/** Milliseconds between two checks how many deliveries are parked. */
 const LOOK = 500;
 
 const DEAD = { dead: "/fail" };
@@ -19,7 +19,7 @@ const BOTH = { ...DEAD, 1: "/take/1" };
 
 type Report = { readonly receiver: string; readonly parked: number };
 
-/** A database in which so many deliveries of one receiver are parked: it was paused, and then taken away. */
+/** Prepares a database with many parked deliveries of a receiver that was paused and then removed. */
 async function park({ notifying }: Stage, file: string): Promise<void> {
   const { app } = await notifying({ kind: "embedded", file, receivers: DEAD });
   await ask(app, "users", { group: "old", services: "dead", count: USERS });
@@ -27,7 +27,7 @@ async function park({ notifying }: Stage, file: string): Promise<void> {
   await ask(app, "change", { group: "old", times: CHANGES });
   await ask(app, "remove", { service: "dead" });
   await app.stop();
-  // What waits for a receiver that is gone is parked at the start.
+  // At start-up, waiting deliveries of a removed receiver are parked.
   const again = await notifying({ kind: "embedded", file, receivers: {} });
   const parked = async (): Promise<number> => {
     const reports = (await ask(again.app, "receivers")) as readonly Report[];

@@ -1,6 +1,6 @@
 /**
- * Two processes of the service beside one: what one core more is worth. Measured with whole sign-ins, for with them it
- * is the service that has to compute: the load and Redis, which share the two cores, take a sixteenth of it.
+ * Two processes of the service compared with one: the value of another core. Measured with complete sign-ins, in
+ * which the service does most of the computing: the load and Redis, which share the two cores, take a sixteenth.
  */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -11,21 +11,24 @@ import { CALLBACK, CLIENT } from "../servers/people.ts";
 import { signInMany } from "../session.ts";
 import { canPin, type Core, SERVER_CORE, type Side, startSide } from "../side.ts";
 
-/** Browsers that sign in at the same time: no process waits for one of them. */
+/** Parallel sign-ins, enough to keep all processes busy. */
 const BROWSERS = 32;
-/** So many times as many sign-ins as in other rounds: at the end of a round not all have work. */
+/**
+ * The factor by which rounds are longer than in other measurements, because at the end of a round some processes are
+ * idle.
+ */
 const ROUND = 3;
 /** Sign-ins of each process until its code is compiled. */
 const WARM_UP = 500;
 
 /**
- * One of the settings that count as hard as the default, with less memory: two hashes of 19 MiB beside each other may
- * not find place in the cache of a machine, and then its memory is what is measured. Alone, without any service, two
- * threads made 1.7 times as many of those as one, and 1.97 times as many of these.
+ * Parameters that count as equally strong as the default, with less memory. Two hashes with 19 MiB in parallel may
+ * exceed the cache of the machine, and then its memory would be measured. Without a service, two threads computed 1.7
+ * times as many of those as one thread, and 1.97 times as many of these.
  */
 const COST = { memory: 7_168, passes: 5 };
 
-/** On a machine of two cores: one process that has one of them, and two that have both. */
+/** On a machine with two cores: one process on one core, and two on both. */
 const CORES: readonly Core[] = [SERVER_CORE, "any", "any"];
 
 async function compare(effort: Parameters<Measurement["run"]>[0], sides: readonly Side[]) {
@@ -51,7 +54,7 @@ export const processes: Measurement = {
     const sides: Side[] = [];
     try {
       for (const core of CORES) {
-        // All have the same address: as behind a proxy, where it does not matter who answers.
+        // All have the same address, as behind a proxy.
         const url = sides[0]?.ready["base"];
         const own = { file: join(folder, "processes.db"), redis: redis.url, parallel: 1, cost: COST };
         sides.push(await startSide("service", { options: { ...own, ...(url && { url }) }, core }));

@@ -1,4 +1,4 @@
-/** Refreshes with tokens that stay the same, many of them in turn. */
+/** Refreshes with tokens that are not rotated, many of them in rotation. */
 import { once } from "../load.ts";
 import { metered, type OauthLoad, onEachGround, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";

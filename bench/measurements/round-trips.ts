@@ -1,4 +1,4 @@
-/** How often a request waits for a store: round trips in sequence, counted on the wire. */
+/** How often a request waits for a store: sequential round trips, counted on the connection. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { startMongo } from "../mongo.ts";
@@ -10,13 +10,13 @@ import { LOAD_CORE } from "../side.ts";
 import { inSequence, openTap, QUIET, type Tap } from "../tap.ts";
 import { openWire } from "../wire.ts";
 
-/** Requests of each kind; what most of them take counts, for a store is also asked how it is in between. */
+/** Requests of each kind. The most frequent number counts, because there are health checks in between. */
 const REPEATS = 9;
 
 interface Endpoint {
   readonly work: string;
   readonly most: number;
-  /** So many requests of this kind. */
+  /** Requests of this kind. */
   readonly requests: (side: OauthSide, count: number) => Promise<readonly LoadRequest[]>;
 }
 
@@ -30,7 +30,7 @@ async function refreshes(side: OauthSide, count: number): Promise<readonly LoadR
   return Array.from({ length: count }, () => side.refresh(REFRESH_TOKEN.exec(answer)?.[1] ?? ""));
 }
 
-/** The endpoints that people and services wait for, and the most round trips that each may take. */
+/** The endpoints that matter most, and the most round trips of each. */
 const ENDPOINTS: readonly Endpoint[] = [
   {
     work: "userinfo",

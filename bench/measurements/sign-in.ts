@@ -1,4 +1,4 @@
-/** Whole sign-ins, from the authorization endpoint to the code, against what the password hash alone allows. */
+/** Complete sign-ins, from the authorization endpoint to the code, compared with the password hash alone. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { metered } from "../oauth-side.ts";
@@ -8,20 +8,20 @@ import { CALLBACK, CLIENT } from "../servers/people.ts";
 import { signInMany } from "../session.ts";
 import { startSide } from "../side.ts";
 
-/** Browsers that sign in at the same time: enough for the hash never to wait for one of them. */
+/** Parallel sign-ins: enough to keep the hash threads busy. */
 const BROWSERS = 8;
 
-/** One core is left for everything that is not hashing. */
+/** One core is reserved for everything except hashing. */
 const PARALLEL = Math.max(1, availableParallelism() - 1);
 
-/** A sign-in is slow in comparison: many short rounds, for the speed of the machine changes from second to second. */
+/** A sign-in is slow, so there are many short rounds: the speed of the machine changes from second to second. */
 const ROUNDS_EACH = 2;
-/** Sign-ins before it counts: what a process is like that has been at work for some seconds. */
+/** Sign-ins before the measurement, after which the code is compiled. */
 const WARM_UP = 400;
 
 /**
- * Starts a service and prepares sign-ins on it.
- * @param place where it keeps what.
+ * Starts a service and prepares sign-ins.
+ * @param place where it stores its data.
  */
 export async function startSignIns(
   place: Readonly<Record<string, string>>,

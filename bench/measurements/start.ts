@@ -1,11 +1,11 @@
-/** From the start of the process to the first answer, and the memory of a service that has nothing to do. */
+/** Time from the start of the process to the first response, and memory of an idle service. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Measurement, type Row } from "../result.ts";
 import { median } from "../rounds.ts";
 import { startSide } from "../side.ts";
 
-/** Milliseconds after which what the start needed is given back. */
+/** Milliseconds after which the memory of the start is released. */
 const IDLE = 2_000;
 
 interface Start {

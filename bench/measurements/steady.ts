@@ -1,4 +1,4 @@
-/** A steady stream of notifications, far below what a worker can do: how late they come, and what that takes. */
+/** A steady stream of notifications, far below the capacity of a worker: their delay and cost. */
 import { join } from "node:path";
 import { ask, type Notifying, onStage } from "../notifying-sides.ts";
 import type { Measurement, Row } from "../result.ts";
@@ -6,17 +6,17 @@ import { inPairs, mediansOf, median, type Pair, ratioOf, shownInterval, WARM } f
 import type { Done } from "../servers/paced.ts";
 import type { Side } from "../side.ts";
 
-/** Notifications in a second. */
+/** Notifications per second. */
 const PACE = 200;
 
 type Arrivals = readonly (readonly [receiver: string, user: string, at: number])[];
 
 /** One round of one side. */
 interface Stream {
-  /** Milliseconds from the commit of a change, or from the job being there, to the arrival of its notification. */
+  /** Milliseconds from the commit of a change, or the creation of the job, to the arrival of its notification. */
   readonly median: number;
   readonly p99: number;
-  /** Microseconds of CPU of the worker for each notification. */
+  /** Microseconds of the worker's CPU time per notification. */
   readonly cpu: number;
 }
 

@@ -1,11 +1,11 @@
-/** userinfo against oidc-provider's own, and against a Koa that answers a constant. */
+/** userinfo, compared with that of oidc-provider and with a Koa server that sends a constant. */
 import { again, CONNECTIONS } from "../load.ts";
 import { metered, type OauthLoad, withBoth } from "../oauth-side.ts";
 import { type Measurement, perSecond } from "../result.ts";
 import { inTurns, rate } from "../rounds.ts";
 import { startSide } from "../side.ts";
 
-/** As many connections as `again` has. */
+/** The same number of connections as `again`. */
 export const userinfoLoad: OauthLoad = async (side, effort) => {
   const request = side.userinfo(await side.accessToken());
   return () => metered(side, () => again(side.base, request, effort));

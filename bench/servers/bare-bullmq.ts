@@ -1,4 +1,4 @@
-/** What somebody writes who needs no more than BullMQ: the job is the message, the worker makes one POST of it. */
+/** A minimal BullMQ worker for comparison: the job is the message, and the worker sends it in one POST. */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
 import { Queue, Worker } from "bullmq";
@@ -11,7 +11,7 @@ interface Options {
   readonly redis: string;
   readonly url: string;
   readonly concurrency: number;
-  /** `queue`: it adds jobs and leaves them to another process. Default: it works as well. */
+  /** `queue`: adds jobs for another process. Default: also works on them. */
   readonly role?: "queue";
 }
 
@@ -64,7 +64,7 @@ const worker =
       );
 worker?.on("error", (error) => console.error(error.message));
 
-/** As it has to be for a message that is not to be lost at the first failure. */
+/** The options for a message that must not be lost at the first failure. */
 const opts = {
   attempts: 10,
   backoff: { type: "exponential", delay: 5_000 },
@@ -87,7 +87,7 @@ await serve(async () => ({
     async release() {
       await worker?.resume();
     },
-    /** Adds `perSecond` jobs for so many `seconds`. */
+    /** Adds `perSecond` jobs for a number of `seconds`. */
     pace(options) {
       const perSecond = Number(options.get("perSecond"));
       const users = Array.from({ length: perSecond * Number(options.get("seconds")) }, () => randomUUID());

@@ -1,4 +1,4 @@
-/** The least that a Koa server can do: one answer, always the same. */
+/** A minimal Koa server that always sends the same response. */
 import Koa from "koa";
 import { serve } from "./ready.ts";
 

@@ -1,10 +1,10 @@
-/** How a measurement tells a server what to do: `GET /NAME?OPTIONS`, answered with JSON. */
+/** Commands of a measurement to a server: `GET /NAME?OPTIONS`, answered with JSON. */
 import type { RequestListener } from "node:http";
 
-/** What a server does by name; what it gives is sent back. */
+/** The commands of a server, by name. Their results are sent back. */
 export type Commands = Readonly<Record<string, (options: URLSearchParams) => Promise<unknown>>>;
 
-/** Answers 500 with the message of what went wrong. */
+/** Responds to an error with 500 and its message. */
 export function obey(commands: Commands): RequestListener {
   return (request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? "/", "http://127.0.0.1");
@@ -20,7 +20,7 @@ export function obey(commands: Commands): RequestListener {
   };
 }
 
-/** Milliseconds on a scale that all processes of the machine share. */
+/** Milliseconds on a clock that all processes of the machine share. */
 export function machineTime(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }

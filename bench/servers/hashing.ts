@@ -1,4 +1,4 @@
-/** Nothing but the comparison of passwords, with the package and the cost of the service. */
+/** Only compares passwords, with the package and the cost of the service. */
 import { hash, verify } from "@node-rs/argon2";
 import { PERSON } from "./people.ts";
 import { options, serve } from "./ready.ts";
@@ -9,7 +9,7 @@ await serve(async () => {
   const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
   const kept = await hash(PERSON.password, cost);
 
-  /** `/COUNT`: compares so many times; answers with comparisons a second. */
+  /** `/COUNT`: makes this many comparisons, and responds with comparisons per second. */
   async function compare(count: number): Promise<number> {
     let left = count;
     const began = performance.now();

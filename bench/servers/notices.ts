@@ -1,4 +1,4 @@
-/** What every sender of the benchmarks sends with: the same credentials and the same signature. */
+/** The credentials and the signature of all senders. */
 
 export const CREDENTIALS = {
   client_id: "bench",
@@ -7,7 +7,7 @@ export const CREDENTIALS = {
 
 export const SIGNING_SECRET: string = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
-/** The documented body, for the attempts that are measured by themselves and for bare jobs. */
+/** The documented body, for attempts that are measured alone and for bare jobs. */
 export function documentedBody(user: string): object {
   return {
     notification_type: "PROFILE_CHANGED",

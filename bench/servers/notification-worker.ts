@@ -1,4 +1,4 @@
-/** The worker as a process of its own, and nothing else in it: its memory is measured. */
+/** The worker in a separate process, whose memory is measured. */
 import type { SignInServiceConfig } from "../../lib/index.ts";
 import { createNotificationWorker } from "../../notifier/index.ts";
 import { live } from "./live.ts";

@@ -1,4 +1,4 @@
-/** This service with users whose changes are told to receivers. It delivers itself, or leaves that to a worker. */
+/** This service with users whose changes notify receivers. It delivers itself, or leaves that to a worker. */
 import { randomUUID } from "node:crypto";
 import { createSignInService, type SignInServiceConfig } from "../../lib/index.ts";
 import { obey } from "./commands.ts";
@@ -13,7 +13,7 @@ interface Options {
 }
 
 const { config, receivers } = JSON.parse(process.argv[2] ?? "{}") as Options;
-/** Changes that are under way at once. */
+/** Parallel changes. */
 const PARALLEL = 100;
 
 const service = await createSignInService(config);
@@ -46,7 +46,7 @@ function usersOf(options: URLSearchParams): readonly string[] {
 
 await serve(async () => ({
   handle: obey({
-    /** `count` users in a `group`, assigned to `services`. */
+    /** Creates `count` users in a `group`, assigned to `services`. */
     async users(options) {
       const services = Object.fromEntries(
         (options.get("services") ?? "").split(",").map((key) => [key, null]),
@@ -55,19 +55,19 @@ await serve(async () => ({
       await inParallel(subs, (sub) => accounts.import({ sub, email: `${sub}@example.com`, services }));
       groups.set(options.get("group") ?? "", subs);
     },
-    /** Changes every user of a `group` so many `times`. */
+    /** Changes every user of a `group` a number of `times`. */
     async change(options) {
       const users = usersOf(options);
       for (let time = 0; time < Number(options.get("times")); time += 1) await inParallel(users, change);
     },
-    /** Changes `perSecond` users of a `group` for so many `seconds`. */
+    /** Changes `perSecond` users of a `group` for a number of `seconds`. */
     pace(options) {
       const perSecond = Number(options.get("perSecond"));
       return paced(usersOf(options).slice(0, perSecond * Number(options.get("seconds"))), perSecond, change);
     },
     pause: (options) => notifications.pause(options.get("receiver") ?? ""),
     resume: (options) => notifications.resume(options.get("receiver") ?? ""),
-    /** Takes the receiver of a `service` away. */
+    /** Removes the receiver of a `service`. */
     async remove(options) {
       const name = options.get("service") ?? "";
       await service.directory.services.put(name, { name });

@@ -1,6 +1,6 @@
 /**
- * The adapter that oidc-provider documents, over SQLite, as a careful person writes it: one table, its indexes,
- * statements prepared once, every call its own transaction, with the same durability as the service.
+ * The adapter that oidc-provider documents, on SQLite and carefully written: one table with indexes, prepared
+ * statements, one transaction per call, and the same durability as the service.
  */
 import { DatabaseSync } from "node:sqlite";
 import type { Adapter, AdapterConstructor, AdapterPayload } from "oidc-provider";

@@ -1,4 +1,4 @@
-/** oidc-provider by itself, with the adapter that it documents: first-party sign-in, opaque tokens, long refresh tokens. */
+/** oidc-provider alone, with its documented adapter: first-party sign-in, opaque tokens, long-lived refresh tokens. */
 import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { type AdapterConstructor, Provider, type Configuration, type JWK } from "oidc-provider";
 import { openForOidc, type SqliteForOidc } from "./oidc-adapter.ts";
@@ -74,7 +74,7 @@ await serve(async (base) => {
   const storage = openForOidc(file);
   storage.saveAccount(SUB, PERSON.email);
   const adapter = redis === undefined ? storage.adapter : redisForOidc(redis);
-  // Where the service has them too: clients that are registered and changed while it runs.
+  // In the storage, like those of the service, because clients can be registered and changed at run time.
   const clients = new adapter("Client");
   await clients.upsert(CLIENT.client_id, { ...CLIENT, ...METADATA });
   for (const [algorithm, credentials] of Object.entries(ID_TOKEN_CLIENTS)) {
@@ -85,7 +85,7 @@ await serve(async (base) => {
   const handle = provider.callback();
   return {
     handle(req, res) {
-      // Whoever comes here is signed in: what a form costs is not compared.
+      // Signs in without a form, whose cost is not compared.
       if (req.url?.startsWith("/interaction/")) {
         const login = { login: { accountId: SUB } };
         void provider.interactionFinished(req, res, login).catch(() => res.destroy());

@@ -1,14 +1,14 @@
-/** Work at a steady pace, whatever the work before has come to. */
+/** Starts work at a steady pace, without waiting for earlier work. */
 import { setTimeout as pause } from "node:timers/promises";
 import { machineTime } from "./commands.ts";
 
-/** Milliseconds between two looks at what is to be begun by now. */
+/** Milliseconds between two checks what to start. */
 const TICK = 5;
 
-/** A user, and when the work for this one was done. */
+/** A user, and when the work for the user was done. */
 export type Done = readonly [user: string, done: number];
 
-/** Begins `perSecond` of the users in a second, in their order, until all are done. */
+/** Starts the work for `perSecond` users per second, in order, until all are done. */
 export async function paced(
   users: readonly string[],
   perSecond: number,

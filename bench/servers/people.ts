@@ -1,4 +1,4 @@
-/** The one person and the one client that every server of the benchmarks knows. */
+/** The end user and the client that all servers of the benchmarks have. */
 
 export const PERSON = {
   username: "ada",
@@ -16,10 +16,10 @@ export const CLIENT = {
   client_secret: "the secret of the benchmarks",
 } as const;
 
-/** How an ID token is signed. */
+/** The algorithm of an ID token. */
 export type IdTokenAlgorithm = "RS256" | "ES256";
 
-/** Clients that get an ID token, by its algorithm. */
+/** Clients with ID tokens, by algorithm. */
 export const ID_TOKEN_CLIENTS: Readonly<Record<IdTokenAlgorithm, Credentials>> = {
   RS256: { ...CLIENT, client_id: "bench-rs256" },
   ES256: { ...CLIENT, client_id: "bench-es256" },
@@ -27,7 +27,7 @@ export const ID_TOKEN_CLIENTS: Readonly<Record<IdTokenAlgorithm, Credentials>> =
 
 export const CALLBACK = "http://127.0.0.1:9/callback";
 
-/** The documented Basic header of a client. */
+/** The Basic header of a client. */
 export function basic({ client_id, client_secret }: Credentials = CLIENT): string {
   return `Basic ${Buffer.from(`${client_id}:${encodeURIComponent(client_secret)}`).toString("base64")}`;
 }

@@ -1,19 +1,19 @@
-/** What all servers of the benchmarks do alike: listen on a free port, say so, end when they are told to. */
+/** Shared by all servers of the benchmarks: listen on a free port, report it, and stop. */
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { live } from "./live.ts";
 
-/** The one argument. */
+/** The argument of the process. */
 export function options(): {
   readonly file: string;
   readonly parallel?: number;
-  /** What a password hash costs; left out: the default. */
+  /** The cost of a password hash. Default: that of the service. */
   readonly cost?: { readonly memory: number; readonly passes: number };
-  /** Where the short-lived artifacts are; left out: in the file. */
+  /** Where the artifacts are stored. Default: in the file. */
   readonly redis?: string;
-  /** Where everything else is; left out: in the file. */
+  /** Where everything else is stored. Default: in the file. */
   readonly storage?: string;
-  /** The address that clients know; left out: its own. */
+  /** The public address. Default: its own. */
   readonly url?: string;
 } {
   return { file: ":memory:", ...(JSON.parse(process.argv[2] ?? "{}") as object) };
@@ -21,7 +21,7 @@ export function options(): {
 
 /**
  * Listens, builds the application for the address, and prints one line of JSON.
- * @param build gets the base URL; what it says beside the handler is printed with it.
+ * @param build gets the base URL. What it returns besides the handler is printed too.
  */
 export async function serve(
   build: (base: string) => Promise<{

@@ -1,4 +1,4 @@
-/** A receiver that notes what arrives: `/take/NAME` answers at once, `/hang` never, `/fail` with 500. */
+/** A receiver that records arrivals: `/take/NAME` responds immediately, `/hang` never, `/fail` with 500. */
 import type { IncomingMessage } from "node:http";
 import { machineTime, obey } from "./commands.ts";
 import { serve } from "./ready.ts";
@@ -10,11 +10,11 @@ interface Arrival {
   readonly body: Buffer;
 }
 
-/** Milliseconds after which a notification that has not come is not waited for any more. */
+/** Milliseconds to wait for a missing notification. */
 const PATIENCE = 120_000;
 
 let arrivals: Arrival[] = [];
-/** Until that many have arrived. */
+/** Waits for this many arrivals. */
 let expected: { readonly count: number; readonly come: () => void } | undefined;
 
 function note(request: IncomingMessage, body: Buffer): void {
@@ -24,7 +24,7 @@ function note(request: IncomingMessage, body: Buffer): void {
   if (arrivals.length === expected?.count) expected.come();
 }
 
-/** Arrivals in a second, from the first to the last one after `from`: a worker may have had one in its hands. */
+/** Arrivals per second, from the first to the last one after `from`, because a worker may have had one in flight. */
 function rate(from: number): number {
   const times = arrivals.map(({ at }) => at).filter((at) => at >= from);
   return ((times.length - 1) * 1000) / ((times.at(-1) ?? from) - (times[0] ?? from));
@@ -49,7 +49,7 @@ const commands = obey({
     arrivals = [];
     expected = undefined;
   },
-  /** Waits for `count` arrivals; how many there were in a second, and how many of them are different. */
+  /** Waits for `count` arrivals. Returns their rate, and how many are different. */
   async arrived(options) {
     await come(Number(options.get("count")));
     return {
@@ -57,7 +57,7 @@ const commands = obey({
       different: new Set(arrivals.map(({ id }) => id)).size,
     };
   },
-  /** What arrived until now: receiver, user, and when. */
+  /** All arrivals: receiver, user and time. */
   arrivals: async () =>
     arrivals.map(({ receiver, body, at }) => {
       const { data } = JSON.parse(body.toString()) as { readonly data: { readonly user_uuid: string } };

@@ -1,6 +1,6 @@
 /**
- * The Redis adapter that oidc-provider documents: a hash for what can be consumed, a string for everything else,
- * a list of members for each grant, one MULTI for each write.
+ * The Redis adapter that oidc-provider documents: a hash for consumable models, a string for all others, a list of
+ * members for each grant, and one MULTI per write.
  */
 import { Redis } from "ioredis";
 import type { Adapter, AdapterConstructor, AdapterPayload } from "oidc-provider";
@@ -11,7 +11,7 @@ const CONSUMABLE: ReadonlySet<string> = new Set(["AuthorizationCode", "RefreshTo
 const grantKey = (id: string): string => `oidc:grant:${id}`;
 const uidKey = (uid: string): string => `oidc:uid:${uid}`;
 
-/** @param url of a Redis that is there. */
+/** @param url of a running Redis. */
 export function redisForOidc(url: string): AdapterConstructor {
   const client = new Redis(url);
 
@@ -37,7 +37,7 @@ export function redisForOidc(url: string): AdapterConstructor {
       if (OF_GRANT.has(this.#model) && grantId !== undefined) {
         const members = grantKey(grantId);
         multi.rpush(members, key);
-        // The list lives as long as its longest member.
+        // The list lives as long as its longest-lived member.
         const left = await client.ttl(members);
         if (expiresIn !== undefined && expiresIn > left) multi.expire(members, expiresIn);
       }

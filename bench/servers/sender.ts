@@ -1,4 +1,4 @@
-/** Sends notifications for as many seconds as it is asked to, and answers with how many there were in a second. */
+/** Sends notifications for a number of seconds, and responds with their rate. */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
 import { createDeliverer } from "../../notifier/deliver.ts";
@@ -6,11 +6,11 @@ import { CREDENTIALS, documentedBody, SIGNING_SECRET } from "./notices.ts";
 import { serve } from "./ready.ts";
 
 interface Options {
-  /** `deliver`: one attempt of a delivery. `bare`: `http.request` with an agent that keeps connections. */
+  /** `deliver`: an attempt of a delivery. `bare`: `http.request` with an agent that keeps connections. */
   readonly kind: "deliver" | "bare";
   readonly signed: boolean;
   readonly url: string;
-  /** Requests at once. */
+  /** Parallel requests. */
   readonly parallel: number;
 }
 

@@ -1,4 +1,4 @@
-/** This service, as a team embeds it. */
+/** This service as an application embeds it. */
 import Koa from "koa";
 import { pino } from "pino";
 import { createSignInService } from "../../lib/index.ts";
@@ -8,7 +8,7 @@ import { options, serve } from "./ready.ts";
 const { file, parallel, cost, redis, storage = `sqlite:${file}`, url } = options();
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 
-/** The load comes from one address. */
+/** High limits, because the load comes from one address. */
 const ROOM = { points: 100_000_000, seconds: 900 };
 
 await serve(async (base) => {

@@ -1,4 +1,4 @@
-/** A receiver that takes everything at once: what it costs is the least that a receiver can cost. */
+/** A receiver that accepts everything immediately, with minimal work. */
 import { serve } from "./ready.ts";
 
 await serve(async () => ({

@@ -1,4 +1,4 @@
-/** The storages that grow: a file of SQLite or a database of PostgreSQL, and a service that runs on it. */
+/** The storages that grow: an SQLite file or a PostgreSQL database, with a service on it. */
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -20,25 +20,25 @@ import { signIn } from "../session.ts";
 export const BACKENDS = ["SQLite", "PostgreSQL"] as const;
 export type Backend = (typeof BACKENDS)[number];
 
-/** A storage with a service on it, in this process. Nothing is delivered but by whoever claims it. */
-export interface Place {
+/** A storage with a service in this process. No worker delivers. */
+export interface GrowingStorage {
   readonly backend: Backend;
   readonly store: RecordStore;
   readonly storage: Storage;
   readonly service: SignInService;
-  /** Bytes that it has on the disk, without its log. */
+  /** Bytes on disk, without the log. */
   bytes(): Promise<number>;
   close(): Promise<void>;
 }
 
-/** Every account is assigned to both, and both are told about a change. */
+/** Every account is assigned to both, and both are notified about changes. */
 export const SERVICES = ["1", "2"] as const;
 
 const clock = { now: Date.now };
 const SECRETS = [Buffer.alloc(32, 1).toString("base64")];
 
-/** The only person of a new storage signs in, gets tokens, and changes: there is one record of each kind at least. */
-async function useOnce({ service }: Pick<Place, "service">, base: string): Promise<void> {
+/** Signs in, gets tokens and changes the account of a new storage, so that it has a record of each kind. */
+async function useOnce({ service }: Pick<GrowingStorage, "service">, base: string): Promise<void> {
   const { accounts, clients, directory } = service;
   for (const key of SERVICES) {
     const receiver = {
@@ -63,8 +63,12 @@ async function useOnce({ service }: Pick<Place, "service">, base: string): Promi
   await accounts.update(sub, { name: "Augusta" });
 }
 
-/** Opens an empty storage, and uses everything of it once. */
-async function open(backend: Backend, address: string, bytes: Place["bytes"]): Promise<Place> {
+/** Opens an empty storage and uses every part of it once. */
+async function open(
+  backend: Backend,
+  address: string,
+  bytes: GrowingStorage["bytes"],
+): Promise<GrowingStorage> {
   const { main } = await openStores({
     storage: address,
     artifacts: address,
@@ -88,7 +92,7 @@ async function open(backend: Backend, address: string, bytes: Place["bytes"]): P
   );
   const answer = new Koa().use(service.routes()).callback();
   server.on("request", (request, response) => void answer(request, response));
-  const place: Place = {
+  const place: GrowingStorage = {
     backend,
     store: main.store,
     storage,
@@ -102,13 +106,13 @@ async function open(backend: Backend, address: string, bytes: Place["bytes"]): P
   return place;
 }
 
-function openSqlite(folder: string, name: string): Promise<Place> {
+function openSqlite(folder: string, name: string): Promise<GrowingStorage> {
   mkdirSync(folder, { recursive: true });
   const file = join(folder, `${name}.db`);
   return open("SQLite", `sqlite:${file}`, async () => {
     const database = new DatabaseSync(file, { timeout: 10_000 });
     try {
-      // What is still in the log belongs to it.
+      // Data in the log counts too.
       database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
       const figure = (pragma: string): number =>
         Number(Object.values(database.prepare(`PRAGMA ${pragma}`).get() ?? {})[0]);
@@ -119,7 +123,7 @@ function openSqlite(folder: string, name: string): Promise<Place> {
   });
 }
 
-async function openPostgres(postgres: BenchPostgres): Promise<Place> {
+async function openPostgres(postgres: BenchPostgres): Promise<GrowingStorage> {
   const url = await postgres.newDatabase();
   return open("PostgreSQL", url, async () => {
     const client = new Client({ connectionString: url });
@@ -133,11 +137,14 @@ async function openPostgres(postgres: BenchPostgres): Promise<Place> {
   });
 }
 
-/** An empty storage, used once. @param name of this one among those of its backend. */
-export function openPlace(
+/**
+ * An empty storage that was used once.
+ * @param name unique for each backend.
+ */
+export function openGrowing(
   backend: Backend,
   name: string,
   { folder, postgres }: { readonly folder: string; readonly postgres: BenchPostgres },
-): Promise<Place> {
+): Promise<GrowingStorage> {
   return backend === "SQLite" ? openSqlite(folder, name) : openPostgres(postgres);
 }
