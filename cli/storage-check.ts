@@ -191,7 +191,7 @@ async function checkAll(
   const wrong = findings.filter(({ left }) => left > 0);
   out.write(
     wrong.length === 0
-      ? `Nothing is wrong${findings.some(({ repaired }) => repaired > 0) ? " any more" : ""} (${made} checks).\n`
+      ? `${findings.some(({ repaired }) => repaired > 0) ? "All problems are repaired" : "No problems found"} (${made} checks).\n`
       : `${wrong.length} of ${made} checks found problems. ${advice(wrong, wantsRepair)}\n`,
   );
   return wrong.length === 0 ? 0 : FAILED;

@@ -96,7 +96,7 @@ const damages: readonly Damage[] = [
       const other = DELIVERY.record({ ...(head as KeptDelivery), nextAttemptAt: Date.now() + 1e9 });
       await alter(stores, DELIVERY, other, (record) => ({ ...record, index: other.index ?? [] }));
     },
-    /^delivery: 1 records that are not where/m,
+    /^delivery: 1 records with wrong index entries/m,
   ],
   [
     "a sign-in name is gone",
@@ -163,7 +163,7 @@ const damages: readonly Damage[] = [
       const [, second] = await laneOf(stores, ada);
       await force(stores.storage, { put: [DELIVERY.record({ ...(second as KeptDelivery), isHead: true })] });
     },
-    /^lane: 1 lanes of which another delivery/m,
+    /^lane: 1 lanes whose head is not their first waiting delivery/m,
   ],
   [
     "a receiver is forgotten",

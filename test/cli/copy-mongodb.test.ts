@@ -46,7 +46,7 @@ describeMongo("storage copy with MongoDB", () => {
 
   async function copy(from: Addresses, to: Addresses): Promise<void> {
     const { code, said } = await workshop.run(copyWords(from, to));
-    expect([code, said]).toEqual([0, expect.stringContaining("both hold the same")]);
+    expect([code, said]).toEqual([0, expect.stringContaining("both storages hold the same")]);
   }
 
   it("moves SQLite to MongoDB and Redis through several kills, and back, and nothing changes on the way", async () => {

@@ -39,7 +39,7 @@ describe("migrate", () => {
     });
     expect(await migrate(storage)).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/^Everything is carried/),
+      out: expect.stringMatching(/^The migration is complete/),
     });
     expect(await migrate(storage)).toMatchObject({ code: 0, out: "There is nothing to migrate.\n" });
     expect(await migrate([...storage, "--remove-old"])).toMatchObject({
@@ -71,8 +71,8 @@ describe("migrate", () => {
 
   it.each([
     [[], "--storage is missing"],
-    [["sqlite:x.db"], "behind --storage or --artifacts"],
-    [["--storage", "postgresql://u:hidden@h/x"], "where version 0.1 kept nothing"],
+    [["sqlite:x.db"], "follow --storage or --artifacts"],
+    [["--storage", "postgresql://u:hidden@h/x"], "which version 0.1 did not support"],
     [["--storage", "hidden"], "must be sqlite:PATH"],
     [["--storage", "sqlite::memory:"], "in memory"],
     [["--storage", "env:NOTHING"], "NOTHING is not set"],

@@ -130,7 +130,7 @@ describe("two deployments", () => {
     ["http://localhost", "https://localhost"],
   ])("can't be the same place: %s and %s [D-DEPLOY-2]", (one, other) => {
     expect(both(one, other)).toContain(
-      "config.deployments.openid.url: must not be the same place as config.deployments.oauth2.url",
+      "config.deployments.openid.url: must differ from config.deployments.oauth2.url",
     );
   });
 
@@ -199,7 +199,7 @@ describe("two deployments", () => {
     ]);
     expect(withPost("openid", "https://login.example")).toEqual([]);
     expect(withPost("openid", "http://localhost")).toEqual([
-      "config.deployments.openid.post: needs https, for its cookies do",
+      "config.deployments.openid.post: requires https, because its cookies do",
     ]);
     expect(withPost("oauth2", "https://login.example")).toEqual([
       'config.deployments.oauth2.post: unknown key; did you mean "config.deployments.openid.post"?',
@@ -217,10 +217,10 @@ describe("rules between keys", () => {
   it.each<[string, object]>([
     ["config.storage: must not be in memory in production", { ...PRODUCTION, storage: "sqlite::memory:" }],
     [
-      "config.keys.secrets: is required, for config.storage is not SQLite",
+      "config.keys.secrets: is required because config.storage is not SQLite",
       { ...PRODUCTION, ...MONGO, keys: {} },
     ],
-    ["config.keys.secrets: is required, for config.storage is not SQLite", { ...PRODUCTION, storage: STORE }],
+    ["config.keys.secrets: is required because config.storage is not SQLite", { ...PRODUCTION, storage: STORE }],
     [
       "config.artifacts: must be a `redis://`",
       { ...PRODUCTION, storage: STORE, keys: { secrets }, artifacts: "sqlite:./other.db" },
@@ -298,7 +298,7 @@ describe("rules between keys", () => {
     expect(problemsWith({ keys: { rotation } })).toEqual([]);
     expect(problemsWith({ keys: { signing: [{ ...rsa(2048), kid: "a" }], rotation: {} } })).toEqual([]);
     expect(problemsWith({ keys: { signing: [{ ...rsa(2048), kid: "a" }], rotation } })).toEqual([
-      "config.keys.rotation.signing: must not be set together with config.keys.signing: the service rotates only keys that it made",
+      "config.keys.rotation.signing: must not be set together with config.keys.signing: the service rotates only keys that it created",
     ]);
   });
 
@@ -306,7 +306,7 @@ describe("rules between keys", () => {
     const key = { ...rsa(2048), kid: "a" };
     const line = "config.keys.signing[0]: must be a private JWK";
     expect(signing(key, { ...rsa(2048), kid: "a" })).toEqual([
-      "config.keys.signing: must not have two keys with one `kid`",
+      "config.keys.signing: must not have two keys with the same `kid`",
     ]);
     expect(signing(key, { ...rsa(2048), kid: "b" })).toEqual([]);
     const publicKey = generateKeyPairSync("ed25519").publicKey.export({ format: "jwk" });

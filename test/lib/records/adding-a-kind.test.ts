@@ -136,7 +136,7 @@ describe("the kind that the documentation adds", () => {
     const { store } = await onSqlite(clock);
     const bookmarks = page.createBookmarks(new Records(store, clock, KINDS));
     await expect(bookmarks.add("ada", "https://news.example/")).rejects.toThrow(
-      "nobody has declared the kind bookmark",
+      "the kind bookmark is not declared",
     );
     await store.close();
   });

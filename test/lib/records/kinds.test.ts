@@ -83,7 +83,7 @@ describe("the kinds of a service", () => {
       define(name, { parent: { kind: parent, key: ({ of }) => of }, ...parts });
     const below = child(one, "below");
     expect(collectKinds([below, one]).all).toEqual([one, below]);
-    expect(() => collectKinds([one, define("one")])).toThrow("two kinds are called one");
+    expect(() => collectKinds([one, define("one")])).toThrow("two kinds have the name one");
     expect(() => collectKinds([below])).toThrow("the parent of below is not declared");
     expect(() => collectKinds([one, below, child(below, "third")])).toThrow(
       "the parent of third has a parent",
@@ -94,7 +94,7 @@ describe("the kinds of a service", () => {
   });
 
   it("are in the documentation as they are declared", async () => {
-    const text = readFileSync(join(import.meta.dirname, "..", "..", kindsPage.file), "utf8");
+    const text = readFileSync(join(import.meta.dirname, "../../..", kindsPage.file), "utf8");
     expect(text === (await kindsPage.generate()) ? "up to date" : "npm run docs").toBe("up to date");
   });
 
@@ -134,13 +134,13 @@ describe("a commit", () => {
       await expect(records.commit(changes)).rejects.toThrow(
         expect.objectContaining({
           name: "TypeError",
-          message: expect.stringMatching(/^one commit is about kinds of two stores: /),
+          message: expect.stringMatching(/^a commit can.t write kinds of two stores: /),
         }),
       );
     }
     const unknown = new Changes();
     unknown.add(define("unheard-of").record({ of: "ada", tags: [] }, { key: "x" }));
-    await expect(records.commit(unknown)).rejects.toThrow("nobody has declared the kind unheard-of");
+    await expect(records.commit(unknown)).rejects.toThrow("the kind unheard-of is not declared");
     await expect(store.get([account])).resolves.toEqual([undefined]);
   });
 });
