@@ -4,7 +4,7 @@ import { runJest } from "./jest.mjs";
 import { prepareMachine } from "./machine.mjs";
 
 /** Tests that start a service on the storage that `TEST_STORAGE` names. */
-const WHOLE_WAYS = ["test/flows", "test/hostile", "test/hosting", "test/traps"];
+const WHOLE_WAYS = ["test/flows", "test/hostile", "test/hosting"];
 
 /** The runs of `npm test`: everything, and the whole ways through where many processes share what they keep. */
 const USUAL = [

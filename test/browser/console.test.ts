@@ -3,15 +3,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { ADA, type RunningService, startService } from "../flows/running-service.ts";
+import { ADA, OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
 import { signIn, TestBrowser, violations } from "./chromium.ts";
-
-const OPERATOR = {
-  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
-  email: "operator@example.com",
-  username: "operator",
-  password: "the password of the operator",
-};
 
 let browser: TestBrowser;
 let running: RunningService;

@@ -1,11 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { ACCOUNT_CLIENT } from "../../lib/domain/client.ts";
-import { atCallback, signIn } from "./account-visitor.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
-import { send } from "./relying-party.ts";
+import { send, signIn } from "./relying-party.ts";
 import { type RunningService, startService } from "./running-service.ts";
 
 let running: RunningService;
+
+/** A browser in front of the callback, with the address that it was sent to. */
+async function atCallback(base: string): Promise<{ readonly browser: Browser; readonly location: URL }> {
+  const browser = new Browser({ stopAt: `${base}/account/callback` });
+  await browser.get(`${base}/account?tab=1`);
+  await signIn(browser);
+  if (browser.location === undefined) throw new Error("no redirect to the callback");
+  return { browser, location: browser.location };
+}
 
 beforeAll(async () => {
   running = await startService();

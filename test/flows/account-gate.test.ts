@@ -3,9 +3,8 @@ import { openStorage } from "../../lib/storage.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { signedIn, signIn } from "./account-visitor.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
-import { relyingParty, send } from "./relying-party.ts";
+import { relyingParty, send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;

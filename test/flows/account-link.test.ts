@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { relyingParty } from "./relying-party.ts";
+import { relyingParty, signIn } from "./relying-party.ts";
 import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
@@ -42,7 +42,7 @@ describe.each(KINDS)("at %s", (kind) => {
       expect([visitor.status, visitor.title]).toEqual([status, title]);
       await visitor.click(LINK);
       expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
-      await visitor.submit(visitor.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(visitor);
       expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
       await visitor.get(running[kind] + path);
       await visitor.click(LINK);

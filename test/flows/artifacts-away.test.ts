@@ -4,7 +4,7 @@ import type { Accounts } from "../../lib/domain/account.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Held, Holdings } from "./holdings.ts";
-import { relyingParty } from "./relying-party.ts";
+import { relyingParty, signIn } from "./relying-party.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 
 let redis: OwnRedis;
@@ -76,7 +76,7 @@ it.each(CHANGES.slice(0, 3))(
     const party = relyingParty(running, "oauth2", PARTNER);
     const browser = party.browser();
     await browser.get(party.authorizeUrl());
-    await browser.submit(browser.form("password"), { ...person });
+    await signIn(browser, person);
     const form = browser.form("decision");
     wire.down();
     await change(account.sub);

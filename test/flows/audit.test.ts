@@ -8,10 +8,26 @@ import type { AuditQuery } from "../../lib/domain/audit-log.ts";
 import type { AuditRecord } from "../../lib/audit/audit-event.ts";
 import type { ServiceEvents } from "../../lib/events.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
-import { newStorage } from "../servers/storage.ts";
 import { Holdings } from "./holdings.ts";
-import { basic, type Person, readTokens, type RelyingParty, relyingParty, send } from "./relying-party.ts";
-import { ADA, BOB, NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
+import {
+  basic,
+  type Person,
+  readTokens,
+  type RelyingParty,
+  relyingParty,
+  send,
+  signIn,
+} from "./relying-party.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  PARTNER,
+  type RunningService,
+  SHOP,
+  startService,
+  storageIn,
+} from "./running-service.ts";
 
 const FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0";
 const HEADERS = { "user-agent": FIREFOX, "x-forwarded-for": "203.0.113.77" };
@@ -58,7 +74,7 @@ const wrong = (username: string): Person => ({ username, password: "not this pas
 
 async function submit(person: Person, browser = news.browser({ headers: HEADERS })): Promise<number> {
   await browser.get(news.authorizeUrl());
-  await browser.submit(browser.form("password"), { ...person });
+  await signIn(browser, person);
   return browser.visits[0]?.status ?? 0;
 }
 
@@ -234,7 +250,7 @@ describe("the audit records", () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const browser = partner.browser({ headers: HEADERS });
     await browser.get(partner.authorizeUrl());
-    await browser.submit(browser.form("password"), { ...person });
+    await signIn(browser, person);
     await browser.submit(browser.form("decision"), { decision: "allow" });
     const { sub } = account;
     expect(await audit({ account: sub, action: "account.consented" })).toMatchObject([
@@ -338,9 +354,7 @@ describe("reading the audit", () => {
 
 it("what was collected is stored when the service closes [D-AUDIT-3]", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-audit-"));
-  const storage = await newStorage();
-  const config =
-    storage.storage === "sqlite::memory:" ? { ...storage, storage: `sqlite:${join(folder, "db")}` } : storage;
+  const config = await storageIn(folder);
   try {
     const first = await startService({ config });
     await relyingParty(first, "oauth2", NEWS).code();

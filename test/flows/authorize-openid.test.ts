@@ -5,10 +5,11 @@ import type { Browser } from "../../lib/testing/browser/browser.ts";
 import {
   basic,
   type Parameters,
-  type RelyingParty,
   readTokens,
+  type RelyingParty,
   relyingParty,
   send,
+  signIn,
 } from "./relying-party.ts";
 import { ADA, BOB, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 
@@ -81,6 +82,7 @@ describe("request, request_uri, registration and response_mode", () => {
       { request_uri: "https://evil.example/request" },
       { request_uri: "urn:ietf:params:oauth:request_uri:x" },
       { registration: "{}" },
+      { max_age: "x", id_token_hint: "x", acr_values: "1", claims: "{", claims_locales: "pl" },
       { response_mode: "fragment" },
       { response_mode: "form_post" },
       { response_mode: "nonsense" },
@@ -335,7 +337,7 @@ describe("prompt and max_age", () => {
     expect(second["auth_time"]).toBe(first["auth_time"]);
     await browser.get(openid.authorizeUrl({ ...scope, max_age: "0" }));
     expect(browser.form("password").method).toBe("POST");
-    await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+    await signIn(browser, BOB);
     expect(codeOf(browser.location!)).not.toBe("");
     await browser.get(openid.authorizeUrl({ ...scope, max_age: "0", prompt: "none" }));
     expect(browser.location?.searchParams.get("error")).toBe("login_required");

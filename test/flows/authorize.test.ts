@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Parameters, type RelyingParty, relyingParty, send } from "./relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
+import { expectTokens } from "./token-answers.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const HTML = { accept: "text/html" };
@@ -167,6 +168,20 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(members(other)).toMatchObject({ second: "1", code: expect.any(String), state: "s" });
   });
 
+  it("keeps the registered address as it was written, except for a state of its own [D-AUTHZ-10]", async () => {
+    const address = "https://App.example?state=mine&x=%20";
+    const client = { ...NEWS, client_id: `as-is-${kind}`, redirect_uris: [address] };
+    await running.service.clients.register(client);
+    const location = await redirected(relyingParty(running, kind, client).authorizeUrl({ state: "s" }));
+    expect(location).toMatch(/^https:\/\/App\.example\?x=%20&code=[\w-]+&state=s(?:&iss=|$)/);
+  });
+
+  it("ignores resource indicators", async () => {
+    const resource = "https://api.example";
+    const { code = "" } = members(await redirected(news[kind].authorizeUrl({ resource })));
+    expectTokens(await news[kind].exchange(code, { resource }));
+  });
+
   const types = ["token", "id_token", "none", "code token", "code id_token", "Code", " code", "code ", ""];
   const oauth2Alone = kind === "oauth2" ? [undefined] : [];
   it.each([...types, ...oauth2Alone])(
@@ -193,8 +208,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   it.each([undefined, "", "unknown", "unknown other", "email", "profile"])(
     "takes a scope of %j [AUTHZ-6, D-AUTHZ-12]",
     async (scope) => {
-      const { status } = await news[kind].exchange(await news[kind].code({ scope }));
-      expect(status).toBe(200);
+      expectTokens(await news[kind].exchange(await news[kind].code({ scope })));
     },
   );
 

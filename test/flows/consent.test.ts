@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { type Parameters, type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import { type Parameters, readTokens, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
 
 const DOCUMENTED = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
@@ -203,7 +203,7 @@ describe("a third-party client", () => {
       const resume = `${running.oauth2}/oauth2/authorize/`;
       const browser = oauth2.browser({ stopAt: [...PARTNER.redirect_uris, resume] });
       await browser.get(oauth2.authorizeUrl({ scope: "email" }));
-      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(browser);
       await browser.follow();
       await browser.submit(browser.form("decision"), { decision: "allow" });
       expect(browser.location?.href.startsWith(resume)).toBe(true);

@@ -4,17 +4,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/glo
 import type { Account } from "../../lib/domain/account.ts";
 import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
 import { formOf, listed, told } from "../interactions/console-visitor.ts";
-import { signedIn, signIn } from "./account-visitor.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { send } from "./relying-party.ts";
-import { ADA, type RunningService, startService } from "./running-service.ts";
+import { send, signedIn, signIn } from "./relying-party.ts";
+import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";
 
-const OPERATOR = {
-  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
-  email: "operator@example.com",
-  username: "operator",
-  password: "the password of the operator",
-};
 const FORGED = { origin: "https://evil.example", "content-type": "application/x-www-form-urlencoded" };
 
 let receiver: Server;

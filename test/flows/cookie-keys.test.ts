@@ -4,32 +4,26 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { formOf, told } from "../interactions/console-visitor.ts";
-import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
-import { signedIn, signIn } from "./account-visitor.ts";
-import { type RelyingParty, relyingParty, send } from "./relying-party.ts";
+import type { StorageConfig } from "../servers/storage.ts";
+import { type RelyingParty, relyingParty, send, signedIn, signIn, viaProxy } from "./relying-party.ts";
 import {
   ADA,
   NEWS,
+  ONE_GUESS,
+  OPERATOR,
   PARTNER,
   type RunningOptions,
   type RunningService,
   startService,
+  storageIn,
 } from "./running-service.ts";
 
 const [OLD, FRESH] = [
   "the old key of the cookies, of 32 characters",
   "the fresh key of the cookies, of 32 and more",
 ];
-const OPERATOR = {
-  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
-  email: "operator@example.com",
-  username: "operator",
-  password: "the password of the operator",
-};
-const MANY = { points: 10_000, seconds: 900 };
-const STRICT = { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY };
 
 let folder: string;
 let kept: StorageConfig;
@@ -37,10 +31,7 @@ let running: RunningService;
 let port: number | undefined;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "sign-in-"));
-  const storage = await newStorage();
-  kept = BACKENDS.includes("sqlite")
-    ? { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` }
-    : storage;
+  kept = await storageIn(folder);
   port = undefined;
 });
 afterEach(async () => {
@@ -60,7 +51,7 @@ async function start(
     ...(port !== undefined && { port }),
     config: {
       ...kept,
-      rateLimits: { signIn: STRICT },
+      rateLimits: ONE_GUESS,
       operators: [OPERATOR.sub],
       ...config,
       keys: { ...kept.keys, cookies },
@@ -71,20 +62,7 @@ async function start(
 
 const party = (kind: "oauth2" | "openid", client = NEWS): RelyingParty => relyingParty(running, kind, client);
 
-async function unseen(browser: Browser, at: RelyingParty): Promise<string | null | undefined> {
-  await browser.get(at.authorizeUrl({ prompt: "none" }));
-  const answer = browser.location?.searchParams;
-  return answer?.has("code") ? "code" : answer?.get("error");
-}
-
 const signatures = (browser: Browser) => browser.jar.all().filter(({ name }) => name.endsWith(".sig"));
-
-const through: Send = (url, init) => {
-  const headers = new Headers(init.headers);
-  headers.set("host", url.host);
-  headers.set("x-forwarded-host", url.host);
-  return fetch(`${running.origin}${url.pathname}${url.search}`, { ...init, headers });
-};
 
 describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kind) => {
   it("a sign-in that is under way goes on to its end, through the consent page [D-COOKIES-3]", async () => {
@@ -122,9 +100,9 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     await start([FRESH, OLD]);
     await browser.getOnly(`${running[kind]}/account`);
     expect([browser.status, browser.headers.getSetCookie()]).toEqual([200, []]);
-    expect(await unseen(browser, party(kind))).toBe("code");
+    expect(await party(kind).silently(browser)).toBe("code");
     await start([FRESH]);
-    expect(await unseen(browser, party(kind))).toBe("code");
+    expect(await party(kind).silently(browser)).toBe("code");
     await browser.getOnly(`${running[kind]}/account`);
     expect(browser.status).toBe(200);
   });
@@ -194,14 +172,14 @@ it("a session of all hosts under a domain keeps one signature, so that it goes o
   const config = { proxy: true, cookies: { domain: "example.com" } };
   const options = { deployments: () => urls };
   await start([OLD], config, options);
-  const browser = party("oauth2").browser({ send: through });
+  const browser = party("oauth2").browser({ send: viaProxy(running) });
   await party("oauth2").authorize(browser);
   await start([FRESH, OLD], config, options);
   for (let visit = 0; visit < 2; visit += 1) {
     await browser.getOnly("https://openid.example.com/account");
     expect([browser.status, browser.headers.getSetCookie()]).toEqual([200, []]);
   }
-  expect(await unseen(browser, party("openid"))).toBe("code");
+  expect(await party("openid").silently(browser)).toBe("code");
   const ofSession = browser.jar.all().filter(({ name }) => name.includes("_session_"));
   expect(ofSession.map(({ domain, expires }) => [domain, typeof expires])).toEqual(
     Array.from({ length: 2 }, () => ["example.com", "number"]),

@@ -6,13 +6,17 @@ import { join } from "node:path";
 import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
-import { type Person, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningOptions, type RunningService, startService } from "./running-service.ts";
-
-const MANY = { points: 10_000, seconds: 900 };
-/** One wrong password locks an account for everybody but the browsers that it is known in. */
-const STRICT = { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY };
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { type Person, relyingParty, type RelyingParty, signIn, viaProxy } from "./relying-party.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  ONE_GUESS,
+  type RunningOptions,
+  type RunningService,
+  startService,
+} from "./running-service.ts";
 
 let running: RunningService;
 afterEach(() => running.close());
@@ -23,7 +27,7 @@ async function start(
 ): Promise<void> {
   running = await startService({
     ...options,
-    config: { rateLimits: { signIn: STRICT, interactions: MANY }, ...config },
+    config: { rateLimits: ONE_GUESS, ...config },
   });
 }
 
@@ -36,10 +40,7 @@ const party = (kind: "oauth2" | "openid" = "oauth2"): RelyingParty => relyingPar
 async function submit(browser: Browser, person: Person, at: RelyingParty = party()): Promise<number> {
   for (const { name } of browser.jar.all()) if (name.includes("_session_")) browser.jar.clear(name);
   await browser.get(at.authorizeUrl());
-  await browser.submit(browser.form("password"), {
-    username: person.username,
-    password: person.password,
-  });
+  await signIn(browser, person);
   return browser.visits[0]!.status;
 }
 
@@ -57,13 +58,6 @@ async function isKnown(browser: Browser, person: Person, at: RelyingParty = part
 }
 
 const devices = (browser: Browser) => browser.jar.all().filter(({ name }) => name.includes("_device_"));
-
-const send: Send = (url, init) => {
-  const headers = new Headers(init.headers);
-  headers.set("host", url.host);
-  headers.set("x-forwarded-host", url.host);
-  return fetch(`${running.origin}${url.pathname}${url.search}`, { ...init, headers });
-};
 
 describe("a browser in which thirty people have signed in", () => {
   it("has one device cookie, for both deployments, and is known for the last five [D-COOKIES-1]", async () => {
@@ -111,7 +105,7 @@ describe("a browser that is known for an account", () => {
       const browser = here.browser();
       await here.authorize(browser);
       await browser.get(here.authorizeUrl({ prompt: "login" }));
-      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(browser);
       const set = browser.visits[0]?.headers.getSetCookie().filter((cookie) => cookie.includes("device"));
       expect(set).toEqual([expect.stringMatching(/; Path=\/; Max-Age=7776000; HttpOnly; SameSite=Lax$/)]);
       expect(await isKnown(browser, ADA, there)).toBe(true);
@@ -130,7 +124,12 @@ describe("a browser that is known for an account", () => {
   });
 
   it("is not after the same password was set anew, and is after a sign-in with it", async () => {
-    await start({ rateLimits: { signIn: { ...STRICT, accountAndAddress: { points: 2, seconds: 900 } } } });
+    await start({
+      rateLimits: {
+        ...ONE_GUESS,
+        signIn: { ...ONE_GUESS.signIn, accountAndAddress: { points: 2, seconds: 900 } },
+      },
+    });
     const browser = party().browser();
     expect(await submit(browser, ADA)).toBe(303);
     await running.service.accounts.setPassword(running.ada.sub, ADA.password);
@@ -176,7 +175,7 @@ it("cookies of the earlier form are taken away by the next answers, at the path 
   expect(left()).toBe(30);
   await browser.get(party("openid").authorizeUrl());
   expect(left()).toBe(20);
-  await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+  await signIn(browser);
   expect(browser.location?.searchParams.has("code")).toBe(true);
   expect(left()).toBe(10);
   await browser.get(party("openid").authorizeUrl({ prompt: "login" }));
@@ -186,7 +185,7 @@ it("cookies of the earlier form are taken away by the next answers, at the path 
 
 it("two services on one host do not meet: each has a device cookie of its own", async () => {
   await start();
-  const other = await startService({ config: { rateLimits: { signIn: STRICT, interactions: MANY } } });
+  const other = await startService({ config: { rateLimits: ONE_GUESS } });
   try {
     const browser = party().browser();
     expect(await submit(browser, ADA)).toBe(303);
@@ -220,7 +219,7 @@ describe("on https", () => {
     async (_when, cookies, prefix) => {
       const storage = `sqlite:${join(folder, "sign-in.db")}`;
       await start({ storage, proxy: true, cookies }, { deployments: () => deployments });
-      const browser = party().browser({ send });
+      const browser = party().browser({ send: viaProxy(running) });
       await party().authorize(browser);
       expect(devices(browser)).toEqual([
         expect.objectContaining({

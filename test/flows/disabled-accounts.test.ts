@@ -2,7 +2,14 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../lib/domain/account.ts";
 import { Holdings } from "./holdings.ts";
-import { type Answer, type Person, type RelyingParty, relyingParty, type Tokens } from "./relying-party.ts";
+import {
+  type Answer,
+  type Person,
+  type RelyingParty,
+  relyingParty,
+  signIn,
+  type Tokens,
+} from "./relying-party.ts";
 import { NEWS, PARTNER, type RunningService, SHOP, startService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
 
@@ -25,7 +32,7 @@ afterAll(() => running.close());
 async function answered(person: Person): Promise<{ status: number; html: string; cookies: string[] }> {
   const browser = openid.browser();
   await browser.get(openid.authorizeUrl());
-  await browser.submit(browser.form("password"), { ...person });
+  await signIn(browser, person);
   const html = browser.html
     .replaceAll(/value="[^"]*"/g, "")
     .replaceAll(/action="[^"]*"/g, "")
@@ -121,7 +128,7 @@ describe("a disabled account", () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const browser = partner.browser();
     await browser.get(partner.authorizeUrl());
-    await browser.submit(browser.form("password"), { ...person });
+    await signIn(browser, person);
     const form = browser.form("decision");
     await accounts.disable(account.sub);
     await browser.submit(form, { decision: "allow" });
@@ -155,12 +162,12 @@ describe("a disabled account", () => {
     const { account, person } = await holdings.newcomer();
     const browser = openid.browser({ stopAt: [] });
     await browser.get(`${running.openid}/account`);
-    await browser.submit(browser.form("password"), { ...person });
+    await signIn(browser, person);
     expect([browser.status, browser.url.pathname]).toEqual([200, "/openid/account"]);
     await accounts.disable(account.sub);
     await browser.get(`${running.openid}/account`);
     expect(browser.html).toContain('name="password"');
-    await browser.submit(browser.form("password"), { ...person });
+    await signIn(browser, person);
     expect(browser.status).toBe(400);
   });
 });

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { TestClock } from "../../lib/testing/test-clock.ts";
-import { basic, type RelyingParty, readTokens, relyingParty, type Tokens } from "./relying-party.ts";
+import { basic, readTokens, type RelyingParty, relyingParty, signIn, type Tokens } from "./relying-party.ts";
 import {
   ADA,
   CALLBACK,
@@ -366,7 +366,7 @@ describe("lifetimes", () => {
       clock.advance(59);
       expect((await party.exchange(early)).status).toBe(200);
       expect((await party.userinfo(tokens.access_token)).status).toBe(200);
-      await inTime.submit(inTime.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(inTime);
       expect(inTime.location?.searchParams.has("code")).toBe(true);
       clock.advance(1);
       expectRefusal(await party.exchange(code), "invalid_grant");
@@ -376,7 +376,7 @@ describe("lifetimes", () => {
       expect((await party.bearer("/oauth2/userinfo", tokens.access_token)).status).toBe(401);
       await browser.get(party.authorizeUrl({ prompt: "none" }));
       expect(browser.location?.searchParams.get("error")).toBe("login_required");
-      await slow.submit(slow.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(slow);
       expect([slow.status, slow.location]).toEqual([400, undefined]);
       // The refresh token lives on and brings a new access token.
       const { access_token } = readTokens(await party.refresh(tokens.refresh_token));

@@ -61,7 +61,7 @@ export class Holdings {
   async left(held: Held): Promise<[news: boolean, shop: boolean, session: boolean]> {
     const news = await this.#alive(this.#news, held.news, held.newsCode);
     const shop = await this.#alive(this.#shop, held.shop, held.shopCode);
-    return [news, shop, await this.#isSignedIn(held)];
+    return [news, shop, (await this.#news.silently(held.browser)) === "code"];
   }
 
   /** What works of what a client holds: userinfo, the standard one, both introspections, refresh, code. */
@@ -89,10 +89,5 @@ export class Holdings {
       body: new URLSearchParams({ token }),
     });
     return body["active"];
-  }
-
-  async #isSignedIn({ browser }: Held): Promise<boolean> {
-    await browser.get(this.#news.authorizeUrl({ prompt: "none" }));
-    return browser.location?.searchParams.has("code") ?? false;
   }
 }

@@ -83,10 +83,7 @@ async function signedIn(): Promise<{ browser: Browser; tokens: Tokens }> {
   return { browser, tokens };
 }
 
-async function isSignedIn(browser: Browser): Promise<boolean> {
-  await browser.get(news.authorizeUrl({ prompt: "none" }));
-  return browser.location?.searchParams.has("code") ?? false;
-}
+const isSignedIn = async (browser: Browser): Promise<boolean> => (await news.silently(browser)) === "code";
 
 async function verified(token: string, audience: string): Promise<JWTPayload> {
   const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));

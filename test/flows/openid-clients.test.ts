@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as oauth from "oauth4webapi";
 import * as client from "openid-client";
-import { type RelyingParty, relyingParty } from "./relying-party.ts";
+import { type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
 import {
   ADA,
   CALLBACK,
@@ -48,11 +48,11 @@ async function protectedRequest(scope = "openid email profile") {
   };
 }
 
-/** Goes to an address, signs in when asked, and comes back. */
-async function signIn(address: URL, browser = news.browser()): Promise<URL> {
+/** Opens an address, signs in if there is a form, and returns the redirect to the client. */
+async function visit(address: URL, browser = news.browser()): Promise<URL> {
   await browser.get(address);
   if (browser.html.includes('name="password"')) {
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
   }
   return browser.location!;
 }
@@ -64,7 +64,7 @@ describe("openid-client, told nothing but the issuer", () => {
     async (style) => {
       const config = await discovered(NEWS, style(NEWS.client_secret));
       const { checks, parameters } = await protectedRequest();
-      const location = await signIn(client.buildAuthorizationUrl(config, parameters));
+      const location = await visit(client.buildAuthorizationUrl(config, parameters));
       const tokens = await client.authorizationCodeGrant(config, location, checks);
       expect(tokens.claims()).toMatchObject({
         iss: running.openid,
@@ -109,7 +109,7 @@ describe("openid-client, told nothing but the issuer", () => {
     const made = await running.service.clients.register(settings);
     const config = await discovered({ ...NEWS, ...made });
     const { checks, parameters } = await protectedRequest();
-    const location = await signIn(await client.buildAuthorizationUrlWithPAR(config, parameters));
+    const location = await visit(await client.buildAuthorizationUrlWithPAR(config, parameters));
     const tokens = await client.authorizationCodeGrant(config, location, checks);
     const introspected = await client.tokenIntrospection(config, tokens.access_token);
     expect(introspected).toMatchObject({ active: true, client_id: made.client_id });
@@ -122,7 +122,7 @@ describe("openid-client, told nothing but the issuer", () => {
     const { checks, parameters } = await protectedRequest("openid");
     const pushed = await client.buildAuthorizationUrlWithPAR(config, parameters);
     expect([...pushed.searchParams.keys()].toSorted()).toEqual(["client_id", "request_uri"]);
-    const tokens = await client.authorizationCodeGrant(config, await signIn(pushed), checks);
+    const tokens = await client.authorizationCodeGrant(config, await visit(pushed), checks);
     expect(tokens.claims()?.nonce).toBe(parameters.nonce);
     const second = await protectedRequest("openid");
     const address = client.buildAuthorizationUrl(config, {
@@ -130,7 +130,7 @@ describe("openid-client, told nothing but the issuer", () => {
       response_mode: "form_post",
     });
     const browser = news.browser();
-    await signIn(address, browser);
+    await visit(address, browser);
     const { action, fields } = browser.form();
     const posted = new Request(action, {
       method: "POST",
@@ -144,7 +144,7 @@ describe("openid-client, told nothing but the issuer", () => {
     const config = await discovered();
     const { checks, parameters } = await protectedRequest();
     const address = client.buildAuthorizationUrl(config, { ...parameters, prompt: "none" });
-    const location = await signIn(address);
+    const location = await visit(address);
     await expect(client.authorizationCodeGrant(config, location, checks)).rejects.toMatchObject({
       error: "login_required",
     });
@@ -170,7 +170,7 @@ describe("oauth4webapi, told nothing but the issuer", () => {
       response_type: "code",
       ...parameters,
     }).toString();
-    const location = await signIn(address);
+    const location = await visit(address);
     const back = oauth.validateAuthResponse(server, party, location, checks.expectedState);
     const response = await oauth.authorizationCodeGrantRequest(
       server,

@@ -1,6 +1,6 @@
 /** A client service as the document describes one: it builds addresses, sends forms, and reads the answers. */
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { Browser, type BrowserOptions } from "../../lib/testing/browser/browser.ts";
+import { Browser, type BrowserOptions, type Send } from "../../lib/testing/browser/browser.ts";
 import { ADA, type KnownClient, type RunningService } from "./running-service.ts";
 
 /** Parameters to send; what is `undefined` is left out. */
@@ -56,6 +56,16 @@ export const PATHS = {
   openid: { userinfo: "/oauth2/resources/userinfo", profile: "/oauth2/external/profile" },
 } as const;
 
+/** Fills in the login form that is shown, and submits it. */
+export function signIn(browser: Browser, { username, password }: Person = ADA): Promise<Browser> {
+  return browser.submit(browser.form("password"), { username, password });
+}
+
+/** A browser that is signed in to the account pages of a deployment. */
+export async function signedIn(base: string, person: Person = ADA): Promise<Browser> {
+  return signIn(await new Browser().get(`${base}/account`), person);
+}
+
 /** One client at one deployment of a running service. */
 export class RelyingParty {
   readonly base: string;
@@ -92,15 +102,19 @@ export class RelyingParty {
   async authorize(browser: Browser, parameters: Parameters = {}, person: Person = ADA): Promise<URL> {
     await browser.get(this.authorizeUrl(parameters));
     if (browser.location === undefined && browser.html.includes('name="password"')) {
-      await browser.submit(browser.form("password"), {
-        username: person.username,
-        password: person.password,
-      });
+      await signIn(browser, person);
     }
     if (browser.location === undefined) {
       throw new Error(`${browser.url.pathname} answered ${browser.status}: ${browser.title}`);
     }
     return browser.location;
+  }
+
+  /** What a request with `prompt=none` gets for this browser: `code`, or the error. */
+  async silently(browser: Browser): Promise<string | null | undefined> {
+    await browser.get(this.authorizeUrl({ prompt: "none" }));
+    const response = browser.location?.searchParams;
+    return response?.has("code") ? "code" : response?.get("error");
   }
 
   /** A fresh authorization code. */
@@ -172,6 +186,16 @@ export class RelyingParty {
   revoke(token: string, method: "GET" | "POST" = "GET"): Promise<Answer> {
     return this.bearer("/oauth2/revoke", token, { method });
   }
+}
+
+/** Sends every request to the service, as a proxy in front of it does that passes the host on. */
+export function viaProxy({ origin }: Pick<RunningService, "origin">): Send {
+  return (url, init) => {
+    const headers = new Headers(init.headers);
+    headers.set("host", url.host);
+    headers.set("x-forwarded-host", url.host);
+    return fetch(`${origin}${url.pathname}${url.search}`, { ...init, headers });
+  };
 }
 
 /** The tokens of an answer. @throws when it is no success. */

@@ -10,12 +10,13 @@
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import Koa from "koa";
 import { pino } from "pino";
-import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
+import type { DeploymentsInput, RateLimitsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { Account, ImportedAccount } from "../../lib/domain/account.ts";
 import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
-import { newStorage } from "../servers/storage.ts";
+import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 
 /** Nothing listens there: the browsers of the tests stop in front of it. */
@@ -73,6 +74,34 @@ export const BOB: ImportedAccount & { readonly username: string; readonly passwo
   password: "the password of bob",
 };
 
+/** May use the delivery console of a service that names this `sub` in `operators`. */
+export const OPERATOR: ImportedAccount & {
+  readonly sub: string;
+  readonly username: string;
+  readonly password: string;
+} = {
+  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
+  email: "operator@example.com",
+  username: "operator",
+  password: "the password of the operator",
+};
+
+const MANY = { points: 1_000_000, seconds: 900 };
+
+/** Limits that no test reaches. */
+export const UNLIMITED: Required<RateLimitsInput> = {
+  clientSecret: MANY,
+  interactions: MANY,
+  signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
+  passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
+};
+
+/** Limits under which one wrong password locks an account, except in browsers that the account knows. */
+export const ONE_GUESS: RateLimitsInput = {
+  ...UNLIMITED,
+  signIn: { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY },
+};
+
 /** How a running service differs from the usual one. */
 export interface RunningOptions {
   /** Everything but the deployments. Default: what `TEST_STORAGE` says, limits that no test meets by accident. */
@@ -101,8 +130,6 @@ export interface RunningService {
   close(): Promise<void>;
 }
 
-const MANY = { points: 100_000, seconds: 900 };
-
 const SEED: Seed = {
   services: { 1: { name: "News" }, 2: { name: "Shop" }, 3: { name: "Partner" } },
   clients: [NEWS, SHOP, PARTNER],
@@ -121,6 +148,14 @@ async function seeded(service: SignInService, email: string): Promise<Account> {
   return account;
 }
 
+/** A storage that a second service can open after the first: on SQLite, a file in this folder. */
+export async function storageIn(folder: string): Promise<StorageConfig> {
+  const storage = await newStorage();
+  return BACKENDS.includes("sqlite")
+    ? { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` }
+    : storage;
+}
+
 /** Starts a service and waits until it listens. The caller closes it. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
   const { config = {}, start = createSignInService } = options;
@@ -135,7 +170,7 @@ export async function startService(options: RunningOptions = {}): Promise<Runnin
   const service = await start({
     ...(await newStorage()),
     proxy: false,
-    rateLimits: { clientSecret: MANY, interactions: MANY },
+    rateLimits: { clientSecret: UNLIMITED.clientSecret, interactions: UNLIMITED.interactions },
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     ...config,
     deployments,

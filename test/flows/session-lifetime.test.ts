@@ -6,19 +6,20 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { LifetimesInput } from "../../config/input.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
-import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
-import { signedIn } from "./account-visitor.ts";
-import { type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
-import { ADA, NEWS, PARTNER, type RunningService, startService } from "./running-service.ts";
+import { newStorage, type StorageConfig } from "../servers/storage.ts";
+import { readTokens, type RelyingParty, relyingParty, signedIn, signIn } from "./relying-party.ts";
+import {
+  ADA,
+  NEWS,
+  OPERATOR,
+  PARTNER,
+  type RunningService,
+  startService,
+  storageIn,
+} from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const DAY = 86_400;
-const OPERATOR = {
-  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
-  email: "operator@example.com",
-  username: "operator",
-  password: "the password of the operator",
-};
 
 let clock: TestClock;
 let running: RunningService;
@@ -47,13 +48,6 @@ function keepsCookies(party: RelyingParty): Browser {
   return party.browser({ now: () => 0 });
 }
 
-/** What a client learns without anybody being asked: `code`, or the error. */
-async function unseen(browser: Browser, party: RelyingParty): Promise<string | null | undefined> {
-  await browser.get(party.authorizeUrl({ prompt: "none" }));
-  const answer = browser.location?.searchParams;
-  return answer?.has("code") ? "code" : answer?.get("error");
-}
-
 describe.each(KINDS)("a session that began at %s", (kind) => {
   const other = kind === "oauth2" ? "openid" : "oauth2";
 
@@ -64,14 +58,14 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     await here.authorize(browser);
     for (let day = 10; day <= 80; day += 10) {
       clock.advance(10 * DAY);
-      expect([day, await unseen(browser, day % 20 === 0 ? here : there)]).toEqual([day, "code"]);
+      expect([day, await (day % 20 === 0 ? here : there).silently(browser)]).toEqual([day, "code"]);
     }
     clock.advance(10 * DAY - 1);
-    expect(await unseen(browser, here)).toBe("code");
-    expect(await unseen(browser, there)).toBe("code");
+    expect(await here.silently(browser)).toBe("code");
+    expect(await there.silently(browser)).toBe("code");
     clock.advance(1);
-    expect(await unseen(browser, here)).toBe("login_required");
-    expect(await unseen(browser, there)).toBe("login_required");
+    expect(await here.silently(browser)).toBe("login_required");
+    expect(await there.silently(browser)).toBe("login_required");
     await browser.get(there.authorizeUrl());
     expect(browser.hasForm("password")).toBe(true);
   });
@@ -82,12 +76,12 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     const browser = keepsCookies(here);
     await here.authorize(browser);
     clock.advance(14 * DAY - 1);
-    expect(await unseen(browser, there)).toBe("code");
+    expect(await there.silently(browser)).toBe("code");
     clock.advance(14 * DAY - 1);
-    expect(await unseen(browser, here)).toBe("code");
+    expect(await here.silently(browser)).toBe("code");
     clock.advance(14 * DAY);
-    expect(await unseen(browser, there)).toBe("login_required");
-    expect(await unseen(browser, here)).toBe("login_required");
+    expect(await there.silently(browser)).toBe("login_required");
+    expect(await here.silently(browser)).toBe("login_required");
   });
 
   it("begins anew when the person signs in again with prompt=login [D-ACCOUNT-17]", async () => {
@@ -98,9 +92,9 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     clock.advance(59);
     await here.authorize(browser, { prompt: "login" });
     clock.advance(59);
-    expect(await unseen(browser, here)).toBe("code");
+    expect(await here.silently(browser)).toBe("code");
     clock.advance(1);
-    expect(await unseen(browser, here)).toBe("login_required");
+    expect(await here.silently(browser)).toBe("login_required");
   });
 
   it("is not begun anew by a form that was shown and not filled in", async () => {
@@ -112,7 +106,7 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     await browser.get(here.authorizeUrl({ prompt: "login" }));
     expect(browser.hasForm("password")).toBe(true);
     clock.advance(30);
-    expect(await unseen(browser, here)).toBe("login_required");
+    expect(await here.silently(browser)).toBe("login_required");
   });
 
   it("opens neither the account page nor the delivery console once it is over [D-ACCOUNT-17]", async () => {
@@ -161,17 +155,17 @@ it("a consent page that is answered after the end of the session starts again, a
     const party = relyingParty(running, "openid", PARTNER);
     const browser = keepsCookies(party);
     await browser.get(party.authorizeUrl({ scope: "openid" }));
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     const form = browser.form("decision");
     clock.advance(60);
     await browser.submit(form, { decision: choice });
     expect([choice, browser.status, browser.location]).toEqual([choice, 400, undefined]);
-    expect(await unseen(browser, party)).toBe("login_required");
+    expect(await party.silently(browser)).toBe("login_required");
   }
   const party = relyingParty(running, "openid", PARTNER);
   const browser = keepsCookies(party);
   await browser.get(party.authorizeUrl({ scope: "openid" }));
-  await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+  await signIn(browser);
   expect(browser.hasForm("decision")).toBe(true);
 });
 
@@ -187,7 +181,7 @@ it("neither the cookie nor the record outlives the session", async () => {
     [129, 130],
   ] as const) {
     clock.advance(from + age - Math.floor(clock.now() / 1000));
-    expect([age, await unseen(browser, party)]).toEqual([age, "code"]);
+    expect([age, await party.silently(browser)]).toEqual([age, "code"]);
     const cookies = browser.headers.getSetCookie().filter((cookie) => cookie.includes("sis_session"));
     expect(cookies).toHaveLength(2);
     for (const cookie of cookies)
@@ -198,10 +192,7 @@ it("neither the cookie nor the record outlives the session", async () => {
 });
 
 it("a session that was stored under a longer maximum ends by the one that holds now", async () => {
-  const storage = await newStorage();
-  const kept = BACKENDS.includes("sqlite")
-    ? { ...storage, storage: `sqlite:${join(folder, "sign-in.db")}` }
-    : storage;
+  const kept = await storageIn(folder);
   await start({ sessionMax: 1000 }, { kept });
   const before = relyingParty(running, "oauth2", NEWS);
   const browser = keepsCookies(before);
@@ -211,9 +202,9 @@ it("a session that was stored under a longer maximum ends by the one that holds 
   await start({ sessionMax: 60 }, { kept, port });
   const party = relyingParty(running, "oauth2", NEWS);
   clock.advance(59);
-  expect(await unseen(browser, party)).toBe("code");
+  expect(await party.silently(browser)).toBe("code");
   clock.advance(1);
-  expect(await unseen(browser, party)).toBe("login_required");
+  expect(await party.silently(browser)).toBe("login_required");
   await browser.get(`${running.oauth2}/account`);
   expect(browser.visits[0]?.status).toBe(303);
 });

@@ -4,7 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Browser, Send } from "../../lib/testing/browser/browser.ts";
-import { type Parameters, type RelyingParty, readTokens, relyingParty } from "./relying-party.ts";
+import {
+  type Parameters,
+  readTokens,
+  type RelyingParty,
+  relyingParty,
+  signIn,
+  viaProxy,
+} from "./relying-party.ts";
 import {
   ADA,
   BOB,
@@ -36,11 +43,9 @@ function sessionCookie(browser: Browser): { name: string; value: string } {
   return found;
 }
 
-/** Whether this browser is signed in, seen from the client. */
-async function isSignedIn(browser: Browser, party: RelyingParty): Promise<boolean> {
-  await browser.get(party.authorizeUrl({ prompt: "none" }));
-  return browser.location?.searchParams.has("code") ?? false;
-}
+/** Whether the client gets a code for this browser without a page. */
+const isSignedIn = async (browser: Browser, party: RelyingParty): Promise<boolean> =>
+  (await party.silently(browser)) === "code";
 
 async function subOf(browser: Browser): Promise<unknown> {
   await browser.get(oauth2.authorizeUrl({ prompt: "none" }));
@@ -63,12 +68,7 @@ async function behindTls(
       ...options,
       config: { storage: `sqlite:${join(folder, "sign-in.db")}`, proxy: true, ...options.config },
     });
-    const send: Send = (url, init) => {
-      const headers = new Headers(init.headers);
-      headers.set("host", url.host);
-      headers.set("x-forwarded-host", url.host);
-      return fetch(`${service.origin}${url.pathname}${url.search}`, { ...init, headers });
-    };
+    const send = viaProxy(service);
     try {
       await work(service, send);
     } finally {
@@ -113,7 +113,7 @@ describe("the sign-in session", () => {
     const before = browser.jar.header(new URL(running.origin));
     const first = sessionCookie(browser).value;
     await browser.get(oauth2.authorizeUrl({ prompt: "login" }));
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     expect(sessionCookie(browser).value).not.toBe(first);
     expect(await isSignedIn(browser, oauth2)).toBe(true);
     const thief = oauth2.browser();
@@ -127,7 +127,7 @@ describe("the sign-in session", () => {
     const planted = "planted-by-somebody-else";
     const name = `sis_session_${eight(running.oauth2, running.openid)}`;
     browser.jar.take(new URL(running.origin), [`${name}=${planted}; Path=/`]);
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     expect(sessionCookie(browser).value).not.toBe(planted);
     expect(await isSignedIn(browser, oauth2)).toBe(true);
   });
@@ -140,7 +140,8 @@ describe("the sign-in session", () => {
     const send = (cookie: string): Promise<Response> =>
       fetch(oauth2.authorizeUrl({ prompt: "none" }), { headers: { cookie }, redirect: "manual" });
     expect(errorOf(await send(own))).toBeNull();
-    for (const second of [`${name}=other`, `${name}=${value}`, `${name}.sig=x`]) {
+    const joined = own.replaceAll("; ", ",");
+    for (const second of [`${name}=other`, `${name}=${value}`, `${name}.sig=x`, joined]) {
       expect(errorOf(await send(`${own}; ${second}`))).toBe("login_required");
       expect(errorOf(await send(`${second}; ${own}`))).toBe("login_required");
     }
@@ -155,7 +156,7 @@ describe("the sign-in session", () => {
       await party.authorize(browser);
       expect(await subOf(browser)).toBe(running.ada.sub);
       await browser.get(party.authorizeUrl({ prompt: "login", state: "a b" }));
-      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      await signIn(browser, BOB);
       // Without scripts a browser shows the button of the page that submits itself.
       expect([browser.status, browser.location]).toEqual([200, undefined]);
       expect(browser.form().action.href).toBe(`${party.base}/oauth2/logout/confirm`);
@@ -211,10 +212,13 @@ describe("on https", () => {
     await behindTls({ deployments: () => deployments }, async (service, send) => {
       const party = relyingParty(service, "openid", NEWS);
       const browser = party.browser({ send });
+      await browser.get(party.authorizeUrl());
+      expect(browser.headers.get("strict-transport-security")).toBe("max-age=31536000");
       await party.authorize(browser);
       const { name } = sessionCookie(browser);
       expect(name).toBe(`__Host-sis_session_${eight(urls.oauth2, urls.openid)}`);
-      for (const cookie of browser.jar.all()) expect(cookie).toMatchObject({ secure: true, hostOnly: true });
+      const flags = { secure: true, hostOnly: true, httpOnly: true, sameSite: "lax" };
+      for (const cookie of browser.jar.all()) expect(cookie).toMatchObject(flags);
       expect(browser.headers.get("location")).toContain(encodeURIComponent(urls.openid));
     });
   });
@@ -243,7 +247,7 @@ describe("on https", () => {
       const begun = await post(parties.openid);
       expect(begun.status).toBe(303);
       await browser.get(begun.headers.get("location") ?? "");
-      await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+      await signIn(browser);
       expect(browser.location?.searchParams.get("state")).toBe("a b");
       const session = browser.jar.all().find(({ name }) => name === sessionCookie(browser).name);
       expect(session).toMatchObject({ sameSite: "none", secure: true, httpOnly: true });

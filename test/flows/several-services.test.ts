@@ -7,12 +7,18 @@ import type { Context } from "koa";
 import { pino } from "pino";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
-import { BACKENDS, newStorage } from "../servers/storage.ts";
 import { type Parameters, type RelyingParty, relyingParty } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  type RunningService,
+  startService,
+  storageIn,
+  UNLIMITED,
+} from "./running-service.ts";
 
 const SERVICES = 4;
-const MANY = { points: 100_000, seconds: 900 };
 
 let folder: string;
 let redis: OwnRedis;
@@ -22,19 +28,11 @@ let others: SignInService[] = [];
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-several-"));
   redis = await openOwnRedis();
-  const stores = BACKENDS.includes("sqlite")
-    ? { storage: `sqlite:${join(folder, "sign-in.db")}` }
-    : await newStorage();
   const config = {
-    ...stores,
+    ...(await storageIn(folder)),
     artifacts: redis.url,
     logger: pino({ level: "silent" }),
-    rateLimits: {
-      clientSecret: MANY,
-      interactions: MANY,
-      signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
-      passwordGrant: { accountAndClient: { points: 10, seconds: 900 } },
-    },
+    rateLimits: { ...UNLIMITED, passwordGrant: { accountAndClient: { points: 10, seconds: 900 } } },
     notifications: { worker: false },
   };
   let turn = 0;

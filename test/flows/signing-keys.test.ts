@@ -11,10 +11,10 @@ import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
-import { BACKENDS, newStorage } from "../servers/storage.ts";
+import { BACKENDS } from "../servers/storage.ts";
 import type { SigningKey } from "../../lib/keys/signing-keys.ts";
-import { readTokens, type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+import { readTokens, type RelyingParty, relyingParty, send, signIn, type Tokens } from "./relying-party.ts";
+import { ADA, NEWS, type RunningService, startService, storageIn } from "./running-service.ts";
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -34,9 +34,7 @@ let news: RelyingParty;
 async function start(config: Pick<SignInServiceConfig, "keys"> = {}): Promise<void> {
   clock = new TestClock();
   isSecond = false;
-  const storage = BACKENDS.includes("sqlite")
-    ? { ...(await newStorage()), storage: `sqlite:${join(folder, "sign-in.db")}` }
-    : await newStorage();
+  const storage = await storageIn(folder);
   const common = {
     ...storage,
     ...config,
@@ -111,7 +109,7 @@ async function verified(token = "", audience = "news"): Promise<unknown> {
   return protectedHeader.kid;
 }
 
-const signIn = (): Promise<Tokens> => news.tokens({ scope: "openid" });
+const newTokens = (): Promise<Tokens> => news.tokens({ scope: "openid" });
 const kidOf = ({ id_token = "" }: Tokens): unknown => decodeProtectedHeader(id_token).kid;
 
 /** What signing out with this ID token as a hint is answered with. */
@@ -129,7 +127,7 @@ describe("a rotation of the signing keys", () => {
   it("is published at once, signs after an hour, and hints for signing out hold until no session is left [D-KEYS-1]", async () => {
     await start();
     await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
-    const before = await signIn();
+    const before = await newTokens();
     const [old] = await jwks();
     expect(kidOf(before)).toBe(old);
     const { kid } = await rotateAll();
@@ -140,14 +138,14 @@ describe("a rotation of the signing keys", () => {
       [old, kid],
     ]);
     clock.advance(HOUR - 1);
-    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([old, old]);
-    const last = await signIn();
+    expect(await atBoth(async () => kidOf(await newTokens()))).toEqual([old, old]);
+    const last = await newTokens();
     clock.advance(1);
     expect(await atBoth(jwks)).toEqual([
       [kid, old],
       [kid, old],
     ]);
-    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([kid, kid]);
+    expect(await atBoth(async () => kidOf(await newTokens()))).toEqual([kid, kid]);
     expect(await atBoth(() => verified(last.id_token))).toEqual([old, old]);
     // Whoever signed in before the rotation refreshes, and gets an ID token of the new key.
     const refreshed = readTokens(await news.refresh(before.refresh_token));
@@ -174,7 +172,7 @@ describe("a rotation of the signing keys", () => {
     const [first, ...rest] = await jwks();
     expect([first, rest.length]).toEqual([old, 1]);
     clock.advance(HOUR);
-    expect(await atBoth(async () => kidOf(await signIn()))).toEqual([rest[0], rest[0]]);
+    expect(await atBoth(async () => kidOf(await newTokens()))).toEqual([rest[0], rest[0]]);
   });
 
   it("is heard of by the other service within seconds, or on MongoDB when it looks", async () => {
@@ -222,7 +220,7 @@ describe("a rotation of the signing keys", () => {
     const { kid } = await rotateAll();
     clock.advance(HOUR - 1);
     expect(running.service.provider).not.toBe(undefined);
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     clock.advance(1);
     const code = browser.location?.searchParams.get("code") ?? "";
     expect(kidOf(readTokens(await news.exchange(code)))).toBe(kid);
@@ -317,7 +315,7 @@ describe("keys of the configuration", () => {
       [thumbprint, "other"],
       [thumbprint, "other"],
     ]);
-    expect(kidOf(await signIn())).toBe(thumbprint);
+    expect(kidOf(await newTokens())).toBe(thumbprint);
     await expect(second.keys.list()).resolves.toMatchObject([
       { kid: thumbprint, state: "signing" },
       { kid: "other", state: "published" },

@@ -21,6 +21,7 @@ export function expectTokens({ status, headers, body }: Answer, more: readonly s
   // 256 bits and more, and nothing that could be read.
   expect(body["access_token"]).toMatch(/^[\w-]{43,}$/);
   expect(body["refresh_token"]).toMatch(/^[\w-]{43,}$/);
+  expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
   expect(headers.get("content-type")).toContain("application/json");
   expect(headers.get("cache-control")).toBe("no-store");
 }

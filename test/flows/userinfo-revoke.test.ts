@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { decodeJwt } from "jose";
+import { calculateJwkThumbprint, decodeJwt, exportJWK, generateKeyPair, SignJWT } from "jose";
 import {
   basic,
   type Answer,
@@ -275,4 +275,30 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
     const answer = await send(`${news[kind].base}/oauth2/revoke`, { method: "POST", body });
     expect([answer.status, await isAlive(news[kind], tokens.access_token)]).toEqual([200, false]);
   });
+});
+
+it("a token that is bound to a key by DPoP is no bearer token [D-TOKEN-4]", async () => {
+  const bound = await startService({ config: { features: { dpop: true } } });
+  try {
+    const party = relyingParty(bound, "openid", NEWS);
+    const { privateKey, publicKey } = await generateKeyPair("ES256");
+    const jwk = await exportJWK(publicKey);
+    const proof = await new SignJWT({
+      htm: "POST",
+      htu: `${party.base}/oauth2/token`,
+      jti: await calculateJwkThumbprint(jwk),
+    })
+      .setProtectedHeader({ alg: "ES256", typ: "dpop+jwt", jwk })
+      .setIssuedAt()
+      .sign(privateKey);
+    const code = await party.code();
+    const form = { grant_type: "authorization_code", code, redirect_uri: party.redirectUri };
+    const { body } = await party.token(form, { authorization: basic(NEWS), dpop: proof });
+    expect(body["token_type"]).toBe("DPoP");
+    for (const path of [...ALL.openid.userinfo, ...ALL.openid.profile, "/oauth2/revoke"]) {
+      expectRefusal(await party.bearer(path, String(body["access_token"])), "invalid_token");
+    }
+  } finally {
+    await bound.close();
+  }
 });

@@ -2,9 +2,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SignInServiceConfig } from "../../config/input.ts";
-import { signedIn } from "../flows/account-visitor.ts";
 import type { Form } from "../../lib/testing/browser/forms.ts";
-import type { RunningService } from "../flows/running-service.ts";
+import { signedIn } from "../flows/relying-party.ts";
+import { OPERATOR, type RunningService } from "../flows/running-service.ts";
 import { formOf } from "../interactions/console-visitor.ts";
 
 type Fields = Readonly<Record<string, string>>;
@@ -18,19 +18,6 @@ export interface AccountParts {
   readonly form?: Fields;
   readonly headers: Fields;
 }
-
-/** Who may use the console. */
-export const OPERATOR: {
-  readonly sub: string;
-  readonly email: string;
-  readonly username: string;
-  readonly password: string;
-} = {
-  sub: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f",
-  email: "operator@example.com",
-  username: "operator",
-  password: "the password of the operator",
-};
 
 /** Configuration with which there is a console; what fails is parked at once. */
 export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notifications"> = {

@@ -1,7 +1,7 @@
 /** What the generic tables can't know of the pages under `{base}/account`: their own right and wrong answers. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { type RunningService, startService } from "../flows/running-service.ts";
-import { fillConsole, OPERATOR, WITH_CONSOLE } from "./account-samples.ts";
+import { OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
+import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { MALFORMED } from "./changes.ts";
 import { type Change, type Sample, samples, sendSample } from "./requests.ts";
 import { verdict } from "./verdict.ts";

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { decodeJwt } from "jose";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
-import { basic, type RelyingParty, readTokens, relyingParty, send } from "../flows/relying-party.ts";
+import { basic, readTokens, type RelyingParty, relyingParty, send, signIn } from "../flows/relying-party.ts";
 import { ADA, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 import { PLANTED } from "./verdict.ts";
 
@@ -27,7 +27,7 @@ afterAll(async () => {
 beforeEach(async () => {
   browser = partner.browser();
   await browser.get(partner.authorizeUrl({ scope: "openid" }));
-  await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+  await signIn(browser);
   expect(browser.html).toContain('name="decision"');
 });
 

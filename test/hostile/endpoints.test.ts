@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
-import { NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { NEWS, type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
 import {
   AUTHORIZATIONS,
   MALFORMED,
@@ -16,7 +16,6 @@ import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { type Change, type Sample, samples, sendSample } from "./requests.ts";
 import { judge, PLANTED, type Verdict, verdict } from "./verdict.ts";
 
-const MANY = { points: 1_000_000, seconds: 900 };
 const PAGE = { accept: "text/html" };
 
 const as = (type: string | undefined): NonNullable<Change["headers"]> => ({ "content-type": type });
@@ -41,12 +40,7 @@ describe("every endpoint of both deployments", () => {
     running = await startService({
       config: {
         ...WITH_CONSOLE,
-        rateLimits: {
-          clientSecret: MANY,
-          interactions: MANY,
-          signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
-          passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
-        },
+        rateLimits: UNLIMITED,
       },
       host: (application) => void application.on("error", (error) => void defects.push(error)),
     });

@@ -1,8 +1,15 @@
 /** Names that every object has, such as `constructor`, in every request that takes a name. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { relyingParty, type Tokens } from "../flows/relying-party.ts";
-import { BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+import { relyingParty, signIn, type Tokens } from "../flows/relying-party.ts";
+import {
+  BOB,
+  NEWS,
+  PARTNER,
+  type RunningService,
+  startService,
+  UNLIMITED,
+} from "../flows/running-service.ts";
 import {
   CLIENTS,
   claimsOf,
@@ -15,15 +22,11 @@ import {
   UNKNOWN,
 } from "./object-names.ts";
 
-const MANY = { points: 100_000, seconds: 900 };
-
 let running: RunningService;
 
 beforeAll(async () => {
   // All names are sent at once.
-  const passwordGrant = { accountAndClient: MANY, account: MANY, client: MANY };
-  const rateLimits = { clientSecret: MANY, interactions: MANY, passwordGrant };
-  running = await startService({ config: { rateLimits } });
+  running = await startService({ config: { rateLimits: UNLIMITED } });
 });
 afterAll(async () => {
   await running.close();
@@ -70,7 +73,7 @@ describe("a name that every object has", () => {
       const browser = partner.browser();
       const request = { scope: `openid email ${name}`, claims: claimsOf(name), ui_locales: name };
       await browser.get(partner.authorizeUrl(request));
-      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      await signIn(browser, BOB);
       expect([name, browser.status]).toEqual([name, 200]);
       return [...browser.html.replaceAll(name, UNKNOWN).matchAll(/<li[^>]*>([\s\S]*?)<\/li>/g)].map(
         ([, text]) => text?.trim(),

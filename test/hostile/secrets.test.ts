@@ -51,6 +51,7 @@ class Secrets {
   }
 }
 
+const RECEIVER_URL = "https://receiver.example/notify";
 const folder = mkdtempSync(join(tmpdir(), "sign-in-secrets-"));
 const secrets = new Secrets();
 const log: string[] = [];
@@ -154,7 +155,10 @@ beforeAll(async () => {
   secrets.add("password of Ada", ADA.password);
   secrets.add("password of Bob", BOB.password);
   secrets.add("in the words of an error", CHOSEN);
-  const { accounts, clients } = running.service;
+  const { accounts, clients, directory } = running.service;
+  const client_secret = secrets.add("secret of a receiver", "the secret of the receiver");
+  const receiver = { url: RECEIVER_URL, client_id: "r", client_secret, types: ["DELETE_ACCOUNT" as const] };
+  await directory.services.put("4", { name: "Receiver", receiver });
   const rotated = await clients.rotateSecret("shop", { keepOldFor: 60 });
   secrets.add("rotated secret", rotated.client_secret);
   await useEverything(news);
@@ -222,6 +226,7 @@ describe("a secret that the service was told", () => {
     );
     const bytes = files.map((name) => readFileSync(join(folder, name), "latin1")).join("\n");
     expect(bytes).toContain(running.ada.sub);
+    expect(bytes).toContain(RECEIVER_URL);
     // ID tokens and form tokens are not kept at all; the others only as hashes.
     expect(secrets.in(bytes)).toEqual([]);
   });

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { openStorage } from "../../lib/storage.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { WatchedStorage } from "../faults/watched-storage.ts";
-import { basic, type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import { basic, relyingParty, type RelyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { accountParts, fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { rawRequest } from "./raw.ts";
@@ -164,7 +164,7 @@ describe("a body that never comes", () => {
     expect(faults).toEqual([]);
     expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     // The form that was not filled in is still there.
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{20,}$/);
   });
 });

@@ -1,12 +1,12 @@
+import type { IncomingMessage } from "node:http";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type Koa from "koa";
 import { koaBody } from "koa-body";
 import compose from "koa-compose";
 import mount from "koa-mount";
 import type { KoaContextWithOIDC } from "oidc-provider";
-import { basic, type Parameters, relyingParty, send } from "../flows/relying-party.ts";
+import { basic, type Parameters, relyingParty, send, signIn } from "../flows/relying-party.ts";
 import { ADA, NEWS, type RunningService } from "../flows/running-service.ts";
-import { beforeKoa, membersOnly, readAll, textAndMembers, textOnly } from "./parsers.ts";
 import { type HostOptions, signedIn, signsIn, startHost, WORKS } from "./host.ts";
 
 let running: RunningService;
@@ -22,6 +22,49 @@ afterEach(async () => {
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
   await Promise.all(open.splice(0).map((one) => one.close()));
 });
+
+/** The whole body. */
+async function readAll(req: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString();
+}
+
+/** A parser of another make: members and the text, on the Koa request. */
+const textAndMembers: Koa.Middleware = async (ctx, next) => {
+  const text = await readAll(ctx.req);
+  Object.assign(ctx.request, { rawBody: text, body: membersOf(text) });
+  await next();
+};
+
+/** Members; a name that comes twice is a list. */
+function membersOf(text: string): object {
+  const fields = new URLSearchParams(text);
+  const lists = Object.groupBy(fields, ([name]) => name);
+  const entries = Object.entries(lists).map(([name, pairs = []]) => {
+    const values = pairs.map(([, value]) => value);
+    return [name, values.length === 1 ? values[0] : values];
+  });
+  return Object.fromEntries(entries) as object;
+}
+
+/** A parser of another make: members without the text. */
+const membersOnly: Koa.Middleware = async (ctx, next) => {
+  Object.assign(ctx.request, { body: membersOf(await readAll(ctx.req)) });
+  await next();
+};
+
+/** A parser in front of Koa itself, as Express has them. */
+const beforeKoa: Koa.Middleware = async (ctx, next) => {
+  Object.assign(ctx.req, { body: membersOf(await readAll(ctx.req)) });
+  await next();
+};
+
+/** One that keeps the text in place of the members. */
+const textOnly: Koa.Middleware = async (ctx, next) => {
+  Object.assign(ctx.request, { body: await readAll(ctx.req) });
+  await next();
+};
 
 const before =
   (...parsers: Koa.Middleware[]) =>
@@ -172,7 +215,7 @@ describe("a host application", () => {
     check();
     await browser.follow();
     check();
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     check();
     await browser.getOnly(`${running.openid}/oauth2/authorize`);
     expect(browser.status).toBe(400);
@@ -223,6 +266,20 @@ describe("a host application", () => {
       },
     });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
+  });
+
+  it("may pass a request through the service twice: the first response stays [D-DEPLOY-11]", async () => {
+    await start({
+      mount(application, routes) {
+        application.use(async (ctx, next) => {
+          await routes(ctx, () => Promise.resolve());
+          await next();
+        });
+        application.use(routes);
+      },
+    });
+    const { status, body } = await send(`${running.openid}/oauth2/jwks`);
+    expect([status, Object.keys(body)]).toEqual([200, ["keys"]]);
   });
 
   it("keeps nothing of a request that is over", async () => {

@@ -1,15 +1,10 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import Koa from "koa";
-import mount from "koa-mount";
-import compose from "koa-compose";
 import { pino } from "pino";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { applySeed } from "../../lib/seed.ts";
@@ -32,20 +27,6 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();
   rmSync(folder, { recursive: true });
 });
-
-/** Serves a Koa application on a free port. */
-async function serve(application: (origin: string) => Promise<Koa>): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  ends.push(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => void server.close(resolve));
-  });
-  const answer = (await application(origin)).callback();
-  server.on("request", (request, response) => void answer(request, response));
-  return origin;
-}
 
 async function begin(config: SignInServiceConfig): Promise<SignInService> {
   const service = await createSignInService({ logger: silent, ...config });
@@ -178,111 +159,5 @@ describe("several processes that start at once on one new database", () => {
     const exits = children.map(({ child }) => new Promise((resolve) => child.once("exit", resolve)));
     for (const { child } of children) child.stdin.end();
     expect(await Promise.all(exits)).toEqual([0, 0, 0]);
-  });
-});
-
-describe("two session cookies at once", () => {
-  it("are both left unused: one of them was put there by somebody else [D-DEPLOY-13]", async () => {
-    const running = await startService();
-    ends.push(() => running.close());
-    const news = relyingParty(running, "oauth2", NEWS);
-    const browser = news.browser();
-    expect(await signedIn(news, browser)).toBe(false);
-    await news.tokens({}, ADA, browser);
-    expect(await signedIn(news, browser)).toBe(true);
-    const isSession = /_session_[0-9a-f]{8}(?:\.sig)?=/;
-    const cookies = browser.jar.header(new URL(running.oauth2)).split("; ");
-    const own = cookies.filter((pair) => isSession.test(pair));
-    expect(own).toHaveLength(2);
-    const status = async (pairs: string[]): Promise<number> =>
-      (await send(news.authorizeUrl(), { headers: { cookie: pairs.join("; ") } })).status;
-    const planted = own.map((pair) => pair.replace(/=.*/, "=somebody-elses"));
-    expect(await status(own)).toBe(302);
-    expect(await status([...planted, ...own])).toBe(303);
-    expect(await status([...own, ...planted])).toBe(303);
-    expect(await status([...own, ...own])).toBe(303);
-    expect(await status([...own, planted[0] ?? ""])).toBe(303);
-    expect(await status([...own, planted[1] ?? ""])).toBe(303);
-    expect(await status([own.join(","), ...cookies])).toBe(303);
-  });
-});
-
-const SITE = "https://login.example.org";
-
-async function behindHttps(
-  config: Pick<SignInServiceConfig, "deployments" | "cookies">,
-): Promise<{ browser: Browser; url: (base: string) => string }> {
-  let client_id = "";
-  const origin = await serve(async () => {
-    const service = await begin({
-      ...config,
-      proxy: true,
-      storage: `sqlite:${join(folder, "sign-in.db")}`,
-    });
-    await service.directory.services.put("1", { name: "News" });
-    ({ client_id } = await service.clients.register({
-      name: "News",
-      service: "1",
-      redirect_uris: ["https://news.example.org/cb"],
-    }));
-    await service.accounts.create(ACCOUNT);
-    const application = new Koa();
-    application.use(mount("/", compose([service.routes()])));
-    return application;
-  });
-  const browser = new Browser({
-    stopAt: "https://news.example.org/cb",
-    send: (url, init) => fetch(new URL(url.pathname + url.search, origin), init),
-  });
-  return {
-    browser,
-    url: (base) =>
-      `${base}/oauth2/authorize?${new URLSearchParams({ client_id, response_type: "code", redirect_uri: "https://news.example.org/cb" })}`,
-  };
-}
-
-describe("behind a proxy that ends https", () => {
-  it("the cookies are Secure, the session's is bound to the host, and the pages say to stay on https [D-DEPLOY-13]", async () => {
-    const { browser, url } = await behindHttps({
-      deployments: { oauth2: { url: SITE }, openid: { url: `${SITE}/openid` } },
-    });
-    await browser.get(url(SITE));
-    expect(browser.headers.get("strict-transport-security")).toBe("max-age=31536000");
-    await browser.submit(browser.form("password"), ACCOUNT);
-    expect(browser.location?.searchParams.has("code")).toBe(true);
-    const cookies = browser.jar.all();
-    expect(
-      cookies.filter(({ secure, httpOnly, sameSite }) => !secure || !httpOnly || sameSite !== "lax"),
-    ).toEqual([]);
-    const session = cookies.filter(({ name }) => name.includes("session"));
-    expect(
-      session.map(({ name, path, hostOnly }) => [name.replace(/[0-9a-f]{8}/, "N"), path, hostOnly]),
-    ).toEqual([
-      ["__Host-sis_session_N", "/", true],
-      ["__Host-sis_session_N.sig", "/", true],
-    ]);
-    await browser.get(url(`${SITE}/openid`));
-    expect(browser.location?.searchParams.get("iss")).toBe(`${SITE}/openid`);
-  });
-
-  it("two hosts share their sign-in when cookies.domain says so, and not without [D-DEPLOY-13]", async () => {
-    const deployments = { oauth2: { url: SITE }, openid: { url: "https://id.example.org/openid" } };
-    const { browser, url } = await behindHttps({ deployments, cookies: { domain: "example.org" } });
-    await browser.get(url(SITE));
-    await browser.submit(browser.form("password"), ACCOUNT);
-    await browser.get(url("https://id.example.org/openid"));
-    expect(browser.location?.searchParams.has("code")).toBe(true);
-    const session = browser.jar.all().filter(({ name }) => name.includes("session"));
-    expect(session.map(({ name, domain }) => [name.slice(0, 9), domain])).toEqual([
-      ["__Secure-", "example.org"],
-      ["__Secure-", "example.org"],
-    ]);
-    for (const end of ends.splice(0).toReversed()) await end();
-    rmSync(join(folder, "sign-in.db"));
-    const apart = await behindHttps({ deployments });
-    await apart.browser.get(apart.url(SITE));
-    await apart.browser.submit(apart.browser.form("password"), ACCOUNT);
-    await apart.browser.get(apart.url("https://id.example.org/openid"));
-    expect([apart.browser.location, apart.browser.form("password").method]).toEqual([undefined, "POST"]);
   });
 });

@@ -1,12 +1,20 @@
 /** What the tests of the pages begin with. */
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterAll } from "@jest/globals";
 import { createPages, type Pages, type PageSettings } from "../../interactions/pages.ts";
 import { samplePages } from "../../interactions/sample-pages.ts";
 
 /** The folder of the pages. */
 export const SOURCES: string = join(import.meta.dirname, "../../interactions");
 export const LOCALES: readonly string[] = ["en", "pl"];
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true });
+});
+
 /** Pages with the defaults and what is given. */
 export function pagesWith(settings: Partial<PageSettings> = {}): Pages {
   return createPages({ locales: LOCALES, views: [], copy: {}, theme: {}, ...settings });
@@ -32,4 +40,12 @@ export async function everyPage(
 /** The built-in texts of a locale. */
 export function localeFile(locale: string): Record<string, string> {
   return JSON.parse(readFileSync(join(SOURCES, "locales", `${locale}.json`), "utf8"));
+}
+
+/** A folder of a team's own views. It is removed after the tests of the file. */
+export function viewsFolder(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), "views-"));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  folders.push(folder);
+  return folder;
 }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
 import { Browser } from "../../lib/testing/browser/browser.ts";
-import { RelyingParty } from "../flows/relying-party.ts";
+import { RelyingParty, signIn } from "../flows/relying-party.ts";
 import { ADA, BOB, NEWS, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 
 let running: RunningService;
@@ -58,7 +58,7 @@ describe("own pages on the running sign-ins", () => {
     const browser = news.browser();
     await browser.get(news.authorizeUrl());
     expect(browser.title).toBe("Own page");
-    await browser.submit(browser.form("password"), { username: ADA.username, password: ADA.password });
+    await signIn(browser);
     const code = browser.location?.searchParams.get("code") ?? "";
     const answer = await news.token({
       grant_type: "authorization_code",
@@ -95,7 +95,7 @@ describe("own pages on the running sign-ins", () => {
     ] as const) {
       const browser = partner.browser();
       await browser.get(partner.authorizeUrl());
-      await browser.submit(browser.form("password"), { username: BOB.username, password: BOB.password });
+      await signIn(browser, BOB);
       expect(browser.html).toContain('value="sub email name surname date_of_birth gender"');
       await browser.submit(browser.form("decision"), { decision });
       expect(browser.location?.search).toContain(result);

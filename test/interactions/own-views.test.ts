@@ -1,26 +1,11 @@
 /** Views of a team in the place of the built-in ones, and what stops the start. */
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
-import { pagesWith } from "./every-page.ts";
-
-const folders: string[] = [];
-
-afterAll(() => {
-  for (const folder of folders) rmSync(folder, { recursive: true });
-});
-
-/** A folder of views as a team has it. */
-function viewsFolder(files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), "views-"));
-  folders.push(folder);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
-  return folder;
-}
+import { pagesWith, viewsFolder } from "./every-page.ts";
 
 /** What the start says about these settings. */
 function problemsWith(settings: Parameters<typeof pagesWith>[0]): readonly string[] {

@@ -1,25 +1,10 @@
-import { afterAll, describe, expect, it } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { contrast, readTheme } from "../../interactions/theme.ts";
-import { localeFile, LOCALES, pagesWith, SOURCES } from "./every-page.ts";
+import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
-
-const folders: string[] = [];
-
-afterAll(() => {
-  for (const folder of folders) rmSync(folder, { recursive: true });
-});
-
-/** A folder of views as a team has it. */
-function viewsFolder(files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), "views-"));
-  folders.push(folder);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
-  return folder;
-}
 
 /** Key → placeholders. */
 function shape(texts: Record<string, string>): Record<string, string[]> {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { ConfigurationError } from "../../lib/errors.ts";
 import { applySeed, type Seed, type SeededService } from "../../lib/seed.ts";
-import { openWorld, type World } from "./domain/world.ts";
+import { openDomain, type Domain } from "./domain/open-domain.ts";
 
 const receiver = {
   url: "http://127.0.0.1:4000/g",
@@ -41,14 +41,14 @@ const seed = {
   ],
 } satisfies Seed;
 
-let world: World;
+let domain: Domain;
 beforeEach(async () => {
-  world = await openWorld();
+  domain = await openDomain();
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 /** Everything that is stored, sealed texts and hashes included. */
-async function everything({ storage: { directory, deliveries, audit } }: World): Promise<string> {
+async function everything({ storage: { directory, deliveries, audit } }: Domain): Promise<string> {
   return JSON.stringify([
     await directory.listAccounts({ limit: 1000 }),
     await directory.listClients(),
@@ -62,7 +62,7 @@ async function everything({ storage: { directory, deliveries, audit } }: World):
 
 async function problemsOf(input: unknown): Promise<readonly string[]> {
   try {
-    await applySeed(world, input as Seed);
+    await applySeed(domain, input as Seed);
   } catch (error) {
     if (error instanceof ConfigurationError) return error.problems;
     throw error;
@@ -72,7 +72,7 @@ async function problemsOf(input: unknown): Promise<readonly string[]> {
 
 describe("a seed", () => {
   it("can't change how the ID tokens of a client are signed", async () => {
-    await applySeed(world, seed);
+    await applySeed(domain, seed);
     const [first, ...others] = seed.clients;
     const changed = { ...seed, clients: [{ ...first, id_token_signed_response_alg: "ES256" }, ...others] };
     await expect(problemsOf(changed)).resolves.toEqual([
@@ -81,38 +81,38 @@ describe("a seed", () => {
   });
 
   it("creates what it names; a client without a name is called like its service [D-RUN-2]", async () => {
-    await applySeed(world, seed);
-    expect(await world.accounts.findByLogin("ADA")).toMatchObject({
+    await applySeed(domain, seed);
+    expect(await domain.accounts.findByLogin("ADA")).toMatchObject({
       name: "Ada",
       portal: "main",
       services: { "1": 1102020202, "2": null },
     });
-    expect((await world.accounts.authenticate("ada", "correct horse")).ok).toBe(true);
-    expect(await world.clients.find("news")).toMatchObject({
+    expect((await domain.accounts.authenticate("ada", "correct horse")).ok).toBe(true);
+    expect(await domain.clients.find("news")).toMatchObject({
       name: "News",
       service: "1",
       password_grant: true,
     });
-    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
-    expect(await world.directory.services.find("2")).toMatchObject({ name: "Video", group: "media" });
-    expect(await world.bodies()).toEqual([]);
-    await applySeed(world, undefined);
-    await applySeed(world, {});
+    expect(domain.clients.secretMatches(await domain.clients.record("news"), SECRET)).toBe(true);
+    expect(await domain.directory.services.find("2")).toMatchObject({ name: "Video", group: "media" });
+    expect(await domain.bodies()).toEqual([]);
+    await applySeed(domain, undefined);
+    await applySeed(domain, {});
   });
 
   it("applied again changes nothing that is stored, to the letter [D-RUN-2]", async () => {
-    await applySeed(world, seed);
-    const before = await everything(world);
-    world.clock.seconds += 1000;
-    await applySeed(world, seed);
-    expect(await everything(world)).toBe(before);
+    await applySeed(domain, seed);
+    const before = await everything(domain);
+    domain.clock.seconds += 1000;
+    await applySeed(domain, seed);
+    expect(await everything(domain)).toBe(before);
   });
 
   it("brings directory and clients to its values, and leaves alone what it does not name [D-RUN-2]", async () => {
-    await world.directory.services.put("1", { name: "Old", receiver });
-    await world.directory.services.put("9", { name: "Other" });
+    await domain.directory.services.put("1", { name: "Old", receiver });
+    await domain.directory.services.put("9", { name: "Other" });
     const uris = ["https://old.example/cb"];
-    await world.clients.register({
+    await domain.clients.register({
       client_id: "news",
       client_secret: "another-secret-another",
       name: "x",
@@ -121,15 +121,15 @@ describe("a seed", () => {
       error_status: "standard",
       backchannel_logout_uri: "https://old.example/bc",
     });
-    await world.clients.register({ client_id: "other", name: "Other", service: "9", redirect_uris: uris });
-    await applySeed(world, seed);
-    expect(await world.directory.services.find("1")).toEqual({
+    await domain.clients.register({ client_id: "other", name: "Other", service: "9", redirect_uris: uris });
+    await applySeed(domain, seed);
+    expect(await domain.directory.services.find("1")).toEqual({
       key: "1",
       name: "News",
       group: "media",
       receiver: null,
     });
-    expect(await world.clients.find("news")).toMatchObject({
+    expect(await domain.clients.find("news")).toMatchObject({
       name: "News",
       service: "1",
       redirect_uris: ["http://127.0.0.1:3001/callback"],
@@ -137,42 +137,42 @@ describe("a seed", () => {
       backchannel_logout_uri: null,
       password_grant: true,
     });
-    const record = await world.clients.record("news");
+    const record = await domain.clients.record("news");
     expect(
-      ["another-secret-another", SECRET].map((secret) => world.clients.secretMatches(record, secret)),
+      ["another-secret-another", SECRET].map((secret) => domain.clients.secretMatches(record, secret)),
     ).toEqual([false, true]);
-    expect(await world.clients.find("other")).toMatchObject({ name: "Other", service: "9" });
+    expect(await domain.clients.find("other")).toMatchObject({ name: "Other", service: "9" });
     const clients = seed.clients.map((client) => ({ ...client, password_grant: false }));
-    await applySeed(world, { ...seed, clients });
-    expect((await world.clients.find("news"))?.password_grant).toBe(false);
-    await world.clients.disable("news");
-    await applySeed(world, seed);
-    expect((await world.clients.find("news"))?.disabled).toBe(true);
+    await applySeed(domain, { ...seed, clients });
+    expect((await domain.clients.find("news"))?.password_grant).toBe(false);
+    await domain.clients.disable("news");
+    await applySeed(domain, seed);
+    expect((await domain.clients.find("news"))?.disabled).toBe(true);
   });
 
   it("never touches an account that is there, by its address or by its username [D-RUN-2]", async () => {
     for (const existing of [{ email: "ADA@example.com" }, { email: "else@example.com", username: "ADA" }]) {
-      const { sub } = await world.accounts.create({ ...existing, password: "my own password" });
-      const before = await world.accounts.record(sub);
-      await applySeed(world, seed);
-      expect(await world.accounts.record(sub)).toEqual(before);
-      expect(await world.accounts.list()).toHaveLength(1);
-      await world.accounts.delete(sub);
+      const { sub } = await domain.accounts.create({ ...existing, password: "my own password" });
+      const before = await domain.accounts.record(sub);
+      await applySeed(domain, seed);
+      expect(await domain.accounts.record(sub)).toEqual(before);
+      expect(await domain.accounts.list()).toHaveLength(1);
+      await domain.accounts.delete(sub);
     }
-    expect(await world.bodies()).toEqual([]);
+    expect(await domain.bodies()).toEqual([]);
   });
 
   it("is safe when many processes start at once [D-RUN-2]", async () => {
-    const processes = Array.from({ length: 8 }, () => world.again());
+    const processes = Array.from({ length: 8 }, () => domain.reopen());
     await Promise.all(processes.map((each) => applySeed(each, seed)));
-    expect([await world.accounts.list(), await world.clients.list()].map((list) => list.length)).toEqual([
+    expect([await domain.accounts.list(), await domain.clients.list()].map((list) => list.length)).toEqual([
       1, 1,
     ]);
-    expect((await world.accounts.findByLogin("ada"))?.services).toEqual({ "1": 1102020202, "2": null });
-    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
-    const before = await everything(world);
-    await applySeed(world, seed);
-    expect(await everything(world)).toBe(before);
+    expect((await domain.accounts.findByLogin("ada"))?.services).toEqual({ "1": 1102020202, "2": null });
+    expect(domain.clients.secretMatches(await domain.clients.record("news"), SECRET)).toBe(true);
+    const before = await everything(domain);
+    await applySeed(domain, seed);
+    expect(await everything(domain)).toBe(before);
   });
 });
 
@@ -183,11 +183,11 @@ describe("clients that are registered and not in the seed", () => {
   const client = seed.clients[0]!;
   const lines: string[] = [];
 
-  /** The world with a log that is kept. */
+  /** The domain with a log that is kept. */
   const logged = (): SeededService => {
     lines.length = 0;
     const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
-    return { ...world, configuration: { logger } };
+    return { ...domain, configuration: { logger } };
   };
   const told = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
 
@@ -197,15 +197,15 @@ describe("clients that are registered and not in the seed", () => {
     await applySeed(logged(), { clients: [{ ...client, client_id: "video" }] });
     const advice = "(they stay registered; remove them with clients.remove)";
     expect(told()).toEqual([[30, `registered, but not in the seed: news ${advice}`]]);
-    expect(world.clients.secretMatches(await world.clients.record("news"), SECRET)).toBe(true);
-    for (const client_id of others(23)) await world.clients.register({ ...client, name: "x", client_id });
+    expect(domain.clients.secretMatches(await domain.clients.record("news"), SECRET)).toBe(true);
+    for (const client_id of others(23)) await domain.clients.register({ ...client, name: "x", client_id });
     await applySeed(logged(), seed);
     const twenty = others(20).join(", ");
     expect(told()).toEqual([[30, `registered, but not in the seed: ${twenty} and 4 more ${advice}`]]);
   });
 
   it("are no business of a seed without clients", async () => {
-    await applySeed(world, seed);
+    await applySeed(domain, seed);
     await applySeed(logged(), { services: seed.services });
     await applySeed(logged(), { ...seed, clients: [] });
     expect(told()).toEqual([]);
@@ -243,7 +243,7 @@ describe("a wrong seed", () => {
     ]);
     expect(problems).toContain("config.seed.services.1: unknown key grup; did you mean group?");
     expect(problems).toContain("config.seed.clients[0].client_secret: is required");
-    expect(await world.directory.services.list()).toEqual([]);
+    expect(await domain.directory.services.list()).toEqual([]);
     for (const input of [null, "seed", 5, []])
       expect(await problemsOf(input)).toEqual(["config.seed: must be an object"]);
   });
@@ -259,7 +259,7 @@ describe("a wrong seed", () => {
     expect(await problemsOf({ accounts: [{ email: "a@b", password: "secret" }] })).toEqual([
       "config.seed.accounts[0]: a password must have at least 8 characters",
     ]);
-    world = world.again({ minSecretLength: 32 });
+    domain = domain.reopen({ minSecretLength: 32 });
     expect(await problemsOf({ services: seed.services, groups: seed.groups, clients: [client] })).toEqual([
       "config.seed.clients[0]: client.client_secret: must have at least 32 characters",
     ]);

@@ -5,33 +5,33 @@ import { generationAt, generationsOf } from "../../../lib/domain/generations.ts"
 import {
   CLIENTS,
   codeOf,
-  leftArtifacts,
-  openWorld,
-  prepared,
+  remainingArtifacts,
+  openDomain,
+  seed,
   RECEIVER,
   withCommit,
-  type World,
-} from "./world.ts";
+  type Domain,
+} from "./open-domain.ts";
 
-let world: World;
+let domain: Domain;
 let sub: string;
 beforeEach(async () => {
-  world = await openWorld();
-  sub = await prepared(world);
+  domain = await openDomain();
+  sub = await seed(domain);
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 /** Which counters went up, what became of consents, and which artifacts are left. */
 async function effect(change: (accounts: Accounts) => Promise<unknown>): Promise<unknown> {
-  const before = await world.accounts.record(sub);
-  await change(world.accounts);
-  const after = await world.accounts.record(sub);
+  const before = await domain.accounts.record(sub);
+  await change(domain.accounts);
+  const after = await domain.accounts.record(sub);
   const raised = CLIENTS.map((client, index) => {
     const [had, has] = [before, after].map((each) => each && generationsOf(each, client, String(index + 1)));
     const names = ["sessions", "tokens", "service", "client"] as const;
     return names.filter((name) => has?.[name] !== had?.[name]).join(" ");
   });
-  return [raised, Object.keys(after?.consents ?? {}), await leftArtifacts(world, sub, CLIENTS)];
+  return [raised, Object.keys(after?.consents ?? {}), await remainingArtifacts(domain, sub, CLIENTS)];
 }
 
 describe("many at once", () => {
@@ -39,7 +39,7 @@ describe("many at once", () => {
     const spellings = ["grace", "GRACE", "Ｇrace", "ｇＲace", "gracE"];
     const outcomes = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
-        world.accounts
+        domain.accounts
           .create({ email: `u${index}@example.com`, username: String(spellings[index % spellings.length]) })
           .then(() => "created", codeOfError),
       ),
@@ -49,50 +49,50 @@ describe("many at once", () => {
   });
 
   it("change one account, and every change is there and was notified once, in its order", async () => {
-    const other = world.again();
+    const other = domain.reopen();
     await Promise.all([
-      ...Array.from({ length: 25 }, (_, index) => world.accounts.update(sub, { name: `n${index}` })),
+      ...Array.from({ length: 25 }, (_, index) => domain.accounts.update(sub, { name: `n${index}` })),
       ...Array.from({ length: 25 }, (_, index) => other.accounts.assign(sub, "1", index)),
       other.accounts.update(sub, { surname: "S" }),
-      world.accounts.update(sub, { gender: "g" }),
+      domain.accounts.update(sub, { gender: "g" }),
     ]);
-    const account = await world.accounts.find(sub);
+    const account = await domain.accounts.find(sub);
     expect(account).toMatchObject({ surname: "S", gender: "g", name: expect.stringMatching(/^n\d+$/) });
-    const bodies = (await world.bodies()).filter(({ receiver: name }) => name === "service:1");
+    const bodies = (await domain.bodies()).filter(({ receiver: name }) => name === "service:1");
     expect(bodies).toHaveLength(27);
   });
 
   it("update, assign, set passwords and delete, and nothing brings the account back [D-ACCOUNT-6]", async () => {
     for (let round = 0; round < 10; round += 1) {
-      const one = await world.accounts.create({ email: "x@example.com", username: "x" });
+      const one = await domain.accounts.create({ email: "x@example.com", username: "x" });
       const calls = [
-        ...Array.from({ length: 5 }, (_, index) => world.accounts.update(one.sub, { name: `n${index}` })),
-        ...Array.from({ length: 5 }, () => world.accounts.assign(one.sub, "1")),
-        world.accounts.unassign(one.sub, ["1", "2"]),
-        world.accounts.endSessions(one.sub),
-        world.accounts.update(one.sub, { email: "y@example.com" }),
-        world.accounts.delete(one.sub),
+        ...Array.from({ length: 5 }, (_, index) => domain.accounts.update(one.sub, { name: `n${index}` })),
+        ...Array.from({ length: 5 }, () => domain.accounts.assign(one.sub, "1")),
+        domain.accounts.unassign(one.sub, ["1", "2"]),
+        domain.accounts.endSessions(one.sub),
+        domain.accounts.update(one.sub, { email: "y@example.com" }),
+        domain.accounts.delete(one.sub),
       ];
       const outcomes = await Promise.all(
         calls.map((call: Promise<unknown>) => call.then(() => "ok", codeOfError)),
       );
       expect(outcomes.filter((outcome) => outcome !== "ok" && outcome !== "not_found")).toEqual([]);
-      expect(await world.accounts.find(one.sub)).toBeUndefined();
+      expect(await domain.accounts.find(one.sub)).toBeUndefined();
       for (const login of ["x", "x@example.com", "y@example.com"]) {
-        expect(await world.accounts.findByLogin(login)).toBeUndefined();
+        expect(await domain.accounts.findByLogin(login)).toBeUndefined();
       }
     }
   });
 
   it("delete one account, and one of them did", async () => {
-    const outcomes = await Promise.all(Array.from({ length: 20 }, () => world.accounts.delete(sub)));
+    const outcomes = await Promise.all(Array.from({ length: 20 }, () => domain.accounts.delete(sub)));
     expect(outcomes.filter(Boolean)).toHaveLength(1);
-    expect((await world.bodies()).map(({ receiver: name }) => name)).toEqual(["service:1", "service:2"]);
+    expect((await domain.bodies()).map(({ receiver: name }) => name)).toEqual(["service:1", "service:2"]);
   });
 
   it("are decided again when somebody was faster between reading and writing", async () => {
     let sneak = true;
-    const slow = world.again({
+    const slow = domain.reopen({
       storage: (storage) => ({
         ...storage,
         directory: {
@@ -101,7 +101,7 @@ describe("many at once", () => {
             const record = await storage.directory.findAccount(wanted);
             if (sneak) {
               sneak = false;
-              await world.accounts.update(sub, { surname: "first" });
+              await domain.accounts.update(sub, { surname: "first" });
             }
             return record;
           },
@@ -109,11 +109,11 @@ describe("many at once", () => {
       }),
     });
     await slow.accounts.update(sub, { name: "second" });
-    expect(await world.accounts.find(sub)).toMatchObject({ name: "second", surname: "first" });
+    expect(await domain.accounts.find(sub)).toMatchObject({ name: "second", surname: "first" });
   });
 
   it("conflict without an end, and the call ends with storage_unavailable", async () => {
-    const busy = world.again({
+    const busy = domain.reopen({
       storage: (storage) =>
         withCommit(storage, async (change, commit) => {
           const before = await storage.directory.findAccount(change.sub);
@@ -131,7 +131,7 @@ describe("many at once", () => {
         }),
     });
     expect(await codeOf(busy.accounts.update(sub, { name: "x" }))).toBe("storage_unavailable");
-    expect(await world.bodies()).toEqual([]);
+    expect(await domain.bodies()).toEqual([]);
   });
 });
 
@@ -142,15 +142,15 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
       CLIENTS,
       [],
     ]);
-    expect(world.ended).toEqual([{ sub, reason: "password" }]);
+    expect(domain.ended).toEqual([{ sub, reason: "password" }]);
   });
 
   it("setPassword with keepSession: the record of the session stays, and the new numbers are returned [D-ACCOUNT-7]", async () => {
-    const result = await world.accounts.setPassword(sub, "correct horse", { keepSession: "uid" });
-    const { sessions_generation, tokens_generation } = (await world.accounts.record(sub)) ?? {};
+    const result = await domain.accounts.setPassword(sub, "correct horse", { keepSession: "uid" });
+    const { sessions_generation, tokens_generation } = (await domain.accounts.record(sub)) ?? {};
     expect(result).toEqual({ sessions_generation, tokens_generation });
-    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(["session"]);
-    expect(world.ended).toEqual([{ sub, reason: "password", keepSession: "uid" }]);
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(["session"]);
+    expect(domain.ended).toEqual([{ sub, reason: "password", keepSession: "uid" }]);
   });
 
   it("endSessions: sessions only [D-ACCOUNT-8]", async () => {
@@ -159,7 +159,7 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
       CLIENTS,
       CLIENTS,
     ]);
-    expect(world.ended).toEqual([{ sub, reason: "ended" }]);
+    expect(domain.ended).toEqual([{ sub, reason: "ended" }]);
   });
 
   it("revokeTokens: codes, tokens and consents, of all clients or of one [D-ACCOUNT-8]", async () => {
@@ -173,7 +173,7 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
       [],
       ["session"],
     ]);
-    expect(world.ended).toEqual([]);
+    expect(domain.ended).toEqual([]);
   });
 
   it("unassign: codes, tokens and consents of the service's clients, not the session [D-ACCOUNT-5]", async () => {
@@ -182,18 +182,18 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
       ["one"],
       ["session", "one"],
     ]);
-    const record = await world.accounts.record(sub);
+    const record = await domain.accounts.record(sub);
     expect(record?.services).toEqual({ "1": 11 });
     expect(generationAt(record?.service_generations ?? {}, "2")).toBe(1);
-    await world.accounts.assign(sub, "2");
-    expect(await world.accounts.unassign(sub, ["2", "2", "1"])).toBe(true);
-    expect((await world.accounts.record(sub))?.service_generations).toEqual({ "1": 1, "2": 2 });
+    await domain.accounts.assign(sub, "2");
+    expect(await domain.accounts.unassign(sub, ["2", "2", "1"])).toBe(true);
+    expect((await domain.accounts.record(sub))?.service_generations).toEqual({ "1": 1, "2": 2 });
   });
 
   it("delete: everything [D-ACCOUNT-6]", async () => {
-    await world.accounts.delete(sub);
-    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual([]);
-    expect(world.ended).toEqual([{ sub, reason: "deleted" }]);
+    await domain.accounts.delete(sub);
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual([]);
+    expect(domain.ended).toEqual([{ sub, reason: "deleted" }]);
   });
 
   it("update and assign: nothing", async () => {
@@ -203,26 +203,26 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
 
 /** The numbers that a sign-in now would rest on. */
 async function seen(service: string): Promise<{ serviceGeneration: number; tokensGeneration: number }> {
-  const record = await world.accounts.record(sub);
+  const record = await domain.accounts.record(sub);
   const serviceGeneration = generationAt(record?.service_generations ?? {}, service);
   return { serviceGeneration, tokensGeneration: record?.tokens_generation ?? 0 };
 }
 
 describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
-  beforeEach(() => world.directory.services.put("3", { name: "three", receiver: RECEIVER }));
+  beforeEach(() => domain.directory.services.put("3", { name: "three", receiver: RECEIVER }));
 
   it("assigns the account without a number, once, and later ones write nothing", async () => {
     const sign = await seen("3");
     const records = await Promise.all(
-      Array.from({ length: 20 }, () => world.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)),
+      Array.from({ length: 20 }, () => domain.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)),
     );
     expect(records.map(({ services }) => services["3"])).toEqual(records.map(() => null));
-    const { version } = (await world.accounts.record(sub)) ?? {};
-    await world.accounts.assign(sub, "3", 33);
-    expect((await world.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)).services["3"]).toBe(33);
-    expect((await world.accounts.record(sub))?.version).toBe(Number(version) + 1);
-    expect(world.changed.filter(({ action }) => action === "account.assigned")).toHaveLength(2);
-    expect(await world.bodies()).toEqual([]);
+    const { version } = (await domain.accounts.record(sub)) ?? {};
+    await domain.accounts.assign(sub, "3", 33);
+    expect((await domain.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)).services["3"]).toBe(33);
+    expect((await domain.accounts.record(sub))?.version).toBe(Number(version) + 1);
+    expect(domain.changed.filter(({ action }) => action === "account.assigned")).toHaveLength(2);
+    expect(await domain.bodies()).toEqual([]);
   });
 
   it("assigns nothing when what it rests on has ended: service, tokens or account", async () => {
@@ -234,25 +234,25 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
     ];
     for (const end of ends) {
       const sign = await seen("1");
-      await end(world.accounts);
-      expect(await codeOf(world.accounts.assignAtSignIn(sub, "1", sign, SYSTEM))).toBe("condition_failed");
-      const again = world.accounts.assignAtSignIn(sub, "1", await seen("1"), SYSTEM);
+      await end(domain.accounts);
+      expect(await codeOf(domain.accounts.assignAtSignIn(sub, "1", sign, SYSTEM))).toBe("condition_failed");
+      const again = domain.accounts.assignAtSignIn(sub, "1", await seen("1"), SYSTEM);
       await again.catch(() => expect(end).toBe(ends[3]));
     }
-    expect(await world.accounts.find(sub)).toBeUndefined();
+    expect(await domain.accounts.find(sub)).toBeUndefined();
   });
 
   it("and an unassignment at the same moment never leave an assignment that the sign-in did not see end", async () => {
     for (let round = 0; round < 20; round += 1) {
       const sign = await seen("1");
       const outcomes = await Promise.all([
-        world.accounts.unassign(sub, "1"),
-        world.accounts.assignAtSignIn(sub, "1", sign, SYSTEM).then(() => "assigned", codeOfError),
+        domain.accounts.unassign(sub, "1"),
+        domain.accounts.assignAtSignIn(sub, "1", sign, SYSTEM).then(() => "assigned", codeOfError),
       ]);
       expect(outcomes[0]).toBe(true);
       expect(["assigned", "condition_failed"]).toContain(outcomes[1]);
-      expect((await world.accounts.find(sub))?.services).not.toHaveProperty("1");
-      await world.accounts.assign(sub, "1");
+      expect((await domain.accounts.find(sub))?.services).not.toHaveProperty("1");
+      await domain.accounts.assign(sub, "1");
     }
   });
 });

@@ -5,22 +5,22 @@ import {
   CLIENTS,
   codeOf,
   consent,
-  leftArtifacts,
-  openWorld,
-  prepared,
+  remainingArtifacts,
+  openDomain,
+  seed,
   RECEIVER,
   START,
   withCommit,
-  type World,
-} from "./world.ts";
+  type Domain,
+} from "./open-domain.ts";
 
-let world: World;
+let domain: Domain;
 let sub: string;
 beforeEach(async () => {
-  world = await openWorld();
-  sub = await prepared(world);
+  domain = await openDomain();
+  sub = await seed(domain);
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 function failing(): never {
   throw new StorageUnavailable("planted");
@@ -50,10 +50,10 @@ function refuseStatement(after: number): { restore(): void; readonly refused: bo
 
 describe("notifications of a change", () => {
   it("are stored with it, sealed, and told to the worker afterwards [D-NOTIFY-10]", async () => {
-    world.clock.seconds += 5;
-    await world.accounts.update(sub, { name: "Ada", email: "new@example.com" });
-    const stored = await world.storage.deliveries.list({ limit: 10 });
-    expect(stored).toMatchObject(world.notified.map((delivery) => ({ ...delivery, sequence: 1 })));
+    domain.clock.seconds += 5;
+    await domain.accounts.update(sub, { name: "Ada", email: "new@example.com" });
+    const stored = await domain.storage.deliveries.list({ limit: 10 });
+    expect(stored).toMatchObject(domain.notified.map((delivery) => ({ ...delivery, sequence: 1 })));
     const [one = "", other = ""] = stored.map(({ id }) => id);
     for (const id of [one, other]) expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
     // What is stored in one second is together in an index of ids.
@@ -61,7 +61,7 @@ describe("notifications of a change", () => {
     expect([one.slice(4, 14), other.slice(4, 14)]).toEqual([time, time]);
     expect(one).not.toBe(other);
     expect(JSON.stringify(stored)).not.toContain("new@example.com");
-    expect((await world.bodies())[0]).toEqual({
+    expect((await domain.bodies())[0]).toEqual({
       receiver: "service:1",
       body: {
         notification_type: "PROFILE_CHANGED",
@@ -74,41 +74,41 @@ describe("notifications of a change", () => {
         },
       },
     });
-    expect(world.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
+    expect(domain.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
   });
 
   it("are not stored, and nobody hears of them, when the change is not committed [D-NOTIFY-10]", async () => {
-    await world.accounts.create({ email: "taken@example.com" });
-    const changes = world.changed.length;
-    expect(await codeOf(world.accounts.update(sub, { name: "Ada", email: "taken@example.com" }))).toBe(
+    await domain.accounts.create({ email: "taken@example.com" });
+    const changes = domain.changed.length;
+    expect(await codeOf(domain.accounts.update(sub, { name: "Ada", email: "taken@example.com" }))).toBe(
       "name_taken",
     );
-    expect(await codeOf(world.accounts.update(sub, { name: "Ada", portal: "gone" }))).toBe(
+    expect(await codeOf(domain.accounts.update(sub, { name: "Ada", portal: "gone" }))).toBe(
       "unknown_reference",
     );
-    const broken = world.again({
+    const broken = domain.reopen({
       storage: (storage) =>
         withCommit(storage, async () => {
           throw new StorageUnavailable("planted");
         }),
     });
     expect(await codeOf(broken.accounts.delete(sub))).toBe("storage_unavailable");
-    expect(await world.bodies()).toEqual([]);
-    expect([world.notified, broken.notified, broken.changed, broken.ended]).toEqual([[], [], [], []]);
-    expect(world.changed).toHaveLength(changes);
-    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(["session", ...CLIENTS]);
-    expect((await world.accounts.find(sub))?.name).toBeNull();
+    expect(await domain.bodies()).toEqual([]);
+    expect([domain.notified, broken.notified, broken.changed, broken.ended]).toEqual([[], [], [], []]);
+    expect(domain.changed).toHaveLength(changes);
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(["session", ...CLIENTS]);
+    expect((await domain.accounts.find(sub))?.name).toBeNull();
   });
 
   const changes: [name: string, change: () => Promise<unknown>][] = [
-    ["update", () => world.accounts.update(sub, { name: "Ada" })],
-    ["unassignment", () => world.accounts.unassign(sub, ["1", "2"])],
-    ["deletion", () => world.accounts.delete(sub)],
+    ["update", () => domain.accounts.update(sub, { name: "Ada" })],
+    ["unassignment", () => domain.accounts.unassign(sub, ["1", "2"])],
+    ["deletion", () => domain.accounts.delete(sub)],
   ];
   it.each(changes)(
     "leave nothing behind wherever the %s fails in the database [D-NOTIFY-10]",
     async (_, change) => {
-      const before = await world.accounts.find(sub);
+      const before = await domain.accounts.find(sub);
       let steps = 0;
       for (; ; steps += 1) {
         const statements = refuseStatement(steps);
@@ -124,13 +124,13 @@ describe("notifications of a change", () => {
         // What comes after the commit does not make the change fail.
         if (code === undefined) continue;
         expect(code).toBe("storage_unavailable");
-        expect(world.notified).toEqual([]);
-        await expect(world.bodies()).resolves.toEqual([]);
-        await expect(world.storage.deliveries.dueReceivers()).resolves.toEqual([]);
-        await expect(world.accounts.find(sub)).resolves.toEqual(before);
+        expect(domain.notified).toEqual([]);
+        await expect(domain.bodies()).resolves.toEqual([]);
+        await expect(domain.storage.deliveries.dueReceivers()).resolves.toEqual([]);
+        await expect(domain.accounts.find(sub)).resolves.toEqual(before);
       }
       expect(steps).toBeGreaterThan(12);
-      const stored = await world.storage.deliveries.list({ limit: 9 });
+      const stored = await domain.storage.deliveries.list({ limit: 9 });
       expect(stored.map(({ receiver, sequence }) => [receiver, sequence])).toEqual([
         ["service:1", 1],
         ["service:2", 1],
@@ -139,15 +139,15 @@ describe("notifications of a change", () => {
   );
 
   it("are one for all keys of an unassignment, and none for what is not assigned [D-ACCOUNT-5]", async () => {
-    await world.directory.groups.put("g", { name: "G", receiver: RECEIVER });
-    for (const key of ["1", "2"]) await world.directory.services.put(key, { name: key, group: "g" });
-    await world.directory.services.put("3", { name: "3", receiver: RECEIVER });
-    expect(await world.accounts.unassign(sub, ["3", "nowhere"])).toBe(false);
-    expect(await world.accounts.unassign(sub, [])).toBe(false);
-    expect(await world.bodies()).toEqual([]);
-    expect(await world.accounts.unassign(sub, ["1", "3", "2"])).toBe(true);
-    expect(await world.accounts.unassign(sub, ["1", "2"])).toBe(false);
-    const [only, ...others] = await world.bodies();
+    await domain.directory.groups.put("g", { name: "G", receiver: RECEIVER });
+    for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: key, group: "g" });
+    await domain.directory.services.put("3", { name: "3", receiver: RECEIVER });
+    expect(await domain.accounts.unassign(sub, ["3", "nowhere"])).toBe(false);
+    expect(await domain.accounts.unassign(sub, [])).toBe(false);
+    expect(await domain.bodies()).toEqual([]);
+    expect(await domain.accounts.unassign(sub, ["1", "3", "2"])).toBe(true);
+    expect(await domain.accounts.unassign(sub, ["1", "2"])).toBe(false);
+    const [only, ...others] = await domain.bodies();
     expect([only?.receiver, only?.body.data.services, others]).toEqual([
       "group:g",
       { "1": 11, "2": null },
@@ -156,20 +156,20 @@ describe("notifications of a change", () => {
   });
 
   it("do not exist for passwords, sessions, tokens, consents, portals and assignments [D-NOTIFY-3]", async () => {
-    await world.directory.portals.put("p", { name: "P", receiver: RECEIVER });
-    await world.accounts.setPassword(sub, "correct horse");
-    await world.accounts.endSessions(sub);
-    await world.accounts.revokeTokens(sub);
-    await world.accounts.update(sub, { portal: "p", email_verified: true });
-    await world.accounts.assign(sub, "1", 12);
-    await consent(world, sub, "one", ["email"]);
-    expect(await world.bodies()).toEqual([]);
+    await domain.directory.portals.put("p", { name: "P", receiver: RECEIVER });
+    await domain.accounts.setPassword(sub, "correct horse");
+    await domain.accounts.endSessions(sub);
+    await domain.accounts.revokeTokens(sub);
+    await domain.accounts.update(sub, { portal: "p", email_verified: true });
+    await domain.accounts.assign(sub, "1", 12);
+    await consent(domain, sub, "one", ["email"]);
+    expect(await domain.bodies()).toEqual([]);
   });
 });
 
 describe("after the commit", () => {
   it("nothing that fails makes the call fail: it is told as a fault, and the generations have decided", async () => {
-    const broken = world.again({
+    const broken = domain.reopen({
       notify: failing,
       onEnded: () => Promise.reject(new Error("planted")),
       storage: (storage) => ({
@@ -178,7 +178,7 @@ describe("after the commit", () => {
       }),
     });
     expect(await broken.accounts.delete(sub)).toBe(true);
-    expect(await world.accounts.find(sub)).toBeUndefined();
+    expect(await domain.accounts.find(sub)).toBeUndefined();
     expect(broken.faults).toEqual([
       { where: "notify", code: "storage_unavailable" },
       { where: "sessions ended", code: "unexpected" },
@@ -189,20 +189,20 @@ describe("after the commit", () => {
 
   it("tells of ended sessions while their records are still there", async () => {
     let left: string[] = [];
-    const looking = world.again({
+    const looking = domain.reopen({
       onEnded: async (ended) => {
-        left = await leftArtifacts(world, ended.sub, CLIENTS);
+        left = await remainingArtifacts(domain, ended.sub, CLIENTS);
       },
     });
     await looking.accounts.endSessions(sub);
     expect(left).toContain("session");
-    expect(await leftArtifacts(world, sub, CLIENTS)).toEqual(CLIENTS);
+    expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(CLIENTS);
   });
 
   it("leaves an audit record of every change, without personal data", async () => {
-    await world.accounts.update(sub, { name: "Secret Name" });
-    await world.accounts.delete(sub);
-    const { records: audit } = await world.storage.audit.list({ account: sub, limit: 10 });
+    await domain.accounts.update(sub, { name: "Secret Name" });
+    await domain.accounts.delete(sub);
+    const { records: audit } = await domain.storage.audit.list({ account: sub, limit: 10 });
     const own = audit.map(({ action, detail }) => ({ action, detail }));
     expect(own.slice(0, 2)).toEqual([
       { action: "account.deleted", detail: {} },

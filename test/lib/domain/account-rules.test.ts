@@ -2,24 +2,24 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { normaliseName } from "../../../lib/domain/text-rules.ts";
 import { emailProblem, usernameProblem } from "../../../lib/domain/text-rules.ts";
-import { codeOf, openWorld, type World } from "./world.ts";
+import { codeOf, openDomain, type Domain } from "./open-domain.ts";
 
-let world: World;
+let domain: Domain;
 beforeEach(async () => {
-  world = await openWorld();
+  domain = await openDomain();
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 describe("sign-in names", () => {
   it("are one name space for e-mail addresses and usernames, after NFKC and lower-casing [D-ACCOUNT-2]", async () => {
-    await world.accounts.create({ email: "Ada@Example.com", username: "Straße" });
+    await domain.accounts.create({ email: "Ada@Example.com", username: "Straße" });
     for (const email of ["ada@example.com", "ADA@EXAMPLE.COM", "ａｄａ@example.com"]) {
-      expect(await codeOf(world.accounts.create({ email }))).toBe("name_taken");
+      expect(await codeOf(domain.accounts.create({ email }))).toBe("name_taken");
     }
     for (const username of ["STRAßE", "ｓtraße", "straße"]) {
-      expect(await codeOf(world.accounts.create({ email: "x@y", username }))).toBe("name_taken");
+      expect(await codeOf(domain.accounts.create({ email: "x@y", username }))).toBe("name_taken");
     }
-    expect((await world.accounts.findByLogin("ＡＤＡ@ＥＸＡＭＰＬＥ.com"))?.email).toBe("Ada@Example.com");
+    expect((await domain.accounts.findByLogin("ＡＤＡ@ＥＸＡＭＰＬＥ.com"))?.email).toBe("Ada@Example.com");
   });
 
   it("never hold an @ in a username, however it is written [D-ACCOUNT-2]", () => {
@@ -29,13 +29,13 @@ describe("sign-in names", () => {
   });
 
   it("are free again after a change or a deletion, and only then", async () => {
-    const ada = await world.accounts.create({ email: "ada@example.com", username: "ada" });
-    await world.accounts.update(ada.sub, { email: "new@example.com", username: null });
-    const second = await world.accounts.create({ email: "ada@example.com", username: "ADA" });
-    expect(await codeOf(world.accounts.update(ada.sub, { username: "ada" }))).toBe("name_taken");
-    await world.accounts.delete(second.sub);
-    expect((await world.accounts.update(ada.sub, { username: "ada" })).username).toBe("ada");
-    expect((await world.accounts.update(ada.sub, { username: "ADA" })).username).toBe("ADA");
+    const ada = await domain.accounts.create({ email: "ada@example.com", username: "ada" });
+    await domain.accounts.update(ada.sub, { email: "new@example.com", username: null });
+    const second = await domain.accounts.create({ email: "ada@example.com", username: "ADA" });
+    expect(await codeOf(domain.accounts.update(ada.sub, { username: "ada" }))).toBe("name_taken");
+    await domain.accounts.delete(second.sub);
+    expect((await domain.accounts.update(ada.sub, { username: "ada" })).username).toBe("ada");
+    expect((await domain.accounts.update(ada.sub, { username: "ADA" })).username).toBe("ADA");
   });
 
   it("have one normal form, which normalising leaves as it is and case does not change", () => {
@@ -58,15 +58,15 @@ describe("sign-in names", () => {
   });
 
   it("are found in a flood of text as fast as nothing", async () => {
-    await world.accounts.create({ email: "a@b", username: "a".repeat(64) });
-    expect(await world.accounts.findByLogin("a".repeat(5_000_000))).toBeUndefined();
-    const { ok, record } = await world.accounts.authenticate("a".repeat(5_000_000), "a password");
+    await domain.accounts.create({ email: "a@b", username: "a".repeat(64) });
+    expect(await domain.accounts.findByLogin("a".repeat(5_000_000))).toBeUndefined();
+    const { ok, record } = await domain.accounts.authenticate("a".repeat(5_000_000), "a password");
     expect([ok, record]).toEqual([false, undefined]);
   });
 
   it("are looked up when they have at most 254 characters, as typed and in their normal form [D-LIMIT-2]", async () => {
     const asked: string[] = [];
-    const { accounts } = world.again({
+    const { accounts } = domain.reopen({
       storage(storage) {
         const { directory } = storage;
         const findAccountByName = (name: string) => {
@@ -97,10 +97,10 @@ describe("sign-in names", () => {
     const names = fc.tuple(part, part).filter(([a, b]) => !usernameProblem(a) && !emailProblem(`${b}@x`));
     await fc.assert(
       fc.asyncProperty(names, async ([username, local]) => {
-        const { sub } = await world.accounts.create({ email: `${local}@x`, username });
-        expect((await world.accounts.findByLogin(username))?.sub).toBe(sub);
-        expect((await world.accounts.findByLogin(`${local}@x`.normalize("NFKD")))?.sub).toBe(sub);
-        await world.accounts.delete(sub);
+        const { sub } = await domain.accounts.create({ email: `${local}@x`, username });
+        expect((await domain.accounts.findByLogin(username))?.sub).toBe(sub);
+        expect((await domain.accounts.findByLogin(`${local}@x`.normalize("NFKD")))?.sub).toBe(sub);
+        await domain.accounts.delete(sub);
       }),
       { numRuns: 100 },
     );
@@ -164,23 +164,23 @@ describe("what an account may be made of", () => {
   };
 
   it("is refused with the name of the option and never its value, on create and update alike", async () => {
-    const { sub } = await world.accounts.create({ email: "ok@example.com" });
+    const { sub } = await domain.accounts.create({ email: "ok@example.com" });
     for (const [option, values] of Object.entries(wrong)) {
       for (const value of values) {
-        const message = await codeOf(world.accounts.create({ email: "x@y", [option]: value }));
+        const message = await codeOf(domain.accounts.create({ email: "x@y", [option]: value }));
         expect(message).toMatch(new RegExp(`^TypeError account\\.${option}: (?:must|is required)`));
         if (option === "password" || value === undefined) continue;
-        expect(await codeOf(world.accounts.update(sub, { [option]: value }))).toContain(
+        expect(await codeOf(domain.accounts.update(sub, { [option]: value }))).toContain(
           `changes.${option}: must`,
         );
       }
     }
-    expect(await codeOf(world.accounts.create({ email: "Secret Value" }))).not.toContain("Secret");
-    expect(await world.accounts.list()).toHaveLength(1);
+    expect(await codeOf(domain.accounts.create({ email: "Secret Value" }))).not.toContain("Secret");
+    expect(await domain.accounts.list()).toHaveLength(1);
   });
 
-  it("takes names and texts of the world", async () => {
-    const account = await world.accounts.create({
+  it("takes names and texts in all scripts", async () => {
+    const account = await domain.accounts.create({
       email: "josé.ñandú+tag@пример.рф",
       username: "Łukasz Ż 😀",
       name: "مُحَمَّد",
@@ -188,35 +188,35 @@ describe("what an account may be made of", () => {
       date_of_birth: "2024-02-29",
       gender: "x".repeat(256),
     });
-    expect((await world.accounts.findByLogin("łUKASZ ż 😀"))?.sub).toBe(account.sub);
+    expect((await domain.accounts.findByLogin("łUKASZ ż 😀"))?.sub).toBe(account.sub);
   });
 
   it("is refused with unknown keys, with hostile shapes, and with __proto__", async () => {
-    expect(await codeOf(world.accounts.create({ email: "a@b", usrname: "a" } as never))).toBe(
+    expect(await codeOf(domain.accounts.create({ email: "a@b", usrname: "a" } as never))).toBe(
       "TypeError account: unknown key usrname; did you mean username?",
     );
-    const hidden = await codeOf(world.accounts.create({ email: "a@b", "my secret": 1 } as never));
+    const hidden = await codeOf(domain.accounts.create({ email: "a@b", "my secret": 1 } as never));
     expect(hidden).toBe("TypeError account: unknown key");
     const polluted = JSON.parse('{"email":"a@b","__proto__":{"username":"x"}}') as { email: string };
-    expect(await codeOf(world.accounts.create(polluted))).toContain("unknown key __proto__");
+    expect(await codeOf(domain.accounts.create(polluted))).toContain("unknown key __proto__");
     for (const shape of [undefined, null, "a@b", 5, ["a@b"], () => {}]) {
-      expect(await codeOf(world.accounts.create(shape as never))).toMatch(
+      expect(await codeOf(domain.accounts.create(shape as never))).toMatch(
         /^TypeError account: (?:must be an object|is required)/,
       );
     }
     for (const call of [
-      () => world.accounts.find(undefined as never),
-      () => world.accounts.delete({} as never),
-      () => world.accounts.update(5 as never, {}),
-      () => world.accounts.findByLogin(["a"] as never),
-      () => world.accounts.verifyPassword("x", 5 as never),
+      () => domain.accounts.find(undefined as never),
+      () => domain.accounts.delete({} as never),
+      () => domain.accounts.update(5 as never, {}),
+      () => domain.accounts.findByLogin(["a"] as never),
+      () => domain.accounts.verifyPassword("x", 5 as never),
     ]) {
       expect(await codeOf(call())).toMatch(/^TypeError (?:sub|usernameOrEmail|password): must be a string/);
     }
   });
 
   it("names all problems at once", async () => {
-    const message = await codeOf(world.accounts.create({ email: "x", username: "@", date_of_birth: "y" }));
+    const message = await codeOf(domain.accounts.create({ email: "x", username: "@", date_of_birth: "y" }));
     for (const option of ["email", "username", "date_of_birth"])
       expect(message).toContain(`account.${option}: `);
   });

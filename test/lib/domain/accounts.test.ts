@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { ImportedAccount } from "../../../lib/domain/account.ts";
-import { codeOf, openWorld, START, type World } from "./world.ts";
+import { codeOf, openDomain, START, type Domain } from "./open-domain.ts";
 
-let world: World;
+let domain: Domain;
 beforeEach(async () => {
-  world = await openWorld();
-  for (const key of ["1", "2"]) await world.directory.services.put(key, { name: `Service ${key}` });
-  await world.directory.portals.put("main", { name: "Main" });
+  domain = await openDomain();
+  for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: `Service ${key}` });
+  await domain.directory.portals.put("main", { name: "Main" });
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 const full = {
   email: "Ada@Example.com",
@@ -22,7 +22,11 @@ const full = {
 
 describe("an account", () => {
   it("has exactly the documented members, in the documented order [D-ACCOUNT-3]", async () => {
-    const account = await world.accounts.create({ ...full, password: "correct horse", email_verified: true });
+    const account = await domain.accounts.create({
+      ...full,
+      password: "correct horse",
+      email_verified: true,
+    });
     expect(Object.keys(account).join(" ")).toBe(
       "sub user_id email email_verified username name surname date_of_birth gender portal services disabled created_at updated_at",
     );
@@ -38,48 +42,48 @@ describe("an account", () => {
     });
     expect(JSON.stringify(account)).not.toContain("argon2");
     for (const found of [
-      await world.accounts.find(account.sub),
-      await world.accounts.findByLogin("ADA"),
-      await world.accounts.findByLogin("ada@example.COM"),
-      ...(await world.accounts.list()),
+      await domain.accounts.find(account.sub),
+      await domain.accounts.findByLogin("ADA"),
+      await domain.accounts.findByLogin("ada@example.COM"),
+      ...(await domain.accounts.list()),
     ]) {
       expect(found).toEqual(account);
     }
   });
 
   it("has null for what was not given, and is undefined when it is not there [D-ACCOUNT-3]", async () => {
-    const account = await world.accounts.create({ email: "a@b" });
+    const account = await domain.accounts.create({ email: "a@b" });
     const { sub, email, email_verified, username, name, portal } = account;
     expect([email, email_verified, username, name, portal]).toEqual(["a@b", false, null, null, null]);
-    expect(await world.accounts.find("nobody")).toBeUndefined();
-    expect(await world.accounts.find(`${sub}\0`)).toBeUndefined();
-    expect(await world.accounts.findByLogin("nobody")).toBeUndefined();
-    expect(await world.accounts.verifyPassword("nobody", "correct horse")).toBe(false);
-    expect(await world.accounts.verifyPassword(sub, "correct horse")).toBe(false);
+    expect(await domain.accounts.find("nobody")).toBeUndefined();
+    expect(await domain.accounts.find(`${sub}\0`)).toBeUndefined();
+    expect(await domain.accounts.findByLogin("nobody")).toBeUndefined();
+    expect(await domain.accounts.verifyPassword("nobody", "correct horse")).toBe(false);
+    expect(await domain.accounts.verifyPassword(sub, "correct horse")).toBe(false);
   });
 
   it("never gets a sub or user_id that another one had [D-ACCOUNT-1]", async () => {
     const seen = new Set<string | number>();
     for (let round = 0; round < 10; round += 1) {
-      const { sub, user_id } = await world.accounts.create({ email: "a@b" });
+      const { sub, user_id } = await domain.accounts.create({ email: "a@b" });
       expect(seen.has(sub) || seen.has(user_id)).toBe(false);
       seen.add(sub).add(user_id);
-      expect(await world.accounts.delete(sub)).toBe(true);
+      expect(await domain.accounts.delete(sub)).toBe(true);
     }
-    expect(await codeOf(world.accounts.create({ email: "x@y", portal: "nowhere" }))).toBe(
+    expect(await codeOf(domain.accounts.create({ email: "x@y", portal: "nowhere" }))).toBe(
       "unknown_reference",
     );
-    expect((await world.accounts.create({ email: "a@b" })).user_id).toBeGreaterThan(10);
+    expect((await domain.accounts.create({ email: "a@b" })).user_id).toBeGreaterThan(10);
   });
 
   it("is listed by user_id, page by page", async () => {
-    for (const name of ["a", "b", "c"]) await world.accounts.create({ email: `${name}@example.com` });
-    const first = await world.accounts.list({ limit: 2 });
+    for (const name of ["a", "b", "c"]) await domain.accounts.create({ email: `${name}@example.com` });
+    const first = await domain.accounts.list({ limit: 2 });
     expect(first.map(({ user_id }) => user_id)).toEqual([1, 2]);
-    const next = await world.accounts.list({ after: String(first[1]?.sub), limit: 2 });
+    const next = await domain.accounts.list({ after: String(first[1]?.sub), limit: 2 });
     expect(next.map(({ user_id }) => user_id)).toEqual([3]);
     for (const limit of [0, 1001, 1.5, Number.NaN]) {
-      expect(await codeOf(world.accounts.list({ limit }))).toContain(
+      expect(await codeOf(domain.accounts.list({ limit }))).toContain(
         "TypeError page.limit: must be an integer",
       );
     }
@@ -88,36 +92,36 @@ describe("an account", () => {
 
 describe("update", () => {
   it("changes what is named, clears with null, and writes nothing when nothing changes", async () => {
-    const account = await world.accounts.create(full);
-    world.clock.seconds += 10;
-    const updated = await world.accounts.update(account.sub, { name: "Augusta", gender: null });
+    const account = await domain.accounts.create(full);
+    domain.clock.seconds += 10;
+    const updated = await domain.accounts.update(account.sub, { name: "Augusta", gender: null });
     expect(updated).toEqual({ ...account, name: "Augusta", gender: null, updated_at: START + 10 });
-    world.clock.seconds += 10;
-    expect(await world.accounts.update(account.sub, { name: "Augusta", surname: undefined })).toEqual(
+    domain.clock.seconds += 10;
+    expect(await domain.accounts.update(account.sub, { name: "Augusta", surname: undefined })).toEqual(
       updated,
     );
-    expect(await world.accounts.update(account.sub, {})).toEqual(updated);
-    expect((await world.accounts.record(account.sub))?.version).toBe(2);
+    expect(await domain.accounts.update(account.sub, {})).toEqual(updated);
+    expect((await domain.accounts.record(account.sub))?.version).toBe(2);
   });
 
   it("takes a new address as not verified unless it is told", async () => {
-    const { sub } = await world.accounts.create({ email: "a@b", email_verified: true });
-    expect((await world.accounts.update(sub, { name: "A" })).email_verified).toBe(true);
-    expect((await world.accounts.update(sub, { email: "c@d" })).email_verified).toBe(false);
-    expect((await world.accounts.update(sub, { email: "e@f", email_verified: true })).email_verified).toBe(
+    const { sub } = await domain.accounts.create({ email: "a@b", email_verified: true });
+    expect((await domain.accounts.update(sub, { name: "A" })).email_verified).toBe(true);
+    expect((await domain.accounts.update(sub, { email: "c@d" })).email_verified).toBe(false);
+    expect((await domain.accounts.update(sub, { email: "e@f", email_verified: true })).email_verified).toBe(
       true,
     );
   });
 
   it("of an account that is not there is not_found, and the calls that end something are false", async () => {
-    expect(await codeOf(world.accounts.update("nobody", { name: "A" }))).toBe("not_found");
-    expect(await codeOf(world.accounts.setPassword("nobody", "correct horse"))).toBe("not_found");
-    expect(await codeOf(world.accounts.assign("nobody", "1"))).toBe("not_found");
-    expect(await world.accounts.delete("nobody")).toBe(false);
-    expect(await world.accounts.unassign("nobody", "1")).toBe(false);
-    expect(await world.accounts.endSessions("nobody")).toBe(false);
-    expect(await world.accounts.revokeTokens("nobody", "client")).toBe(false);
-    expect(world.counts.hash).toBe(0);
+    expect(await codeOf(domain.accounts.update("nobody", { name: "A" }))).toBe("not_found");
+    expect(await codeOf(domain.accounts.setPassword("nobody", "correct horse"))).toBe("not_found");
+    expect(await codeOf(domain.accounts.assign("nobody", "1"))).toBe("not_found");
+    expect(await domain.accounts.delete("nobody")).toBe(false);
+    expect(await domain.accounts.unassign("nobody", "1")).toBe(false);
+    expect(await domain.accounts.endSessions("nobody")).toBe(false);
+    expect(await domain.accounts.revokeTokens("nobody", "client")).toBe(false);
+    expect(domain.counts.hash).toBe(0);
   });
 });
 
@@ -131,23 +135,23 @@ describe("import", () => {
       client_secret: "s",
       types: ["PROFILE_CHANGED"],
     } as const;
-    await world.directory.services.put("1", { name: "One", receiver });
-    const account = await world.accounts.import({
+    await domain.directory.services.put("1", { name: "One", receiver });
+    const account = await domain.accounts.import({
       ...full,
       sub,
       user_id: 500,
       services: { "1": 7, "2": null },
     });
     expect(account).toMatchObject({ sub, user_id: 500, services: { "1": 7, "2": null } });
-    expect((await world.accounts.create({ email: "a@b" })).user_id).toBe(501);
-    expect((await world.accounts.import({ email: "c@d", user_id: 20 })).user_id).toBe(20);
+    expect((await domain.accounts.create({ email: "a@b" })).user_id).toBe(501);
+    expect((await domain.accounts.import({ email: "c@d", user_id: 20 })).user_id).toBe(20);
     // Numbers may be left out, but never come twice.
-    expect((await world.accounts.create({ email: "e@f" })).user_id).toBeGreaterThan(501);
-    expect(await world.bodies()).toEqual([]);
+    expect((await domain.accounts.create({ email: "e@f" })).user_id).toBeGreaterThan(501);
+    expect(await domain.bodies()).toEqual([]);
   });
 
   it("refuses what belongs to another account or is not in the directory", async () => {
-    await world.accounts.import({ email: "a@b", sub, user_id: 5 });
+    await domain.accounts.import({ email: "a@b", sub, user_id: 5 });
     const cases: readonly (readonly [ImportedAccount, string])[] = [
       [{ email: "x@y", sub }, "already_exists"],
       [{ email: "x@y", user_id: 5 }, "already_exists"],
@@ -164,16 +168,16 @@ describe("import", () => {
       [{ email: "x@y", services: { "1": 2 ** 53 } }, "TypeError account.services.1: must be a safe integer"],
       [{ email: "x@y", password_hash: "plain" }, "TypeError account.password_hash: must be an Argon2"],
     ];
-    for (const [input, code] of cases) expect(await codeOf(world.accounts.import(input))).toContain(code);
-    expect(await world.accounts.list()).toHaveLength(1);
+    for (const [input, code] of cases) expect(await codeOf(domain.accounts.import(input))).toContain(code);
+    expect(await domain.accounts.list()).toHaveLength(1);
   });
 
   it("of an account that was deleted does not bring its sessions and tokens back", async () => {
-    await world.accounts.import({ email: "a@b", sub });
-    const before = await world.accounts.record(sub);
-    await world.accounts.delete(sub);
-    await world.accounts.import({ email: "a@b", sub });
-    const after = await world.accounts.record(sub);
+    await domain.accounts.import({ email: "a@b", sub });
+    const before = await domain.accounts.record(sub);
+    await domain.accounts.delete(sub);
+    await domain.accounts.import({ email: "a@b", sub });
+    const after = await domain.accounts.record(sub);
     expect(after?.sessions_generation).not.toBe(before?.sessions_generation);
     expect(after?.tokens_generation).not.toBe(before?.tokens_generation);
   });
@@ -184,8 +188,8 @@ describe("import", () => {
         const email = `u${index}@example.com`;
         const made =
           index % 4 === 0
-            ? world.accounts.import({ email, user_id: index + 1 })
-            : world.accounts.create({ email });
+            ? domain.accounts.import({ email, user_id: index + 1 })
+            : domain.accounts.create({ email });
         return made
           .then(({ user_id }) => user_id)
           .catch((error: unknown) => (error as { code: string }).code);

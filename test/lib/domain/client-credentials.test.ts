@@ -2,22 +2,22 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { clientAddressProblem } from "../../../lib/domain/text-rules.ts";
 import type { NewClient } from "../../../lib/domain/client.ts";
-import { codeOf, openWorld, type World } from "./world.ts";
+import { codeOf, openDomain, type Domain } from "./open-domain.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
 const SECRET = "0123456789abcdef+%&=: /?";
 
-let world: World;
+let domain: Domain;
 beforeEach(async () => {
-  world = await openWorld();
-  await world.directory.services.put("1", { name: "1" });
+  domain = await openDomain();
+  await domain.directory.services.put("1", { name: "1" });
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 /** Whether each of these secrets is accepted now. */
 async function accepted(clientId: string, secrets: readonly string[]): Promise<boolean[]> {
-  const record = await world.clients.record(clientId);
-  return secrets.map((secret) => world.clients.secretMatches(record, secret));
+  const record = await domain.clients.record(clientId);
+  return secrets.map((secret) => domain.clients.secretMatches(record, secret));
 }
 
 describe("an address of a client [D-ACCOUNT-14]", () => {
@@ -127,7 +127,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
 
 describe("secrets of a client", () => {
   it("are long and printable when chosen: 16 characters on loopback, else 32 [D-ACCOUNT-13]", async () => {
-    const strict = world.again({ minSecretLength: 32 });
+    const strict = domain.reopen({ minSecretLength: 32 });
     expect(await codeOf(strict.clients.register({ ...basic, client_secret: "a".repeat(31) }))).toContain(
       "at least 32",
     );
@@ -138,54 +138,54 @@ describe("secrets of a client", () => {
       false,
       false,
     ]);
-    const record = await world.clients.record(client_id);
+    const record = await domain.clients.record(client_id);
     expect(record?.secrets).toEqual([{ hash: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/) }]);
   });
 
   it("match nothing where there is no client, no secret, or another's", async () => {
-    await world.clients.keepInternal({
+    await domain.clients.keepInternal({
       client_id: "~account",
       name: "Account",
       redirect_uris: ["https://a/cb"],
     });
-    const internal = await world.clients.record("~account");
+    const internal = await domain.clients.record("~account");
     for (const presented of ["", "x", SECRET, "\0", "\ud800", "a".repeat(100_000)]) {
-      expect(world.clients.secretMatches(undefined, presented)).toBe(false);
-      expect(world.clients.secretMatches(internal, presented)).toBe(false);
+      expect(domain.clients.secretMatches(undefined, presented)).toBe(false);
+      expect(domain.clients.secretMatches(internal, presented)).toBe(false);
     }
   });
 
   it("rotate: the old one is accepted for exactly as long as it is kept", async () => {
-    const { client_id, client_secret: first } = await world.clients.register(basic);
-    const { client_secret: second } = await world.clients.rotateSecret(client_id, { keepOldFor: 60 });
+    const { client_id, client_secret: first } = await domain.clients.register(basic);
+    const { client_secret: second } = await domain.clients.rotateSecret(client_id, { keepOldFor: 60 });
     expect(await accepted(client_id, [first, second])).toEqual([true, true]);
-    world.clock.seconds += 59.999;
+    domain.clock.seconds += 59.999;
     expect(await accepted(client_id, [first, second])).toEqual([true, true]);
-    world.clock.seconds += 0.001;
+    domain.clock.seconds += 0.001;
     expect(await accepted(client_id, [first, second])).toEqual([false, true]);
-    const { client_secret: third } = await world.clients.rotateSecret(client_id);
+    const { client_secret: third } = await domain.clients.rotateSecret(client_id);
     expect(await accepted(client_id, [first, second, third])).toEqual([false, false, true]);
-    expect((await world.clients.record(client_id))?.secrets).toHaveLength(1);
+    expect((await domain.clients.record(client_id))?.secrets).toHaveLength(1);
     for (const keepOldFor of [-1, 1.5, Number.NaN, 10 ** 9]) {
-      expect(await codeOf(world.clients.rotateSecret(client_id, { keepOldFor }))).toContain(
+      expect(await codeOf(domain.clients.rotateSecret(client_id, { keepOldFor }))).toContain(
         "TypeError keepOldFor",
       );
     }
-    expect(await codeOf(world.clients.rotateSecret("unknown"))).toBe("not_found");
+    expect(await codeOf(domain.clients.rotateSecret("unknown"))).toBe("not_found");
   });
 
   it("rotate again: a secret on its way out is not kept for longer than it was promised", async () => {
-    const { client_id, client_secret } = await world.clients.register(basic);
-    await world.clients.rotateSecret(client_id, { keepOldFor: 60 });
-    await world.clients.rotateSecret(client_id, { keepOldFor: 3600 });
-    world.clock.seconds += 60;
+    const { client_id, client_secret } = await domain.clients.register(basic);
+    await domain.clients.rotateSecret(client_id, { keepOldFor: 60 });
+    await domain.clients.rotateSecret(client_id, { keepOldFor: 3600 });
+    domain.clock.seconds += 60;
     expect(await accepted(client_id, [client_secret])).toEqual([false]);
   });
 
   it("rotate at once in many places: the newest few are kept, all of them given out by somebody", async () => {
-    const { client_id, client_secret } = await world.clients.register(basic);
+    const { client_id, client_secret } = await domain.clients.register(basic);
     const made = await Promise.all(
-      Array.from({ length: 10 }, () => world.clients.rotateSecret(client_id, { keepOldFor: 60 })),
+      Array.from({ length: 10 }, () => domain.clients.rotateSecret(client_id, { keepOldFor: 60 })),
     );
     const works = await accepted(
       client_id,
@@ -196,10 +196,10 @@ describe("secrets of a client", () => {
   });
 
   it("are replaced by update, unless the secret is accepted already", async () => {
-    const { client_id } = await world.clients.register({ ...basic, client_secret: SECRET });
-    await world.clients.update(client_id, { client_secret: SECRET });
-    expect((await world.clients.record(client_id))?.version).toBe(1);
-    await world.clients.update(client_id, { client_secret: `${SECRET}2` });
+    const { client_id } = await domain.clients.register({ ...basic, client_secret: SECRET });
+    await domain.clients.update(client_id, { client_secret: SECRET });
+    expect((await domain.clients.record(client_id))?.version).toBe(1);
+    await domain.clients.update(client_id, { client_secret: `${SECRET}2` });
     expect(await accepted(client_id, [SECRET, `${SECRET}2`])).toEqual([false, true]);
   });
 });

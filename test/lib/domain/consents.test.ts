@@ -2,28 +2,28 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import type { Consent } from "../../../lib/directory/directory.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { CLIENTS, consent, GRANTABLE, openWorld, prepared, withCommit, type World } from "./world.ts";
+import { CLIENTS, consent, GRANTABLE, openDomain, seed, withCommit, type Domain } from "./open-domain.ts";
 
 const REDIRECT = { redirect_uris: ["https://c.example/cb"] };
 
-let world: World;
+let domain: Domain;
 let sub: string;
 beforeEach(async () => {
-  world = await openWorld();
-  sub = await prepared(world);
+  domain = await openDomain();
+  sub = await seed(domain);
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 async function remembered(): Promise<Readonly<Record<string, Consent>>> {
-  return (await world.accounts.record(sub))?.consents ?? {};
+  return (await domain.accounts.record(sub))?.consents ?? {};
 }
 
 const many = (name: string): string[] => Array.from({ length: 5_000 }, (_, number) => `${name}-${number}`);
 
 /** Writes the record as a version without bounds would have left it. */
 async function store(consents: Readonly<Record<string, Consent>>): Promise<void> {
-  const before = (await world.accounts.record(sub))!;
-  await world.storage.directory.commitAccount({
+  const before = (await domain.accounts.record(sub))!;
+  await domain.storage.directory.commitAccount({
     sub,
     expectedVersion: before.version,
     record: { ...before, consents, version: before.version + 1 },
@@ -36,21 +36,21 @@ async function store(consents: Readonly<Record<string, Consent>>): Promise<void>
 
 describe("what a person allowed a client", () => {
   it("holds scopes and claims that there are, each once, whatever the client asked for [D-CONSENT-1]", async () => {
-    await world.accounts.revokeTokens(sub);
+    await domain.accounts.revokeTokens(sub);
     for (let round = 0; round < 10; round += 1) {
       await consent(
-        world,
+        domain,
         sub,
         "one",
         [...many(`scope${round}`), "email"],
         [...many(`claim${round}`), "name"],
       );
-      await consent(world, sub, "one", ["email", "openid", "email"], ["name", "name", "__proto__"]);
+      await consent(domain, sub, "one", ["email", "openid", "email"], ["name", "name", "__proto__"]);
     }
     expect(await remembered()).toEqual({ one: { scopes: ["openid", "email"], claims: ["name"] } });
-    const { version } = (await world.accounts.record(sub))!;
-    await consent(world, sub, "one", ["unknown", "email"], ["constructor"]);
-    expect((await world.accounts.record(sub))?.version).toBe(version);
+    const { version } = (await domain.accounts.record(sub))!;
+    await consent(domain, sub, "one", ["unknown", "email"], ["constructor"]);
+    expect((await domain.accounts.record(sub))?.version).toBe(version);
   });
 
   it("never outgrows what there is, and never loses what was allowed", async () => {
@@ -59,8 +59,8 @@ describe("what a person allowed a client", () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(names, names), { maxLength: 4 }), async (asked) => {
-        await world.accounts.revokeTokens(sub);
-        for (const [scopes, claims] of asked) await consent(world, sub, "one", scopes, claims);
+        await domain.accounts.revokeTokens(sub);
+        for (const [scopes, claims] of asked) await consent(domain, sub, "one", scopes, claims);
         const { scopes = [], claims = [] } = (await remembered())["one"] ?? {};
         const all = (which: 0 | 1): Set<string> => new Set(asked.flatMap((each) => each[which]));
         expect(scopes).toEqual(GRANTABLE.scopes.filter((name) => all(0).has(name)));
@@ -71,32 +71,32 @@ describe("what a person allowed a client", () => {
   });
 
   it("goes with the client, for every account, and comes back with no other client of its name [D-CONSENT-1]", async () => {
-    const other = await world.accounts.create({ email: "other@example.com" });
-    await consent(world, other.sub, "one", ["email"]);
-    await world.clients.remove("one");
+    const other = await domain.accounts.create({ email: "other@example.com" });
+    await consent(domain, other.sub, "one", ["email"]);
+    await domain.clients.remove("one");
     expect(Object.keys(await remembered())).toEqual(["two"]);
-    expect((await world.accounts.record(other.sub))?.consents).toEqual({});
-    await world.clients.register({ ...REDIRECT, client_id: "one", name: "One", service: "1" });
+    expect((await domain.accounts.record(other.sub))?.consents).toEqual({});
+    await domain.clients.register({ ...REDIRECT, client_id: "one", name: "One", service: "1" });
     expect(Object.keys(await remembered())).toEqual(["two"]);
   });
 
   it("goes with the next consent when the storage failed while its client was removed", async () => {
-    const broken = world.again({
+    const broken = domain.reopen({
       storage: (storage) => withCommit(storage, () => Promise.reject(new StorageUnavailable("out of reach"))),
     });
     expect(await broken.clients.remove("one")).toBe(true);
     expect(broken.faults).toEqual([{ where: "forget consents", code: "storage_unavailable" }]);
-    expect(await world.clients.find("one")).toBeUndefined();
+    expect(await domain.clients.find("one")).toBeUndefined();
     expect(Object.keys(await remembered())).toEqual(CLIENTS);
-    await consent(world, sub, "two", ["openid"]);
+    await consent(domain, sub, "two", ["openid"]);
     expect(Object.keys(await remembered())).toEqual(["two"]);
   });
 
   it.each([
-    ["unassignment, which is how a person disconnects", () => world.accounts.unassign(sub, "1"), ["two"]],
-    ["revokeTokens of that client", () => world.accounts.revokeTokens(sub, "one"), ["two"]],
-    ["revokeTokens of all clients", () => world.accounts.revokeTokens(sub), []],
-    ["removal of the client", () => world.clients.remove("one"), ["two"]],
+    ["unassignment, which is how a person disconnects", () => domain.accounts.unassign(sub, "1"), ["two"]],
+    ["revokeTokens of that client", () => domain.accounts.revokeTokens(sub, "one"), ["two"]],
+    ["revokeTokens of all clients", () => domain.accounts.revokeTokens(sub), []],
+    ["removal of the client", () => domain.clients.remove("one"), ["two"]],
   ])("ends with %s [D-CONSENT-1]", async (_what, end, left) => {
     expect(Object.keys(await remembered())).toEqual(CLIENTS);
     expect(await end()).toBe(true);
@@ -104,10 +104,10 @@ describe("what a person allowed a client", () => {
   });
 
   it.each([
-    ["the sessions end", () => world.accounts.endSessions(sub)],
-    ["the password changes", () => world.accounts.setPassword(sub, "a password of somebody")],
-    ["the profile changes", () => world.accounts.update(sub, { name: "Augusta" })],
-    ["the client is disabled", () => world.clients.disable("one")],
+    ["the sessions end", () => domain.accounts.endSessions(sub)],
+    ["the password changes", () => domain.accounts.setPassword(sub, "a password of somebody")],
+    ["the profile changes", () => domain.accounts.update(sub, { name: "Augusta" })],
+    ["the client is disabled", () => domain.clients.disable("one")],
   ])("stays when %s", async (_what, change) => {
     await change();
     expect(Object.keys(await remembered())).toEqual(CLIENTS);
@@ -123,7 +123,7 @@ describe("a record that grew before there were bounds", () => {
 
   it("shrinks with the next change of the account, whatever it is", async () => {
     await store({ one: grown, two: grown });
-    await world.accounts.update(sub, { name: "Augusta" });
+    await domain.accounts.update(sub, { name: "Augusta" });
     expect(await remembered()).toEqual({ one: shrunk, two: shrunk });
   });
 
@@ -137,7 +137,7 @@ describe("a record that grew before there were bounds", () => {
           .map((id) => [id, grown]),
       ),
     });
-    await consent(world, sub, "one", ["email"]);
+    await consent(domain, sub, "one", ["email"]);
     expect(await remembered()).toEqual({ one: shrunk, two: shrunk });
   });
 });

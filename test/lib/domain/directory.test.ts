@@ -2,15 +2,15 @@ import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { findReceiver, parseReceiverName } from "../../../lib/domain/receivers.ts";
 import { StillReferenced } from "../../../lib/errors.ts";
 import { createSealer } from "../../../lib/sealing.ts";
-import { codeOf, openWorld, RECEIVER, type World } from "./world.ts";
+import { codeOf, openDomain, RECEIVER, type Domain } from "./open-domain.ts";
 
 const SIGNING_SECRET = `whsec_${Buffer.alloc(32, 3).toString("base64")}`;
 
-let world: World;
+let domain: Domain;
 beforeEach(async () => {
-  world = await openWorld();
+  domain = await openDomain();
 });
-afterEach(() => world.storage.close());
+afterEach(() => domain.storage.close());
 
 const shown = { url: RECEIVER.url, client_id: RECEIVER.client_id, types: RECEIVER.types };
 
@@ -24,7 +24,7 @@ async function references(removal: Promise<boolean>): Promise<unknown> {
 
 describe("services, groups and portals", () => {
   it("are put, found, listed by key and removed; an unknown key is undefined [D-NOTIFY-1]", async () => {
-    const { services, groups, portals } = world.directory;
+    const { services, groups, portals } = domain.directory;
     await groups.put("media", { name: "Media", receiver: RECEIVER });
     await portals.put("main", { name: "Main" });
     await services.put("2", {
@@ -51,7 +51,7 @@ describe("services, groups and portals", () => {
   });
 
   it("are replaced as a whole: what a put leaves out is gone", async () => {
-    const { services, groups } = world.directory;
+    const { services, groups } = domain.directory;
     await groups.put("g", { name: "G" });
     await services.put("1", { name: "One", group: "g", receiver: RECEIVER });
     expect(await services.put("1", { name: "Two" })).toEqual({
@@ -63,22 +63,22 @@ describe("services, groups and portals", () => {
   });
 
   it("can't be removed while they are referenced, and the error names the references [D-ACCOUNT-15]", async () => {
-    const { services, groups, portals } = world.directory;
+    const { services, groups, portals } = domain.directory;
     await groups.put("g", { name: "G" });
     await portals.put("p", { name: "P" });
     await services.put("1", { name: "One", group: "g" });
-    const { client_id } = await world.clients.register({
+    const { client_id } = await domain.clients.register({
       name: "c",
       service: "1",
       redirect_uris: ["https://c/cb"],
     });
-    const { sub } = await world.accounts.import({ email: "a@b", portal: "p", services: { "1": null } });
+    const { sub } = await domain.accounts.import({ email: "a@b", portal: "p", services: { "1": null } });
     expect(await references(services.remove("1"))).toEqual([`account:${sub}`, `client:${client_id}`]);
     expect(await references(groups.remove("g"))).toEqual(["service:1"]);
     expect(await references(portals.remove("p"))).toEqual([`account:${sub}`]);
-    await world.clients.remove(client_id);
+    await domain.clients.remove(client_id);
     expect(await references(services.remove("1"))).toEqual([`account:${sub}`]);
-    await world.accounts.delete(sub);
+    await domain.accounts.delete(sub);
     expect(await services.remove("1")).toBe(true);
     expect(await groups.remove("g")).toBe(true);
     expect(await portals.remove("p")).toBe(true);
@@ -86,27 +86,27 @@ describe("services, groups and portals", () => {
 
   it("are never removed under an account that is being assigned", async () => {
     for (let round = 0; round < 20; round += 1) {
-      await world.directory.services.put("1", { name: "One" });
-      const { sub } = await world.accounts.create({ email: `u${round}@x` });
+      await domain.directory.services.put("1", { name: "One" });
+      const { sub } = await domain.accounts.create({ email: `u${round}@x` });
       const [assigned, removed] = await Promise.all([
-        world.accounts.assign(sub, "1").then(
+        domain.accounts.assign(sub, "1").then(
           () => true,
           () => false,
         ),
-        world.directory.services.remove("1").then(
+        domain.directory.services.remove("1").then(
           () => true,
           () => false,
         ),
       ]);
       expect(assigned).toBe(!removed);
-      await world.accounts.delete(sub);
+      await domain.accounts.delete(sub);
     }
   });
 
   it("have keys of A-Z a-z 0-9 _ -, up to 64 of them, but no name that every object has [D-ACCOUNT-15, D-IDENTIFIER-1]", async () => {
     for (const key of ["1", "A-z_9", "x".repeat(64), "Constructor", "__proto"]) {
-      await world.directory.services.put(key, { name: key });
-      expect((await world.directory.services.find(key))?.name).toBe(key);
+      await domain.directory.services.put(key, { name: key });
+      expect((await domain.directory.services.find(key))?.name).toBe(key);
     }
     for (const key of [
       "",
@@ -121,7 +121,7 @@ describe("services, groups and portals", () => {
       null,
       undefined,
     ]) {
-      expect(await codeOf(world.directory.services.put(key as string, { name: "n" }))).toMatch(
+      expect(await codeOf(domain.directory.services.put(key as string, { name: "n" }))).toMatch(
         /^TypeError key: (?:must|is)/,
       );
     }
@@ -131,16 +131,16 @@ describe("services, groups and portals", () => {
 describe("a receiver", () => {
   it("is kept with its credentials sealed, shown without them, and opened to send", async () => {
     const receiver = { ...RECEIVER, signing_secret: SIGNING_SECRET };
-    await world.directory.groups.put("g", { name: "G", receiver });
-    const kept = await world.storage.directory.findEntry("group", "g");
+    await domain.directory.groups.put("g", { name: "G", receiver });
+    const kept = await domain.storage.directory.findEntry("group", "g");
     const visible = JSON.stringify([
       kept,
-      await world.directory.groups.find("g"),
-      await world.directory.groups.list(),
+      await domain.directory.groups.find("g"),
+      await domain.directory.groups.list(),
     ]);
     expect(visible).not.toContain(RECEIVER.client_secret);
     expect(visible).not.toContain("whsec_");
-    const deps = { directory: world.storage.directory, sealer: world.sealer };
+    const deps = { directory: domain.storage.directory, sealer: domain.sealer };
     expect(await findReceiver(deps, "group:g")).toEqual(receiver);
     for (const name of ["group:x", "service:g", "g", "group:", "groups:g", "group:g:g", "", "group:g\n"]) {
       expect(await findReceiver(deps, name)).toBeUndefined();
@@ -149,25 +149,25 @@ describe("a receiver", () => {
   });
 
   it("opens only in its own place and with its own key", async () => {
-    await world.directory.services.put("1", { name: "One", receiver: RECEIVER });
-    const entry = await world.storage.directory.findEntry("service", "1");
-    await world.storage.directory.putEntry("service", {
+    await domain.directory.services.put("1", { name: "One", receiver: RECEIVER });
+    const entry = await domain.storage.directory.findEntry("service", "1");
+    await domain.storage.directory.putEntry("service", {
       key: "2",
       name: "Two",
       group: null,
       receiver: entry?.receiver ?? null,
     });
-    const { directory } = world.storage;
+    const { directory } = domain.storage;
     const stranger = createSealer([Buffer.alloc(32, 1).toString("base64")]);
-    expect(await codeOf(findReceiver({ directory, sealer: world.sealer }, "service:2"))).toBe("keys");
+    expect(await codeOf(findReceiver({ directory, sealer: domain.sealer }, "service:2"))).toBe("keys");
     expect(await codeOf(findReceiver({ directory, sealer: stranger }, "service:1"))).toBe("keys");
   });
 
   it("is written only when something differs, and written again when no key opens it", async () => {
     const sealedNow = async (): Promise<string | undefined> =>
-      (await world.storage.directory.findEntry("service", "1"))?.receiver?.sealed;
+      (await domain.storage.directory.findEntry("service", "1"))?.receiver?.sealed;
     const put = (receiver: typeof RECEIVER): Promise<unknown> =>
-      world.directory.services.put("1", { name: "One", receiver });
+      domain.directory.services.put("1", { name: "One", receiver });
     await put(RECEIVER);
     const first = await sealedNow();
     await put({ ...RECEIVER });
@@ -183,9 +183,9 @@ describe("a receiver", () => {
       await put({ ...RECEIVER, ...change });
       expect(await sealedNow()).not.toBe(before);
     }
-    const entry = await world.storage.directory.findEntry("service", "1");
+    const entry = await domain.storage.directory.findEntry("service", "1");
     const receiver = { ...shown, sealed: "unreadable" };
-    await world.storage.directory.putEntry("service", {
+    await domain.storage.directory.putEntry("service", {
       key: "1",
       name: "One",
       group: null,
@@ -194,7 +194,7 @@ describe("a receiver", () => {
     });
     await put(RECEIVER);
     expect(
-      await findReceiver({ directory: world.storage.directory, sealer: world.sealer }, "service:1"),
+      await findReceiver({ directory: domain.storage.directory, sealer: domain.sealer }, "service:1"),
     ).toEqual(RECEIVER);
   });
 
@@ -226,7 +226,7 @@ describe("a receiver", () => {
     for (const [option, values] of Object.entries(wrong)) {
       for (const value of values) {
         const message = await codeOf(
-          world.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, [option]: value } }),
+          domain.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, [option]: value } }),
         );
         expect(message).toMatch(/^TypeError portal\.receiver/);
         expect(message).toContain(option);
@@ -234,11 +234,11 @@ describe("a receiver", () => {
       }
     }
     for (const settings of [{ name: "" }, { name: "P", group: "g" }, null, "P"]) {
-      expect(await codeOf(world.directory.portals.put("p", settings as never))).toMatch(/^TypeError portal/);
+      expect(await codeOf(domain.directory.portals.put("p", settings as never))).toMatch(/^TypeError portal/);
     }
-    expect(await world.directory.portals.list()).toEqual([]);
+    expect(await domain.directory.portals.list()).toEqual([]);
     for (const url of ["http://127.0.0.1:4000/p", "https://10.0.0.1/x?y=1"]) {
-      await world.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, url, types: [] } });
+      await domain.directory.portals.put("p", { name: "P", receiver: { ...RECEIVER, url, types: [] } });
     }
   });
 });

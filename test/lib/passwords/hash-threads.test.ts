@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { createHashThreads, type HashThreads } from "../../../lib/passwords/hash-threads.ts";
 import { createPasswords } from "../../../lib/passwords/passwords.ts";
-import { RULES } from "../domain/world.ts";
+import { RULES } from "../domain/open-domain.ts";
 
 const COST = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** More than a second of work. */

@@ -5,7 +5,7 @@ import { hash as hashBcrypt } from "@node-rs/bcrypt";
 import { readForeignHash } from "../../../lib/passwords/password-formats.ts";
 import { createHashQueue, createPasswords } from "../../../lib/passwords/passwords.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { codeOf, openWorld, RULES, withCommit, type World } from "../domain/world.ts";
+import { codeOf, openDomain, RULES, withCommit, type Domain } from "../domain/open-domain.ts";
 
 const PASSWORD = "correct horse";
 const OURS = { memoryCost: RULES.memory, timeCost: RULES.passes, parallelism: RULES.lanes };
@@ -161,23 +161,23 @@ describe("hashes of other systems [D-ACCOUNT-11]", () => {
 });
 
 describe("signing in with a password", () => {
-  let world: World;
+  let domain: Domain;
   beforeEach(async () => {
-    world = await openWorld();
+    domain = await openDomain();
   });
-  afterEach(() => world.storage.close());
+  afterEach(() => domain.storage.close());
 
   it("takes the same work for a wrong password, an unknown name and an account without a password", async () => {
-    await world.accounts.create({ email: "with@example.com", username: "with", password: PASSWORD });
-    await world.accounts.create({ email: "without@example.com" });
-    const before = { ...world.counts };
-    expect((await world.accounts.authenticate("WITH", "wrong password")).ok).toBe(false);
-    expect(world.counts).toEqual({ ...before, verify: before.verify + 1 });
+    await domain.accounts.create({ email: "with@example.com", username: "with", password: PASSWORD });
+    await domain.accounts.create({ email: "without@example.com" });
+    const before = { ...domain.counts };
+    expect((await domain.accounts.authenticate("WITH", "wrong password")).ok).toBe(false);
+    expect(domain.counts).toEqual({ ...before, verify: before.verify + 1 });
     for (const login of ["nobody", "without@example.com", "", "\0", "\ud800", "x".repeat(100_000)]) {
-      expect((await world.accounts.authenticate(login, PASSWORD)).ok).toBe(false);
+      expect((await domain.accounts.authenticate(login, PASSWORD)).ok).toBe(false);
     }
-    expect(world.counts).toEqual({ ...before, verify: before.verify + 1, verifyNothing: 6 });
-    expect((await world.accounts.authenticate("with@EXAMPLE.com", PASSWORD)).ok).toBe(true);
+    expect(domain.counts).toEqual({ ...before, verify: before.verify + 1, verifyNothing: 6 });
+    expect((await domain.accounts.authenticate("with@EXAMPLE.com", PASSWORD)).ok).toBe(true);
   });
 
   it("computes a hash for an unknown account too, and none for an oversized password", async () => {
@@ -224,39 +224,39 @@ describe("signing in with a password", () => {
 
   it("replaces an imported hash at the first success and changes nothing else [D-ACCOUNT-10]", async () => {
     const password_hash = await hashBcrypt(PASSWORD, 4);
-    const { sub } = await world.accounts.import({ email: "a@b", password_hash });
-    const before = await world.accounts.record(sub);
-    await world.accounts.authenticate("a@b", "wrong");
-    await world.accounts.settled();
-    expect(await world.accounts.record(sub)).toEqual(before);
-    world.clock.seconds += 100;
-    expect((await world.accounts.authenticate("a@b", PASSWORD)).ok).toBe(true);
-    await world.accounts.settled();
-    const after = await world.accounts.record(sub);
+    const { sub } = await domain.accounts.import({ email: "a@b", password_hash });
+    const before = await domain.accounts.record(sub);
+    await domain.accounts.authenticate("a@b", "wrong");
+    await domain.accounts.settled();
+    expect(await domain.accounts.record(sub)).toEqual(before);
+    domain.clock.seconds += 100;
+    expect((await domain.accounts.authenticate("a@b", PASSWORD)).ok).toBe(true);
+    await domain.accounts.settled();
+    const after = await domain.accounts.record(sub);
     expect(after?.password_hash).toMatch(/^\$argon2id\$/);
     expect(after).toEqual({ ...before, password_hash: after?.password_hash, version: 2 });
-    expect(await world.accounts.verifyPassword(sub, PASSWORD)).toBe(true);
-    await world.accounts.settled();
-    expect((await world.accounts.record(sub))?.version).toBe(2);
+    expect(await domain.accounts.verifyPassword(sub, PASSWORD)).toBe(true);
+    await domain.accounts.settled();
+    expect((await domain.accounts.record(sub))?.version).toBe(2);
   });
 
   it("does not undo a concurrent password change, and succeeds when rehashing fails", async () => {
-    const { sub } = await world.accounts.import({
+    const { sub } = await domain.accounts.import({
       email: "a@b",
       password_hash: await hashBcrypt(PASSWORD, 4),
     });
     const [signedIn] = await Promise.all([
-      world.accounts.authenticate("a@b", PASSWORD),
-      world.accounts.setPassword(sub, "another password"),
+      domain.accounts.authenticate("a@b", PASSWORD),
+      domain.accounts.setPassword(sub, "another password"),
     ]);
-    await world.accounts.settled();
+    await domain.accounts.settled();
     expect(signedIn.record?.tokens_generation).not.toBe(
-      (await world.accounts.record(sub))?.tokens_generation,
+      (await domain.accounts.record(sub))?.tokens_generation,
     );
-    expect(await world.accounts.verifyPassword(sub, "another password")).toBe(true);
-    expect(await world.accounts.verifyPassword(sub, PASSWORD)).toBe(false);
+    expect(await domain.accounts.verifyPassword(sub, "another password")).toBe(true);
+    expect(await domain.accounts.verifyPassword(sub, PASSWORD)).toBe(false);
 
-    const broken = world.again({
+    const broken = domain.reopen({
       rules: { ...RULES, passes: 3 },
       storage: (storage) =>
         withCommit(storage, async () => {

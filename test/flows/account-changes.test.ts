@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
 import type { Accounts } from "../../lib/domain/account.ts";
 import { type Held, Holdings, STOP } from "./holdings.ts";
-import { type RelyingParty, relyingParty } from "./relying-party.ts";
+import { relyingParty, type RelyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 import { expectRefusal } from "./token-answers.ts";
 
@@ -32,10 +32,13 @@ describe("what an account change ends, at once", () => {
 
   it("deletion ends everything [D-ACCOUNT-6, D-ACCOUNT-9]", async () => {
     const held = await everything();
+    const cookie = held.browser.jar.header(new URL(openid.base));
+    const racing = Array.from({ length: 10 }, () => send(openid.authorizeUrl(), { headers: { cookie } }));
     expect(await accounts.delete(held.account.sub)).toBe(true);
+    for (const { status } of await Promise.all(racing)) expect([302, 303, 400]).toContain(status);
     expect(await left(held)).toEqual([false, false, false]);
     await held.browser.get(openid.authorizeUrl());
-    await held.browser.submit(held.browser.form("password"), { ...held.person });
+    await signIn(held.browser, held.person);
     expect([held.browser.status, held.browser.location]).toEqual([400, undefined]);
     expectRefusal(await oauth2.password(held.person), "invalid_grant");
   });

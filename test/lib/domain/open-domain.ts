@@ -32,7 +32,7 @@ export const RULES: PasswordRules = {
   parallel: 2,
 };
 
-/** Of all worlds of a test file: their threads are started once. */
+/** Of all domains of a test file: their threads are started once. */
 const PASSWORDS = createPasswords(RULES);
 
 export const RECEIVER: ReceiverSettings = {
@@ -42,10 +42,10 @@ export const RECEIVER: ReceiverSettings = {
   types: NOTIFICATION_TYPES,
 };
 
-/** What people can allow clients in the worlds: names without a meaning. */
+/** What people can allow clients in the domains: names without a meaning. */
 export const GRANTABLE: Consent = { scopes: ["openid", "email", "profile"], claims: ["name", "gender"] };
 
-/** The clients of the {@link prepared} world: of the services "1" and "2". */
+/** The clients of the {@link seed} domain: of the services "1" and "2". */
 export const CLIENTS: readonly string[] = ["one", "two"];
 
 /** 2026-01-01T00:00:00Z */
@@ -61,7 +61,7 @@ export interface Counts {
 }
 
 /** The domain over a real storage in memory, with a clock that stands still until it is moved. */
-export interface World {
+export interface Domain {
   readonly storage: Storage;
   readonly accounts: Accounts & AccountInternals;
   readonly clients: Clients & ClientInternals;
@@ -74,7 +74,7 @@ export interface World {
   readonly changed: ServiceEvents["account.changed"][];
   readonly faults: ServiceEvents["fault"][];
   /** The domain again over the same storage: another process. */
-  again(changes?: Partial<Options>): World;
+  reopen(changes?: Partial<Options>): Domain;
   /** The bodies of all stored notifications, in order, with their receivers. */
   bodies(): Promise<{ readonly receiver: string; readonly body: NotificationBody }[]>;
 }
@@ -87,13 +87,13 @@ export interface Options {
   readonly storage: (storage: Storage) => Storage;
 }
 
-export async function openWorld(options: Partial<Options> = {}): Promise<World> {
+export async function openDomain(options: Partial<Options> = {}): Promise<Domain> {
   const clock = { seconds: START, now: () => clock.seconds * 1000 };
   const storage = await openStorage({ storage: "sqlite::memory:", artifacts: "sqlite::memory:", clock });
   return build(storage, clock, options);
 }
 
-function build(opened: Storage, clock: World["clock"], options: Partial<Options>): World {
+function build(opened: Storage, clock: Domain["clock"], options: Partial<Options>): Domain {
   const storage = options.storage?.(opened) ?? opened;
   const events = createEvents((error) => {
     throw error;
@@ -136,7 +136,7 @@ function build(opened: Storage, clock: World["clock"], options: Partial<Options>
     ended,
     changed: recorded(events, "account.changed"),
     faults: recorded(events, "fault"),
-    again: (changes = {}) => build(opened, clock, { ...options, ...changes }),
+    reopen: (changes = {}) => build(opened, clock, { ...options, ...changes }),
     async bodies() {
       const deliveries = await storage.deliveries.list({ limit: 1000 });
       return deliveries.map(({ id, receiver, payload }) => ({
@@ -185,11 +185,11 @@ export function withCommit(
 
 /** Puts artifacts of an account into the storage: a session, and tokens at each of these clients. */
 export async function addArtifacts(
-  world: World,
+  domain: Domain,
   accountId: string,
   clientIds: readonly string[],
 ): Promise<void> {
-  const expiresAt = (world.clock.seconds + 3600) * 1000;
+  const expiresAt = (domain.clock.seconds + 3600) * 1000;
   const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId };
   const tokens = clientIds.flatMap((clientId) => {
     const key = `${clientId}-${accountId}`;
@@ -205,12 +205,12 @@ export async function addArtifacts(
   });
   const changes = new Changes();
   for (const artifact of [session, ...tokens]) changes.add(artifactRecord(artifact));
-  await world.storage.artifacts.commit(changes, world.clock.now() + 60_000);
+  await domain.storage.artifacts.commit(changes, domain.clock.now() + 60_000);
 }
 
 /** What the person allows in a session of this moment. */
 export async function consent(
-  { accounts }: World,
+  { accounts }: Domain,
   sub: string,
   client_id: string,
   scopes: readonly string[],
@@ -221,31 +221,31 @@ export async function consent(
 }
 
 /** Two services with a receiver and a client each; one account, assigned to both, with a session and tokens. */
-export async function prepared(world: World): Promise<string> {
-  const { directory, clients, accounts } = world;
+export async function seed(domain: Domain): Promise<string> {
+  const { directory, clients, accounts } = domain;
   for (const [index, client_id] of CLIENTS.entries()) {
     const service = String(index + 1);
     await directory.services.put(service, { name: client_id, receiver: RECEIVER });
     await clients.register({ client_id, name: client_id, service, redirect_uris: ["https://c.example/cb"] });
   }
   const account = await accounts.import({ email: "ada@example.com", services: { "1": 11, "2": null } });
-  for (const client_id of CLIENTS) await consent(world, account.sub, client_id, ["profile"]);
-  await addArtifacts(world, account.sub, CLIENTS);
+  for (const client_id of CLIENTS) await consent(domain, account.sub, client_id, ["profile"]);
+  await addArtifacts(domain, account.sub, CLIENTS);
   return account.sub;
 }
 
 /** Which artifacts of the account are left: `session`, and the clients at which tokens are. */
-export async function leftArtifacts(
-  world: World,
+export async function remainingArtifacts(
+  domain: Domain,
   accountId: string,
   clientIds: readonly string[],
 ): Promise<string[]> {
   const left: string[] = [];
-  if ((await world.storage.artifacts.find("Session", `s-${accountId}`)) !== undefined) left.push("session");
+  if ((await domain.storage.artifacts.find("Session", `s-${accountId}`)) !== undefined) left.push("session");
   for (const clientId of clientIds) {
     const found = await Promise.all(
       ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) =>
-        world.storage.artifacts.find(model, `${clientId}-${accountId}`),
+        domain.storage.artifacts.find(model, `${clientId}-${accountId}`),
       ),
     );
     if (found.some((artifact) => artifact !== undefined)) left.push(clientId);
