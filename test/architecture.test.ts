@@ -24,7 +24,7 @@ function treeOf(files: Files): Tree {
 describe("the architecture", () => {
   const tree = treeOf(readTree());
 
-  it("is read from the real sources", () => {
+  it("is checked on the real sources", () => {
     expect(tree.sources.map(({ path }) => path)).toEqual(
       expect.arrayContaining(["adapters/record-store.ts", "config/configuration.ts", "lib/errors.ts"]),
     );
@@ -46,7 +46,7 @@ describe("the public names", () => {
   );
   const tree = treeOf(new Map(entries.map((entry) => [entry, files.get(entry) ?? ""])));
 
-  it("are those of the table, each with its reason", () => {
+  it("are those of the table", () => {
     expect(entries.toSorted()).toEqual(Object.keys(PUBLIC_NAMES).toSorted());
     const exported = Object.fromEntries(entries.map((entry) => [entry, exportedNames(tree, entry)]));
     const listed = Object.entries(PUBLIC_NAMES).map(([entry, names]) => [
@@ -62,7 +62,7 @@ describe("the public names", () => {
   });
 });
 
-describe("each rule finds what breaks it, and nothing beside", () => {
+describe("each rule finds exactly the planted violations", () => {
   it.each(rules.map((rule) => [rule.says, rule] as const))("%s", (_says, rule) => {
     expect(rule.finds.length).toBeGreaterThan(0);
     expect(rule.check(treeOf(new Map(Object.entries(rule.planted))))).toEqual(rule.finds);

@@ -105,7 +105,7 @@ describe("the packed package", () => {
   beforeAll(install, 120_000);
   afterAll(() => rmSync(work, { recursive: true, force: true }));
 
-  it("holds every file that its exports name, and no source", () => {
+  it("contains every file of its exports, and no sources", () => {
     for (const { types, default: file } of Object.values(manifest.exports)) {
       expect(existsSync(join(installed, types))).toBe(true);
       expect(existsSync(join(installed, file))).toBe(true);
@@ -116,7 +116,7 @@ describe("the packed package", () => {
     expect(files).toContain("./dist/interactions/locales/en.json");
   });
 
-  it("brings its license and its changelog, and says what it is for and which Node it needs", () => {
+  it("contains its license and changelog, its description and its Node version", () => {
     expect(manifest.license).toBe("MIT");
     expect(readFileSync(join(installed, "LICENSE"), "utf8")).toMatch(
       /^MIT License\n\nCopyright \(c\) \d{4} sign-in-service contributors\n/,
@@ -131,7 +131,7 @@ describe("the packed package", () => {
     expect(manifest.engines.node).toBe(`>=${version.split(".")[0]}`);
   });
 
-  it("brings the program that it names", () => {
+  it("contains its program", () => {
     expect(Object.keys(manifest.bin)).toEqual([manifest.name]);
     const program = join(installed, manifest.bin[manifest.name] ?? "");
     expect(readFileSync(program, "utf8")).toMatch(/^#!\/usr\/bin\/env node\n/);
@@ -146,7 +146,7 @@ describe("the packed package", () => {
     expect([status, stderr]).toEqual([1, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
 
-  it("runs: shows the login form, and hashes and compares passwords in its threads", () => {
+  it("runs: shows the login form, and hashes and compares passwords in threads", () => {
     writeFileSync(join(consumer, "service.mjs"), SERVICE);
     expect(JSON.parse(run(process.execPath, ["service.mjs"], consumer))).toEqual({
       form: true,
@@ -155,7 +155,7 @@ describe("the packed package", () => {
     });
   });
 
-  it("gives the same names to import and to require()", () => {
+  it("exports the same names to import and require()", () => {
     const list = JSON.stringify(entries);
     const esm = printed(
       "main.mjs",
@@ -175,7 +175,7 @@ describe("the packed package", () => {
     expect(names.filter((each) => each.length === 0)).toEqual([]);
   });
 
-  it("has types for each of them, and for what it takes from other packages", () => {
+  it("has types for all of them, including those of other packages", () => {
     // Each of these lines is wrong, and must be an error: where types are missing, anything goes.
     const wrong = [
       ...entries.map((_entry, index) => `entry${index}.thereIsNoSuchName;`),

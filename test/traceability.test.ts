@@ -7,7 +7,7 @@ const all = sentences();
 const notYet = later();
 
 describe("the traceability table", () => {
-  it("gives every sentence an id of its own, and every section something to say", () => {
+  it("gives every sentence a unique id and a text", () => {
     expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
     expect(all.filter(({ section, sentence }) => section === "" || sentence === "")).toEqual([]);
     expect(new Set(notYet).size).toBe(notYet.length);
@@ -40,7 +40,7 @@ describe("the traceability table", () => {
     ]);
   });
 
-  it("tells sentences without a test, sentences not built yet, and tags that name nothing apart", () => {
+  it("distinguishes sentences without a test, sentences not built yet, and unknown tags", () => {
     const rows = ["A-1", "A-2", "A-3"].map((id) => ({ id, section: "A", sentence: `says | ${id}` }));
     const held = [{ file: "test/a.test.ts", title: "a < b", ids: ["A-1", "B-9"] }];
     expect(missing(rows, held, ["A-3"]).map(({ id }) => id)).toEqual(["A-2"]);
@@ -54,17 +54,17 @@ describe("the traceability table", () => {
     expect(page).toContain("| A-3 | says \\| A-3 | not built yet |");
   });
 
-  it("has tags in the tests that all name a sentence", () => {
+  it("has a sentence for every tag in the tests", () => {
     expect(unknown(all, findHeld(readTree()), notYet)).toEqual([]);
   });
 
-  it("has a test for every sentence that is built", () => {
+  it("has a test for every built sentence", () => {
     expect(missing(all, findHeld(readTree()), notYet).map(({ id }) => id)).toEqual([]);
   });
 });
 
 describe("the generated pages", () => {
-  it("say what the code says now: npm run docs writes them", async () => {
+  it("agree with the code (npm run docs updates them)", async () => {
     expect(await drifted(false)).toEqual([]);
   });
 });

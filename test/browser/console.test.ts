@@ -75,7 +75,7 @@ async function tabTo(page: Page, name: string): Promise<void> {
 }
 
 describe("the account page and the console", () => {
-  it.each(["light", "dark"] as const)("have nothing that axe complains of (%s)", async (colorScheme) => {
+  it.each(["light", "dark"] as const)("have no problems that axe finds (%s)", async (colorScheme) => {
     const page = await operator();
     await page.emulateMedia({ colorScheme });
     const at = `${running.oauth2}/account`;
@@ -101,7 +101,7 @@ describe("the account page and the console", () => {
     await expect(violations(page)).resolves.toEqual([]);
   });
 
-  it("tell people who are no operators so", async () => {
+  it("tell other users that they are not operators", async () => {
     const page = await browser.newPage();
     await page.goto(list);
     await signIn(page, ADA);
@@ -120,7 +120,7 @@ describe("the account page and the console", () => {
     }
   });
 
-  it("show an answer as text", async () => {
+  it("show a response as text", async () => {
     const page = await operator();
     await page.goto(`${list}/${parked}`);
     await page.getByText("Response to attempt 1").click();
@@ -150,7 +150,7 @@ describe("the account page and the console", () => {
     await expect(page.locator(":focus").getAttribute("role")).resolves.toBe("status");
   });
 
-  it("let nobody filter by what is no account: an e-mail address stays out of the address bar", async () => {
+  it("refuse filters by e-mail address, which stays out of the address bar", async () => {
     const page = await operator();
     await page.getByLabel("Account (sub)").fill("grace@example.com");
     await page.getByRole("button", { name: "Show" }).click();

@@ -56,7 +56,7 @@ describe.each([
   ["with JavaScript", true],
   ["without JavaScript", false],
 ])("a browser %s", (_name, javaScriptEnabled) => {
-  it("shows a login form, then goes on to the client with code and state [AUTHZ-2]", async () => {
+  it("shows a login form, then redirects to the client with code and state [AUTHZ-2]", async () => {
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     expect(await page.getByRole("button").count()).toBe(1);
@@ -82,7 +82,7 @@ describe.each([
     await expect(page.getByRole("alert").count()).resolves.toBe(1);
   });
 
-  it("asks before a third-party client reads the account, and takes no for an answer", async () => {
+  it("asks for consent for a third-party client, and accepts a refusal", async () => {
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2, { client_id: "partner" }));
     await signIn(page, BOB);
@@ -92,7 +92,7 @@ describe.each([
     expect(new URL(page.url()).searchParams.get("error")).toBe("access_denied");
   });
 
-  it("signs out after a question", async () => {
+  it("signs out after a confirmation", async () => {
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
@@ -104,7 +104,7 @@ describe.each([
     await expect(page.getByLabel(/password/i).count()).resolves.toBe(1);
   });
 
-  it("signs in as somebody else in place of who is signed in", async () => {
+  it("signs in another user instead of the current one", async () => {
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
     await signIn(page, ADA);
@@ -119,7 +119,7 @@ describe.each([
 });
 
 describe("the pages", () => {
-  it.each(["light", "dark"] as const)("have nothing that axe complains of (%s)", async (colorScheme) => {
+  it.each(["light", "dark"] as const)("have no problems that axe finds (%s)", async (colorScheme) => {
     const page = await browser.newPage();
     await page.emulateMedia({ colorScheme });
     await page.goto(authorize(running.oauth2));
@@ -137,7 +137,7 @@ describe("the pages", () => {
     await expect(violations(page)).resolves.toEqual([]);
   });
 
-  it("load nothing from anywhere else", async () => {
+  it("load nothing from other hosts", async () => {
     const page = await browser.newPage();
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).origin));
@@ -145,7 +145,7 @@ describe("the pages", () => {
     expect(new Set(asked.filter((origin) => origin !== "null"))).toEqual(new Set([running.origin]));
   });
 
-  it("send the answer by form post where the client asks for it", async () => {
+  it("send the response by form post if the client requests it", async () => {
     const page = await browser.newPage();
     await page.goto(authorize(running.openid, { scope: "openid", response_mode: "form_post" }));
     await signIn(page, ADA);

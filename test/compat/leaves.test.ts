@@ -25,7 +25,7 @@ function refusal(run: () => unknown): unknown {
 }
 
 describe("parameters", () => {
-  it("are read as they were written, by whatever encoder, in their order and with repeats", () => {
+  it("are decoded from any encoder, in order and with repeats", () => {
     fc.assert(
       fc.property(pairs, (entries) => {
         const named = entries.map(([name, value]) => [`n${name}`, value] as [string, string]);
@@ -44,7 +44,7 @@ describe("parameters", () => {
     );
   });
 
-  it("are refused exactly when an escape is broken, bytes are not UTF-8, or there is a NUL [D-AUTHZ-11]", () => {
+  it("are refused only for invalid escapes, invalid UTF-8 and NUL [D-AUTHZ-11]", () => {
     const piece = fc.constantFrom(
       ..."%|%4|%zz|%C3|%A9|%e2%82%ac|%F0%9F|%00|%EF%BF%BD|%ED%A0%80|%C0%80|%41|&|=|+|a|b=c|;|[]|__proto__".split(
         "|",
@@ -80,7 +80,7 @@ describe("parameters", () => {
     expect(Object.getPrototypeOf({})).toBe(Object.prototype);
   });
 
-  it("are taken off and set without touching the others", () => {
+  it("are removed and set without changes to others", () => {
     fc.assert(
       fc.property(pairs, text, text, (entries, name, value) => {
         const fields = new Fields(entries);
@@ -102,7 +102,7 @@ describe("Basic credentials", () => {
   const id = fc.stringMatching(/^[A-Za-z0-9._~-]{1,128}$/);
   const secret = fc.string({ minLength: 1, maxLength: 80, unit: "grapheme-ascii" });
 
-  it("are split at the first colon, whatever printable ASCII the secret holds [D-TOKEN-6]", () => {
+  it("are split at the first colon, with any printable ASCII secret [D-TOKEN-6]", () => {
     fc.assert(
       fc.property(id, secret, fc.constantFrom("Basic", "basic", "BASIC"), (name, word, scheme) => {
         const encoded = Buffer.from(`${name}:${word}`).toString("base64");
@@ -132,7 +132,7 @@ describe("Basic credentials", () => {
   });
 });
 
-describe("the answer in the query", () => {
+describe("the response in the query", () => {
   const registered = fc
     .record({
       path: fc.webPath(),
@@ -159,7 +159,7 @@ describe("the answer in the query", () => {
     );
   });
 
-  it("leaves the registered address as it is, character by character [D-AUTHZ-2]", () => {
+  it("keeps the registered address character by character [D-AUTHZ-2]", () => {
     fc.assert(
       fc.property(registered, (address) => {
         const answer = appendToQuery(address, { code: "c" });
@@ -169,17 +169,17 @@ describe("the answer in the query", () => {
     );
   });
 
-  it("wins over members of the same name in the registered query", () => {
+  it("replaces members of the same name in the registered query", () => {
     expect(
       appendToQuery("https://a/cb?state=old&code=1&iss=x&error=y&tab=2", { code: "n", state: "s" }),
     ).toBe("https://a/cb?tab=2&code=n&state=s");
   });
 });
 
-describe("the scope inside", () => {
+describe("the internal scope", () => {
   const scope = fc.constantFrom("openid", "email", "profile", "account", "admin", "offline_access", "OPENID");
 
-  it("is never empty and holds nothing that is unknown; openid only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
+  it("is never empty and has only known names; openid only where there are ID tokens [D-AUTHZ-7, D-AUTHZ-12]", () => {
     fc.assert(
       fc.property(fc.array(scope), fc.constantFrom("openid", "oauth2"), (scopes, kind) => {
         const inside = effectiveScope(scopes.join(" "), kind).split(" ");
@@ -237,7 +237,7 @@ describe("the caller", () => {
     fc.constantFrom("unknown", "1.2.3", "_hidden", "10.0.0.1", "::1", "x".repeat(99)),
   );
 
-  it("is the rightmost address that is not trusted, whatever was put to the left of it [D-TOKEN-22]", () => {
+  it("is the rightmost untrusted address, whatever is on its left [D-TOKEN-22]", () => {
     fc.assert(
       fc.property(fc.array(junk), stranger, fc.array(trusted), trusted, (forged, real, hops, socket) => {
         const chain = [...forged, real, ...hops].join(", ");
@@ -249,7 +249,7 @@ describe("the caller", () => {
     );
   });
 
-  it("is the nearest one that is known when all are trusted, or the hops are more than the addresses", () => {
+  it("is the leftmost known address if all are trusted or there are more hops than addresses", () => {
     expect(callerAddress(request({ "x-forwarded-for": "10.0.0.9, 10.0.0.8" }, "10.0.0.1"), ranges)).toBe(
       "10.0.0.9",
     );
@@ -264,7 +264,7 @@ describe("the caller", () => {
     expect(via("[2001:db9::7]:50123, [2001:db8::1]")).toBe("2001:db9::7");
   });
 
-  it("asks for the host of X-Forwarded-Host only behind a trusted proxy", () => {
+  it("has the host of X-Forwarded-Host only behind a trusted proxy", () => {
     const asked = request(
       { host: "inner:1", "x-forwarded-host": "forged.example, login.example" },
       "10.0.0.1",
@@ -276,7 +276,7 @@ describe("the caller", () => {
     expect(requestedHost(request({ host: "inner:1" }, "10.0.0.1"), 1)).toBe("inner:1");
   });
 
-  it("is one network for all the addresses of an IPv6 /64, however they are written", () => {
+  it("has one network for all addresses of an IPv6 /64, in any spelling", () => {
     const any = fc.oneof(
       fc.ipV4(),
       ipV6,

@@ -18,7 +18,7 @@ const inTime = (work: Promise<void>): Promise<void> =>
   withTimeout(WORK_TIME, work, () => new StorageUnavailable("late"));
 
 describe("the time limit of a request", () => {
-  it("is after the last possible commit and before 5 s are over, and answers with a fault [D-TOKEN-5]", async () => {
+  it("ends after the last possible commit and before 5 s, with a fault [D-TOKEN-5]", async () => {
     const work = Promise.withResolvers<void>();
     let outcome: unknown;
     const waiting = inTime(work.promise).catch((error: unknown) => {
@@ -50,7 +50,7 @@ describe("the time limit of a request", () => {
     await Promise.all([first, second]);
   });
 
-  it("leaves no timer behind when the work succeeds or fails", async () => {
+  it("leaves no timer after the work succeeds or fails", async () => {
     await inTime(Promise.resolve());
     await expect(inTime(Promise.reject(new TypeError("its own")))).rejects.toThrow("its own");
     expect(jest.getTimerCount()).toBe(0);

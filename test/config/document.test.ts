@@ -52,12 +52,12 @@ function leaves(value: unknown, path: string): string[] {
 }
 
 describe("docs/configuration.md", () => {
-  it("says what the schema says (npm run docs brings it up to date)", () => {
+  it("agrees with the schema (npm run docs updates it)", () => {
     expect(pages).toContain(configurationPage);
     expect(configurationPage.generate()).toBe(document);
   });
 
-  it("would be rewritten when a default or a hand in its table changed it", () => {
+  it("is rewritten after a change of a default or of its table", () => {
     const changed = document.replace("| `36000` |", "| `3600` |");
     expect(changed).not.toBe(document);
     expect(withTable(changed, "all keys", keyTable(configurationSchema))).toBe(document);
@@ -82,7 +82,7 @@ describe("docs/configuration.md", () => {
 });
 
 describe("docs/seed.md", () => {
-  it("is written from the schemas that check the file and its seed", () => {
+  it("is generated from the schemas of the file and its seed", () => {
     expect(pages).toContain(seedPage);
     const text = readFileSync(join(import.meta.dirname, "..", "..", seedPage.file), "utf8");
     for (const key of [
@@ -103,7 +103,7 @@ describe("docs/seed.md", () => {
     ["an account", importedAccount, { email: "ada@example.com" }],
     ["a seed", seedSchema, {}],
   ])(
-    "has type, default and meaning of every key of %s, and says which ones are required",
+    "has the type, default and meaning of every key of %s, and marks required ones",
     (_what, schema, least) => {
       const keys = leavesOf(schema);
       expect(keys.filter((leaf) => !leaf.form || !leaf.description || !leaf.otherwise)).toEqual([]);
@@ -119,7 +119,7 @@ describe("docs/seed.md", () => {
 });
 
 describe("the environment of entry points", () => {
-  it("is read with defaults, and empty counts as not set", () => {
+  it("has defaults, also for empty variables", () => {
     const nothing = { logLevel: "info", production: false };
     expect(readEnvironment({})).toEqual(nothing);
     expect(readEnvironment({ PORT: "", HOST: "", LOG_LEVEL: "", NODE_ENV: "" })).toEqual(nothing);
@@ -131,7 +131,7 @@ describe("the environment of entry points", () => {
     expect(readEnvironment()).toEqual(readEnvironment(process.env));
   });
 
-  it("is refused with all problems at once and without its values", () => {
+  it("is refused with all problems at once, without its values", () => {
     expect(() => readEnvironment({ PORT: "80a", HOST: "a b", LOG_LEVEL: "loud" })).toThrow(
       expect.objectContaining({
         code: "configuration",

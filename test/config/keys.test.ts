@@ -80,7 +80,7 @@ function startRacer(): {
 }
 
 describe("the key file", () => {
-  it("is made with one key of 32 bytes and mode 0600, whatever the process masks, and kept from then on", async () => {
+  it("is created with one key of 32 bytes and mode 0600, with any umask, and kept", async () => {
     const before = process.umask(0o000);
     const keys = await readOrMakeKeyFile(path, { mayCreate: true }).finally(() => process.umask(before));
     expect(keys).toHaveLength(1);
@@ -92,12 +92,12 @@ describe("the key file", () => {
     expect(readConfiguration({ ...SMALLEST, keys: { secrets: keys } }).keys.secrets).toEqual(keys);
   });
 
-  it("is made in a folder that is not there yet", async () => {
+  it("is created in a new folder", async () => {
     path = join(folder, "data", "new", "sign-in.db.keys");
     expect(await readOrMakeKeyFile(path, { mayCreate: true })).toHaveLength(1);
   });
 
-  it(`is one for ${PROCESSES} processes that race to make it`, async () => {
+  it(`is created once by ${PROCESSES} concurrent processes`, async () => {
     const racers = Array.from({ length: PROCESSES }, startRacer);
     await Promise.all(racers.map(({ ready }) => ready));
     for (const { go } of racers) go();
@@ -106,12 +106,12 @@ describe("the key file", () => {
     expect(readdirSync(folder)).toEqual(["sign-in.db.keys"]);
   });
 
-  it("is one for many calls at once in one process", async () => {
+  it("is created once by concurrent calls in one process", async () => {
     const calls = Array.from({ length: 30 }, () => readOrMakeKeyFile(path, { mayCreate: true }));
     expect(new Set((await Promise.all(calls)).map(String)).size).toBe(1);
   });
 
-  it("may hold several keys, one a line or as JSON; the first encrypts", async () => {
+  it("may contain several keys, one per line or as JSON; the first encrypts", async () => {
     const keys = [secret(), secret()];
     write(`${keys.join("\r\n")}\n\n`);
     expect(await readOrMakeKeyFile(path, { mayCreate: false })).toEqual(keys);
@@ -121,7 +121,7 @@ describe("the key file", () => {
     expect(await readOrMakeKeyFile(path, { mayCreate: false })).toEqual(keys);
   });
 
-  it("is not made when it may not be, and the refusal says what to do", async () => {
+  it("is not created if that is not allowed, and the error says what to do", async () => {
     expect(await refusal(false)).toBe(
       `the key file ${path} is missing: what the database keeps encrypted opens only with its keys, restore it from a backup`,
     );
@@ -129,7 +129,7 @@ describe("the key file", () => {
   });
 
   it.each(["640", "604", "660", "644", "610", "602"])(
-    "is refused when others can use it (mode %s)",
+    "is refused if other users have access (mode %s)",
     async (octal) => {
       const mode = Number.parseInt(octal, 8);
       write(`${secret()}\n`, mode);
@@ -150,7 +150,7 @@ describe("the key file", () => {
     ["JSON of something else", () => `[{"key":"${secret()}"}]`],
     ["bytes", () => "\0\u0001\u0002"],
     ["very much", () => `${secret()}\n`.repeat(5000)],
-  ])("is refused, left alone and not shown when it holds %s", async (_what, make) => {
+  ])("is refused, unchanged and not shown if it contains %s", async (_what, make) => {
     const text = make();
     write(text);
     const message = await refusal();
@@ -160,7 +160,7 @@ describe("the key file", () => {
     expect(readFileSync(path, "utf8")).toBe(text);
   });
 
-  it("is refused when it is a folder or a pipe, without waiting for ever", async () => {
+  it("is refused if it is a folder or a pipe, without blocking", async () => {
     mkdirSync(path, { mode: 0o700 });
     expect(await refusal()).toContain("is not a regular file");
     rmSync(path, { recursive: true });
@@ -168,7 +168,7 @@ describe("the key file", () => {
     expect(await refusal()).toContain("is not a regular file");
   });
 
-  it("says why it can't be made, and leaves nothing behind", async () => {
+  it("reports why it can't be created, and leaves no files", async () => {
     writeFileSync(join(folder, "file"), "");
     path = join(folder, "file", "sign-in.db.keys");
     expect(await refusal()).toBe(`the key file ${path} can't be read (ENOTDIR)`);
@@ -177,7 +177,7 @@ describe("the key file", () => {
     expect(readdirSync(folder)).toEqual(["file"]);
   });
 
-  it("belongs to an SQLite database with a path, and to nothing else", () => {
+  it("exists only for an SQLite database with a path", () => {
     expect(keyFileOf("sqlite:./data/sign-in.db")).toBe("./data/sign-in.db.keys");
     expect(keyFileOf("sqlite::memory:")).toBeUndefined();
     expect(keyFileOf("mongodb://db.example")).toBeUndefined();

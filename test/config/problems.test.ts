@@ -4,7 +4,7 @@ import { ConfigurationError } from "../../lib/errors.ts";
 import { problemsIn, problemsWith, SMALLEST } from "./refusals.ts";
 
 describe("problems", () => {
-  it("come all at once, in one ConfigurationError with a stable code", () => {
+  it("are reported all at once, in one ConfigurationError with a stable code", () => {
     const wrong = {
       deployments: { oauth2: { url: "http://login.example/" }, openid: { url: 5 } },
       storage: "sqlite::memory:",
@@ -54,7 +54,7 @@ describe("problems", () => {
     expect(problemsWith(keys)).toEqual([expect.stringContaining(line)]);
   });
 
-  it("never show a value, whatever it is and wherever it stands", () => {
+  it("never show a value", () => {
     const marks: string[] = [];
     const mark = (form: (text: string) => string = (text) => text): string => {
       const text = `S3cret${marks.length}x`;
@@ -97,7 +97,7 @@ describe("problems", () => {
     expect(marks.filter((text) => shown.includes(text))).toEqual([]);
   });
 
-  it("can't be forged or flooded by names of keys", () => {
+  it("can't be forged or flooded by key names", () => {
     const lines = problemsWith({ "a\nconfig.storage: fine": 1, ["k".repeat(100_000)]: 1 });
     expect(lines.map((line) => line.replace(/;.*/, ""))).toEqual([
       "config[a name of 22 characters]: unknown key",
@@ -125,11 +125,11 @@ describe("hostile input", () => {
     ["config: must be an object, not a function", () => SMALLEST],
     ["config: must be plain data, not an instance of a class", new Map()],
     ["config: must be plain data, not an instance of a class", Object.create(SMALLEST)],
-  ])("is refused as the whole: %s", (line, input) => {
+  ])("is refused as a whole: %s", (line, input) => {
     expect(problemsIn(input)).toEqual([line]);
   });
 
-  it("finds prototype keys wherever they stand, and pollutes nothing", () => {
+  it("with prototype keys is refused, and pollutes nothing", () => {
     const parsed: unknown = JSON.parse(
       `{"deployments":{"oauth2":{"url":"http://localhost","__proto__":{"post":true}},"constructor":{}},
         "__proto__":{"storage":"sqlite:./evil.db"},"toString":1,"hasOwnProperty":2,
@@ -181,12 +181,12 @@ describe("hostile input", () => {
     ["config.mail: must be an `smtp://`", { mail: 5 }],
     ["config.mailer: must be an object with `send(message)`", { mailer: () => Promise.resolve() }],
     ["config[a symbol]: is not a key of the configuration", { [Symbol("x")]: 1 }],
-  ])("is one clear line: %s", (line, keys) => {
+  ])("causes one clear line: %s", (line, keys) => {
     expect(problemsWith(keys)[0]).toContain(line);
     expect(new Set(problemsWith(keys).map((each) => each.split(/[:[]/)[0])).size).toBe(1);
   });
 
-  it("reads a getter once, and survives one that throws without showing its message", () => {
+  it("with getters is read once; an exception of a getter is not shown", () => {
     const storage = jest.fn(() => "sqlite:a.db");
     const input = Object.defineProperty({ ...SMALLEST }, "storage", { get: storage, enumerable: true });
     expect(problemsIn(input)).toEqual([]);
@@ -220,7 +220,7 @@ describe("hostile input", () => {
     expect(problemsIn(proxy)).toEqual(["config: can't be read: reading it throws an error"]);
   });
 
-  it("takes no object for a store that lacks a method, or throws when it is looked at", () => {
+  it("is not accepted as a store if a method is missing or throws", () => {
     const methods = "get list scan count commit next sweep ping close".split(" ");
     const complete = Object.fromEntries(methods.map((name) => [name, call]));
     const revoked = Proxy.revocable({}, {});
@@ -248,7 +248,7 @@ describe("hostile input", () => {
     expect(problemsWith({ storage: Object.create(complete), keys })).toEqual([]);
   });
 
-  it("ends with an object that holds itself", () => {
+  it("may be cyclic", () => {
     const loop: Record<string, unknown> = {};
     loop["copy"] = { en: loop };
     expect(problemsWith({ interactions: loop }).join("\n")).toContain("is nested too deeply");

@@ -44,8 +44,8 @@ class HostStore {
   close = this.#call;
 }
 
-describe("a right configuration", () => {
-  it("has every default when it says nothing but one base URL [D-NOTIFY-6]", () => {
+describe("a valid configuration", () => {
+  it("needs only one base URL [D-NOTIFY-6]", () => {
     const { clock, deployments, artifacts, stripPrefix, production, keys, ...rest } =
       readConfiguration(SMALLEST);
     const { deployments: _none, metrics: _notSaid, ...fixed } = defaults;
@@ -105,7 +105,7 @@ describe("a right configuration", () => {
     expect(defaults.notifications.concurrency).toEqual({ total: 50, perReceiver: 10 });
   });
 
-  it("keeps what is written and fills in only the rest of a section", () => {
+  it("keeps its values, and gets defaults for the rest of a section", () => {
     const configuration = readConfiguration({
       ...PRODUCTION,
       storage: "mongodb+srv://user:pw@db.example/accounts?retryWrites=true",
@@ -140,7 +140,7 @@ describe("a right configuration", () => {
     expect(configuration.lifetimes.accessToken).toBe(36_000);
   });
 
-  it("neither changes, freezes nor keeps the caller's object", () => {
+  it("does not change, freeze or keep the caller's object", () => {
     const written = {
       deployments: { openid: { url: "https://login.example" } },
       proxy: false,
@@ -157,7 +157,7 @@ describe("a right configuration", () => {
     expect(configuration.interactions.copy).toEqual({ pl: { a: "b" } });
   });
 
-  it("takes the host's logger, clock, mailer and fetch as they are, and leaves them open", () => {
+  it("uses the host's logger, clock, mailer and fetch, and does not close them", () => {
     const logger = {
       debug: nothing,
       info: nothing,
@@ -190,7 +190,7 @@ describe("a right configuration", () => {
     expect(configuration.clock.now()).toBe(6);
   });
 
-  it("takes a store of the host as it is, for any deployment, and leaves it open", () => {
+  it("uses a store of the host for any deployment, and does not close it", () => {
     const store = new HostStore();
     const configuration = readConfiguration({ ...PRODUCTION, storage: store, keys: { secrets: [secret()] } });
     expect(configuration.store).toBe(store);
@@ -208,7 +208,7 @@ describe("a right configuration", () => {
     expect(readConfiguration(SMALLEST)).not.toHaveProperty("store");
   });
 
-  it("takes mail as an SMTP URL, with a sender, as an object and as a function", async () => {
+  it("accepts mail as an SMTP URL, with a sender, as an object and as a function", async () => {
     const send = jest.fn(() => Promise.resolve());
     expect(mail("smtps://user:pw@mail.example:465")).toEqual({ url: "smtps://user:pw@mail.example:465" });
     expect(mail({ url: "smtp://mail.example" })).toEqual({ url: "smtp://mail.example" });
@@ -218,7 +218,7 @@ describe("a right configuration", () => {
     expect(send).toHaveBeenCalledTimes(1);
   });
 
-  it("takes signing keys of every kind that can sign, and gives them out as plain objects", () => {
+  it("accepts all types of signing keys, as plain objects", () => {
     const keys = [
       generateKeyPairSync("rsa", { modulusLength: 2048 }),
       generateKeyPairSync("ec", { namedCurve: "P-256" }),

@@ -31,6 +31,6 @@ it.each([
   "redis:",
   "redis:///0",
   "cache",
-])("refuses %s, which is no address of Redis", (text) => {
+])("refuses %s", (text) => {
   expect(readRedisAddress(text)).toBe("must be a `redis://` or `rediss://` URL");
 });

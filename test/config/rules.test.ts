@@ -94,7 +94,7 @@ describe("a base URL", () => {
     expect(oauth2(url)).toContainEqual(expect.stringContaining(`config.deployments.oauth2.url: ${problem}`));
   });
 
-  it("is read into its parts, as a browser sends them", () => {
+  it("is split into the parts that a browser sends", () => {
     const { deployments, production } = readConfiguration({
       deployments: { openid: { url: "https://login.example:8443/a/b", post: true } },
       proxy: false,
@@ -128,7 +128,7 @@ describe("two deployments", () => {
     ["https://login.example", "https://login.example"],
     ["https://login.example/a", "https://LOGIN.example/a/"],
     ["http://localhost", "https://localhost"],
-  ])("can't be the same place: %s and %s [D-DEPLOY-2]", (one, other) => {
+  ])("can't have the same address: %s and %s [D-DEPLOY-2]", (one, other) => {
     expect(both(one, other)).toContain(
       "config.deployments.openid.url: must differ from config.deployments.oauth2.url",
     );
@@ -155,7 +155,7 @@ describe("two deployments", () => {
       "https://login.example",
       "/interaction/:uid (its interaction, and authorize of oauth2)",
     ],
-  ])("can't have two endpoints at one address: %s and %s [D-DEPLOY-2]", (one, other, clash) => {
+  ])("can't share an endpoint address: %s and %s [D-DEPLOY-2]", (one, other, clash) => {
     const lines = both(one, other);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("config.deployments.openid.url: puts two endpoints at one address: ");
@@ -191,7 +191,7 @@ describe("two deployments", () => {
     );
   });
 
-  it("take POST to the authorization endpoint only on openid, only when told and only on https [D-DEPLOY-7]", () => {
+  it("accept POST to the authorization endpoint only on openid, if configured, on https [D-DEPLOY-7]", () => {
     expect([authorize("oauth2", false), authorize("openid", false), authorize("openid", true)]).toEqual([
       ["GET"],
       ["GET"],
@@ -206,7 +206,7 @@ describe("two deployments", () => {
     ]);
   });
 
-  it("are at least one", () => {
+  it("are both optional, but not together", () => {
     const line = "config.deployments: needs at least one of `oauth2` and `openid`";
     expect(problemsIn({ deployments: {} })).toEqual([line]);
     expect(problemsIn({ deployments: { oauth2: undefined } })).toEqual([line]);
@@ -272,7 +272,7 @@ describe("rules between keys", () => {
     expect(problemsIn(input)).toEqual([expect.stringContaining(line)]);
   });
 
-  it("let pass what fits together", () => {
+  it("accept consistent values", () => {
     const fits = [
       { deployments: { oauth2: { url: "http://localhost:3000" } }, storage: "sqlite::memory:" },
       { ...PRODUCTION, mail: "smtp://mail.example" },
@@ -302,7 +302,7 @@ describe("rules between keys", () => {
     ]);
   });
 
-  it("refuse two signing keys with one name, and keys that can't sign safely", () => {
+  it("refuse duplicate names of signing keys, and unsafe keys", () => {
     const key = { ...rsa(2048), kid: "a" };
     const line = "config.keys.signing[0]: must be a private JWK";
     expect(signing(key, { ...rsa(2048), kid: "a" })).toEqual([

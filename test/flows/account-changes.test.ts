@@ -25,8 +25,8 @@ const newcomer = (): ReturnType<Holdings["newcomer"]> => holdings.newcomer();
 const everything = (): Promise<Held> => holdings.everything();
 const left = (held: Held): ReturnType<Holdings["left"]> => holdings.left(held);
 
-describe("what an account change ends, at once", () => {
-  it("nothing, as long as nothing happens [D-ACCOUNT-9]", async () => {
+describe("what an account change ends immediately", () => {
+  it("nothing without a change [D-ACCOUNT-9]", async () => {
     expect(await left(await everything())).toEqual([true, true, true]);
   });
 
@@ -43,7 +43,7 @@ describe("what an account change ends, at once", () => {
     expectRefusal(await oauth2.password(held.person), "invalid_grant");
   });
 
-  it("a new password by the API ends everything, and the old one signs nobody in [D-ACCOUNT-7]", async () => {
+  it("a new password ends everything, and the old one no longer works [D-ACCOUNT-7]", async () => {
     const held = await everything();
     await accounts.setPassword(held.account.sub, "another password");
     expect(await left(held)).toEqual([false, false, false]);
@@ -52,7 +52,7 @@ describe("what an account change ends, at once", () => {
     expect((await oauth2.exchange(await oauth2.code({}, person, held.browser))).status).toBe(200);
   });
 
-  it("endSessions ends the session alone, revokeTokens the tokens alone [D-ACCOUNT-8]", async () => {
+  it("endSessions ends only the session, revokeTokens only the tokens [D-ACCOUNT-8]", async () => {
     const held = await everything();
     await accounts.endSessions(held.account.sub);
     expect(await left(held)).toEqual([true, true, false]);
@@ -64,7 +64,7 @@ describe("what an account change ends, at once", () => {
     expect(await left(one)).toEqual([false, true, true]);
   });
 
-  it("unassignment ends what the clients of the service hold, and not the session [D-ACCOUNT-5]", async () => {
+  it("unassignment ends the tokens of the service's clients, not the session [D-ACCOUNT-5]", async () => {
     const held = await everything();
     expect(await accounts.unassign(held.account.sub, [SHOP.service])).toBe(true);
     expect(await left(held)).toEqual([true, false, true]);
@@ -73,7 +73,7 @@ describe("what an account change ends, at once", () => {
     expect(await left(nothing)).toEqual([true, true, true]);
   });
 
-  it("a sign-in that was begun before is of no use after it [D-ACCOUNT-9]", async () => {
+  it("an unfinished sign-in can't be completed after it [D-ACCOUNT-9]", async () => {
     for (const [change, works] of [
       [(sub: string) => accounts.delete(sub), false],
       [(sub: string) => accounts.endSessions(sub), false],
@@ -112,7 +112,7 @@ describe("what an account change ends, at once", () => {
 const services = async ({ sub }: Account): Promise<unknown> => (await accounts.find(sub))?.services;
 
 describe("assignment", () => {
-  it("happens at the first sign-in, before there is a code [D-ACCOUNT-4]", async () => {
+  it("happens at the first sign-in, before the code is issued [D-ACCOUNT-4]", async () => {
     for (const party of [oauth2, openid]) {
       const { account, person } = await newcomer();
       expect(await services(account)).toEqual({});
@@ -127,7 +127,7 @@ describe("assignment", () => {
     }
   });
 
-  it("happens with the password grant, and keeps a number that is known [D-ACCOUNT-4]", async () => {
+  it("happens with the password grant, and keeps an existing number [D-ACCOUNT-4]", async () => {
     const { account, person } = await newcomer();
     expect((await oauth2.password({ ...person, password: "wrong" })).status).toBe(400);
     expect(await services(account)).toEqual({});
@@ -139,7 +139,7 @@ describe("assignment", () => {
     expect(await services(account)).toEqual({ [NEWS.service]: 42 });
   });
 
-  it("does not happen at an exchange or a refresh [D-ACCOUNT-4, D-ACCOUNT-5]", async () => {
+  it("does not happen at a code exchange or a refresh [D-ACCOUNT-4, D-ACCOUNT-5]", async () => {
     const { account, person } = await newcomer();
     const browser = openid.browser();
     const { refresh_token } = await openid.tokens({}, person, browser);
@@ -150,7 +150,7 @@ describe("assignment", () => {
     expect(await services(account)).toEqual({});
   });
 
-  it("comes back with a sign-in that the person sees, and never with prompt=none [D-ACCOUNT-5]", async () => {
+  it("is restored by an interactive request, never by prompt=none [D-ACCOUNT-5]", async () => {
     for (const party of [oauth2, openid]) {
       const { account, person } = await newcomer();
       const browser = party.browser();
@@ -170,7 +170,7 @@ describe("assignment", () => {
     }
   });
 
-  it("of 20 browsers at once is one, and each gets its code [D-ACCOUNT-4, D-AUTHZ-16]", async () => {
+  it("happens once for 20 concurrent requests, and each gets a code [D-ACCOUNT-4, D-AUTHZ-16]", async () => {
     const { account, person } = await newcomer();
     const browser = openid.browser(STOP);
     await relyingParty(running, "openid", SHOP).authorize(browser, {}, person);

@@ -20,8 +20,8 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-describe("the way back from the sign-in", () => {
-  it("leads nowhere with a state that is not this browser's, and shows no code", async () => {
+describe("the callback of the account pages", () => {
+  it("refuses a state of another browser, and shows no code", async () => {
     const base = running.oauth2;
     const { browser, location } = await atCallback(base);
     const code = location.searchParams.get("code") ?? "";
@@ -54,7 +54,7 @@ describe("the way back from the sign-in", () => {
     expect([browser.status, browser.url.href]).toEqual([200, `${base}/account?tab=1`]);
   });
 
-  it("takes no other address of the internal client than its own", async () => {
+  it("is the only redirect address of the internal client", async () => {
     for (const redirect_uri of ["https://evil.example/", `${running.oauth2}/account`, "/account/callback"]) {
       const query = new URLSearchParams({ client_id: ACCOUNT_CLIENT, response_type: "code", redirect_uri });
       const { status, headers } = await send(`${running.openid}/oauth2/authorize?${query}`);
@@ -64,7 +64,7 @@ describe("the way back from the sign-in", () => {
 });
 
 describe("the internal client", () => {
-  it("exchanges nothing, with whatever secret, and speaks at no other endpoint [D-DEPLOY-14]", async () => {
+  it("can't authenticate at any endpoint, with any secret [D-DEPLOY-14]", async () => {
     const { location } = await atCallback(running.openid);
     const code = location.searchParams.get("code") ?? "";
     const verifier = "v".repeat(43);
@@ -88,7 +88,7 @@ describe("the internal client", () => {
     }
   });
 
-  it("is not listed, not found and not to be changed, and nobody can register it", async () => {
+  it("can't be listed, found, changed or registered", async () => {
     const { clients } = running.service;
     expect((await clients.list()).map(({ client_id }) => client_id)).toEqual(["news", "partner", "shop"]);
     await expect(clients.find(ACCOUNT_CLIENT)).resolves.toBeUndefined();
@@ -108,7 +108,7 @@ describe("the internal client", () => {
     await expect(clients.disable(ACCOUNT_CLIENT)).resolves.toBe(false);
   });
 
-  it("assigns nobody to anything", async () => {
+  it("assigns users to no service", async () => {
     const person = { username: "frank", password: "the password of frank" };
     const { sub } = await running.service.accounts.create({ email: "frank@example.com", ...person });
     const browser = await new Browser().get(`${running.openid}/account`);

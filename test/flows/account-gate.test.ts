@@ -33,7 +33,7 @@ function cookies(browser: Browser, change: (name: string, value: string) => stri
 }
 
 describe.each(KINDS)("the account page of %s", (kind) => {
-  it("sends who is not signed in to sign in, and back to where the way led [D-DEPLOY-14]", async () => {
+  it("redirects to the sign-in, and back to the requested page [D-DEPLOY-14]", async () => {
     const base = running[kind];
     const browser = await new Browser().get(`${base}/account?tab=1`);
     const [first, ...others] = browser.visits;
@@ -62,7 +62,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     expect(callback?.headers.get("cache-control")).toBe("no-store");
   });
 
-  it("knows who signed in to a client, and asks nobody twice", async () => {
+  it("opens without a form after a sign-in at a client", async () => {
     const news = relyingParty(running, kind, NEWS);
     const browser = news.browser();
     await news.code({}, BOB, browser);
@@ -73,14 +73,14 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     expect(browser.headers.get("content-security-policy")).toContain("default-src 'none'");
   });
 
-  it("goes on with a browser that is signed in elsewhere without a form", async () => {
+  it("opens without a form after a sign-in at the other deployment", async () => {
     const browser = await signedIn(running[kind]);
     const other = kind === "oauth2" ? "openid" : "oauth2";
     await browser.get(`${running[other]}/account`);
     expect([browser.status, browser.visits.length, browser.title]).toEqual([200, 1, "Your account"]);
   });
 
-  it("takes no other method than GET, and leaves what it does not know to the host", async () => {
+  it("accepts only GET, and leaves unknown paths to the host application", async () => {
     for (const [path, allow] of [
       ["/account", "GET"],
       ["/account/callback", "GET"],
@@ -100,7 +100,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     }
   });
 
-  it("refuses what is malformed or repeated in its query", async () => {
+  it("refuses malformed and repeated query parameters", async () => {
     for (const query of ["a=%", "a=%zz", "a=%C3", "a=%00", "a=1&a=2"]) {
       for (const path of ["/account", "/account/callback"]) {
         const { status, headers } = await send(`${running[kind]}${path}?${query}`);
@@ -118,7 +118,7 @@ describe("the session", () => {
       (sub: string) => running.service.accounts.setPassword(sub, "a new password here"),
     ],
     ["the account is deleted", (sub: string) => running.service.accounts.delete(sub)],
-  ])("of somebody whose %s opens nothing any more", async (_what, end) => {
+  ])("is over when %s", async (_what, end) => {
     const person = { username: `eve-${Math.random()}`, password: "the password of eve" };
     const { sub } = await running.service.accounts.create({
       email: `${person.username}@example.com`,
@@ -132,7 +132,7 @@ describe("the session", () => {
     expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
   });
 
-  it("of somebody who signed out opens nothing any more", async () => {
+  it("is over after signing out", async () => {
     const browser = await signedIn(running.openid);
     await browser.click("Sign out");
     await browser.submit(browser.form("logout"), { logout: "yes" });
@@ -140,7 +140,7 @@ describe("the session", () => {
     expect(browser.title).toBe("Sign in to your account");
   });
 
-  it("does not count without its signature, with another one, or beside a second one", async () => {
+  it("is invalid without its signature, with another one, or next to a second cookie", async () => {
     const browser = await signedIn(running.oauth2);
     const other = await signedIn(running.oauth2, BOB);
     const theirs = other.jar.all().find(({ name }) => session(name));
@@ -161,7 +161,7 @@ describe("the session", () => {
   });
 });
 
-it("is 503 while the storage is out of reach, without a redirect or a cookie, and works again after", async () => {
+it("is 503 while the storage is unavailable, without a redirect or a cookie, and then works again", async () => {
   const watched: WatchedStorage[] = [];
   const faulty = await startService({
     start: (config) =>
@@ -200,7 +200,7 @@ it("is 503 while the storage is out of reach, without a redirect or a cookie, an
   }
 });
 
-it("works under the strict profile, at one deployment alone, and behind a prefix that a proxy takes off", async () => {
+it("works with the strict profile, with one deployment, and with a prefix that a proxy removes", async () => {
   const strict = await startService({
     config: { profile: "strict", stripPrefix: "/login" },
     deployments: (origin) => ({ openid: { url: `${origin}/login` } }),

@@ -34,27 +34,24 @@ describe.each(KINDS)("at %s", (kind) => {
     ],
     ["a broken escape", "/account?x=%zz", 400, "This did not work"],
     ["a wrong method", "/oauth2/logout/confirm", 405, "This did not work"],
-  ])(
-    "%s leads to the sign-in, and to the account for those who are signed in",
-    async (_what, path, status, title) => {
-      const visitor = browser();
-      await visitor.get(running[kind] + path);
-      expect([visitor.status, visitor.title]).toEqual([status, title]);
-      await visitor.click(LINK);
-      expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
-      await signIn(visitor);
-      expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
-      await visitor.get(running[kind] + path);
-      await visitor.click(LINK);
-      expect([visitor.status, visitor.title, visitor.url.href]).toEqual([
-        200,
-        "Your account",
-        `${running[kind]}/account`,
-      ]);
-    },
-  );
+  ])("%s links to the sign-in, or to the account of signed-in users", async (_what, path, status, title) => {
+    const visitor = browser();
+    await visitor.get(running[kind] + path);
+    expect([visitor.status, visitor.title]).toEqual([status, title]);
+    await visitor.click(LINK);
+    expect([visitor.status, visitor.title]).toEqual([200, "Sign in to your account"]);
+    await signIn(visitor);
+    expect([visitor.status, visitor.url.href]).toEqual([200, `${running[kind]}/account`]);
+    await visitor.get(running[kind] + path);
+    await visitor.click(LINK);
+    expect([visitor.status, visitor.title, visitor.url.href]).toEqual([
+      200,
+      "Your account",
+      `${running[kind]}/account`,
+    ]);
+  });
 
-  it("a form that another site sent leads back to the sign-in, and to the account", async () => {
+  it("a form of another site links to the sign-in and the account", async () => {
     const visitor = browser();
     await visitor.get(relyingParty(running, kind, NEWS).authorizeUrl());
     const form = visitor.form("password");
@@ -68,7 +65,7 @@ describe.each(KINDS)("at %s", (kind) => {
     expect([visitor.status, visitor.hasForm("password")]).toEqual([200, true]);
   });
 
-  it("a page in another language has the link too", async () => {
+  it("pages in other languages have the link", async () => {
     const visitor = relyingParty(running, kind, NEWS).browser({
       headers: { accept: "text/html", "accept-language": "pl" },
     });
@@ -78,7 +75,7 @@ describe.each(KINDS)("at %s", (kind) => {
   });
 });
 
-it("the page that says that the storage is away has the link, for when it is back", async () => {
+it("the page about an unavailable storage has the link", async () => {
   const other = await startService();
   const visitor = relyingParty(other, "oauth2", NEWS).browser({ headers: { accept: "text/html" } });
   await other.service.close();

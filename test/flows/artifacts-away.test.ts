@@ -50,14 +50,14 @@ const CHANGES: readonly [name: string, change: Change, left: Left][] = [
   ["unassignment", (sub) => accounts.unassign(sub, [SHOP.service]), [true, false, true]],
 ];
 
-describe.each(CHANGES)("%s ends at once what it ends", (_name, change, left) => {
+describe.each(CHANGES)("%s takes effect immediately", (_name, change, left) => {
   let held: Held;
   beforeAll(async () => {
     await untilHealthy();
     held = await holdings.everything();
   });
 
-  it("when Redis can't be reached at that moment [D-ACCOUNT-9]", async () => {
+  it("if Redis is unreachable [D-ACCOUNT-9]", async () => {
     told.length = 0;
     wire.down();
     await change(held.account.sub);
@@ -69,7 +69,7 @@ describe.each(CHANGES)("%s ends at once what it ends", (_name, change, left) => 
 });
 
 it.each(CHANGES.slice(0, 3))(
-  "%s: a consent page that stands open allows nothing any more, though its session could not be removed [D-ACCOUNT-9, D-AUTHZ-15]",
+  "%s: an open consent page grants nothing, even if its session could not be removed [D-ACCOUNT-9, D-AUTHZ-15]",
   async (_name, change) => {
     await untilHealthy();
     const { account, person } = await holdings.newcomer();
@@ -91,7 +91,7 @@ it.each(CHANGES.slice(0, 3))(
   },
 );
 
-it("deletion and a new password don't wait for a Redis that sleeps for longer than a request may take", async () => {
+it("deletion and a new password don't wait for a hanging Redis", async () => {
   await untilHealthy();
   const [one, other] = [await holdings.everything(), await holdings.everything()];
   redis.pause();

@@ -78,7 +78,7 @@ async function submit(person: Person, browser = news.browser({ headers: HEADERS 
   return browser.visits[0]?.status ?? 0;
 }
 
-describe("the audit records", () => {
+describe("the audit log records", () => {
   it("sign-ins and grants: who, through which client, from where [D-AUDIT-1]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
@@ -107,7 +107,7 @@ describe("the audit records", () => {
     ]);
   });
 
-  it("sign-ins that fail, by nobody; a name that nobody has is not there [D-AUDIT-2]", async () => {
+  it("failed sign-ins as anonymous, without unknown names [D-AUDIT-2]", async () => {
     const { account, person } = await holdings.newcomer();
     const typed = "somebody-else@example.com";
     const since = Math.floor(Date.now() / 1000);
@@ -129,7 +129,7 @@ describe("the audit records", () => {
     );
   });
 
-  it("refusals by a limit as one record with a count [D-AUDIT-4]", async () => {
+  it("refusals by a rate limit as one record with a count [D-AUDIT-4]", async () => {
     const { account, person } = await holdings.newcomer();
     const browser = news.browser({ headers: { ...HEADERS, "x-forwarded-for": "198.51.100.9" } });
     const statuses: number[] = [];
@@ -168,7 +168,7 @@ describe("the audit records", () => {
     });
   });
 
-  it("a code that is used again, once for the whole family; the family is told [D-AUDIT-5]", async () => {
+  it("a code replay, once for the whole family, with an event [D-AUDIT-5]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
     const code = await news.code({}, person);
@@ -183,7 +183,7 @@ describe("the audit records", () => {
     expect(told).toEqual([["family.revoked", { sub, client_id, reason: "code_replayed" }]]);
   });
 
-  it("of many exchanges in flight together nothing", async () => {
+  it("nothing for concurrent exchanges of one code", async () => {
     const { account, person } = await holdings.newcomer();
     const code = await news.code({}, person);
     await Promise.all(Array.from({ length: 10 }, () => news.exchange(code)));
@@ -191,7 +191,7 @@ describe("the audit records", () => {
     expect(told).toEqual([]);
   });
 
-  it("a rotated refresh token that is used again after its window [D-AUDIT-5]", async () => {
+  it("reuse of a rotated refresh token after its window [D-AUDIT-5]", async () => {
     const client = { ...NEWS, client_id: "rotating", refresh_tokens: { rotate: true, reuseWindow: 0 } };
     await running.service.clients.register(client);
     const party = relyingParty(running, "openid", client);
@@ -229,7 +229,7 @@ describe("the audit records", () => {
     expect(told).toEqual([["family.revoked", { sub, client_id, reason: "revoked" }]]);
   });
 
-  it("a person who signs out, and nobody who stays [D-AUDIT-5]", async () => {
+  it("a sign-out, and nothing for users who stay [D-AUDIT-5]", async () => {
     const { account, person } = await holdings.newcomer();
     const { sub } = account;
     const browser = openid.browser({ headers: HEADERS });
@@ -245,7 +245,7 @@ describe("the audit records", () => {
     ]);
   });
 
-  it("what a person allows a third party, by the person", async () => {
+  it("the consent of a user", async () => {
     const { account, person } = await holdings.newcomer();
     const partner = relyingParty(running, "openid", PARTNER);
     const browser = partner.browser({ headers: HEADERS });
@@ -258,7 +258,7 @@ describe("the audit records", () => {
     ]);
   });
 
-  it("changes of the account, with what they end told once each", async () => {
+  it("changes of the account, with one event for each thing they end", async () => {
     const { accounts } = running.service;
     const { sub } = (await holdings.everything()).account;
     const actor = { kind: "operator", id: "support" } as const;
@@ -287,7 +287,7 @@ describe("the audit records", () => {
   });
 });
 
-it("holds no secret, token, code, password, cookie, name or address of a person [D-AUDIT-2]", async () => {
+it("the audit log contains no secret, token, code, password, cookie, name or address [D-AUDIT-2]", async () => {
   const browser = openid.browser({ headers: HEADERS });
   const code = await openid.code({ scope: "openid email profile" }, ADA, browser);
   const tokens = readTokens(await openid.exchange(code));
@@ -319,7 +319,7 @@ it("holds no secret, token, code, password, cookie, name or address of a person 
   }
 });
 
-describe("reading the audit", () => {
+describe("reading the audit log", () => {
   it.each([
     [{ limit: 0 }, "query.limit"],
     [{ limit: 1001 }, "query.limit"],
@@ -330,13 +330,13 @@ describe("reading the audit", () => {
     [{ acount: "x" }, "did you mean account"],
     [{ after: "x" }, "after"],
     [null, "query"],
-  ])("takes no %j", async (query, problem) => {
+  ])("refuses %j", async (query, problem) => {
     const failed = running.service.audit.list(query as AuditQuery);
     await expect(failed).rejects.toThrow(TypeError);
     await expect(failed).rejects.toThrow(problem);
   });
 
-  it("finds nothing under names that nothing has", async () => {
+  it("finds nothing for unknown names", async () => {
     for (const name of [
       "",
       "\0",
@@ -352,7 +352,7 @@ describe("reading the audit", () => {
   });
 });
 
-it("what was collected is stored when the service closes [D-AUDIT-3]", async () => {
+it("collected events are stored when the service closes [D-AUDIT-3]", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-audit-"));
   const config = await storageIn(folder);
   try {
@@ -368,7 +368,7 @@ it("what was collected is stored when the service closes [D-AUDIT-3]", async () 
   }
 });
 
-it("records are kept as long as the configuration says [D-AUDIT-6]", async () => {
+it("audit records are kept for the configured time [D-AUDIT-6]", async () => {
   const clock = new TestClock();
   const short = await startService({ config: { clock, audit: { retention: 600 } } });
   try {

@@ -48,7 +48,7 @@ function push(parameters: Parameters, client = NEWS) {
 }
 
 describe("scope openid", () => {
-  it("is taken off on oauth2 and gives no ID token there or on the other deployment [D-DEPLOY-3, D-AUTHZ-7, AUTHZ-6, RES-ID-1]", async () => {
+  it("is removed on oauth2 and yields no ID token on either deployment [D-DEPLOY-3, D-AUTHZ-7, AUTHZ-6, RES-ID-1]", async () => {
     for (const party of [oauth2, openid]) {
       const code = codeOf(await redirected(oauth2.authorizeUrl({ scope: "openid email", nonce: "n" })));
       const tokens = readTokens(await party.exchange(code));
@@ -61,7 +61,7 @@ describe("scope openid", () => {
     }
   });
 
-  it("gives no ID token at oauth2 for what was granted on openid, and goes on giving it on openid [D-DEPLOY-1, D-DEPLOY-3, TOKEN-CODE-7]", async () => {
+  it("granted on openid yields ID tokens there, not on oauth2 [D-DEPLOY-1, D-DEPLOY-3, TOKEN-CODE-7]", async () => {
     const code = codeOf(await redirected(openid.authorizeUrl({ scope: "openid", nonce: "n" })));
     const tokens = readTokens(await oauth2.exchange(code));
     expect(tokens).not.toHaveProperty("id_token");
@@ -76,7 +76,7 @@ const object = (claims: unknown): string =>
   `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.`;
 
 describe("request, request_uri, registration and response_mode", () => {
-  it("are dropped on oauth2 [D-AUTHZ-5, D-AUTHZ-6]", async () => {
+  it("are ignored on oauth2 [D-AUTHZ-5, D-AUTHZ-6]", async () => {
     for (const parameters of [
       { request: "x.y.z" },
       { request_uri: "https://evil.example/request" },
@@ -93,7 +93,7 @@ describe("request, request_uri, registration and response_mode", () => {
   });
 
   it.each(["https://evil.example/request", "urn:ietf:params:oauth:request_uri:unknown", "x", ""])(
-    "a request_uri of %j is 400 on openid, whatever comes with it [D-AUTHZ-5]",
+    "a request_uri of %j is 400 on openid, with any other parameters [D-AUTHZ-5]",
     async (request_uri) => {
       for (const more of [{}, { response_type: "token" }, { response_mode: "fragment" }]) {
         const answer = await send(openid.authorizeUrl({ request_uri, ...more }));
@@ -103,7 +103,7 @@ describe("request, request_uri, registration and response_mode", () => {
     },
   );
 
-  it("request and registration are refused on openid in the standard way [D-AUTHZ-5, D-AUTHZ-8]", async () => {
+  it("request and registration are refused on openid with the standard errors [D-AUTHZ-5, D-AUTHZ-8]", async () => {
     for (const [error, parameters] of [
       ["request_not_supported", { request: "x.y.z" }],
       ["registration_not_supported", { registration: "{}" }],
@@ -113,7 +113,7 @@ describe("request, request_uri, registration and response_mode", () => {
     }
   });
 
-  it("a request object is refused by form post when it asks for that itself; nothing else of it counts [D-AUTHZ-5, D-AUTHZ-6]", async () => {
+  it("a request object is refused in its own response mode; its other parameters are ignored [D-AUTHZ-5, D-AUTHZ-6]", async () => {
     const inside = {
       state: "inside",
       redirect_uri: "https://evil.example/",
@@ -151,7 +151,7 @@ describe("request, request_uri, registration and response_mode", () => {
     expect(all(inQuery)).toMatchObject({ error: "request_not_supported" });
   });
 
-  it("openid has the modes query and form_post and no other [D-AUTHZ-6]", async () => {
+  it("openid supports only query and form_post [D-AUTHZ-6]", async () => {
     const inQuery = await redirected(openid.authorizeUrl({ response_mode: "query", state: "s" }));
     expect(Object.keys(all(inQuery)).toSorted()).toEqual(["code", "iss", "state"]);
     for (const response_mode of ["fragment", "jwt", "web_message", "nonsense"]) {
@@ -161,7 +161,7 @@ describe("request, request_uri, registration and response_mode", () => {
     }
   });
 
-  it("form_post brings the same members by POST, the state exactly, with a script that the policy names [D-AUTHZ-6, D-AUTHZ-10]", async () => {
+  it("form_post sends the same members and the exact state, with a script that the CSP allows [D-AUTHZ-6, D-AUTHZ-10]", async () => {
     for (const state of [`a b+"c"&<d>`, "", undefined]) {
       await signedIn.get(openid.authorizeUrl({ response_mode: "form_post", state }));
       expect(signedIn.status).toBe(200);
@@ -180,7 +180,7 @@ describe("request, request_uri, registration and response_mode", () => {
     }
   });
 
-  it("form_post brings errors too, by a page that is no error [D-AUTHZ-6, D-AUTHZ-8]", async () => {
+  it("form_post sends errors too, with status 200 [D-AUTHZ-6, D-AUTHZ-8]", async () => {
     const browser = openid.browser();
     await browser.get(openid.authorizeUrl({ response_mode: "form_post", prompt: "none", state: "s" }));
     expect(browser.status).toBe(200);
@@ -208,7 +208,7 @@ describe("a request without response_type, on openid", () => {
     { prompt: "none" },
     { prompt: "dance", max_age: "x", claims: "{", request: "x.y.z", registration: "{}", scope: '"' },
   ])(
-    "is invalid_request with the documented message, in the query, whatever else it asks: %j [D-AUTHZ-17]",
+    "is invalid_request with the documented message, in the query, with %j [D-AUTHZ-17]",
     async (parameters) => {
       for (const browser of [signedIn, openid.browser()]) {
         const location = await redirected(openid.authorizeUrl({ ...missing, ...parameters }), browser);
@@ -219,7 +219,7 @@ describe("a request without response_type, on openid", () => {
     },
   );
 
-  it("goes by form_post when that is asked for [D-AUTHZ-17]", async () => {
+  it("is refused by form_post if requested [D-AUTHZ-17]", async () => {
     for (const browser of [signedIn, openid.browser()]) {
       for (const prompt of [undefined, "none"]) {
         await browser.get(openid.authorizeUrl({ ...missing, response_mode: "form_post", prompt }));
@@ -230,20 +230,20 @@ describe("a request without response_type, on openid", () => {
     }
   });
 
-  it("is told where it is pushed [D-AUTHZ-17]", async () => {
+  it("is refused when it is pushed [D-AUTHZ-17]", async () => {
     const { status, body } = await push({ response_type: undefined });
     const { error, error_description } = members();
     expect([status, body]).toEqual([400, { error, error_description }]);
   });
 
-  it("redirects to no address that is not the client's [D-AUTHZ-17, D-AUTHZ-2]", async () => {
+  it("never redirects to an unregistered address [D-AUTHZ-17, D-AUTHZ-2]", async () => {
     for (const redirect_uri of ["https://evil.example/", "", undefined]) {
       const { status, headers } = await send(openid.authorizeUrl({ ...missing, redirect_uri }));
       expect([status, headers.get("location")]).toEqual([400, null]);
     }
   });
 
-  it("is the same with profile: strict, which looks for PKCE later [D-AUTHZ-17]", async () => {
+  it("is refused in the same way with profile: strict [D-AUTHZ-17]", async () => {
     const strict = await startService({ config: { profile: "strict" } });
     try {
       const party = relyingParty(strict, "openid", NEWS);
@@ -259,7 +259,7 @@ describe("a request without response_type, on openid", () => {
 });
 
 describe("pushed authorization requests", () => {
-  it("carry everything: the browser brings client_id and request_uri only [D-DEPLOY-4, D-AUTHZ-5]", async () => {
+  it("contain everything: the browser sends only client_id and request_uri [D-DEPLOY-4, D-AUTHZ-5]", async () => {
     const verifier = randomBytes(32).toString("base64url");
     const code_challenge = createHash("sha256").update(verifier).digest("base64url");
     const pkce = { code_challenge, code_challenge_method: "S256" };
@@ -295,24 +295,24 @@ describe("pushed authorization requests", () => {
     ["invalid_response_type", { response_type: "code code" }],
     ["invalid_request_uri", { request_uri: "urn:ietf:params:oauth:request_uri:x" }],
     ["invalid_request", { prompt: "dance" }],
-  ])("are checked when they are pushed: %s for %j [D-AUTHZ-5]", async (error, parameters) => {
+  ])("are validated when they are pushed: %s for %j [D-AUTHZ-5]", async (error, parameters) => {
     const { status, body } = await push(parameters);
     expect([status, body["error"]]).toEqual([400, error]);
   });
 
-  it("take a state of 4,096 bytes at most [D-AUTHZ-5, D-AUTHZ-10]", async () => {
+  it("accept a state of at most 4,096 bytes [D-AUTHZ-5, D-AUTHZ-10]", async () => {
     expect((await push({ state: "x".repeat(4_096) })).status).toBe(201);
     expect((await push({ state: "x".repeat(4_097) })).body["error"]).toBe("invalid_request");
   });
 
-  it("need the client's secret [D-DEPLOY-4, D-DEPLOY-8]", async () => {
+  it("require the client's secret [D-DEPLOY-4, D-DEPLOY-8]", async () => {
     const { status, body } = await push({}, { ...NEWS, client_secret: "wrong" });
     expect([status, body["error"]]).toEqual([400, "invalid_client"]);
   });
 });
 
 describe("prompt and max_age", () => {
-  it("prompt=none never shows a page: a code for whoever is signed in, else login_required [D-AUTHZ-8]", async () => {
+  it("prompt=none never shows a page: signed-in users get a code, others login_required [D-AUTHZ-8]", async () => {
     for (const party of [oauth2, openid]) {
       expect(codeOf(await redirected(party.authorizeUrl({ prompt: "none" })))).not.toBe("");
       const location = await redirected(party.authorizeUrl({ prompt: "none", state: "s" }), party.browser());
@@ -320,7 +320,7 @@ describe("prompt and max_age", () => {
     }
   });
 
-  it("prompt=login shows the form to somebody who is signed in; prompt=consent asks no first-party client's user [D-AUTHZ-15]", async () => {
+  it("prompt=login always shows the form; prompt=consent has no effect for first-party clients [D-AUTHZ-15]", async () => {
     for (const party of [oauth2, openid]) {
       await signedIn.get(party.authorizeUrl({ prompt: "login" }));
       expect([signedIn.status, signedIn.location]).toEqual([200, undefined]);
@@ -328,7 +328,7 @@ describe("prompt and max_age", () => {
     }
   });
 
-  it("max_age shows the form when the sign-in is older, and auth_time says when it was [D-DEPLOY-4]", async () => {
+  it("max_age shows the form for an older sign-in, and auth_time has its time [D-DEPLOY-4]", async () => {
     const browser = openid.browser();
     const scope = { scope: "openid", max_age: "1000" };
     const first = decodeJwt((await openid.tokens(scope, BOB, browser)).id_token ?? "");
@@ -343,7 +343,7 @@ describe("prompt and max_age", () => {
     expect(browser.location?.searchParams.get("error")).toBe("login_required");
   });
 
-  it("an essential acr that no sign-in has is told, and not asked for again and again [D-AUTHZ-8, D-DEPLOY-6]", async () => {
+  it("an essential acr that can't be met is an error, not a loop [D-AUTHZ-8, D-DEPLOY-6]", async () => {
     const { acr: known = "" } = decodeJwt<{ acr?: string }>(
       (await openid.tokens({ scope: "openid" })).id_token ?? "",
     );
@@ -362,7 +362,7 @@ describe("prompt and max_age", () => {
     expect(odd.searchParams.has("error")).toBe(true);
   });
 
-  it("login_hint fills in the form and signs nobody in [AUTHZ-9]", async () => {
+  it("login_hint only prefills the form [AUTHZ-9]", async () => {
     const browser = await openid.browser().get(openid.authorizeUrl({ login_hint: ADA.email }));
     expect(browser.form("password").fields).toContainEqual(["username", ADA.email]);
   });

@@ -35,7 +35,7 @@ function members(location: string): Record<string, string> {
 }
 
 describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
-  it("shows a login form first and then redirects; whoever is signed in is redirected directly [INTRO-2, EP-3, EP-8, AUTHZ-8, AUTHZ-9, AUTHZ-10, AUTH-1, D-AUTHZ-9, D-DEPLOY-12]", async () => {
+  it("shows a login form, then redirects; signed-in users are redirected immediately [INTRO-2, EP-3, EP-8, AUTHZ-8, AUTHZ-9, AUTHZ-10, AUTH-1, D-AUTHZ-9, D-DEPLOY-12]", async () => {
     const browser = news[kind].browser();
     await browser.get(news[kind].authorizeUrl({ state: "s" }));
     expect(browser.status).toBe(200);
@@ -54,7 +54,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(first["code"]).not.toBe(second["code"]);
   });
 
-  it("answers with exactly code and state, and on openid iss [AUTHZ-10, D-DEPLOY-3, D-DEPLOY-4]", async () => {
+  it("responds with exactly code and state, and iss on openid [AUTHZ-10, D-DEPLOY-3, D-DEPLOY-4]", async () => {
     const iss = kind === "openid" ? { iss: running.openid } : {};
     const without = await redirected(news[kind].authorizeUrl());
     expect(without.startsWith(`${CALLBACK}?`)).toBe(true);
@@ -87,7 +87,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(members(browser.headers.get("location") ?? "")["state"]).toBe(state);
   });
 
-  it("sends a space of the state back as %20, however it came [D-AUTHZ-10]", async () => {
+  it("encodes a space in the state as %20 [D-AUTHZ-10]", async () => {
     for (const sent of ["a+b", "a%20b"]) {
       const location = await redirected(`${news[kind].authorizeUrl()}&state=${sent}`);
       expect(location).toMatch(/[?&]state=a%20b(?:&|$)/);
@@ -127,7 +127,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     ["a broken escape in a name", {}, "&%=x", "invalid_request"],
   ];
   it.each(refusals)(
-    "answers 400 to %s, as JSON or as a page, and never redirects [RES-CLIENT-3, AUTHZ-1, AUTHZ-3, AUTH-7, ERR-1, ERR-2, ERR-3, D-AUTHZ-1, D-AUTHZ-2, D-AUTHZ-3, D-AUTHZ-11, D-AUTHZ-14]",
+    "responds to %s with 400, as JSON or a page, and never redirects [RES-CLIENT-3, AUTHZ-1, AUTHZ-3, AUTH-7, ERR-1, ERR-2, ERR-3, D-AUTHZ-1, D-AUTHZ-2, D-AUTHZ-3, D-AUTHZ-11, D-AUTHZ-14]",
     async (_what, change, raw, error) => {
       const address = `${news[kind].authorizeUrl({ state: raw.includes("state") ? undefined : "s", ...change })}${raw}`;
       for (const headers of [{}, HTML, { accept: "application/json" }]) {
@@ -153,7 +153,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect([status, body["error"]]).toEqual([400, "invalid_client"]);
   });
 
-  it("takes redirect_uri as optional on oauth2 only, and then the first registered address [AUTHZ-3, AUTHZ-4, D-AUTHZ-2]", async () => {
+  it("uses the first registered address without redirect_uri, on oauth2 only [AUTHZ-3, AUTHZ-4, D-AUTHZ-2]", async () => {
     const shop = relyingParty(running, kind, SHOP);
     const [first = "", second = ""] = SHOP.redirect_uris;
     const address = shop.authorizeUrl({ redirect_uri: undefined });
@@ -168,7 +168,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     expect(members(other)).toMatchObject({ second: "1", code: expect.any(String), state: "s" });
   });
 
-  it("keeps the registered address as it was written, except for a state of its own [D-AUTHZ-10]", async () => {
+  it("keeps the registered address as it was written, except for its state [D-AUTHZ-10]", async () => {
     const address = "https://App.example?state=mine&x=%20";
     const client = { ...NEWS, client_id: `as-is-${kind}`, redirect_uris: [address] };
     await running.service.clients.register(client);
@@ -185,7 +185,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   const types = ["token", "id_token", "none", "code token", "code id_token", "Code", " code", "code ", ""];
   const oauth2Alone = kind === "oauth2" ? [undefined] : [];
   it.each([...types, ...oauth2Alone])(
-    "answers a response_type of %j with invalid_response_type, in the query, and on openid with iss [AUTHZ-2, ERR-4, D-DEPLOY-4, D-AUTHZ-4]",
+    "responds to a response_type of %j with invalid_response_type, in the query, with iss on openid [AUTHZ-2, ERR-4, D-DEPLOY-4, D-AUTHZ-4]",
     async (response_type) => {
       const iss = kind === "openid" ? `&iss=${encodeURIComponent(running.openid)}` : "";
       for (const response_mode of [undefined, "fragment", "form_post", "query"]) {
@@ -198,7 +198,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     },
   );
 
-  it("answers a repeated response_type in the same way, also to a browser that is not signed in [D-AUTHZ-4]", async () => {
+  it("responds to a repeated response_type in the same way, before the sign-in [D-AUTHZ-4]", async () => {
     const { status, headers } = await send(`${news[kind].authorizeUrl()}&response_type=code`);
     const iss = kind === "openid" ? { iss: running.openid } : {};
     expect(status).toBe(302);
@@ -206,13 +206,13 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   });
 
   it.each([undefined, "", "unknown", "unknown other", "email", "profile"])(
-    "takes a scope of %j [AUTHZ-6, D-AUTHZ-12]",
+    "accepts a scope of %j [AUTHZ-6, D-AUTHZ-12]",
     async (scope) => {
       expectTokens(await news[kind].exchange(await news[kind].code({ scope })));
     },
   );
 
-  it("ignores what asks for OpenID Connect without the scope openid [D-AUTHZ-13]", async () => {
+  it("ignores OpenID Connect parameters without the scope openid [D-AUTHZ-13]", async () => {
     const asked = { nonce: "n", max_age: "0", acr_values: "x", claims: '{"id_token":{"email":null}}' };
     const location = await redirected(news[kind].authorizeUrl(asked));
     const { body } = await news[kind].exchange(members(location)["code"] ?? "");
@@ -227,7 +227,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     ["invalid_request", { code_challenge_method: "S256" }],
     ["invalid_scope", { scope: "a\u007f" }],
   ];
-  it.each(faults)("tells other faults by redirect: %s for %j [D-AUTHZ-8]", async (error, parameters) => {
+  it.each(faults)("reports other errors by redirect: %s for %j [D-AUTHZ-8]", async (error, parameters) => {
     const location = await redirected(news[kind].authorizeUrl({ ...parameters, state: "a b" }));
     const iss = kind === "openid" ? { iss: running.openid } : {};
     expect(members(location)).toEqual({
@@ -238,7 +238,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     });
   });
 
-  it("describes every fault that it tells by redirect [D-AUTHZ-8]", async () => {
+  it("describes every error that it reports by redirect [D-AUTHZ-8]", async () => {
     const refused =
       kind === "openid" ? [{ request: "x" }, { registration: "x" }, { response_mode: "jwt" }] : [];
     for (const parameters of [...refused, { prompt: "none login" }]) {
@@ -247,7 +247,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     }
   });
 
-  it("does not answer other methods and other paths [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
+  it("refuses other methods, and does not serve other paths [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
     for (const method of ["POST", "HEAD", "OPTIONS", "PUT", "DELETE"]) {
       const { status, headers, body } = await send(news[kind].authorizeUrl(), { method });
       expect([status, headers.get("allow"), headers.get("location")]).toEqual([405, "GET", null]);

@@ -70,7 +70,7 @@ const counted = async ({ service }: RunningService): Promise<string[]> =>
     .toSorted();
 
 describe("a back-channel logout", () => {
-  it("is given up after three attempts: a warning, an event and a count, each with the reason [D-BACKCHANNEL-1, D-ACCOUNT-16]", async () => {
+  it("fails after three attempts: a warning, an event and a metric, each with the reason [D-BACKCHANNEL-1, D-ACCOUNT-16]", async () => {
     const tokens: string[] = [];
     const answering = await opened(
       httpPeer((request, response) => {
@@ -116,7 +116,7 @@ describe("a back-channel logout", () => {
     expect(service.log.join()).not.toContain(PLANTED);
   });
 
-  it("that is taken at the second attempt has not failed [D-BACKCHANNEL-1]", async () => {
+  it("that succeeds at the second attempt has not failed [D-BACKCHANNEL-1]", async () => {
     const statuses = [503, 204];
     const peer = await opened(
       httpPeer((_request, response) => void response.writeHead(statuses.shift() ?? 500).end()),
@@ -135,7 +135,7 @@ describe("a back-channel logout", () => {
     ["others are allowed", { notifications: { allowedReceivers: ["10.0.0.0/8", "localhost"] } }],
   ];
   it.each(REFUSING)(
-    "to an address that is refused is given up at once, and nothing reaches it: %s [D-BACKCHANNEL-1, D-ACCOUNT-16, D-NOTIFY-18]",
+    "to a refused address fails immediately, without a request: %s [D-BACKCHANNEL-1, D-ACCOUNT-16, D-NOTIFY-18]",
     async (_what, config) => {
       const requests: unknown[] = [];
       const peer = await opened(
@@ -156,7 +156,7 @@ describe("a back-channel logout", () => {
     },
   );
 
-  it("that waits for its next attempt when the service is closed is given up in the same way [D-BACKCHANNEL-1]", async () => {
+  it("that waits for a retry fails in the same way when the service closes [D-BACKCHANNEL-1]", async () => {
     const { promise: asked, resolve } = Promise.withResolvers<void>();
     const peer = await opened(
       httpPeer((_request, response) => void response.writeHead(500).end(() => resolve())),
@@ -171,7 +171,7 @@ describe("a back-channel logout", () => {
     expect(warnings(service)).toHaveLength(1);
   });
 
-  it("has the events, labels and reasons that the documentation has [D-BACKCHANNEL-1]", () => {
+  it("has the documented events, labels and reasons [D-BACKCHANNEL-1]", () => {
     const reasons = tableAfter("docs/operating.md", "Each process counts what it sends.").map(
       ([word]) => word,
     );

@@ -52,7 +52,7 @@ describe("the browser of the tests", () => {
     await new Promise((resolve) => void server.close(resolve));
   });
 
-  it("follows redirects and sends the cookies that they set, to their path only", async () => {
+  it("follows redirects and sends their cookies, to their path only", async () => {
     const browser = await new Browser().get(`${base}/`);
     await browser.click("Hop");
     expect(browser.visits.map(({ status }) => status)).toEqual([303, 303, 303, 200]);
@@ -61,7 +61,7 @@ describe("the browser of the tests", () => {
     expect(JSON.parse(browser.html)).toEqual({ method: "GET", body: "" });
   });
 
-  it("stops at the first answer, at the addresses that it was told, and at a ring of redirects", async () => {
+  it("stops at the first response, at the given addresses, and in a redirect loop", async () => {
     const browser = new Browser({ stopAt: "http://client.test/callback" });
     await browser.get(`${base}/away`);
     expect([browser.status, browser.location?.search]).toEqual([302, "?code=1"]);
@@ -70,7 +70,7 @@ describe("the browser of the tests", () => {
     await expect(browser.get("/hop?n=30")).rejects.toThrow("more than 20 redirects");
   });
 
-  it("submits what a browser would: hidden fields, ticks, choices, and what was typed", async () => {
+  it("submits hidden fields, checkboxes, selections and typed text, as a browser does", async () => {
     const browser = await new Browser().get(`${base}/`);
     await browser.submit(browser.form("name"), { name: "Zoë & co", go: "now" });
     expect(JSON.parse(browser.html)).toEqual({
@@ -85,7 +85,7 @@ describe("the browser of the tests", () => {
     ]);
   });
 
-  it("refuses the cookies that browsers refuse, and forgets those that are over", async () => {
+  it("refuses the cookies that browsers refuse, and drops expired ones", async () => {
     const https = new URL("https://login.example/a/b");
     const take = (header: string, url = https) => readCookie(header, url, 1_000);
     expect(take("a=1; Domain=other.example")).toBeUndefined();

@@ -82,7 +82,7 @@ describe("a third-party client", () => {
     ["email account", ["sub", "email", "email_verified"], 200, 400],
   ];
   it.each(wishes)(
-    "with scope %j gets a page with exactly the fields, and with its token no others [D-AUTHZ-15]",
+    "with scope %j shows exactly the fields that its token reads [D-AUTHZ-15]",
     async (scope, fields, userinfo, profile) => {
       for (const party of [oauth2, openid]) {
         await forget();
@@ -98,7 +98,7 @@ describe("a third-party client", () => {
     },
   );
 
-  it("with scope openid gets the e-mail address, with profile alone the rest of the profile only [D-AUTHZ-15]", async () => {
+  it("gets the e-mail address with scope openid, and the rest of the profile with scope profile [D-AUTHZ-15]", async () => {
     await forget();
     const browser = await asked(openid, { scope: "openid" });
     expect(listed(browser)).toEqual(["sub", "email"]);
@@ -113,7 +113,7 @@ describe("a third-party client", () => {
     expect((await oauth2.userinfo(other)).body).toMatchObject({ error: "insufficient_scope" });
   });
 
-  it("with the claims parameter gets those claims too [D-AUTHZ-15, D-DEPLOY-6]", async () => {
+  it("gets the claims of the claims parameter too [D-AUTHZ-15, D-DEPLOY-6]", async () => {
     await forget();
     const claims = JSON.stringify({ userinfo: { birthdate: null }, id_token: { given_name: null } });
     const browser = await asked(openid, { scope: "openid", claims });
@@ -123,7 +123,7 @@ describe("a third-party client", () => {
     expect(listed(whole)).toEqual(["sub", "email", "name", "surname"]);
   });
 
-  it("is not asked again for claims that the service doesn't know [D-CLAIMS-2, D-AUTHZ-15]", async () => {
+  it("asks only once with unknown claims [D-CLAIMS-2, D-AUTHZ-15]", async () => {
     await forget();
     const browser = await asked(openid, { scope: "openid", claims: withUnknown("one") });
     expect(listed(browser)).toEqual(["sub", "email", "email_verified"]);
@@ -134,7 +134,7 @@ describe("a third-party client", () => {
     }
   });
 
-  it("is remembered across browsers and deployments, and asked again only for something new [D-AUTHZ-15]", async () => {
+  it("is remembered across browsers and deployments, and asks again only for new fields [D-AUTHZ-15]", async () => {
     await forget();
     await decide(await asked(oauth2, { scope: "email" }), "allow");
     const known = await asked(openid, { scope: "email" });
@@ -150,7 +150,7 @@ describe("a third-party client", () => {
     expect(listed(await asked(oauth2, { scope: "email" }, BOB))).toContain("email");
   });
 
-  it("is asked again with prompt=consent, and never with prompt=none [D-AUTHZ-15, D-AUTHZ-8]", async () => {
+  it("asks again with prompt=consent, and never with prompt=none [D-AUTHZ-15, D-AUTHZ-8]", async () => {
     await forget();
     const browser = await asked(oauth2, { scope: "email" });
     const form = browser.form("decision");
@@ -163,7 +163,7 @@ describe("a third-party client", () => {
     expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
   });
 
-  it("is told access_denied when the person refuses, and nothing is remembered [D-AUTHZ-8, D-AUTHZ-15]", async () => {
+  it("gets access_denied if the user refuses, and nothing is remembered [D-AUTHZ-8, D-AUTHZ-15]", async () => {
     for (const party of [oauth2, openid]) {
       await forget();
       const browser = await asked(party, { state: "a b" });
@@ -174,7 +174,7 @@ describe("a third-party client", () => {
     }
   });
 
-  it("is forgotten with revokeTokens, unassignment and removal [D-AUTHZ-15]", async () => {
+  it("is forgotten after revokeTokens, unassignment and removal [D-AUTHZ-15]", async () => {
     const { accounts, clients } = running.service;
     const { sub } = running.ada;
     await forget();
@@ -190,7 +190,7 @@ describe("a third-party client", () => {
     expect([await isAsked(), await isAsked()]).toEqual([true, false]);
   });
 
-  it("is asked again when what was allowed is withdrawn before the browser is back [D-AUTHZ-15]", async () => {
+  it("asks again if the consent is withdrawn before the browser returns [D-AUTHZ-15]", async () => {
     const { accounts } = running.service;
     const { sub } = running.ada;
     for (const withdraw of [
@@ -224,7 +224,7 @@ describe("a third-party client", () => {
     expect([status, body["error"]]).toEqual([400, "unauthorized_client"]);
   });
 
-  it("registered with the errors of the standards gets 403 for insufficient_scope [D-TOKEN-2, D-AUTHZ-15]", async () => {
+  it("with standard error statuses gets 403 for insufficient_scope [D-TOKEN-2, D-AUTHZ-15]", async () => {
     await running.service.clients.update(PARTNER.client_id, { error_status: "standard" });
     const token = await allowed(await asked(oauth2, { scope: "email", prompt: "consent" }), oauth2);
     const { status, body, headers } = await oauth2.profile(token);
@@ -234,7 +234,7 @@ describe("a third-party client", () => {
 });
 
 describe("a first-party client", () => {
-  it("is not asked for, and each of its tokens opens userinfo and profile [D-AUTHZ-15]", async () => {
+  it("needs no consent, and each of its tokens reads userinfo and profile [D-AUTHZ-15]", async () => {
     for (const kind of ["oauth2", "openid"] as const) {
       const news = relyingParty(running, kind, NEWS);
       for (const scope of [undefined, "email", "unknown"]) {

@@ -84,7 +84,7 @@ describe("an operator", () => {
     expect([browser.status, browser.url.href, browser.title]).toEqual([200, list, "Deliveries"]);
   });
 
-  it("sees what failed and how, and sends it again", async () => {
+  it("sees failed deliveries with their attempts, and redrives them", async () => {
     [status, answer] = [500, "<b>broken</b>"];
     const id = await change("Grace B.", "delivery.parked");
     await browser.get(`${list}?state=parked&receiver=service:9&sub=${account.sub}`);
@@ -106,7 +106,7 @@ describe("an operator", () => {
     expect(browser.html).toContain("Response to attempt 2");
   });
 
-  it("is told what would bring old data back, and may send it all the same", async () => {
+  it("is warned about superseded deliveries, and can redrive them anyway", async () => {
     status = 500;
     const old = await change("Grace C.", "delivery.parked");
     status = 200;
@@ -120,7 +120,7 @@ describe("an operator", () => {
     expect(arrived).toEqual([old, newer, old]);
   });
 
-  it("pauses a receiver, gives one delivery up, and resumes", async () => {
+  it("pauses a receiver, discards a delivery, and resumes", async () => {
     const names = `${list}/receivers`;
     await browser.get(names);
     await press("pause", "service:9");
@@ -142,7 +142,7 @@ describe("an operator", () => {
     expect(listed(browser)).toEqual([given]);
   });
 
-  it("sends a test, and everything that is parked", async () => {
+  it("sends a test, and redrives all parked deliveries", async () => {
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
     expect(told(browser)).toMatch(/^service:9 accepted the test: 200, after \d+ ms\.$/);
@@ -159,7 +159,7 @@ describe("an operator", () => {
     expect((await done).id).toBe(id);
   });
 
-  it("who was signed out meanwhile signs in again and is back on the page; the form is lost", async () => {
+  it("returns to the page after a new sign-in; the form is lost", async () => {
     status = 500;
     const id = await change("Grace H.", "delivery.parked");
     const tab = await signedIn(running.openid, OPERATOR);
@@ -175,7 +175,7 @@ describe("an operator", () => {
 });
 
 describe("the audit", () => {
-  it("says what an operator asked for, by identifiers alone", async () => {
+  it("records the operator's actions, with identifiers only", async () => {
     const { audit } = running.service;
     const since = Math.floor(Date.now() / 1000);
     status = 500;
@@ -205,7 +205,7 @@ describe("the audit", () => {
     expect(JSON.stringify(records)).not.toMatch(/example\.com|Grace/);
   });
 
-  it("says nothing of forms that are refused", async () => {
+  it("has no records of refused forms", async () => {
     const before = await running.service.audit.list();
     await browser.get(`${list}/receivers`);
     await browser.submit(formOf(browser, "pause", "service:9"), { csrf: "wrong" });
@@ -214,8 +214,8 @@ describe("the audit", () => {
   });
 });
 
-describe("everybody else", () => {
-  it("sees nothing and does nothing, by sub and not by e-mail address [D-RUN-3]", async () => {
+describe("other users", () => {
+  it("have no access, by sub and not by e-mail address [D-RUN-3]", async () => {
     const ada = await signedIn(running.openid, ADA);
     expect(ada.html).not.toContain("/account/deliveries");
     for (const path of ["", "/receivers", "/msg_1", "?state=parked"]) {
@@ -230,7 +230,7 @@ describe("everybody else", () => {
     expect(unknown).toBe(303);
   });
 
-  it("can't send an operator's forms from another site", async () => {
+  it("can't submit an operator's forms from another site", async () => {
     await browser.get(`${list}/receivers`);
     const { fields } = formOf(browser, "pause", "service:9");
     const body = new URLSearchParams(fields as [string, string][]).toString();
@@ -246,7 +246,7 @@ describe("everybody else", () => {
   });
 });
 
-it("takes GET and POST and nothing else, and leaves what it does not know to the host", async () => {
+it("get 405 for other methods, and unknown paths are left to the host application", async () => {
   for (const path of ["", "/receivers", "/msg_1"]) {
     for (const method of ["HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
       const { status: wrong, headers } = await send(list + path, { method });

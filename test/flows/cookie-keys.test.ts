@@ -65,7 +65,7 @@ const party = (kind: "oauth2" | "openid", client = NEWS): RelyingParty => relyin
 const signatures = (browser: Browser) => browser.jar.all().filter(({ name }) => name.endsWith(".sig"));
 
 describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kind) => {
-  it("a sign-in that is under way goes on to its end, through the consent page [D-COOKIES-3]", async () => {
+  it("an unfinished sign-in can be completed, including the consent page [D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = await party(kind, PARTNER)
       .browser()
@@ -83,7 +83,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     expect(browser.location?.searchParams.has("code")).toBe(true);
   });
 
-  it("a form that was shown under the old key is taken [D-COOKIES-3]", async () => {
+  it("a form from before the change is accepted [D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = await party(kind).browser().get(party(kind).authorizeUrl());
     const form = browser.form("password");
@@ -93,7 +93,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     expect(browser.location?.searchParams.has("code")).toBe(true);
   });
 
-  it("a session goes on, is signed anew by its next use, and then needs the old key no more [D-COOKIES-3]", async () => {
+  it("a session continues, and is signed with the new key at its next use [D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = party(kind).browser();
     await party(kind).authorize(browser);
@@ -107,7 +107,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     expect(browser.status).toBe(200);
   });
 
-  it("a browser is known for the accounts that signed in there [D-COOKIES-1, D-COOKIES-3]", async () => {
+  it("a browser stays known for its accounts [D-COOKIES-1, D-COOKIES-3]", async () => {
     await start([OLD]);
     const browser = party(kind).browser();
     await party(kind).authorize(browser);
@@ -123,7 +123,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     expect(browser.location?.searchParams.has("code")).toBe(true);
   });
 
-  it("a way to the account pages ends at the page that was wanted, and forms of the console are taken [D-COOKIES-3]", async () => {
+  it("a sign-in to the account pages leads to the requested page, and console forms are accepted [D-COOKIES-3]", async () => {
     await start([OLD]);
     await running.service.accounts.import(OPERATOR);
     const list = `${running[kind]}/account/deliveries`;
@@ -149,7 +149,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     expect([browser.status, told(browser)]).toEqual([200, said]);
   });
 
-  it("nothing of a key that is gone counts", async () => {
+  it("cookies of a removed key are invalid", async () => {
     await start([OLD]);
     const [begun, known] = [party(kind).browser(), await signedIn(running[kind])];
     await begun.get(party(kind).authorizeUrl());
@@ -164,7 +164,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
   });
 });
 
-it("a session of all hosts under a domain keeps one signature, so that it goes on [D-COOKIES-3]", async () => {
+it("a session with cookies.domain keeps one signature, and continues [D-COOKIES-3]", async () => {
   const urls = {
     oauth2: { url: "https://login.example.com" },
     openid: { url: "https://openid.example.com" },

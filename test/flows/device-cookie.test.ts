@@ -59,8 +59,8 @@ async function isKnown(browser: Browser, person: Person, at: RelyingParty = part
 
 const devices = (browser: Browser) => browser.jar.all().filter(({ name }) => name.includes("_device_"));
 
-describe("a browser in which thirty people have signed in", () => {
-  it("has one device cookie, for both deployments, and is known for the last five [D-COOKIES-1]", async () => {
+describe("a browser with thirty accounts", () => {
+  it("has one device cookie for both deployments, and is known for the last five [D-COOKIES-1]", async () => {
     await start();
     const people = await Promise.all(
       Array.from({ length: 30 }, async (_, number) => {
@@ -96,9 +96,9 @@ describe("a browser in which thirty people have signed in", () => {
   });
 });
 
-describe("a browser that is known for an account", () => {
+describe("a known browser", () => {
   it.each(["oauth2", "openid"] as const)(
-    "since a sign-in at %s is known at the other deployment too, for 90 days [D-COOKIES-1]",
+    "is known at both deployments for 90 days after a sign-in at %s [D-COOKIES-1]",
     async (kind) => {
       await start();
       const [here, there] = [party(kind), party(kind === "oauth2" ? "openid" : "oauth2")];
@@ -112,7 +112,7 @@ describe("a browser that is known for an account", () => {
     },
   );
 
-  it("is not after a new password, until it signs in with that one, and other accounts stay [D-COOKIES-2]", async () => {
+  it("is unknown after a new password, for that account only [D-COOKIES-2]", async () => {
     await start();
     const { accounts } = running.service;
     const browser = party().browser();
@@ -123,7 +123,7 @@ describe("a browser that is known for an account", () => {
     expect(await isKnown(browser, BOB)).toBe(true);
   });
 
-  it("is not after the same password was set anew, and is after a sign-in with it", async () => {
+  it("is unknown after the same password is set again, until the next sign-in", async () => {
     await start({
       rateLimits: {
         ...ONE_GUESS,
@@ -139,7 +139,7 @@ describe("a browser that is known for an account", () => {
     expect(await isKnown(browser, ADA)).toBe(true);
   });
 
-  it("still is after sessions and tokens were ended, and after the password was hashed anew [D-COOKIES-2]", async () => {
+  it("stays known after the end of sessions and tokens, and after a rehash [D-COOKIES-2]", async () => {
     await start();
     const { accounts } = running.service;
     const browser = party().browser();
@@ -162,7 +162,7 @@ describe("a browser that is known for an account", () => {
   });
 });
 
-it("cookies of the earlier form are taken away by the next answers, at the path where they are", async () => {
+it("device cookies of the earlier format are removed by the next responses, at their path", async () => {
   await start();
   const browser = party("openid").browser();
   const prefix = `sis_device_${eight(running)}_`;
@@ -183,7 +183,7 @@ it("cookies of the earlier form are taken away by the next answers, at the path 
   expect(devices(browser)).toHaveLength(1);
 });
 
-it("two services on one host do not meet: each has a device cookie of its own", async () => {
+it("two services on one host have separate device cookies", async () => {
   await start();
   const other = await startService({ config: { rateLimits: ONE_GUESS } });
   try {

@@ -47,14 +47,14 @@ const shown = ({ status, headers, text }: Answer): unknown => [
 ];
 
 describe("a disabled account", () => {
-  it("loses sessions, codes and tokens at once, on every endpoint [D-DISABLED-1]", async () => {
+  it("loses sessions, codes and tokens immediately, at every endpoint [D-DISABLED-1]", async () => {
     const held = await holdings.everything();
     expect(await accounts.disable(held.account.sub)).toBe(true);
     expect(await holdings.left(held)).toEqual([false, false, false]);
     expect(await accounts.find(held.account.sub)).toMatchObject({ disabled: true });
   });
 
-  it("is answered as a wrong password is, in the form and in the password grant [D-DISABLED-1]", async () => {
+  it("gets the response of a wrong password, in the form and the password grant [D-DISABLED-1]", async () => {
     const [disabled, other] = [await holdings.newcomer(), await holdings.newcomer()];
     await accounts.disable(disabled.account.sub);
     const wrong = { ...other.person, password: "not this password" };
@@ -72,7 +72,7 @@ describe("a disabled account", () => {
     ).toEqual(new Set(["disabled"]));
   });
 
-  it("takes points for its right password, as for a wrong one", async () => {
+  it("uses rate-limit points for its right password, as for a wrong one", async () => {
     const limited = await startService({ config: { rateLimits: {} } });
     try {
       const party = relyingParty(limited, "oauth2", NEWS);
@@ -88,7 +88,7 @@ describe("a disabled account", () => {
     }
   });
 
-  it("can sign in when it is enabled again; what had ended stays so", async () => {
+  it("can sign in after it is enabled again; ended tokens stay ended", async () => {
     const held = await holdings.everything();
     const { sub } = held.account;
     await accounts.disable(sub);
@@ -99,7 +99,7 @@ describe("a disabled account", () => {
     expect((await openid.userinfo(again.access_token)).status).toBe(200);
   });
 
-  it("gets no code from a sign-in that was begun before", async () => {
+  it("gets no code from an unfinished sign-in", async () => {
     const { account, person } = await holdings.newcomer();
     const browser = openid.browser();
     const form = (await browser.get(openid.authorizeUrl())).form("password");
@@ -123,7 +123,7 @@ describe("a disabled account", () => {
     expect(browser.location?.searchParams.get("error")).toBe("login_required");
   });
 
-  it("allows a third party nothing", async () => {
+  it("can't give consent", async () => {
     const { account, person } = await holdings.newcomer();
     const partner = relyingParty(running, "openid", PARTNER);
     const browser = partner.browser();
@@ -137,7 +137,7 @@ describe("a disabled account", () => {
     expect(records.map(({ action }) => action)).not.toContain("account.consented");
   });
 
-  it("of many sign-ins at the moment when it is disabled, none leaves anything that works", async () => {
+  it("gets no working tokens from concurrent sign-ins", async () => {
     const { account, person } = await holdings.newcomer();
     const shop = relyingParty(running, "oauth2", { ...SHOP, redirect_uris: NEWS.redirect_uris });
     const browsers = Array.from({ length: 6 }, () => openid.browser());
@@ -158,7 +158,7 @@ describe("a disabled account", () => {
     }
   });
 
-  it("is nobody's operator and has no account page", async () => {
+  it("has no account page", async () => {
     const { account, person } = await holdings.newcomer();
     const browser = openid.browser({ stopAt: [] });
     await browser.get(`${running.openid}/account`);
@@ -173,7 +173,7 @@ describe("a disabled account", () => {
 });
 
 describe("disabling", () => {
-  it("writes once, and notifies nobody [D-DISABLED-1]", async () => {
+  it("writes once, and notifies no receiver [D-DISABLED-1]", async () => {
     const { account } = await holdings.newcomer();
     const changes: unknown[] = [];
     const listen = ({
@@ -201,7 +201,7 @@ describe("disabling", () => {
     ]);
   });
 
-  it("of nobody says so, and takes any string", async () => {
+  it("returns false for unknown accounts, and accepts any string", async () => {
     for (const sub of ["nobody", "", "\0", "__proto__", "x".repeat(10_000)]) {
       expect(await accounts.disable(sub)).toBe(false);
       expect(await accounts.enable(sub)).toBe(false);

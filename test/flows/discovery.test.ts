@@ -34,7 +34,7 @@ function introspect(token: string, party: KnownClient = NEWS): Promise<Answer> {
 describe("the discovery document", () => {
   const path = "/.well-known/openid-configuration";
 
-  it("says what there is and nothing that is internal or not offered [D-DEPLOY-4, D-DEPLOY-5, D-CLAIMS-1]", async () => {
+  it("lists what is supported, and nothing internal or unsupported [D-DEPLOY-4, D-DEPLOY-5, D-CLAIMS-1]", async () => {
     const { body, status, headers } = await send(`${running.openid}${path}`, {
       headers: { origin: "https://app.example" },
     });
@@ -73,7 +73,7 @@ describe("the discovery document", () => {
     }
   });
 
-  it("names exactly the claims that can have a value [D-CLAIMS-1]", async () => {
+  it("lists exactly the claims that can have a value [D-CLAIMS-1]", async () => {
     const { body } = await send(`${running.openid}${path}`);
     const supported = (body["claims_supported"] as string[]).toSorted();
     const all = JSON.stringify({
@@ -92,7 +92,7 @@ describe("the discovery document", () => {
     expect(claims["acr"]).toBe(ACR_PASSWORD);
   });
 
-  it("and what belongs to it are on openid only; without openid nothing shows an issuer [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
+  it("and the endpoints it lists are on openid only [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
     const gone: [method: string, path: string][] = [
       ["GET", path],
       ["GET", "/oauth2/jwks"],
@@ -117,7 +117,7 @@ describe("the discovery document", () => {
     }
   });
 
-  it("names keys that are public and sign the ID tokens; scripts may read both, and preflights are answered [D-DEPLOY-8]", async () => {
+  it("leads to the public keys of the ID tokens; both allow CORS [D-DEPLOY-8]", async () => {
     const jwks = await send(`${running.openid}/oauth2/jwks`, { headers: { origin: "https://app.example" } });
     expect(jwks.headers.get("access-control-allow-origin")).not.toBeNull();
     const keys = jwks.body["keys"] as Record<string, unknown>[];
@@ -142,7 +142,7 @@ describe("the discovery document", () => {
 });
 
 describe("claims", () => {
-  it("of the ID token: what openid and the claims parameter open, and how the person signed in [D-DEPLOY-6, RES-ID-2]", async () => {
+  it("of the ID token are those of openid and the claims parameter, acr and amr [D-DEPLOY-6, RES-ID-2]", async () => {
     const plain = decodeJwt((await news.tokens({ scope: "openid" })).id_token ?? "");
     const times = { iat: expect.any(Number), exp: expect.any(Number) };
     expect(plain).toEqual({
@@ -175,7 +175,7 @@ describe("claims", () => {
     [{ surname: "Hopper" }, "Hopper"],
     [{}, undefined],
   ])(
-    "the standard name of %j is %j, and the documented one the given name [D-CLAIMS-1]",
+    "have the full name of %j as the standard name, %j, and the given name as the documented one [D-CLAIMS-1]",
     async (names, full) => {
       const person = { username: `name${Object.keys(names).join("")}`, password: "the password of somebody" };
       await running.service.accounts.create({ ...person, email: `${person.username}@example.com`, ...names });
@@ -187,14 +187,14 @@ describe("claims", () => {
     },
   );
 
-  it("acr_values are taken as a wish: with or without a known one the person signs in [D-CLAIMS-1, D-DEPLOY-6]", async () => {
+  it("ignore unknown acr_values [D-CLAIMS-1, D-DEPLOY-6]", async () => {
     for (const acr_values of [ACR_PASSWORD, "unknown", `unknown ${ACR_PASSWORD}`]) {
       const { id_token = "" } = await news.tokens({ scope: "openid", acr_values });
       expect(decodeJwt(id_token)["acr"]).toBe(ACR_PASSWORD);
     }
   });
 
-  it("without a value are left out of the standard answers [D-DEPLOY-6]", async () => {
+  it("without a value are left out of the standard responses [D-DEPLOY-6]", async () => {
     const { access_token } = await news.tokens({ scope: "openid email profile" }, BOB);
     const { body } = await news.bearer("/oauth2/userinfo", access_token);
     expect(body).toEqual({
@@ -206,7 +206,7 @@ describe("claims", () => {
     });
   });
 
-  it("the password grant with scope openid brings an ID token, on openid only [D-TOKEN-15]", async () => {
+  it("are in an ID token of the password grant with scope openid, on openid only [D-TOKEN-15]", async () => {
     const answer = await news.password(ADA, { scope: "openid" });
     expectTokens(answer, ["id_token"]);
     const { sub, email, amr } = decodeJwt(String(answer.body["id_token"]));
@@ -218,7 +218,7 @@ describe("claims", () => {
 });
 
 describe("the standard userinfo and introspection", () => {
-  it("answer a bad token with 401, a foreign one as unknown [D-DEPLOY-4, D-DEPLOY-8]", async () => {
+  it("respond to invalid tokens with 401, and to other clients' tokens as unknown [D-DEPLOY-4, D-DEPLOY-8]", async () => {
     const userinfo = `${running.openid}/oauth2/userinfo`;
     const { access_token, refresh_token } = await news.tokens({ scope: "openid" });
     const authorization = `Bearer ${access_token}`;

@@ -55,7 +55,7 @@ async function withService(
 }
 
 describe.each(KINDS)("an authorization code, %s", (kind) => {
-  it("of 50 exchanges in flight together gives tokens to exactly one, whose tokens go on working [D-TOKEN-13]", async () => {
+  it("gives tokens to exactly one of 50 concurrent exchanges, whose tokens keep working [D-TOKEN-13]", async () => {
     for (const scope of [undefined, "openid"]) {
       const code = await news[kind].code({ scope });
       const answers = await Promise.all(Array.from({ length: 50 }, () => news[kind].exchange(code)));
@@ -70,7 +70,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     }
   });
 
-  it("that is used again after the answer ends its whole family and no other [D-TOKEN-13, D-AUTHZ-16]", async () => {
+  it("that is replayed ends its whole family and no other [D-TOKEN-13, D-AUTHZ-16]", async () => {
     const code = await news[kind].code();
     const tokens = readTokens(await news[kind].exchange(code));
     const refreshed = readTokens(await news[kind].refresh(tokens.refresh_token));
@@ -83,7 +83,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     expectRefusal(await news[kind].exchange(code), "invalid_grant");
   });
 
-  it("is not spent by a wrong secret, verifier, address or client [D-TOKEN-13, D-TOKEN-14]", async () => {
+  it("is not consumed by a wrong secret, verifier, address or client [D-TOKEN-13, D-TOKEN-14]", async () => {
     const code_verifier = randomBytes(32).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
     const code = await news[kind].code({ code_challenge, code_challenge_method: "S256" });
@@ -98,7 +98,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     expectTokens(await news[kind].token(good));
   });
 
-  it("goes with the address that the request used, also when it was left out [TOKEN-CODE-5, D-TOKEN-14]", async () => {
+  it("requires the redirect address of its request, also if that was the default [TOKEN-CODE-5, D-TOKEN-14]", async () => {
     const shop = relyingParty(running, kind, SHOP);
     const [first, second] = SHOP.redirect_uris;
     const code = await shop.code({ redirect_uri: second });
@@ -110,17 +110,17 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
     expectTokens(await shop.exchange(another, { redirect_uri: first }));
   });
 
-  it("takes no verifier that nobody asked for [D-DEPLOY-4]", async () => {
+  it("refuses a verifier without a challenge [D-DEPLOY-4]", async () => {
     const code = await news[kind].code();
     expectRefusal(await news[kind].exchange(code, { code_verifier: "x".repeat(43) }), "invalid_grant");
   });
 });
 
-describe("a code that was exchanged", () => {
+describe("an exchanged code", () => {
   const MINUTE = 60;
 
   it.each([0, 1, 9, 10])(
-    "ends its family when it is used again %d minutes later, though it has expired meanwhile [D-TOKEN-13]",
+    "ends its family on a replay %d minutes later, even after it expired [D-TOKEN-13]",
     async (minutes) => {
       const clock = new TestClock();
       await withService({ config: { clock } }, async (service) => {
@@ -137,7 +137,7 @@ describe("a code that was exchanged", () => {
     },
   );
 
-  it("is no code any more ten minutes after its end when nobody has used it [D-TOKEN-13, D-TOKEN-10]", async () => {
+  it("is removed ten minutes after it expired unused [D-TOKEN-13, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
       const party = relyingParty(service, "oauth2", NEWS);
@@ -149,7 +149,7 @@ describe("a code that was exchanged", () => {
     });
   });
 
-  it("ends nothing when it comes with a wrong secret, verifier, address or client [D-TOKEN-13]", async () => {
+  it("ends nothing with a wrong secret, verifier, address or client [D-TOKEN-13]", async () => {
     const code_verifier = randomBytes(32).toString("base64url");
     const code_challenge = createHash("sha256").update(code_verifier).digest("base64url");
     const code = await news.oauth2.code({ code_challenge, code_challenge_method: "S256" });
@@ -179,7 +179,7 @@ describe("a refresh token", () => {
     }
   });
 
-  it("gives the ID token again, with the nonce, on openid [D-TOKEN-11, RES-ID-3]", async () => {
+  it("yields another ID token, with the nonce, on openid [D-TOKEN-11, RES-ID-3]", async () => {
     const first = await news.openid.tokens({ scope: "openid email", nonce: "n-0S6" });
     const again = await news.openid.refresh(first.refresh_token);
     expectTokens(again, ["id_token"]);
@@ -190,7 +190,7 @@ describe("a refresh token", () => {
     expectRefusal(await news.openid.refresh(first.refresh_token, { scope: "profile" }), "invalid_scope");
   });
 
-  it("that rotates gives one answer to all that race and repeat inside the window [D-TOKEN-12]", async () => {
+  it("that rotates returns one response to all concurrent and repeated requests within the window [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
     const first = await party.tokens({ scope: "openid" });
     const answers = await Promise.all(Array.from({ length: 20 }, () => party.refresh(first.refresh_token)));
@@ -211,7 +211,7 @@ describe("a refresh token", () => {
     expectRefusal(await party.refresh(first.refresh_token), "invalid_grant");
   });
 
-  it("that rotates is refused inside the window when its new access token was revoked [D-TOKEN-12]", async () => {
+  it("that rotates is refused within the window if its new access token was revoked [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
     const first = await party.tokens();
     const second = readTokens(await party.refresh(first.refresh_token));
@@ -221,7 +221,7 @@ describe("a refresh token", () => {
     expect(await works(party, { ...second, access_token: first.access_token })).toEqual([true, true]);
   });
 
-  it("that rotates is refused inside the window when another scope is asked for [D-TOKEN-12]", async () => {
+  it("that rotates is refused within the window for another scope [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 600 });
     const scope = "openid email profile";
     const all = await party.tokens({ scope });
@@ -243,7 +243,7 @@ describe("a refresh token", () => {
     expect(await works(party, narrow)).toEqual([true, true]);
   });
 
-  it("that rotates can be repeated in the window though its access token has expired [D-TOKEN-12]", async () => {
+  it("that rotates can be repeated within the window after its access token expired [D-TOKEN-12]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes: { accessToken: 60 } } }, async (service) => {
       const party = await withRules({ rotate: true, reuseWindow: 600 }, service);
@@ -261,7 +261,7 @@ describe("a refresh token", () => {
     });
   });
 
-  it("that rotates says in a repeated answer what remains of its lifetime [D-TOKEN-12, D-TOKEN-10]", async () => {
+  it("that rotates returns the remaining lifetime in a repeated response [D-TOKEN-12, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock } }, async (service) => {
       const party = await withRules({ rotate: true, reuseWindow: 60 }, service);
@@ -278,7 +278,7 @@ describe("a refresh token", () => {
     });
   });
 
-  it("that rotates ends its whole family when it is used again after the window [D-TOKEN-12]", async () => {
+  it("that rotates ends its whole family if it is reused after the window [D-TOKEN-12]", async () => {
     const party = await withRules({ rotate: true, reuseWindow: 0 });
     const other = await party.tokens();
     const first = await party.tokens();
@@ -290,7 +290,7 @@ describe("a refresh token", () => {
     expect(await works(party, other)).toEqual([true, true]);
   });
 
-  it("that slides lives longer with each use, up to its longest age; one that does not ends as it began [D-TOKEN-12, D-TOKEN-10]", async () => {
+  it("that slides is extended by each use up to its maximum age; others are not [D-TOKEN-12, D-TOKEN-10]", async () => {
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes: { refreshToken: 400 } } }, async (service) => {
       const plain = relyingParty(service, "oauth2", NEWS);
@@ -325,7 +325,7 @@ describe("a grant", () => {
   const DAY = 86_400;
 
   it.each([{ rotate: false }, { rotate: true, reuseWindow: 0 }])(
-    "lives as long as what the client's own rules let descend from it: %j [D-TOKEN-12]",
+    "lives as long as the refresh tokens of the client: %j [D-TOKEN-12]",
     async (rules) => {
       const clock = new TestClock();
       await withService({ config: { clock } }, async (service) => {
@@ -344,7 +344,7 @@ describe("a grant", () => {
 });
 
 describe("lifetimes", () => {
-  it("are exact: what has ended is refused from that moment on [D-TOKEN-10, RES-TOKEN-3, D-TOKEN-13]", async () => {
+  it("are exact to the second [D-TOKEN-10, RES-TOKEN-3, D-TOKEN-13]", async () => {
     const lifetimes = { authorizationCode: 60, accessToken: 60, idToken: 60, session: 60, interaction: 60 };
     const clock = new TestClock();
     await withService({ config: { clock, lifetimes } }, async (service) => {

@@ -33,7 +33,7 @@ describe("a client_id that looks like a sub", () => {
     expect(await running.service.accounts.findByLogin(`${client_id}@example.com`)).toBeUndefined();
   });
 
-  it("is refused in a seed, with its place [D-IDENTIFIER-2]", async () => {
+  it("is refused in a seed, with its path [D-IDENTIFIER-2]", async () => {
     const { sub } = running.ada;
     const client = applySeed(running.service, { clients: [{ ...NEWS, client_id: sub }] });
     await expect(client).rejects.toMatchObject({
@@ -47,7 +47,7 @@ describe("a client_id that looks like a sub", () => {
     });
   });
 
-  it("belongs to a client or to an account when both come at once, never to both [D-IDENTIFIER-2]", async () => {
+  it("belongs to a client or to an account, never both, if both come at once [D-IDENTIFIER-2]", async () => {
     const { accounts, clients } = running.service;
     for (let round = 0; round < 10; round += 1) {
       const id = randomUUID();

@@ -32,7 +32,7 @@ function start(...secrets: (string | undefined)[]): Promise<SignInService> {
   });
 }
 
-it("what was stored under the old key is sent under the new one, in order, with the receiver's credentials", async () => {
+it("notifications of the old key are sent with the new one, in order, with the receiver's credentials", async () => {
   const before = await start(OLD);
   const receiver = {
     url: inbox.url("/shop"),
@@ -64,7 +64,7 @@ it("what was stored under the old key is sent under the new one, in order, with 
   await expect(start(NEW)).rejects.toMatchObject({ code: "keys" });
 });
 
-it("what a process without the new key could not open is parked, and goes when all is sent again by one that has it", async () => {
+it("notifications that a process without the new key could not open are parked, and can be redriven", async () => {
   const late = await start(OLD);
   const receiver = {
     url: inbox.url("/shop"),

@@ -97,7 +97,7 @@ async function verified(token: string, audience: string): Promise<JWTPayload> {
 }
 
 describe("RP-initiated logout", () => {
-  it("asks, ends the session and goes back with the state; the tokens live on [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
+  it("asks, ends the session and redirects with the state; tokens stay valid [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
     const { browser, tokens } = await signedIn();
     const config = await client.discovery(new URL(running.openid), "news", NEWS.client_secret, undefined, {
       execute: [client.allowInsecureRequests],
@@ -117,14 +117,14 @@ describe("RP-initiated logout", () => {
     expect(told.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
   });
 
-  it("leaves a person who stays signed in [D-DEPLOY-4]", async () => {
+  it("keeps a user who stays signed in [D-DEPLOY-4]", async () => {
     const { browser } = await signedIn();
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("logout"));
     expect(await isSignedIn(browser)).toBe(true);
   });
 
-  it("goes to registered addresses only, and shows a page without one [D-DEPLOY-4, D-AUTHZ-14]", async () => {
+  it("redirects to registered addresses only, and shows a page without one [D-DEPLOY-4, D-AUTHZ-14]", async () => {
     const { browser } = await signedIn();
     const evil = encodeURIComponent("https://evil.example/");
     const bad = `${running.openid}/oauth2/logout?client_id=news&post_logout_redirect_uri=${evil}`;
@@ -139,7 +139,7 @@ describe("RP-initiated logout", () => {
     await receiver.take(2);
   });
 
-  it("is not done by a form from elsewhere [D-DEPLOY-4]", async () => {
+  it("refuses a form of another site [D-DEPLOY-4]", async () => {
     const { browser } = await signedIn();
     const { status } = await send(`${running.openid}/oauth2/logout/confirm`, {
       method: "POST",
@@ -152,7 +152,7 @@ describe("RP-initiated logout", () => {
 });
 
 describe("back-channel logout", () => {
-  it("tells each client of the session with a signed token of its own [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
+  it("notifies each client of the session with its own signed token [D-DEPLOY-4, D-ACCOUNT-16]", async () => {
     const { browser, tokens } = await signedIn();
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("logout"), { logout: "yes" });
@@ -171,7 +171,7 @@ describe("back-channel logout", () => {
     expect(own?.["sid"]).toBe(decodeJwt(tokens.id_token ?? "")["sid"]);
   });
 
-  it("also when sessions are ended, the password changes or the account goes [D-ACCOUNT-16, D-ACCOUNT-6, D-ACCOUNT-7, D-ACCOUNT-8]", async () => {
+  it("notifies clients when sessions end, the password changes or the account is deleted [D-ACCOUNT-16, D-ACCOUNT-6, D-ACCOUNT-7, D-ACCOUNT-8]", async () => {
     const { accounts } = running.service;
     const person = { username: "goes", password: "a password of somebody" };
     const { sub } = await accounts.create({ email: "goes@example.com", ...person });

@@ -18,7 +18,7 @@ beforeEach(() => start());
 afterEach(() => stage.close());
 
 describe("service.notifications", () => {
-  it("sends again what was parked: one as the head of its lane, or all in order [D-NOTIFY-17]", async () => {
+  it("redrives parked deliveries: one at the head of its lane, or all in order [D-NOTIFY-17]", async () => {
     const sub = await stage.one("/a");
     inbox.react = () => 500;
     for (const name of ["one", "two", "three"]) await service.accounts.update(sub, { name });
@@ -43,7 +43,7 @@ describe("service.notifications", () => {
     await expect(service.notifications.redrive("none")).resolves.toBe("unknown");
   });
 
-  it("redrives many lanes, each in its order", async () => {
+  it("redrives many lanes, each in order", async () => {
     await stage.one("/a");
     inbox.react = () => 500;
     const subs: string[] = [];
@@ -78,7 +78,7 @@ describe("service.notifications", () => {
     }
   });
 
-  it("pauses and resumes a receiver, and says so [D-NOTIFY-5]", async () => {
+  it("pauses and resumes a receiver, and reports it [D-NOTIFY-5]", async () => {
     const sub = await stage.one("/a");
     const told: unknown[] = [];
     service.events.on("receiver.paused", (argument) => void told.push(argument));
@@ -104,7 +104,7 @@ describe("service.notifications", () => {
     );
   });
 
-  it("keeps the delivery of a receiver that may not be reached, and says why it is paused [D-NOTIFY-18]", async () => {
+  it("keeps the delivery of a receiver with a refused address, and reports why it is paused [D-NOTIFY-18]", async () => {
     await stage.close();
     await start({ allowedReceivers: [] });
     const sub = await stage.one("/a");
@@ -115,7 +115,7 @@ describe("service.notifications", () => {
     expect(inbox.arrived).toEqual([]);
   });
 
-  it("tests a receiver with a notification about nobody, which is no delivery", async () => {
+  it("tests a receiver with a notification about no account, without a delivery", async () => {
     await stage.one("/a", { signing_secret: SECRET });
     inbox.react = () => (response) => response.writeHead(202).end("<b>noted</b>");
     const result = await service.notifications.test("service:1");
@@ -144,7 +144,7 @@ describe("service.notifications", () => {
     await expect(service.notifications.list()).resolves.toEqual([]);
   });
 
-  it("explains who would be told what, and why not, and sends nothing", async () => {
+  it("explains which receivers would be notified and why, and sends nothing", async () => {
     const sub = await stage.everything();
     await service.directory.services.put("4", { name: "Silent" });
     await service.accounts.assign(sub, "4", 9);
@@ -175,7 +175,7 @@ describe("service.notifications", () => {
     expect(inbox.arrived).toEqual([]);
   });
 
-  it("tells who has acknowledged what about an account that is gone", async () => {
+  it("lists the acknowledgements of a deleted account", async () => {
     const sub = await stage.everything();
     inbox.react = ({ path }) => (path === "/portal" ? 500 : 200);
     await service.accounts.delete(sub);
@@ -202,7 +202,7 @@ describe("service.notifications", () => {
     expect(portal?.acknowledgedAt).toBeNull();
   });
 
-  it("refuses arguments that are none, naming the option", async () => {
+  it("refuses invalid arguments and names the option", async () => {
     const { notifications } = service;
     const wrong: [() => Promise<unknown>, string][] = [
       [() => notifications.list({ limit: 501 }), "filter.limit"],

@@ -59,7 +59,7 @@ describe("a notification", () => {
     expect(second?.body).toBe(first?.body);
   });
 
-  it("carries the credentials, the same id on every attempt, and a signature [NOTIFY-2, NOTIFY-4, D-NOTIFY-5, D-NOTIFY-11]", async () => {
+  it("has the credentials, the same id on every attempt, and a signature [NOTIFY-2, NOTIFY-4, D-NOTIFY-5, D-NOTIFY-11]", async () => {
     const sub = await stage.one("/a", { signing_secret: SECRET });
     inbox.react = () => (inbox.arrived.length < 3 ? 503 : 204);
     await service.accounts.update(sub, { name: "Bob" });
@@ -79,7 +79,7 @@ describe("a notification", () => {
     expect(delivery).toMatchObject({ state: "delivered", attempts: 3, receiver: "service:1", sub });
   });
 
-  it("about one user arrives in the order of the actions, however often the first one fails [D-NOTIFY-16]", async () => {
+  it("about one user arrives in the order of the actions, even after failures [D-NOTIFY-16]", async () => {
     const sub = await stage.one("/a");
     const other = await service.accounts.import({ email: "eve@example.com", services: { "1": 6 } });
     let failures = 0;
@@ -94,7 +94,7 @@ describe("a notification", () => {
     expect(own).toEqual([stored[0], stored[0], ...stored]);
   });
 
-  it("is never seen in the log, in an event or in the metrics, and neither are answers and credentials", async () => {
+  it("is not in logs, events and metrics, and neither are responses and credentials", async () => {
     const told: string[] = [];
     const names = [
       "delivery.succeeded",

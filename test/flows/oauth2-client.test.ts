@@ -3,7 +3,7 @@ import { Browser } from "../../lib/testing/browser/browser.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
 
 /** Nothing here knows more of the service than the document says: addresses, parameters and headers by hand. */
-describe("a client that was written from the document, for OAuth 2.0", () => {
+describe("an OAuth 2.0 client that follows only the documentation", () => {
   let running: RunningService;
   let base: string;
   const form = "application/x-www-form-urlencoded";
@@ -33,7 +33,7 @@ describe("a client that was written from the document, for OAuth 2.0", () => {
     return fetch(`${base}${path}?client_id=${NEWS.client_id}`, { headers });
   }
 
-  it("signs a person in, reads who it is, refreshes and revokes, without any scope [INTRO-2, INTRO-3, INTRO-5, INTRO-6, INTRO-10, RES-CLIENT-1, RES-CLIENT-2, RES-CLIENT-3, STATE-1, EP-1, EP-2, AUTHZ-6, AUTHZ-9, AUTHZ-10, AUTH-1, AUTH-2, AUTH-3, AUTH-5, REVOKE-2, D-DEPLOY-9]", async () => {
+  it("signs a user in, reads the profile, refreshes and revokes, without any scope [INTRO-2, INTRO-3, INTRO-5, INTRO-6, INTRO-10, RES-CLIENT-1, RES-CLIENT-2, RES-CLIENT-3, STATE-1, EP-1, EP-2, AUTHZ-6, AUTHZ-9, AUTHZ-10, AUTH-1, AUTH-2, AUTH-3, AUTH-5, REVOKE-2, D-DEPLOY-9]", async () => {
     const browser = new Browser({ stopAt: CALLBACK });
     await browser.get(`${base}/oauth2/authorize?client_id=news&response_type=code&state=page%3D%2Fa%20b`);
     await browser.submit(browser.form(), { username: ADA.username, password: ADA.password });
@@ -70,7 +70,7 @@ describe("a client that was written from the document, for OAuth 2.0", () => {
     }
   });
 
-  it("signs a person in who is signed in already without a page [AUTHZ-8, INTRO-1]", async () => {
+  it("signs in without a page if the user is already signed in [AUTHZ-8, INTRO-1]", async () => {
     const browser = new Browser({ stopAt: CALLBACK });
     const address = `${base}/oauth2/authorize?client_id=news&response_type=code&redirect_uri=${encodeURIComponent(CALLBACK)}`;
     await browser.get(address);
@@ -93,7 +93,7 @@ describe("a client that was written from the document, for OAuth 2.0", () => {
     expect((await read("/external/profile", access_token)).status).toBe(200);
   });
 
-  it("tells a wrong password on the form, and goes on there [AUTH-1, AUTHZ-9]", async () => {
+  it("shows a wrong password on the form, and continues there [AUTH-1, AUTHZ-9]", async () => {
     const browser = new Browser({ stopAt: CALLBACK });
     await browser.get(`${base}/oauth2/authorize?client_id=news&response_type=code`);
     await browser.submit(browser.form(), { username: ADA.username, password: "wrong" });

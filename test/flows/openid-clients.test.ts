@@ -57,7 +57,7 @@ async function visit(address: URL, browser = news.browser()): Promise<URL> {
   return browser.location!;
 }
 
-describe("openid-client, told nothing but the issuer", () => {
+describe("openid-client with only the issuer", () => {
   const styles = [client.ClientSecretBasic, client.ClientSecretPost];
   it.each(styles)(
     "signs in, reads userinfo, refreshes, introspects and revokes, by $name [INTRO-4, AUTH-8, AUTHZ-7, RES-ID-1, RES-ID-2, RES-ID-3, TOKEN-CODE-7, D-DEPLOY-4]",
@@ -104,7 +104,7 @@ describe("openid-client, told nothing but the issuer", () => {
     },
   );
 
-  it("knows the client by the id that was made for it, by Basic [D-DEPLOY-4, D-TOKEN-6]", async () => {
+  it("works with a generated client_id and Basic [D-DEPLOY-4, D-TOKEN-6]", async () => {
     const { client_id: _chosen, client_secret: _secret, ...settings } = NEWS;
     const made = await running.service.clients.register(settings);
     const config = await discovered({ ...NEWS, ...made });
@@ -117,7 +117,7 @@ describe("openid-client, told nothing but the issuer", () => {
     expect(await client.tokenIntrospection(config, tokens.access_token)).toEqual({ active: false });
   });
 
-  it("pushes its request, and takes the answer by form post [D-DEPLOY-4, D-AUTHZ-5, D-AUTHZ-6]", async () => {
+  it("pushes its request, and receives the response by form post [D-DEPLOY-4, D-AUTHZ-5, D-AUTHZ-6]", async () => {
     const config = await discovered();
     const { checks, parameters } = await protectedRequest("openid");
     const pushed = await client.buildAuthorizationUrlWithPAR(config, parameters);
@@ -140,7 +140,7 @@ describe("openid-client, told nothing but the issuer", () => {
     expect(answer.claims()?.sub).toBe(running.ada.sub);
   });
 
-  it("is told what went wrong [D-AUTHZ-8, D-TOKEN-3]", async () => {
+  it("gets the errors [D-AUTHZ-8, D-TOKEN-3]", async () => {
     const config = await discovered();
     const { checks, parameters } = await protectedRequest();
     const address = client.buildAuthorizationUrl(config, { ...parameters, prompt: "none" });
@@ -155,7 +155,7 @@ describe("openid-client, told nothing but the issuer", () => {
   });
 });
 
-describe("oauth4webapi, told nothing but the issuer", () => {
+describe("oauth4webapi with only the issuer", () => {
   it("signs in with PKCE and reads userinfo [AUTH-8, D-DEPLOY-4, D-DEPLOY-6]", async () => {
     const options = { [oauth.allowInsecureRequests]: true };
     const issuer = new URL(running.openid);

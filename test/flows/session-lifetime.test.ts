@@ -84,7 +84,7 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     expect(await here.silently(browser)).toBe("login_required");
   });
 
-  it("begins anew when the person signs in again with prompt=login [D-ACCOUNT-17]", async () => {
+  it("starts again when the user signs in with prompt=login [D-ACCOUNT-17]", async () => {
     await start({ session: 100, sessionMax: 60 });
     const here = relyingParty(running, kind, NEWS);
     const browser = keepsCookies(here);
@@ -97,7 +97,7 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     expect(await here.silently(browser)).toBe("login_required");
   });
 
-  it("is not begun anew by a form that was shown and not filled in", async () => {
+  it("is not extended by a form that is not submitted", async () => {
     await start({ session: 100, sessionMax: 60 });
     const here = relyingParty(running, kind, NEWS);
     const browser = keepsCookies(here);
@@ -109,7 +109,7 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
     expect(await here.silently(browser)).toBe("login_required");
   });
 
-  it("opens neither the account page nor the delivery console once it is over [D-ACCOUNT-17]", async () => {
+  it("opens neither the account page nor the delivery console after its end [D-ACCOUNT-17]", async () => {
     await start({ session: 100, sessionMax: 60 });
     await running.service.accounts.import(OPERATOR);
     const browser = await signedIn(running[kind], OPERATOR);
@@ -133,7 +133,7 @@ describe.each(KINDS)("a session that began at %s", (kind) => {
   });
 });
 
-it("a session that is over asks nobody whether to sign out [D-ACCOUNT-17]", async () => {
+it("an ended session needs no confirmation to sign out [D-ACCOUNT-17]", async () => {
   await start({ session: 100, sessionMax: 60 });
   const party = relyingParty(running, "openid", NEWS);
   const browser = keepsCookies(party);
@@ -149,7 +149,7 @@ it("a session that is over asks nobody whether to sign out [D-ACCOUNT-17]", asyn
   expect([browser.status, browser.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
 });
 
-it("a consent page that is answered after the end of the session starts again, and nothing is remembered [D-ACCOUNT-17]", async () => {
+it("a consent after the end of the session starts again, and nothing is remembered [D-ACCOUNT-17]", async () => {
   await start({ session: 100, sessionMax: 60 });
   for (const choice of ["allow", "deny"]) {
     const party = relyingParty(running, "openid", PARTNER);
@@ -169,7 +169,7 @@ it("a consent page that is answered after the end of the session starts again, a
   expect(browser.hasForm("decision")).toBe(true);
 });
 
-it("neither the cookie nor the record outlives the session", async () => {
+it("the cookie and the record end with the session", async () => {
   await start({ session: 100, sessionMax: 130 });
   const party = relyingParty(running, "oauth2", NEWS);
   const browser = keepsCookies(party);
@@ -191,7 +191,7 @@ it("neither the cookie nor the record outlives the session", async () => {
   }
 });
 
-it("a session that was stored under a longer maximum ends by the one that holds now", async () => {
+it("the current maximum applies to sessions from before a change", async () => {
   const kept = await storageIn(folder);
   await start({ sessionMax: 1000 }, { kept });
   const before = relyingParty(running, "oauth2", NEWS);
@@ -209,7 +209,7 @@ it("a session that was stored under a longer maximum ends by the one that holds 
   expect(browser.visits[0]?.status).toBe(303);
 });
 
-it("tokens live on after the session in which they were issued", async () => {
+it("tokens outlive their session", async () => {
   await start({ session: 100, sessionMax: 60 });
   const party = relyingParty(running, "openid", NEWS);
   const tokens = await party.tokens({ scope: "openid" });

@@ -93,7 +93,7 @@ describe("the sign-in session", () => {
     }
   });
 
-  it("lives in a cookie of a name of its own, out of reach of scripts and of other sites' forms [D-DEPLOY-13]", async () => {
+  it("has a cookie with a unique name, HttpOnly and SameSite [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
     await oauth2.authorize(browser);
     const name = `sis_session_${eight(running.oauth2, running.openid)}`;
@@ -107,7 +107,7 @@ describe("the sign-in session", () => {
     }
   });
 
-  it("has a new identifier at each sign-in, and the old one signs nobody in [D-DEPLOY-13]", async () => {
+  it("has a new identifier at each sign-in, and the old one is invalid [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
     await oauth2.authorize(browser);
     const before = browser.jar.header(new URL(running.origin));
@@ -121,7 +121,7 @@ describe("the sign-in session", () => {
     expect(await isSignedIn(thief, oauth2)).toBe(false);
   });
 
-  it("is not taken over from a cookie that was there before the sign-in [D-DEPLOY-13]", async () => {
+  it("does not adopt a cookie from before the sign-in [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
     await browser.get(oauth2.authorizeUrl());
     const planted = "planted-by-somebody-else";
@@ -132,7 +132,7 @@ describe("the sign-in session", () => {
     expect(await isSignedIn(browser, oauth2)).toBe(true);
   });
 
-  it("counts as none when there are two cookies for it, in either order [D-DEPLOY-13]", async () => {
+  it("is ignored if there are two cookies for it, in either order [D-DEPLOY-13]", async () => {
     const browser = oauth2.browser();
     await oauth2.authorize(browser);
     const { name, value } = sessionCookie(browser);
@@ -150,7 +150,7 @@ describe("the sign-in session", () => {
     expect(errorOf(await send(forged))).toBe("login_required");
   });
 
-  it("becomes the other person's when somebody else signs in, after the browser has confirmed [D-DEPLOY-5, D-DEPLOY-13]", async () => {
+  it("changes to another user who signs in, after a confirmation [D-DEPLOY-5, D-DEPLOY-13]", async () => {
     for (const party of [oauth2, openid]) {
       const browser = party.browser();
       await party.authorize(browser);
@@ -169,7 +169,7 @@ describe("the sign-in session", () => {
     }
   });
 
-  it("goes on in two tabs at once, each with its own request [D-DEPLOY-12, AUTHZ-9]", async () => {
+  it("supports two tabs at once, each with its own request [D-DEPLOY-12, AUTHZ-9]", async () => {
     const browser = oauth2.browser({ stopAt: [CALLBACK, ...SHOP.redirect_uris] });
     await browser.get(oauth2.authorizeUrl({ state: "one" }));
     const first = browser.form("password");
@@ -185,7 +185,7 @@ describe("the sign-in session", () => {
     }
   });
 
-  it("begins again, with a page, when a sign-in is finished twice or in another browser [D-DEPLOY-12, D-AUTHZ-14]", async () => {
+  it("starts again if a sign-in is completed twice or in another browser [D-DEPLOY-12, D-AUTHZ-14]", async () => {
     const browser = await oauth2.browser().get(oauth2.authorizeUrl());
     const form = browser.form("password");
     const filled = { username: ADA.username, password: ADA.password };
@@ -223,7 +223,7 @@ describe("on https", () => {
     });
   });
 
-  it("the authorization endpoint takes POST where the deployment says so, and on openid only [D-DEPLOY-7]", async () => {
+  it("the authorization endpoint accepts POST only on openid, if configured [D-DEPLOY-7]", async () => {
     const deployments = { oauth2: { url: urls.oauth2 }, openid: { url: urls.openid, post: true } };
     await behindTls({ deployments: () => deployments }, async (service, send) => {
       const parties = {
@@ -260,7 +260,7 @@ describe("on https", () => {
     });
   });
 
-  it("two hosts share the session only with cookies.domain, and know each other apart by Host [D-DEPLOY-1, D-DEPLOY-2, D-DEPLOY-13]", async () => {
+  it("two hosts share the session only with cookies.domain, and are distinguished by Host [D-DEPLOY-1, D-DEPLOY-2, D-DEPLOY-13]", async () => {
     const deployments = {
       oauth2: { url: "https://login.example.com" },
       openid: { url: "https://openid.example.com" },

@@ -59,7 +59,7 @@ afterAll(async () => {
 const party = (kind: "oauth2" | "openid" = "openid"): RelyingParty => relyingParty(running, kind, NEWS);
 
 describe("several services behind one address", () => {
-  it("take turns in 60 sign-ins at once, and each of them succeeds", async () => {
+  it("share 60 concurrent sign-ins, which all succeed", async () => {
     const signIns = Array.from({ length: 60 }, async (_, index) => {
       const one = party(index % 2 ? "openid" : "oauth2");
       const scope: Parameters = index % 2 ? { scope: "openid" } : {};
@@ -74,7 +74,7 @@ describe("several services behind one address", () => {
     for (const seen of await Promise.all(signIns)) expect(seen).toEqual([200, 200, true]);
   });
 
-  it("give the tokens of a code to one of 50 exchanges", async () => {
+  it("give tokens to one of 50 concurrent exchanges of a code", async () => {
     for (let round = 0; round < 5; round += 1) {
       const code = await party().code();
       const answers = await Promise.all(Array.from({ length: 50 }, () => party().exchange(code)));
@@ -84,7 +84,7 @@ describe("several services behind one address", () => {
     }
   });
 
-  it("give one answer to all refreshes of a rotating token inside the window", async () => {
+  it("return one response to all refreshes of a rotating token within the window", async () => {
     await running.service.clients.update(NEWS.client_id, {
       refresh_tokens: { rotate: true, reuseWindow: 60 },
     });
@@ -95,14 +95,14 @@ describe("several services behind one address", () => {
     await running.service.clients.update(NEWS.client_id, { refresh_tokens: {} });
   });
 
-  it("count guesses together: of 60 at once ten are tried", async () => {
+  it("count guesses together: ten of 60 are checked", async () => {
     const wrong = { ...BOB, password: "a wrong password" };
     const answers = await Promise.all(Array.from({ length: 60 }, () => party("oauth2").password(wrong)));
     const limited = answers.filter(({ headers }) => headers.has("retry-after"));
     expect([answers.length - limited.length, limited.length]).toEqual([10, 50]);
   });
 
-  it("end what one of them ends", async () => {
+  it("see the revocations of each other", async () => {
     const tokens = await party().tokens();
     const last = others.at(-1);
     await last?.accounts.revokeTokens(running.ada.sub);

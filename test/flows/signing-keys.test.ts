@@ -124,7 +124,7 @@ const bothLook = async (): Promise<void> => {
 };
 
 describe("a rotation of the signing keys", () => {
-  it("is published at once, signs after an hour, and hints for signing out hold until no session is left [D-KEYS-1]", async () => {
+  it("is published immediately and signs after an hour; ID token hints are valid as long as sessions [D-KEYS-1]", async () => {
     await start();
     await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
     const before = await newTokens();
@@ -161,7 +161,7 @@ describe("a rotation of the signing keys", () => {
     expect(await atBoth(jwks)).toEqual([[kid], [kid]]);
   });
 
-  it("by schedule is made by a start, and by one of several [D-KEYS-2]", async () => {
+  it("by schedule happens at a start, and in one of several processes [D-KEYS-2]", async () => {
     const every = 30 * DAY;
     await start({ keys: { rotation: { signing: every } } });
     const [old] = await jwks();
@@ -175,7 +175,7 @@ describe("a rotation of the signing keys", () => {
     expect(await atBoth(async () => kidOf(await newTokens()))).toEqual([rest[0], rest[0]]);
   });
 
-  it("is heard of by the other service within seconds, or on MongoDB when it looks", async () => {
+  it("reaches the other service within seconds, or at its next read on MongoDB", async () => {
     await start();
     // What the storage announces before somebody listens is not heard.
     await pause(1_000);
@@ -187,7 +187,7 @@ describe("a rotation of the signing keys", () => {
     expect(await jwks()).toContain(kid);
   });
 
-  it("leaves a request that is under way on the provider that it began with [D-KEYS-5]", async () => {
+  it("leaves running requests on their provider [D-KEYS-5]", async () => {
     await start();
     const code = await news.code({ scope: "openid" });
     const arrived = Promise.withResolvers<void>();
@@ -212,7 +212,7 @@ describe("a rotation of the signing keys", () => {
     expect(seen.at(-1)).toBe(running.service.provider);
   });
 
-  it("keeps what the host listens to, and a sign-in that is under way", async () => {
+  it("keeps the host's listeners, and unfinished sign-ins", async () => {
     await start();
     const heard: unknown[] = [];
     running.service.provider.on("grant.success", (ctx) => heard.push(ctx.oidc.params?.["grant_type"]));
@@ -228,8 +228,8 @@ describe("a rotation of the signing keys", () => {
   });
 });
 
-describe("a key that others may know", () => {
-  it("is gone at once, and so is what it has signed; people stay signed in [D-KEYS-3]", async () => {
+describe("a leaked key", () => {
+  it("is removed immediately with its ID tokens; users stay signed in [D-KEYS-3]", async () => {
     await start();
     await running.service.clients.update("news", { post_logout_redirect_uris: [GOODBYE] });
     const browser = news.browser();
@@ -254,7 +254,7 @@ describe("a key that others may know", () => {
 
 describe("a client's own algorithm", () => {
   it.each(["ES256", "EdDSA"] as const)(
-    "%s signs its ID tokens, rotates with the others, and makes hints for signing out [D-KEYS-6]",
+    "%s signs its ID tokens and hints, and rotates with the others [D-KEYS-6]",
     async (alg) => {
       await start();
       const { clients, keys } = running.service;
@@ -293,7 +293,7 @@ describe("a client's own algorithm", () => {
     );
   });
 
-  it("needs a key for it in keys.signing, where there are such", async () => {
+  it("needs a key in keys.signing, if that is configured", async () => {
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
     await start({ keys: { signing: [rsa] } });
     const settings = { name: "x", service: "1", redirect_uris: [NEWS.redirect_uris[0] ?? ""] };
@@ -305,8 +305,8 @@ describe("a client's own algorithm", () => {
   });
 });
 
-describe("keys of the configuration", () => {
-  it("sign in their sequence, have names, and are changed only there [D-KEYS-4]", async () => {
+describe("configured keys", () => {
+  it("sign in their order, have names, and can be changed only in the configuration [D-KEYS-4]", async () => {
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
     const other = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
     await start({ keys: { signing: [rsa, { ...other, kid: "other" }] } });

@@ -15,7 +15,7 @@ describe("profile strict", () => {
   });
   afterAll(() => running.close());
 
-  it("says at start-up what it turns off [D-RUN-4]", () => {
+  it("logs at start-up what it turns off [D-RUN-4]", () => {
     expect(running.log.join("")).toMatch(/strict: password grant, GET revoke and codes without PKCE/);
   });
 
@@ -43,7 +43,7 @@ describe("profile strict", () => {
     expect([pushed.status, pushed.body["error"]]).toEqual([400, "invalid_request"]);
   });
 
-  it("takes codes with PKCE, and revokes by POST only [D-RUN-4]", async () => {
+  it("accepts codes with PKCE, and revokes by POST only [D-RUN-4]", async () => {
     const code_verifier = randomPKCECodeVerifier();
     const code_challenge = await calculatePKCECodeChallenge(code_verifier);
     const code = await news.code({ code_challenge, code_challenge_method: "S256" });
@@ -64,7 +64,7 @@ describe("profile strict", () => {
 });
 
 describe("production", () => {
-  it("refuses the storage in memory at start-up [D-RUN-1]", async () => {
+  it("refuses an in-memory storage at start-up [D-RUN-1]", async () => {
     const deployments = { oauth2: { url: "https://login.example" } };
     await expect(
       createSignInService({ deployments, proxy: false, storage: "sqlite::memory:" }),
@@ -76,7 +76,7 @@ describe("production", () => {
 });
 
 describe("gender", () => {
-  it("is free text in the storage, and null when there is none [D-TOKEN-17]", async () => {
+  it("is free text or null [D-TOKEN-17]", async () => {
     const running = await startService();
     try {
       const news = new RelyingParty(running.oauth2, "oauth2", NEWS);

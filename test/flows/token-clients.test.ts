@@ -34,7 +34,7 @@ async function registered(
 }
 
 describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
-  it("takes Basic and form parameters for every grant, and either form of a Basic credential [TOKEN-CODE-2, TOKEN-REFRESH-1, AUTH-2, AUTH-3, AUTH-4, D-TOKEN-7]", async () => {
+  it("accepts Basic and form parameters for every grant [TOKEN-CODE-2, TOKEN-REFRESH-1, AUTH-2, AUTH-3, AUTH-4, D-TOKEN-7]", async () => {
     const { client_id, client_secret } = NEWS;
     const { username, password } = ADA;
     const form = { client_id, client_secret };
@@ -70,7 +70,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     "ends with +%",
   ];
   it.each(secrets.map((secret) => secret.padStart(32, "secret with spaces ")))(
-    "takes the secret %j as it is and form-encoded [RES-CLIENT-2, D-TOKEN-6]",
+    "accepts the secret %j plain and form-encoded [RES-CLIENT-2, D-TOKEN-6]",
     async (client_secret) => {
       const party = await registered(kind, { client_secret });
       const { client_id } = party.client;
@@ -88,7 +88,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
   );
 
   it.each(["news-app", "a_b.c~d", "7d0f1c9e-5c0b-4a55-9d0e-1f6f5c3d2b1a"])(
-    "knows the client_id %j as it is and form-encoded, however much of it is encoded [D-TOKEN-6]",
+    "accepts the client_id %j plain and form-encoded, however much of it is encoded [D-TOKEN-6]",
     async (name) => {
       const party = await registered(kind, { client_id: `${kind}-${name}` });
       const { client_id, client_secret } = party.client;
@@ -115,7 +115,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     },
   );
 
-  it("names what is wrong with the client [ERR-5, TOKEN-REFRESH-4, TOKEN-REFRESH-5, TOKEN-PASSWORD-2, TOKEN-PASSWORD-3, D-TOKEN-1, D-TOKEN-2, D-TOKEN-3]", async () => {
+  it("reports wrong credentials [ERR-5, TOKEN-REFRESH-4, TOKEN-REFRESH-5, TOKEN-PASSWORD-2, TOKEN-PASSWORD-3, D-TOKEN-1, D-TOKEN-2, D-TOKEN-3]", async () => {
     const { refresh_token } = await news[kind].tokens();
     const grant = { grant_type: "refresh_token", refresh_token };
     const { client_id, client_secret } = NEWS;
@@ -152,7 +152,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     }
   });
 
-  it("answers with the statuses of the standards to a client that is registered so [D-TOKEN-2]", async () => {
+  it("responds with standard statuses to a client registered for them [D-TOKEN-2]", async () => {
     const shop = relyingParty(running, kind, SHOP);
     expectTokens(await shop.exchange(await shop.code()));
     for (const headers of [{ authorization: basic({ ...SHOP, client_secret: "wrong" }) }, undefined]) {
@@ -169,7 +169,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     expectRefusal(await shop.password(), "unauthorized_client");
   });
 
-  it("serves a grant only to clients that are registered for it [D-TOKEN-3, D-TOKEN-15]", async () => {
+  it("serves a grant only to clients registered for it [D-TOKEN-3, D-TOKEN-15]", async () => {
     const party = await registered(kind, { password_grant: false });
     expectRefusal(await party.password(), "unauthorized_client");
     const only = await registered(kind, { grant_types: ["password"], password_grant: true });
@@ -179,7 +179,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     expect(location.searchParams.get("error")).toBe("unauthorized_client");
   });
 
-  it("takes both secrets during a rotation and the new one alone after it; a disabled or removed client has none [D-TOKEN-3, D-ACCOUNT-15]", async () => {
+  it("accepts both secrets during a rotation, then only the new one, and none of a disabled or removed client [D-TOKEN-3, D-ACCOUNT-15]", async () => {
     const { clients } = running.service;
     const party = await registered(kind, {});
     const { client_id, client_secret: first } = party.client;
@@ -208,7 +208,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     expect(await errorWith(third)).toBe("invalid_grant");
     expect((await running.service.accounts.find(running.ada.sub))?.services).toHaveProperty(NEWS.service);
   });
-  it("sends a refresh token always, also to a client that may not use it [D-TOKEN-12]", async () => {
+  it("always sends a refresh token, even to a client that may not use it [D-TOKEN-12]", async () => {
     const party = await registered(kind, { grant_types: ["authorization_code"], password_grant: false });
     const answer = await party.exchange(await party.code());
     const { refresh_token } = answer.body;
@@ -217,7 +217,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     expectRefusal(refresh, "unauthorized_client");
   });
 
-  it("takes forms of up to 64 KiB where a token is presented [D-TOKEN-8]", async () => {
+  it("accepts forms of up to 64 KiB for revocation [D-TOKEN-8]", async () => {
     const token = "x".repeat(60_000);
     const form = { method: "POST", headers: { authorization: basic(NEWS) } };
     const revoke = (padding: string) =>

@@ -41,7 +41,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     }
   });
 
-  it("refuses what is no form, too large, repeated or broken [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
+  it("refuses bodies that are not forms, too large, repeated or malformed [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
     const { refresh_token } = await news[kind].tokens();
     const good = `grant_type=refresh_token&refresh_token=${refresh_token}`;
     const form = "application/x-www-form-urlencoded";
@@ -68,7 +68,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     for (const [body, type] of bad) expectRefusal(await post(body, type), "invalid_request");
   });
 
-  it("takes no parameter from the query [RES-CLIENT-2, EP-1]", async () => {
+  it("ignores the query [RES-CLIENT-2, EP-1]", async () => {
     const { client_id, client_secret } = NEWS;
     const query = new URLSearchParams({ grant_type: "password", client_id, client_secret });
     const answer = await send(`${news[kind].base}/oauth2/token?${query}`, {
@@ -78,7 +78,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     expectRefusal(answer, "invalid_client");
   });
 
-  it("answers other methods with 405, and a browser's form from another origin like any [D-DEPLOY-8, D-DEPLOY-11]", async () => {
+  it("responds to other methods with 405, and ignores the Origin [D-DEPLOY-8, D-DEPLOY-11]", async () => {
     for (const method of ["GET", "HEAD", "OPTIONS", "PUT"]) {
       const { status, headers } = await send(`${news[kind].base}/oauth2/token`, { method });
       expect([status, headers.get("allow")]).toEqual([405, "POST"]);
@@ -116,13 +116,13 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     ["invalid_grant", { grant_type: "password", username: "nobody", password: "wrong" }],
   ];
   it.each(wrong)(
-    "answers %s to %j [ERR-5, TOKEN-CODE-3, TOKEN-CODE-4, TOKEN-CODE-5, TOKEN-REFRESH-2, TOKEN-REFRESH-3, TOKEN-PASSWORD-1, TOKEN-PASSWORD-4, TOKEN-PASSWORD-5, D-TOKEN-3, D-TOKEN-14]",
+    "responds with %s to %j [ERR-5, TOKEN-CODE-3, TOKEN-CODE-4, TOKEN-CODE-5, TOKEN-REFRESH-2, TOKEN-REFRESH-3, TOKEN-PASSWORD-1, TOKEN-PASSWORD-4, TOKEN-PASSWORD-5, D-TOKEN-3, D-TOKEN-14]",
     async (error, form) => {
       expectRefusal(await news[kind].token(form), error);
     },
   );
 
-  it("does not tell a wrong password from an unknown user, and takes the e-mail address as username [D-TOKEN-15]", async () => {
+  it("does not distinguish a wrong password from an unknown user, and accepts the e-mail address as username [D-TOKEN-15]", async () => {
     const wrongPassword = await news[kind].password({ username: ADA.username, password: "wrong" });
     const unknown = await news[kind].password({ username: "nobody@example.com", password: "wrong" });
     expect(wrongPassword.text).toBe(unknown.text);

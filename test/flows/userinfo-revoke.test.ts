@@ -37,7 +37,7 @@ const isAlive = async (party: RelyingParty, token: string): Promise<boolean> =>
   (await party.userinfo(token)).status === 200;
 
 describe.each(KINDS)("userinfo and profile, %s", (kind) => {
-  it("answer with the documented fields in their order [INTRO-5, EP-5, EP-6, EP-10, EP-11, EP-14, EP-2, RES-BASIC-1, RES-BASIC-2, RES-PROFILE-1, RES-PROFILE-2, RES-PROFILE-3, RES-PROFILE-4, RES-PROFILE-5, RES-PROFILE-6, USERINFO-3, PROFILE-1, PROFILE-2, AUTH-5, D-DEPLOY-9, D-DEPLOY-10, D-TOKEN-16]", async () => {
+  it("respond with the documented fields in order [INTRO-5, EP-5, EP-6, EP-10, EP-11, EP-14, EP-2, RES-BASIC-1, RES-BASIC-2, RES-PROFILE-1, RES-PROFILE-2, RES-PROFILE-3, RES-PROFILE-4, RES-PROFILE-5, RES-PROFILE-6, USERINFO-3, PROFILE-1, PROFILE-2, AUTH-5, D-DEPLOY-9, D-DEPLOY-10, D-TOKEN-16]", async () => {
     const { access_token } = await news[kind].tokens();
     const { email, name, surname, date_of_birth, gender } = ADA;
     for (const path of ALL[kind].userinfo) {
@@ -55,7 +55,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     expect(date_of_birth).toMatch(/^\d{4}-\d\d-\d\d$/);
   });
 
-  it("say null for a field that the account does not have, and follow its changes [D-TOKEN-16]", async () => {
+  it("respond with null for missing fields, and with later changes [D-TOKEN-16]", async () => {
     const { access_token } = await news[kind].tokens({}, BOB);
     const { sub } = running.bob;
     const none = { name: null, surname: null, date_of_birth: null, gender: null };
@@ -65,14 +65,14 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     await running.service.accounts.update(sub, { name: null, gender: null });
   });
 
-  it("say what the ID token says [USERINFO-4, RES-ID-2]", async () => {
+  it("agree with the ID token [USERINFO-4, RES-ID-2]", async () => {
     const { id_token = "" } = await news.openid.tokens({ scope: "openid" });
     const { sub, email } = decodeJwt(id_token);
     const { access_token } = await news[kind].tokens();
     expect((await news[kind].userinfo(access_token)).body).toEqual({ sub, email });
   });
 
-  it("read a token of the other deployment as their own [D-DEPLOY-1]", async () => {
+  it("accept tokens of the other deployment [D-DEPLOY-1]", async () => {
     const other = kind === "oauth2" ? news.openid : news.oauth2;
     const { access_token } = await other.tokens();
     expect((await news[kind].userinfo(access_token)).status).toBe(200);
@@ -80,7 +80,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     expectRefusal(await relyingParty(running, kind, SHOP).userinfo(access_token), "invalid_token", 401);
   });
 
-  it("are refused to a request without client_id or a Bearer header [ERR-6, ERR-7, ERR-8, USERINFO-1, USERINFO-2, REVOKE-1, D-TOKEN-1, D-TOKEN-2, D-TOKEN-4]", async () => {
+  it("are refused without client_id or a Bearer header [ERR-6, ERR-7, ERR-8, USERINFO-1, USERINFO-2, REVOKE-1, D-TOKEN-1, D-TOKEN-2, D-TOKEN-4]", async () => {
     const { access_token } = await news[kind].tokens();
     const authorization = `Bearer ${access_token}`;
     const paths = [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"];
@@ -107,7 +107,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     expect(await isAlive(news[kind], access_token)).toBe(true);
   });
 
-  it("have one answer for every reason why a token is not good [ERR-6, ERR-7, ERR-8, D-TOKEN-4]", async () => {
+  it("have one response for all invalid tokens [ERR-6, ERR-7, ERR-8, D-TOKEN-4]", async () => {
     const { access_token, refresh_token } = await news[kind].tokens();
     const ended = await news[kind].tokens();
     await news[kind].revoke(ended.access_token);
@@ -134,7 +134,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     expect(await isAlive(news[kind], access_token)).toBe(true);
   });
 
-  it("answer a client of the standards with 401 and what is missing [D-TOKEN-2]", async () => {
+  it("respond with 401 and WWW-Authenticate to a client registered for standard statuses [D-TOKEN-2]", async () => {
     const shop = relyingParty(running, kind, SHOP);
     for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile, "/oauth2/revoke"]) {
       const bad = await shop.bearer(path, "unknown");
@@ -149,7 +149,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     }
   });
 
-  it("answer GET only, at exactly their paths [D-DEPLOY-8, D-DEPLOY-11]", async () => {
+  it("accept only GET, at exactly their paths [D-DEPLOY-8, D-DEPLOY-11]", async () => {
     const { access_token } = await news[kind].tokens();
     for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile]) {
       for (const method of ["POST", "HEAD", "OPTIONS", "DELETE"]) {
@@ -179,7 +179,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
     },
   );
 
-  it("of twenty at once succeeds for one [D-TOKEN-18]", async () => {
+  it("succeeds for one of twenty concurrent requests [D-TOKEN-18]", async () => {
     const { access_token } = await news[kind].tokens();
     const answers = await Promise.all(Array.from({ length: 20 }, () => news[kind].revoke(access_token)));
     const won = answers.filter(({ status }) => status === 200);
@@ -187,7 +187,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
     for (const answer of answers) if (answer !== won[0]) expectRefusal(answer, "invalid_token");
   });
 
-  it("is not done for a browser that fetches ahead [D-TOKEN-18]", async () => {
+  it("ignores prefetch requests [D-TOKEN-18]", async () => {
     const { access_token } = await news[kind].tokens();
     const ahead: Record<string, string>[] = [
       { "sec-purpose": "prefetch" },
@@ -201,7 +201,7 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
     expect(await isAlive(news[kind], access_token)).toBe(true);
   });
 
-  it("takes no token and no client_id in the form, and needs one meaning [D-TOKEN-19]", async () => {
+  it("accepts no token and client_id in the form, and refuses ambiguous requests [D-TOKEN-19]", async () => {
     const { access_token } = await news[kind].tokens();
     const { client_id, client_secret } = NEWS;
     const authorization = `Bearer ${access_token}`;
@@ -254,7 +254,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
     }
   });
 
-  it("is 200 for unknown, ended and foreign tokens and ends nothing [D-TOKEN-19]", async () => {
+  it("is 200 for unknown, ended and other clients' tokens, and ends nothing [D-TOKEN-19]", async () => {
     const tokens = await news[kind].tokens();
     for (const token of ["unknown", "ž", tokens.access_token, tokens.refresh_token]) {
       expect((await revoke(token, SHOP)).status).toBe(200);
@@ -266,7 +266,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
     expect(both.map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
   });
 
-  it("needs the client's secret, in either style [D-TOKEN-7, D-TOKEN-19]", async () => {
+  it("requires the client's secret, by Basic or in the form [D-TOKEN-7, D-TOKEN-19]", async () => {
     const tokens = await news[kind].tokens();
     expectRefusal(await revoke(tokens.access_token, { ...NEWS, client_secret: "wrong" }), "invalid_client");
     expect(await isAlive(news[kind], tokens.access_token)).toBe(true);
@@ -277,7 +277,7 @@ describe.each(KINDS)("RFC 7009 revocation, %s", (kind) => {
   });
 });
 
-it("a token that is bound to a key by DPoP is no bearer token [D-TOKEN-4]", async () => {
+it("a DPoP-bound token is not accepted as a bearer token [D-TOKEN-4]", async () => {
   const bound = await startService({ config: { features: { dpop: true } } });
   try {
     const party = relyingParty(bound, "openid", NEWS);

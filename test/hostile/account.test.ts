@@ -40,7 +40,7 @@ function withField({ form = {} }: Sample, name: string, value: string | undefine
 }
 
 describe("the pages of the account", () => {
-  it("answer right requests on both deployments, so that the tables begin inside of them", async () => {
+  it("respond to valid requests on both deployments", async () => {
     const found: unknown[] = [];
     for (const sample of all) {
       const response = await sendSample(sample);
@@ -56,7 +56,7 @@ describe("the pages of the account", () => {
     expect(all).toHaveLength(22);
   });
 
-  it("refuse forms whose seal is missing, wrong, of another form or of another person", async () => {
+  it("refuse forms whose token is missing, wrong, of another form or of another user", async () => {
     const before = await running.service.audit.list({ limit: 1000 });
     for (const sample of forms()) {
       const { csrf = "" } = sample.form ?? {};
@@ -80,7 +80,7 @@ describe("the pages of the account", () => {
     expect(await running.service.audit.list({ limit: 1000 })).toEqual(before);
   });
 
-  it("refuse actions that no form has, and fields that are no filter", async () => {
+  it("refuse unknown actions and fields", async () => {
     for (const sample of forms()) {
       for (const action of [undefined, "", "constructor", "__proto__", "x".repeat(10_000), "REDRIVE"]) {
         expect(await seen(sample, withField(sample, "action", action))).toEqual([sample.title, 400, []]);
@@ -98,7 +98,7 @@ describe("the pages of the account", () => {
     }
   });
 
-  it("refuse filters that no page has, repeated and malformed ones", async () => {
+  it("refuse unknown, repeated and malformed filters", async () => {
     for (const sample of questions()) {
       for (const [name, own] of Object.entries(sample.query)) {
         const text = new URLSearchParams(sample.query).toString();
@@ -124,7 +124,7 @@ describe("the pages of the account", () => {
     }
   });
 
-  it("have a page for deliveries that there are not", async () => {
+  it("have a page for unknown deliveries", async () => {
     for (const sample of all.filter(({ url }) => /deliveries\/msg_/.test(url))) {
       for (const id of ["x", "__proto__", "constructor", "msg_", "-", "0".repeat(255)]) {
         const other = { ...sample, url: sample.url.replace(/[^/]+$/, id) };
@@ -135,7 +135,7 @@ describe("the pages of the account", () => {
     }
   });
 
-  it("leave nothing in the log that was told to them", async () => {
+  it("log nothing of their requests", async () => {
     const log = running.log.join("");
     const seals = forms().map(({ form = {} }) => form["csrf"] ?? "");
     const cookies = all

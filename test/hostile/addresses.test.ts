@@ -48,7 +48,7 @@ afterAll(async () => {
 });
 
 describe("paths", () => {
-  it("match exactly: whatever is written otherwise falls through to the host application [D-DEPLOY-11]", async () => {
+  it("match exactly; other spellings are left to the host application [D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
       for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
@@ -91,7 +91,7 @@ describe("paths", () => {
   });
 });
 
-describe("the host that a request names", () => {
+describe("the Host of a request", () => {
   const forged = {
     "X-Forwarded-Host": "evil.example",
     "X-Forwarded-Proto": "https",
@@ -104,7 +104,7 @@ describe("the host that a request names", () => {
     ["a forged Host", { Host: "evil.example" }],
     ["forged X-Forwarded headers, which count only with proxy", forged],
     ["a Host with a path", { Host: "127.0.0.1/evil" }],
-  ])("is in no answer: %s [D-DEPLOY-2]", async (_what, headers) => {
+  ])("is in no response: %s [D-DEPLOY-2]", async (_what, headers) => {
     for (const kind of KINDS) {
       const { status, headers: got } = await raw("GET", authorizePath(kind), headers);
       expect(status).toBe(303);
@@ -118,7 +118,7 @@ describe("the host that a request names", () => {
     expect(document["token_endpoint"]).toBe(`${running.openid}/oauth2/token`);
   });
 
-  it("may be missing where HTTP lets it be, and not where it does not", async () => {
+  it("may be missing only where HTTP allows it", async () => {
     const old = `GET ${authorizePath("oauth2")} HTTP/1.0\r\n\r\n`;
     expect((await sendRaw(port, old)).headers.get("location")).toMatch(running.oauth2);
     expect((await sendRaw(port, old.replace("1.0", "1.1"))).status).toBe(400);
@@ -128,8 +128,8 @@ describe("the host that a request names", () => {
 const cors = (headers: Headers): string[] =>
   [...headers.keys()].filter((name) => name.startsWith("access-control"));
 
-describe("who may read an answer", () => {
-  it("is said for discovery and the keys only, with and without an Origin [D-DEPLOY-8]", async () => {
+describe("CORS", () => {
+  it("is enabled for discovery and the keys only, with and without an Origin [D-DEPLOY-8]", async () => {
     const open = new Set<string>();
     for (const origin of [undefined, "https://evil.example", "null", running.origin]) {
       for (const sample of all) {
@@ -148,14 +148,11 @@ describe("who may read an answer", () => {
     expect([token.status, cors(token.headers)]).toEqual([405, []]);
   });
 
-  it.each(KINDS)(
-    "does not keep a server that sends an Origin from the token endpoint of %s",
-    async (kind) => {
-      const news = relyingParty(running, kind, NEWS);
-      const code = await news.code({}, ADA);
-      const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
-      const answer = await news.token(form, { authorization: basic(NEWS), origin: "https://app.example" });
-      expect([answer.status, cors(answer.headers)]).toEqual([200, []]);
-    },
-  );
+  it.each(KINDS)("does not refuse requests with an Origin at the token endpoint of %s", async (kind) => {
+    const news = relyingParty(running, kind, NEWS);
+    const code = await news.code({}, ADA);
+    const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
+    const answer = await news.token(form, { authorization: basic(NEWS), origin: "https://app.example" });
+    expect([answer.status, cors(answer.headers)]).toEqual([200, []]);
+  });
 });

@@ -160,7 +160,7 @@ describe("broken JWTs", () => {
   });
   afterAll(() => running.close());
 
-  it("are answered with 5xx by no endpoint, whatever parameter they are in", async () => {
+  it("cause no 5xx at any endpoint, in any parameter", async () => {
     const wrong: string[] = [];
     let sent = 0;
     await Promise.all(
@@ -182,7 +182,7 @@ describe("broken JWTs", () => {
     expect(sent).toBeGreaterThan(1_000);
   });
 
-  it("are answered with 5xx by no endpoint, by GET where it wants POST and the other way round", async () => {
+  it("cause no 5xx at any endpoint, with the wrong method", async () => {
     const wrong: string[] = [];
     const [, token] = jwts[0]!;
     for (const sample of all) {
@@ -194,7 +194,7 @@ describe("broken JWTs", () => {
     expect(defects).toEqual([]);
   });
 
-  it("are answered with 5xx by no endpoint, as a Bearer token, a DPoP token or a proof", async () => {
+  it("cause no 5xx at any endpoint, as a Bearer token, a DPoP token or a proof", async () => {
     const wrong: string[] = [];
     for (const sample of all.filter(({ headers }) => headers["authorization"] !== undefined)) {
       for (const [what, token] of jwts) {
@@ -213,7 +213,7 @@ describe("broken JWTs", () => {
     expect(defects).toEqual([]);
   });
 
-  it("as an id_token_hint are a 400 at the logout endpoint, and an error to the client at the authorization endpoint [D-DEPLOY-4]", async () => {
+  it("as an id_token_hint are 400 at the logout endpoint, and an error for the client at the authorization endpoint [D-DEPLOY-4]", async () => {
     const news = relyingParty(running, "openid", NEWS);
     // Hints may have expired (OpenID Connect RP-Initiated Logout 1.0 section 2).
     for (const [what, id_token_hint] of jwts.filter(([name]) => name !== "expired")) {

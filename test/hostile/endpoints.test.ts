@@ -75,7 +75,7 @@ describe("every endpoint of both deployments", () => {
     return wrong;
   }
 
-  it("would be seen to answer with what nobody documents", () => {
+  it("would be reported for undocumented responses", () => {
     const json = { "content-type": "application/json; charset=utf-8", "cache-control": "no-store" };
     const faults = (status: number, headers: Record<string, string>, text: string): readonly string[] =>
       judge(status, new Map(Object.entries({ ...json, ...headers })), text).faults;
@@ -105,7 +105,7 @@ describe("every endpoint of both deployments", () => {
     ]);
   });
 
-  it("has a right request among the samples, for every row of the table", async () => {
+  it("has a valid sample for every row of the table", async () => {
     for (const kind of ["oauth2", "openid"] as const) {
       const has = new Set(all.filter((sample) => sample.kind === kind).map(({ endpoint }) => endpoint));
       const rows = endpointPaths[kind].map(({ name }) => name);
@@ -125,14 +125,14 @@ describe("every endpoint of both deployments", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has a documented answer for parameters that are missing, repeated or strange [D-TOKEN-1]", async () => {
+  it("has a documented response for missing, repeated and unusual parameters [D-TOKEN-1]", async () => {
     expect(
       await walk((sample) => [...misshapen(sample), ...STRANGE.flatMap((value) => replaced(sample, value))]),
     ).toEqual([]);
     expect(Object.getOwnPropertyNames(Object.prototype)).not.toContain("admin");
   });
 
-  it("refuses a parameter that is repeated in a body, one that nobody knows too [D-TOKEN-8]", async () => {
+  it("refuses repeated parameters in a body, known or unknown [D-TOKEN-8]", async () => {
     const wrong = await walk(
       ({ form }) => {
         if (form === undefined) return [];
@@ -148,7 +148,7 @@ describe("every endpoint of both deployments", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has a documented answer for whatever is in the Authorization header [ERR-5, ERR-6, ERR-7, ERR-8]", async () => {
+  it("has a documented response for any Authorization header [ERR-5, ERR-6, ERR-7, ERR-8]", async () => {
     const needs = new Set([
       "userinfo",
       "userinfoAlias",
@@ -165,7 +165,7 @@ describe("every endpoint of both deployments", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("refuses bodies that are no forms, and those of more than 64 KiB, also when they are packed [D-TOKEN-8, TOKEN-CODE-1, EP-1]", async () => {
+  it("refuses bodies that are not forms or have more than 64 KiB, also compressed [D-TOKEN-8, TOKEN-CODE-1, EP-1]", async () => {
     const bomb = new Uint8Array(gzipSync(`a=${"x".repeat(30_000_000)}`));
     const wrong = await walk(
       ({ form, query }) => {
@@ -191,7 +191,7 @@ describe("every endpoint of both deployments", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("has a documented answer for strange cookies, languages and ways to accept", async () => {
+  it("has a documented response for unusual cookies, languages and Accept headers", async () => {
     const headers: Record<string, string>[] = [
       { cookie: "=; ;;;; a; \u00ff=\u00ff; __proto__=1" },
       { cookie: "a=b; ".repeat(400) },

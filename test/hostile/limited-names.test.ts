@@ -80,7 +80,7 @@ async function toldAtGrant(username: string) {
 }
 
 describe("the sign-in form", () => {
-  it("answers for a name that nobody has exactly as for one that somebody has [D-LIMIT-1]", async () => {
+  it("responds to unknown and existing names in the same way [D-LIMIT-1]", async () => {
     const signIn = { accountAndAddress: points(3), account: points(4) };
     await start({ clock: frozen(), rateLimits: { signIn } });
     const known = await toldAtForm("ada", "192.0.2");
@@ -91,7 +91,7 @@ describe("the sign-in form", () => {
     );
   });
 
-  it("doesn't tell whether two names belong to one account: each has points of its own [D-LIMIT-1]", async () => {
+  it("does not reveal whether two names belong to one account: each has its own points [D-LIMIT-1]", async () => {
     await start({ rateLimits: { signIn: { account: points(12) } } });
     const browser = await from("192.0.2.1");
     expect(await submitWrong(browser, 11, "ada")).toEqual([...times(10, 400), 429]);
@@ -103,7 +103,7 @@ describe("the sign-in form", () => {
     expect(await submitWrong(await from("192.0.2.1"), 1, running.ada.sub)).toEqual([400]);
   });
 
-  it("lets all names that are too long share the points of one address [D-LIMIT-2]", async () => {
+  it("shares the points of one address among all names that are too long [D-LIMIT-2]", async () => {
     await start();
     const browser = await from("192.0.2.1");
     for (const name of ["x".repeat(255), "x".repeat(50_000), "\ufdfa".repeat(15), "\ufdfa".repeat(5_000)]) {
@@ -117,7 +117,7 @@ describe("the sign-in form", () => {
 });
 
 describe("the password grant", () => {
-  it("answers for a name that nobody has exactly as for one that somebody has [D-LIMIT-1]", async () => {
+  it("responds to unknown and existing names in the same way [D-LIMIT-1]", async () => {
     const passwordGrant = { accountAndClient: points(3), account: points(4) };
     await start({ clock: frozen(), rateLimits: { passwordGrant } });
     const known = await toldAtGrant("ada");
@@ -129,7 +129,7 @@ describe("the password grant", () => {
     expect(await toldAtGrant("eve@example.com")).toEqual(known);
   });
 
-  it("lets all names that are too long share the points of one client [D-LIMIT-2]", async () => {
+  it("shares the points of one client among all names that are too long [D-LIMIT-2]", async () => {
     await start();
     for (const [index, name] of ["x".repeat(255), "x".repeat(50_000), "\ufdfa".repeat(15)].entries()) {
       const answers = await Promise.all(times(4, name).map((username) => news.password(wrong(username))));

@@ -57,7 +57,7 @@ const times = <T>(count: number, value: T): T[] => Array<T>(count).fill(value);
 const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
 
 describe("the sign-in form", () => {
-  it("takes ten wrong passwords for one account from one address, then answers 429 until the window ends [D-TOKEN-21]", async () => {
+  it("allows ten wrong passwords for one account from one address, then responds with 429 until the window ends [D-TOKEN-21]", async () => {
     await start();
     const browser = await atLogin();
     // However the name is written, it is one name.
@@ -74,7 +74,7 @@ describe("the sign-in form", () => {
     expect(await submit(browser, ADA)).toBe(303);
   });
 
-  it("counts parallel guesses: of a hundred exactly ten are tried", async () => {
+  it("counts parallel guesses: exactly ten of a hundred are checked", async () => {
     await start();
     const browser = await atLogin();
     const { action, fields } = browser.form("password");
@@ -91,14 +91,14 @@ describe("the sign-in form", () => {
     expect(answers.filter((answer) => answer.status === 429 && isLimited(answer))).toHaveLength(90);
   });
 
-  it("gives the point of a success back", async () => {
+  it("returns the point of a success", async () => {
     await start();
     expect(await submitWrong(await atLogin(), 9)).toEqual(times(9, 400));
     for (let count = 0; count < 3; count += 1) expect(await submit(await atLogin(), ADA)).toBe(303);
     expect(await submitWrong(await atLogin(), 2)).toEqual([400, 429]);
   });
 
-  it("takes no point for a form without a password", async () => {
+  it("uses no point for a form without a password", async () => {
     await start();
     const browser = await atLogin();
     for (let count = 0; count < 12; count += 1) {
@@ -107,7 +107,7 @@ describe("the sign-in form", () => {
     expect(await submit(browser, ADA)).toBe(303);
   });
 
-  it("knows a browser that signed in before: others do not lock it out, and it has a limit of its own", async () => {
+  it("gives known browsers their own limit, so that others can't lock them out", async () => {
     await start();
     const known = await atLogin();
     expect(await submit(known, ADA)).toBe(303);
@@ -133,7 +133,7 @@ describe("the sign-in form", () => {
     expect(await submitWrong(known, 2)).toEqual([400, 429]);
   });
 
-  it("counts one account from many addresses, one address for many accounts, and a /64 as one address [D-TOKEN-22]", async () => {
+  it("counts one account from many addresses, many accounts from one address, and a /64 as one address [D-TOKEN-22]", async () => {
     await start({
       proxy: true,
       rateLimits: {
@@ -157,7 +157,7 @@ describe("the sign-in form", () => {
     expect(await submit(await from("203.0.113.2"), BOB)).toBe(303);
   });
 
-  it("is not fooled by X-Forwarded-For when no proxy is trusted", async () => {
+  it("ignores X-Forwarded-For without a trusted proxy", async () => {
     await start();
     const statuses: number[] = [];
     for (let count = 0; count < 11; count += 1) {
@@ -168,7 +168,7 @@ describe("the sign-in form", () => {
 });
 
 describe("the password grant", () => {
-  it("takes ten wrong passwords for one account at one client, also in parallel, then says when to come again [D-TOKEN-21]", async () => {
+  it("allows ten wrong passwords for one account at one client, also in parallel, then sends Retry-After [D-TOKEN-21]", async () => {
     await start();
     const guesses = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
@@ -188,14 +188,14 @@ describe("the password grant", () => {
     expect((await news.password(ADA)).status).toBe(200);
   });
 
-  it("gives the point of a success back [D-TOKEN-21]", async () => {
+  it("returns the point of a success [D-TOKEN-21]", async () => {
     await start({ rateLimits: { passwordGrant: { accountAndClient: { points: 3, seconds: WINDOW } } } });
     for (let count = 0; count < 5; count += 1) expect((await news.password(ADA)).status).toBe(200);
     for (const limited of [false, false, false, true])
       expect(isLimited(await news.password(wrong()))).toBe(limited);
   });
 
-  it("counts a client over all its accounts, whatever addresses they come from", async () => {
+  it("counts a client over all its accounts and addresses", async () => {
     await start({ proxy: true, rateLimits: { passwordGrant: { client: { points: 3, seconds: WINDOW } } } });
     const form = { grant_type: "password", password: "wrong password" };
     for (const [index, limited] of [false, false, false, true].entries()) {
@@ -231,7 +231,7 @@ describe("client secrets", () => {
     expect(errors([await secret(NEWS.client_secret ?? "")])).toEqual(["400 invalid_grant"]);
   });
 
-  it("that are right never run into the limit, however many come together", async () => {
+  it("that are right never reach the limit, however many requests are concurrent", async () => {
     await start();
     expect(
       errors(await Promise.all(Array.from({ length: 19 }, () => secret("a wrong secret here")))),
@@ -243,7 +243,7 @@ describe("client secrets", () => {
 });
 
 describe("new sign-ins", () => {
-  it("from one address are limited: a page or JSON with 429, and nothing is begun [D-TOKEN-21]", async () => {
+  it("from one address are limited: 429 as a page or JSON, without a new interaction [D-TOKEN-21]", async () => {
     await start({ proxy: true, rateLimits: { interactions: { points: 4, seconds: WINDOW } } });
     const known = news.browser({ headers: { "x-forwarded-for": "192.0.2.9" } });
     await news.code({}, ADA, known);

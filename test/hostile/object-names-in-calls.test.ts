@@ -149,7 +149,7 @@ const settingsWith = (name: string): readonly (readonly [object, place: string])
 ];
 
 describe("in a call of the library, such a name", () => {
-  it("is refused where something would be called so, and is unknown else [D-IDENTIFIER-1]", async () => {
+  it("is refused as a name, and unknown elsewhere [D-IDENTIFIER-1]", async () => {
     const { service, ada } = running;
     await fc.assert(
       fc.asyncProperty(inAnyOrder, async (names) => {
@@ -170,7 +170,7 @@ describe("in a call of the library, such a name", () => {
     expectNothingShared();
   });
 
-  it("is refused in a seed, with its place [D-IDENTIFIER-1]", async () => {
+  it("is refused in a seed, with its path [D-IDENTIFIER-1]", async () => {
     const problem = "must not be a name that every object has, such as constructor";
     for (const name of NAMES) {
       for (const [seed, place] of seedsWith(name)) {
@@ -183,7 +183,7 @@ describe("in a call of the library, such a name", () => {
     expectNothingShared();
   });
 
-  it("is no key and no language of a configuration [D-IDENTIFIER-1]", () => {
+  it("is refused as a key or language of a configuration [D-IDENTIFIER-1]", () => {
     const deployments = { oauth2: { url: "http://localhost:3000" } };
     for (const name of NAMES) {
       for (const [settings, place] of settingsWith(name)) {
@@ -237,7 +237,7 @@ describe("records that are stored under such a name", () => {
     members = (await running.service.accounts.find(sub))!;
   });
 
-  it("are named at the start, one warning each, and change nothing else [D-IDENTIFIER-1]", async () => {
+  it("are logged at the start, with one warning each [D-IDENTIFIER-1]", async () => {
     const warned = (await startAgain()).filter((line) => line.includes("counts as unknown"));
     const texts = warned.map((line) => {
       const { level, msg } = JSON.parse(line) as { readonly level: number; readonly msg: string };
@@ -248,7 +248,7 @@ describe("records that are stored under such a name", () => {
     expect(texts.toSorted()).toEqual(expected.toSorted());
   });
 
-  it("count as unknown in every request, and so do the clients of such a service [D-IDENTIFIER-1]", async () => {
+  it("are unknown in every request, as are the clients of such a service [D-IDENTIFIER-1]", async () => {
     const tokens = await relyingParty(running, "openid", NEWS).tokens({ scope: "openid" });
     for (const kind of ["oauth2", "openid"] as const) {
       const material = { kind, tokens };
@@ -265,7 +265,7 @@ describe("records that are stored under such a name", () => {
     expectNothingShared();
   });
 
-  it("count as unknown in every call, and tell nobody anything [D-IDENTIFIER-1]", async () => {
+  it("are unknown in every call, and are never notified [D-IDENTIFIER-1]", async () => {
     await expectUnknown(running.service, running.ada);
     const action = { sub: members.sub, type: "DELETE_ACCOUNT" } as const;
     const explained = await running.service.notifications.explain(action);
@@ -273,7 +273,7 @@ describe("records that are stored under such a name", () => {
     expectNothingShared();
   });
 
-  it("can be removed when nothing refers to them any more [D-IDENTIFIER-1]", async () => {
+  it("can be removed when they are no longer referenced [D-IDENTIFIER-1]", async () => {
     const { accounts, clients, directory } = running.service;
     expect(await accounts.unassign(members.sub, NAMES)).toBe(true);
     await accounts.update(members.sub, { portal: null });

@@ -33,7 +33,7 @@ afterAll(async () => {
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
 
-describe("a name that every object has", () => {
+describe("a property name of Object", () => {
   let tokens: Tokens;
 
   beforeAll(async () => {
@@ -41,7 +41,7 @@ describe("a name that every object has", () => {
   });
 
   it.each(["oauth2", "openid"] as const)(
-    "gets the answer of an unknown one on %s, wherever it stands in a request [D-IDENTIFIER-1]",
+    "gets the response of an unknown name on %s, anywhere in a request [D-IDENTIFIER-1]",
     async (kind) => {
       const material = { kind, tokens };
       const asked = [...CLIENTS, ...OTHERS].filter(({ kinds = [kind] }) => kinds.includes(kind));
@@ -67,7 +67,7 @@ describe("a name that every object has", () => {
     },
   );
 
-  it("is never printed on the consent page of a third party, nor is what objects have under it [D-IDENTIFIER-1]", async () => {
+  it("is never shown on the consent page, nor is its value [D-IDENTIFIER-1]", async () => {
     const partner = relyingParty(running, "openid", PARTNER);
     const items = async (name: string): Promise<unknown> => {
       const browser = partner.browser();
@@ -85,8 +85,8 @@ describe("a name that every object has", () => {
   });
 });
 
-describe("what a session keeps of its clients", () => {
-  it("is of this session alone, whatever a client is called, also when it is read back [D-IDENTIFIER-1]", async () => {
+describe("the clients of a session", () => {
+  it("are separate for each session, with any client_id, also when it is read back [D-IDENTIFIER-1]", async () => {
     const { Session } = running.service.provider;
     /** The library's types leave the payload out. */
     const newSession = () => Reflect.construct(Session, [{}]) as InstanceType<typeof Session>;

@@ -56,7 +56,7 @@ const text = fc
   .filter((value) => value.isWellFormed() && !value.includes("\0"));
 
 describe("the state", () => {
-  it("comes back exactly beside a code, beside an error, and beside a wrong response_type [AUTHZ-5, D-AUTHZ-10]", async () => {
+  it("is returned exactly with a code, an error, and a wrong response_type [AUTHZ-5, D-AUTHZ-10]", async () => {
     await fc.assert(
       fc.asyncProperty(kind, text, async (where, state) => {
         const { oauth2 } = browsers;
@@ -77,7 +77,7 @@ describe("the state", () => {
     );
   });
 
-  it("may have 4,096 bytes and not one more [D-AUTHZ-10]", async () => {
+  it("may have at most 4,096 bytes [D-AUTHZ-10]", async () => {
     for (const where of KINDS) {
       for (const letter of ["a", "é", "€", "👩"]) {
         const most = letter.repeat(Math.floor(4096 / Buffer.byteLength(letter)));
@@ -125,7 +125,7 @@ describe("the redirect address", () => {
     ),
   );
 
-  it("matches character by character, and nothing else is ever redirected to [RES-CLIENT-3, AUTH-7, ERR-3, D-AUTHZ-2]", async () => {
+  it("matches character by character, and is the only redirect target [RES-CLIENT-3, AUTH-7, ERR-3, D-AUTHZ-2]", async () => {
     await running.service.clients.register({
       ...PARTNER,
       client_id: "exact",
@@ -150,7 +150,7 @@ describe("the redirect address", () => {
 
 describe("Basic credentials", () => {
   const printable = fc.string({ unit: "grapheme-ascii", minLength: 16, maxLength: 60 });
-  it("work in both readings whatever printable ASCII the secret holds, and no other secret does [TOKEN-CODE-2, AUTH-2, D-TOKEN-6]", async () => {
+  it("work plain and form-encoded with any printable ASCII secret, and with no other secret [TOKEN-CODE-2, AUTH-2, D-TOKEN-6]", async () => {
     let count = 0;
     const awkward = [
       "a+b%2Bc:d&e=f g%zz%",
@@ -195,7 +195,7 @@ describe("the authorization query", () => {
   /** Parameters that change nothing on either deployment. */
   const idle = fc.tuple(fc.stringMatching(/^x[\w.~[\]-]{0,8}$/), text);
 
-  it("means the same in every order, in every encoding, and beside parameters that nobody knows", async () => {
+  it("is independent of order, encoding and unknown parameters", async () => {
     await fc.assert(
       fc.asyncProperty(
         kind,
@@ -226,7 +226,7 @@ describe("the authorization query", () => {
     );
   });
 
-  it("with a part that can't be read is refused wherever the part is [D-AUTHZ-11]", async () => {
+  it("is refused with a malformed part at any position [D-AUTHZ-11]", async () => {
     const broken = fc.constantFrom("%", "%g1", "%ff", "%C3%28", "%00", "%ed%a0%80", "%f5%80%80%80");
     const names = fc.constantFrom("client_id", "state", "scope", "unknown", "");
     await fc.assert(

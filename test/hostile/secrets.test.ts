@@ -182,14 +182,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-describe("a secret that the service was told", () => {
-  it("is known to this test in every kind", () => {
+describe("a secret", () => {
+  it("of every kind is checked by this test", () => {
     expect(secrets.all.size).toBeGreaterThan(20);
     expect(secrets.in(`{"a":"${encodeURIComponent(ADA.password)}"}`)).toEqual(["password of Ada"]);
     expect(secrets.in(Buffer.from(NEWS.client_secret).toString("base64"))).toEqual(["secret of NEWS"]);
   });
 
-  it("is in no line of the log, not even of an unexpected error, nor is an e-mail address", async () => {
+  it("is not in the log, even after unexpected errors, nor is an e-mail address", async () => {
     const all = log.join("");
     // An unexpected error is told with its kind, its code and its place, but not with its words.
     const unexpectedOnes = log.filter(
@@ -202,7 +202,7 @@ describe("a secret that the service was told", () => {
     expect(printed).toEqual([]);
   });
 
-  it("is in no event and in no metric, nor is an e-mail address", async () => {
+  it("is not in events and metrics, nor is an e-mail address", async () => {
     expect(told.length).toBeGreaterThan(20);
     expect(new Set(told.map((text) => Object.keys(JSON.parse(text) as object).join())).size).toBeGreaterThan(
       4,
@@ -212,7 +212,7 @@ describe("a secret that the service was told", () => {
     expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
   });
 
-  it("is in no answer to a request that was refused", () => {
+  it("is not in responses to refused requests", () => {
     expect(answers.length).toBeGreaterThan(30);
     expect(statuses).toEqual([503, 503, 400]);
     // The e-mail address comes back in the login form, as login_hint asked.
@@ -220,7 +220,7 @@ describe("a secret that the service was told", () => {
     expect(answers.filter((text) => text.includes(CALLBACK))).toEqual([]);
   });
 
-  it("is nowhere in the files of the storage [D-TOKEN-20, D-ACCOUNT-13]", () => {
+  it("is not in the files of the storage [D-TOKEN-20, D-ACCOUNT-13]", () => {
     const files = readdirSync(folder).filter(
       (name) => name.startsWith("sign-in.db") && !name.endsWith(".keys"),
     );

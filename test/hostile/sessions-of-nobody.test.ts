@@ -28,26 +28,23 @@ async function ended(): Promise<string> {
   return before;
 }
 
-describe("sessions of nobody", () => {
+describe("anonymous sessions", () => {
   it.each<[string, () => Promise<string>]>([
     ["no cookie", async () => ""],
     ["a cookie that is made up", async () => (await ended()).replaceAll(/=[^;]*/g, "=made-up")],
     ["the cookie of a session that is over", ended],
-  ])(
-    "are limited like new sign-ins where signing out begins them: with %s [D-TOKEN-21]",
-    async (_what, made) => {
-      await start(5);
-      const cookie = await made();
-      const left = cookie === "" ? 5 : 4;
-      const statuses: number[] = [];
-      for (let count = 0; count <= left; count += 1) statuses.push((await logout(cookie)).status);
-      expect(statuses).toEqual([...Array<number>(left).fill(200), 429]);
-      const refused = await logout(cookie);
-      expect([refused.headers.getSetCookie(), refused.headers.has("retry-after")]).toEqual([[], true]);
-    },
-  );
+  ])("are limited at the logout endpoint like new sign-ins: with %s [D-TOKEN-21]", async (_what, made) => {
+    await start(5);
+    const cookie = await made();
+    const left = cookie === "" ? 5 : 4;
+    const statuses: number[] = [];
+    for (let count = 0; count <= left; count += 1) statuses.push((await logout(cookie)).status);
+    expect(statuses).toEqual([...Array<number>(left).fill(200), 429]);
+    const refused = await logout(cookie);
+    expect([refused.headers.getSetCookie(), refused.headers.has("retry-after")]).toEqual([[], true]);
+  });
 
-  it("are not begun by who shows the cookie of a session that is over", async () => {
+  it("are not started by a cookie of an ended session", async () => {
     await start(5);
     const headers = { cookie: await ended() };
     const { status, headers: answered } = await send(news.authorizeUrl({ prompt: "none" }), { headers });
@@ -55,7 +52,7 @@ describe("sessions of nobody", () => {
     expect(answered.get("location")).toContain("error=login_required");
   });
 
-  it("take no point of who is signed in", async () => {
+  it("use no points of signed-in users", async () => {
     await start(1);
     const browser = news.browser();
     await news.code({}, ADA, browser);

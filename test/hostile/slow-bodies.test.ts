@@ -81,8 +81,8 @@ const password = new URLSearchParams({
   password: ADA.password,
 }).toString();
 
-describe("a body that comes slowly", () => {
-  it("is waited for longer than the service itself may take, and answered as any other", async () => {
+describe("a slow body", () => {
+  it("may take longer than the time limit of the service", async () => {
     const request = begin("/oauth2/token", password.length, { authorization: basic(NEWS) });
     for (const at of [0, 20, 40]) {
       await wait(FAULT / 3 + 100);
@@ -93,7 +93,7 @@ describe("a body that comes slowly", () => {
     expect(faults).toEqual([]);
   });
 
-  it("takes nothing from the time of the service: a fault after it is 503, and nothing is written [D-TOKEN-5]", async () => {
+  it("does not shorten the time limit of the service: a later fault is 503, and nothing is written [D-TOKEN-5]", async () => {
     const code = await party.code();
     const request = beginExchange(code);
     await wait(FAULT + 500);
@@ -108,7 +108,7 @@ describe("a body that comes slowly", () => {
     expect(faults.splice(0)).toEqual([expect.objectContaining({ code: "storage_unavailable" })]);
   });
 
-  it("does not make a code that was used meanwhile a tie: that is a replay, and ends the tokens", async () => {
+  it("does not make a replay of its code a concurrent exchange", async () => {
     const code = await party.code();
     const request = beginExchange(code);
     const { access_token } = (await party.exchange(code)).body as { access_token: string };
@@ -120,8 +120,8 @@ describe("a body that comes slowly", () => {
   });
 });
 
-describe("a body that never comes", () => {
-  it("is refused as a fault of who sends it, and the connection is closed [D-TOKEN-2]", async () => {
+describe("a body that never arrives", () => {
+  it("is refused as a client error, and the connection is closed [D-TOKEN-2]", async () => {
     const browser = await party.browser().get(party.authorizeUrl());
     const { pathname } = browser.url;
     const cookie = browser.jar.header(browser.url);

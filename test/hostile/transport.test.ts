@@ -52,7 +52,7 @@ afterAll(async () => {
 });
 
 describe("methods", () => {
-  it("other than the documented ones are 405 with Allow and a JSON body, HEAD included [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
+  it("other than the documented ones are 405 with Allow and a JSON body, including HEAD [D-DEPLOY-7, D-DEPLOY-8, D-DEPLOY-11]", async () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
       for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
@@ -73,7 +73,7 @@ describe("methods", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("that are wrong leave no trace: no cookie, no sign-in begun, no token ended", async () => {
+  it("that are wrong have no effect: no cookie, no sign-in, no revocation", async () => {
     const news = relyingParty(running, "oauth2", NEWS);
     const { access_token } = await news.tokens();
     for (const method of ["HEAD", "PUT", "DELETE", "OPTIONS"]) {
@@ -97,13 +97,13 @@ describe("bodies", () => {
     expect(seen(answer)).toEqual([400, []]);
   });
 
-  it("are read when they come in chunks, also one byte at a time", async () => {
+  it("are read in chunks, even of one byte", async () => {
     const bytes = refresh.replaceAll(/./g, "1\r\n$&\r\n");
     const answer = await sendRaw(port, `${chunked()}${bytes}0\r\n\r\n`);
     expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_grant" });
   });
 
-  it("that are cut off, too long for their length, or doubly framed disturb nobody", async () => {
+  it("that are incomplete, too long or framed twice are refused", async () => {
     const cut = rawRequest(
       "POST",
       "/oauth2/token",
@@ -136,7 +136,7 @@ const twice = (name: string, one: string, other: string): string =>
   );
 
 describe("headers", () => {
-  it("in great numbers and sizes are served or refused", async () => {
+  it("that are many or large are accepted or refused", async () => {
     const many = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`X-${index}`, "y"]));
     expect(seen(await raw("POST", "/oauth2/token", { ...tokenHeaders, ...many }, refresh))).toEqual([
       400,
@@ -147,7 +147,7 @@ describe("headers", () => {
     expect((await raw("GET", "/resources/userinfo", { "X-Large": "y".repeat(20_000) })).status).toBe(431);
   });
 
-  it("that come twice do not let two clients or two tokens through", async () => {
+  it("that are repeated never authenticate two clients or tokens", async () => {
     const wrong = `Basic ${Buffer.from("news:nonsense").toString("base64")}`;
     const answer = await sendRaw(port, twice("authorization", wrong, basic(NEWS)));
     expect(JSON.parse(answer.body)).toMatchObject({ error: "invalid_client" });
@@ -155,7 +155,7 @@ describe("headers", () => {
     expect(JSON.parse(types.body)).toMatchObject({ error: "invalid_request" });
   });
 
-  it("are never made of what a parameter holds [D-AUTHZ-10]", async () => {
+  it("never contain headers from a parameter [D-AUTHZ-10]", async () => {
     const planted = `&state=%0d%0aSet-Cookie:%20${PLANTED}=1%0d%0a%0d%0a%3Cscript%3E`;
     const target = authorizePath("oauth2").replace("response_type=code", "response_type=none");
     const { status, headers, body } = await raw("GET", `${target}${planted}`);
@@ -171,7 +171,7 @@ describe("headers", () => {
     expect(login.headers.get("location")).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/interaction\/[\w-]+$/);
   });
 
-  it("of bytes that no text has are refused before they reach anybody", async () => {
+  it("with invalid bytes are refused", async () => {
     for (const target of [
       "/oauth2/authorize?state=a b",
       "/oauth2/authorize?state=\u00ff",

@@ -87,7 +87,7 @@ describe("a body parser in front of the service", () => {
     ["one in front of Koa", [beforeKoa]],
   ];
 
-  it.each(parsers)("lets people sign in: %s", async (_what, middleware) => {
+  it.each(parsers)("works: %s", async (_what, middleware) => {
     await start({ mount: before(...middleware) });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
     const news = relyingParty(running, "openid", NEWS);
@@ -113,7 +113,7 @@ describe("a body parser in front of the service", () => {
     ["the text and the members", textAndMembers],
     ["the members only", membersOnly],
     ["the text only", textOnly],
-  ])("does not let more than 64 KiB in: one that keeps %s [D-TOKEN-8]", async (_what, parser) => {
+  ])("may not exceed 64 KiB: one that keeps %s [D-TOKEN-8]", async (_what, parser) => {
     await start({ mount: before(parser) });
     const news = relyingParty(running, "oauth2", NEWS);
     const { refresh_token } = await news.tokens();
@@ -122,17 +122,14 @@ describe("a body parser in front of the service", () => {
     expect([status, body["error_description"]]).toEqual([400, "the body is too large"]);
   });
 
-  it.each(["__proto__", "constructor", "code[]", "code[a]"])(
-    "does not make %s to something else",
-    async (name) => {
-      await start({ mount: before(koaBody()) });
-      const news = relyingParty(running, "oauth2", NEWS);
-      const answer = await news.exchange("x", { [name]: "y" });
-      expect([answer.status, typeof answer.body["error"]]).toEqual([400, "string"]);
-    },
-  );
+  it.each(["__proto__", "constructor", "code[]", "code[a]"])("does not reinterpret %s", async (name) => {
+    await start({ mount: before(koaBody()) });
+    const news = relyingParty(running, "oauth2", NEWS);
+    const answer = await news.exchange("x", { [name]: "y" });
+    expect([answer.status, typeof answer.body["error"]]).toEqual([400, "string"]);
+  });
 
-  it("leaves what the service does not serve to the host, body and all", async () => {
+  it("leaves unknown paths to the host application, including bodies", async () => {
     const bodies: string[] = [];
     await start({
       mount(application, routes) {
@@ -170,7 +167,7 @@ describe("a host application", () => {
   it.each([
     ["has no keys", undefined],
     ["has keys of its own", ["some key of the host", "an older one"]],
-  ])("may be any that %s", async (_what, keys) => {
+  ])("may be one that %s", async (_what, keys) => {
     await start({
       mount(application, routes) {
         if (keys) application.keys = keys;
@@ -180,7 +177,7 @@ describe("a host application", () => {
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
   });
 
-  it("finds its own things as they were: state, cookies, keys, URL, headers, body", async () => {
+  it("keeps its state, cookies, keys, URL, headers and body", async () => {
     const seen: unknown[] = [];
     await start({
       mount(application, routes) {
@@ -226,7 +223,7 @@ describe("a host application", () => {
     for (const [was, is] of seen as [unknown, unknown][]) expect(is).toEqual(was);
   });
 
-  it("may mount the service inside mounts, and inside another middleware", async () => {
+  it("may mount the service in nested mounts and middleware", async () => {
     await start({
       deployments: (origin) => ({
         oauth2: { url: `${origin}/accounts/v1` },
@@ -243,7 +240,7 @@ describe("a host application", () => {
     );
   });
 
-  it("may be another program that takes the prefix off by itself, as Express does", async () => {
+  it("may remove the prefix itself, as Express does", async () => {
     await start({
       config: { stripPrefix: "/login" },
       deployments: (origin) => ({
@@ -282,7 +279,7 @@ describe("a host application", () => {
     expect([status, Object.keys(body)]).toEqual([200, ["keys"]]);
   });
 
-  it("keeps nothing of a request that is over", async () => {
+  it("keeps nothing of finished requests", async () => {
     await start({});
     const { provider } = running.service;
     const create = provider.createContext.bind(provider);
@@ -298,7 +295,7 @@ describe("a host application", () => {
     for (const context of used) expect(Object.values(context)).not.toContainEqual(expect.anything());
   });
 
-  it("may listen to the library, and go on with a context after the answer", async () => {
+  it("may listen to oidc-provider's events, and use the context after the response", async () => {
     await start({});
     const { provider } = running.service;
     const news = relyingParty(running, "openid", NEWS);
@@ -308,7 +305,7 @@ describe("a host application", () => {
     expect(heard.map(({ oidc, status }) => [oidc.client?.clientId, status])).toEqual([[NEWS.client_id, 200]]);
   });
 
-  it("may add middleware to the library, and go on with a context after the answer", async () => {
+  it("may add middleware to oidc-provider, and use the context after the response", async () => {
     await start({});
     const { provider } = running.service;
     const passed: unknown[] = [];

@@ -37,8 +37,8 @@ async function statusWith(headers: Record<string, string>): Promise<number> {
   return (await sendRaw(Number(new URL(running.origin).port), request)).status;
 }
 
-describe("a proxy in front", () => {
-  it("may take a prefix off and name another host, with stripPrefix", async () => {
+describe("a proxy", () => {
+  it("may remove a prefix and change the host, with stripPrefix", async () => {
     let inner = "";
     const proxy = await startProxy({
       to: () => inner,
@@ -59,7 +59,7 @@ describe("a proxy in front", () => {
     expect(body["authorization_endpoint"]).toBe(`${proxy.url}/login/openid/oauth2/authorize`);
   });
 
-  it("may serve each deployment on a host of its own: the Host header says which speaks [D-DEPLOY-1, D-DEPLOY-2]", async () => {
+  it("may serve each deployment on its own host, selected by the Host header [D-DEPLOY-1, D-DEPLOY-2]", async () => {
     await start({ deployments: twoHosts });
     expect(await signsIn(running)).toEqual([...WORKS, ...WORKS]);
     const redirect = async (kind: "oauth2" | "openid"): Promise<string[]> => {

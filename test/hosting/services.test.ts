@@ -65,7 +65,7 @@ describe("two services in one process", () => {
     await applySeed(other, { services: { 1: { name: "News" } }, clients: [NEWS], accounts: [ACCOUNT] });
   });
 
-  it("have accounts, clients, keys, tokens, cookies, lifetimes, looks and limits of their own", async () => {
+  it("have separate accounts, clients, keys, tokens, cookies, lifetimes, themes and limits", async () => {
     const [first, second] = [
       relyingParty(one, "openid", NEWS),
       relyingParty({ ...one, openid: `${otherBase}/openid` }, "openid", NEWS),
@@ -96,7 +96,7 @@ describe("two services in one process", () => {
     expect((await second.refresh(theirs.refresh_token)).status).toBe(200);
   });
 
-  it("don't end each other", async () => {
+  it("close independently", async () => {
     await other.close();
     const news = relyingParty(one, "oauth2", NEWS);
     expect((await news.userinfo((await news.tokens()).access_token)).status).toBe(200);
@@ -111,7 +111,7 @@ const to =
   (url, init) =>
     fetch(Object.assign(new URL(url), { hostname: "127.0.0.1", port: String(port) }), init);
 
-describe("several processes that start at once on one new database", () => {
+describe("several processes that start together on a new database", () => {
   const BASE = "http://localhost:4001";
 
   it("agree on schema and keys, and serve each other's sign-ins", async () => {

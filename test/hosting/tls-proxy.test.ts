@@ -25,7 +25,7 @@ describe("an https deployment", () => {
     ],
     ["https is on loopback", { oauth2: { url: "https://localhost:8443" } }],
     ["the base URL has something else wrong with it", { oauth2: { url: "https://login.example/" } }],
-  ])("has to say what stands in front when %s [D-CALLER-1]", async (_when, deployments) => {
+  ])("requires config.proxy if %s [D-CALLER-1]", async (_when, deployments) => {
     await expect(createSignInService({ deployments })).rejects.toMatchObject({
       code: "configuration",
       problems: expect.arrayContaining([REQUIRED]),
@@ -40,7 +40,7 @@ describe("an https deployment", () => {
     ]);
   });
 
-  it("is no plain http on loopback: there nothing has to be said [D-CALLER-1]", () => {
+  it("is different from http on loopback, which needs no config.proxy [D-CALLER-1]", () => {
     expect(readConfiguration({ deployments: { oauth2: { url: "http://localhost:3000" } } }).proxy).toBe(
       false,
     );
@@ -166,18 +166,15 @@ describe("behind a proxy that ends TLS", () => {
     ["true", true],
     ["a number of hops", 1],
     ["its address", ["127.0.0.1"]],
-  ])(
-    "two visitors do not share a lock-out when proxy is %s [D-CALLER-1, D-TOKEN-22]",
-    async (_what, trust) => {
-      await start(trust);
-      expect(await guess({ address: "127.0.0.2" }, 3)).toEqual([400, 400, 429]);
-      expect(await signsIn({ address: "127.0.0.2" }, ADA)).toBe(429);
-      expect(await signsIn({ address: "127.0.0.3" }, ADA)).toBe(303);
-      expect(warnings()).toEqual([]);
-    },
-  );
+  ])("two visitors do not share a lock-out if proxy is %s [D-CALLER-1, D-TOKEN-22]", async (_what, trust) => {
+    await start(trust);
+    expect(await guess({ address: "127.0.0.2" }, 3)).toEqual([400, 400, 429]);
+    expect(await signsIn({ address: "127.0.0.2" }, ADA)).toBe(429);
+    expect(await signsIn({ address: "127.0.0.3" }, ADA)).toBe(303);
+    expect(warnings()).toEqual([]);
+  });
 
-  it("a visitor who writes the header gets no other address by it [D-TOKEN-22]", async () => {
+  it("a visitor can't change their address by the header [D-TOKEN-22]", async () => {
     await start(["127.0.0.1"]);
     for (const [index, status] of [400, 400, 429].entries()) {
       const headers = { "x-forwarded-for": `198.51.100.${index}` };
@@ -189,7 +186,7 @@ describe("behind a proxy that ends TLS", () => {
     expect(await signsIn({ address: "127.0.0.3" }, BOB)).toBe(303);
   });
 
-  it("a header from a connection that is not trusted counts for nothing, and is logged once an hour [D-TOKEN-22, D-CALLER-2]", async () => {
+  it("a header from an untrusted connection is ignored, and logged once an hour [D-TOKEN-22, D-CALLER-2]", async () => {
     await start(["127.0.0.1"]);
     for (const [index, status] of [400, 400, 429].entries()) {
       const headers = { "x-forwarded-for": `198.51.100.${index}` };
@@ -205,14 +202,14 @@ describe("behind a proxy that ends TLS", () => {
     expect(warnings()[1]).toContain("Forwarded came with a request");
   });
 
-  it("says in the log that the header is ignored when proxy is false: then all visitors are one [D-CALLER-2]", async () => {
+  it("logs that the header is ignored if proxy is false, when all visitors share one address [D-CALLER-2]", async () => {
     await start(false);
     expect(await guess({ address: "127.0.0.2" }, 3)).toEqual([400, 400, 429]);
     expect(await signsIn({ address: "127.0.0.3" }, ADA)).toBe(429);
     expect(warnings()).toHaveLength(1);
   });
 
-  it("says that Forwarded is not read, when a trusted proxy sends nothing else [D-CALLER-2]", async () => {
+  it("logs that Forwarded is ignored if a trusted proxy sends only that [D-CALLER-2]", async () => {
     await start(["127.0.0.5"]);
     await guess({ address: "127.0.0.5", direct: true, headers: { forwarded: "for=198.51.100.1" } }, 0);
     expect(warnings()).toEqual([expect.stringContaining("Forwarded came with a request")]);

@@ -48,7 +48,7 @@ describe.each([
   });
   afterAll(() => running.close());
 
-  it("a request for one host reaches no path of the other one, pages included [D-HOST-1]", async () => {
+  it("a request for one host reaches no path of the other, including pages [D-HOST-1]", async () => {
     const bases = { oauth2: left, openid: right };
     const paths = Object.fromEntries(
       KINDS.map((kind) => [
@@ -70,7 +70,7 @@ describe.each([
     expect(wrong).toEqual([]);
   });
 
-  it("discovery is not on the OAuth 2.0 host, and on any host that is neither [D-HOST-1]", async () => {
+  it("discovery is on the OpenID Connect host and on unknown hosts [D-HOST-1]", async () => {
     const discovery = `${right}/.well-known/openid-configuration`;
     expect((await get(running, discovery, [`Host: ${HOSTS.oauth2}`])).status).toBe(404);
     expect((await get(running, discovery, [`Host: ${HOSTS.openid}`])).status).toBe(200);
@@ -80,7 +80,7 @@ describe.each([
   });
 });
 
-describe("the Host of a path that both have", () => {
+describe("the Host of a shared path", () => {
   let running: RunningService;
   beforeAll(async () => {
     running = await startHost({
@@ -104,12 +104,9 @@ describe("the Host of a path that both have", () => {
     ["id.localhost:", "openid"],
     ["ID.localhost.", "openid"],
     ["ID.localhost.:80", "openid"],
-  ])(
-    "%s is %s, whatever its case, its default port and the dot at its end [D-HOST-1]",
-    async (host, kind) => {
-      expect(await speaks(running, [`Host: ${host}`])).toBe(kind);
-    },
-  );
+  ])("%s is %s, with any case, a default port and a trailing dot [D-HOST-1]", async (host, kind) => {
+    expect(await speaks(running, [`Host: ${host}`])).toBe(kind);
+  });
 
   it.each([
     "evil.example",
@@ -137,11 +134,11 @@ describe("the Host of a path that both have", () => {
     "id.localhost\t.example",
     "\u00efd.localhost",
     "",
-  ])("%j is neither: 400, and nothing is begun [D-HOST-1]", async (host) => {
+  ])("%j is neither: 400, without an interaction [D-HOST-1]", async (host) => {
     expect(await speaks(running, [`Host: ${host}`])).toBe("400 service");
   });
 
-  it("may be missing in HTTP/1.0, and is neither then; one that comes twice is neither [D-HOST-1]", async () => {
+  it("is neither if it is missing in HTTP/1.0 or repeated [D-HOST-1]", async () => {
     expect(await speaks(running, [], "1.0")).toBe("400 service");
     expect(await speaks(running, [`Host: ${HOSTS.openid}`], "1.0")).toBe("openid");
     const twice = [`Host: ${HOSTS.openid}`, `Host: ${HOSTS.oauth2}`];
@@ -151,7 +148,7 @@ describe("the Host of a path that both have", () => {
     expect((await get(running, "/oauth2/jwks", twice)).status).toBe(200);
   });
 
-  it("answers what can't be told apart with a page to people and with JSON to programs, without a cookie", async () => {
+  it("of ambiguous requests gets a page or JSON, without a cookie", async () => {
     const page = await get(running, AUTHORIZE, ["Host: 10.0.0.1", "Accept: text/html"]);
     expect([page.status, page.headers.get("content-type")]).toEqual([400, "text/html; charset=utf-8"]);
     const json = await get(running, AUTHORIZE, ["Host: 10.0.0.1"]);
@@ -210,7 +207,7 @@ describe("X-Forwarded-Host of a trusted proxy", () => {
     expect(await speaks(running, ["Host: inner.example", ...lines])).toBe(kind);
   });
 
-  it("wins over a Host that is one of the two, and an empty one says nothing", async () => {
+  it("overrides the Host, unless it is empty", async () => {
     expect(await speaks(running, [`Host: ${HOSTS.oauth2}`, "X-Forwarded-Host: [::1]:3000"])).toBe("openid");
     expect(await speaks(running, [`Host: ${HOSTS.oauth2}`, "X-Forwarded-Host: "])).toBe("oauth2");
   });

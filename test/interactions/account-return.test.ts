@@ -72,7 +72,7 @@ describe("a return path", () => {
     "/account/deliveries",
     "/account?a=b%20c&d=%0D%0A",
     "/account/deliveries/msg_1?x=//y",
-  ])("%s is one", (path) => {
+  ])("%s is valid", (path) => {
     expect(isAccountPath(path, ROOT)).toBe(true);
     const returns = paths();
     const { state, cookie } = sealed(returns, path);
@@ -81,7 +81,7 @@ describe("a return path", () => {
     expect(isAccountPath(path, BELOW)).toBe(false);
   });
 
-  it.each(ELSEWHERE)("%j is none, also when it was sealed with our key", (path) => {
+  it.each(ELSEWHERE)("%j is invalid, even if it is encrypted with our key", (path) => {
     expect(isAccountPath(path, ROOT)).toBe(false);
     const key = randomBytes(32);
     const browser = randomBytes(16).toString("base64url");
@@ -94,7 +94,7 @@ describe("a return path", () => {
     expect(returns.open(request(ROOT, instead.cookie), instead.state)).toBe("/account");
   });
 
-  it("leads a browser nowhere but to the account pages of the same origin, whatever it is", () => {
+  it("leads only to account pages of the same origin", () => {
     const piece = fc.constantFrom(
       ..."/|//|\\|account|.|..|%2e|%2F|@|:|evil.example|https|?|#|&|=|\t|\r\n|é".split("|"),
     );
@@ -112,19 +112,19 @@ describe("a return path", () => {
 });
 
 describe("a sealed return path", () => {
-  it("comes with a cookie that only the account pages of this browser see, for ten minutes", () => {
+  it("sets a cookie for the account pages, for ten minutes", () => {
     expect(sealed(paths(), "/openid/account", BELOW).header).toMatch(
       new RegExp(`^${COOKIE}=[\\w-]{22}; Path=/openid/account; Max-Age=600; HttpOnly; SameSite=Lax; Secure$`),
     );
     expect(sealed(paths(), "/account", { ...ROOT, secure: false }).header).toMatch(/SameSite=Lax$/);
   });
 
-  it("does not show where it leads", () => {
+  it("does not reveal its path", () => {
     const { state } = sealed(paths(), "/account/deliveries?sub=5f0c");
     expect(Buffer.from(state, "base64url").toString("latin1")).not.toMatch(/account|sub|5f0c/);
   });
 
-  it("is good for ten minutes", () => {
+  it("is valid for ten minutes", () => {
     let now = 1_000_000;
     const returns = paths(() => now);
     const { state, cookie } = sealed(returns, "/account/deliveries");
@@ -134,7 +134,7 @@ describe("a sealed return path", () => {
     expect(returns.open(request(ROOT, cookie), state)).toBeUndefined();
   });
 
-  it("opens in another tab of the same browser, and in no other browser", () => {
+  it("works in another tab of the same browser, and in no other browser", () => {
     const returns = paths();
     const one = sealed(returns, "/account/deliveries");
     const tab = request(ROOT, one.cookie);
@@ -149,13 +149,13 @@ describe("a sealed return path", () => {
     expect(returns.open(request(ROOT, `${one.cookie}; ${other.cookie}`), one.state)).toBeUndefined();
   });
 
-  it.each(["", "x", "AAAA", "%", "a.b.c", "\0", "é"])("that is %j is none", (state) => {
+  it.each(["", "x", "AAAA", "%", "a.b.c", "\0", "é"])("is invalid as %j", (state) => {
     const returns = paths();
     const { cookie } = sealed(returns, "/account");
     expect(returns.open(request(ROOT, cookie), state)).toBeUndefined();
   });
 
-  it("opens with no other key, on no other deployment, and with no bit changed", () => {
+  it("is invalid with another key, on another deployment, and after a change of one bit", () => {
     const returns = paths();
     const { state, cookie } = sealed(returns, "/account");
     expect(paths().open(request(ROOT, cookie), state)).toBeUndefined();

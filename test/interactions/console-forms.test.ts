@@ -36,7 +36,7 @@ async function post(
 }
 
 describe("a form", () => {
-  it("of another site is refused, whatever it holds", async () => {
+  it("of another site is refused", async () => {
     const good = await fields();
     for (const headers of [
       { origin: "https://evil.example" },
@@ -50,7 +50,7 @@ describe("a form", () => {
     expect((await post(`${list}/msg_1`, good, { origin: "null" })).status).toBe(303);
   });
 
-  it("is good for one action, on one thing, in one session, while the sign-in lasts", async () => {
+  it("is valid for one action on one object in one session", async () => {
     const { csrf = "" } = await fields();
     const bad: [string, Record<string, string>][] = [
       [`${list}/msg_1`, { action: "redrive" }],
@@ -73,7 +73,7 @@ describe("a form", () => {
     expect(site.console.done).toEqual([]);
   });
 
-  it("that no page of ours has is refused", async () => {
+  it("that no page contains is refused", async () => {
     const { csrf = "" } = await fields();
     for (const [address, body] of [
       [`${list}/msg_1`, { csrf }],
@@ -94,7 +94,7 @@ describe("a form", () => {
     expect(site.console.done).toEqual([]);
   });
 
-  it("does nothing without a session, and nothing for who is no operator", async () => {
+  it("has no effect without a session, or for users who are not operators", async () => {
     const good = await fields();
     site.visitor = undefined;
     expect((await post(`${list}/msg_1`, good)).status).toBe(303);
@@ -109,8 +109,8 @@ describe("a form", () => {
   });
 });
 
-describe("what a page tells of an action", () => {
-  it("was sealed for this page and session: a link can't make it say anything", async () => {
+describe("the result of an action", () => {
+  it("is signed for its page and session, so that a link can't forge it", async () => {
     const browser = await press(`${list}/msg_1`, "redrive");
     const result = browser.url.searchParams.get("result") ?? "";
     const at = (path: string, value: string) =>

@@ -18,7 +18,7 @@ afterAll(() => site.close());
 beforeEach(() => refill(site));
 
 describe("the list", () => {
-  it("shows all deliveries, with the headers of a page and no word of what they say", async () => {
+  it("shows all deliveries, with the page's security headers", async () => {
     const browser = await open(list);
     expect(listed(browser)).toEqual(["msg_1", "msg_2", "msg_3", "msg_4"]);
     expect(browser.headers.get("content-security-policy")).toContain("script-src 'none'");
@@ -49,7 +49,7 @@ describe("the list", () => {
     expect(site.console.asked.at(-1)).toEqual({ sub: SUB, limit: 50 });
   });
 
-  it("goes page by page, with the filter, and back to the first one", async () => {
+  it("pages with the filter, and returns to the first page", async () => {
     site.console.deliveries.length = 0;
     for (let i = 0; i < 120; i += 1) {
       site.console.deliveries.push(
@@ -66,7 +66,7 @@ describe("the list", () => {
     expect((await open(`${list}?after=msg_119`)).html).toContain(TEXTS["console.none"]);
   });
 
-  it("leads on from a page of which nothing fits while there are older ones", async () => {
+  it("continues after an empty page if there are older deliveries", async () => {
     site.console.searching = { deliveries: [], next: "msg_2" };
     const browser = await open(`${list}?type=DELETE_ACCOUNT`);
     expect(browser.html).toContain(TEXTS["console.noneSoFar"]);
@@ -76,7 +76,7 @@ describe("the list", () => {
     expect(site.console.asked.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
   });
 
-  it("says what is wrong with an account that is none, and asks for nothing", async () => {
+  it("reports an invalid account id, without a query", async () => {
     for (const sub of ["ada@example.com", "x", "' OR 1=1 --", "<script>", "\r\nSet-Cookie: a=b"]) {
       const browser = await open(`${list}?${new URLSearchParams({ sub, state: "parked" })}`);
       expect([browser.status, listed(browser)]).toEqual([400, []]);
@@ -98,13 +98,13 @@ describe("the list", () => {
     "after=..%2F..",
     "after=%3Cscript%3E",
     `after=${"x".repeat(256)}`,
-  ])("refuses what no page asks: %s", async (query) => {
+  ])("refuses unknown filters: %s", async (query) => {
     const browser = await open(`${list}?${query}`);
     expect([browser.status, browser.title]).toEqual([400, TEXTS["error.title"]]);
     expect(site.console.asked).toEqual([]);
   });
 
-  it("sends again all that is parked and fits, and nothing else", async () => {
+  it("redrives all matching parked deliveries, and no others", async () => {
     expect((await open(list)).html).not.toContain("redriveAll");
     expect((await open(`${list}?state=parked&receiver=group:media`)).html).not.toContain("redriveAll");
     const browser = await press(`${list}?state=parked&receiver=service:1&sub=${SUB}`, "redriveAll");
@@ -127,7 +127,7 @@ describe("the list", () => {
 });
 
 describe("one delivery", () => {
-  it("is shown with every attempt: when, what came, how long, and the answer as text", async () => {
+  it("is shown with the time, status, duration and response text of every attempt", async () => {
     const answer = `<script>alert(1)</script>\0\u202E\u001B[31m\n${"x".repeat(5_000)}`;
     site.console.deliveries.push(sampleDelivery("msg_5", { history: sampleDelivery(answer).history }));
     const browser = await open(`${list}/msg_5`);
@@ -148,13 +148,13 @@ describe("one delivery", () => {
     ["msg_2", ["discard"]],
     ["msg_3", ["redrive"]],
     ["msg_4", ["redrive"]],
-  ])("offers what can be done with it: %s", async (id, actions) => {
+  ])("offers its possible actions: %s", async (id, actions) => {
     const browser = await open(`${list}/${id}`);
     const offered = browser.forms().map(({ fields }) => new Map(fields).get("action"));
     expect(offered).toEqual(actions);
   });
 
-  it("is sent again, and all the same after it was said that it is superseded", async () => {
+  it("is redriven, even if superseded after a warning", async () => {
     expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS["console.result.redriven"]);
     site.console.answers.redrive = "superseded";
     const browser = await press(`${list}/msg_1`, "redrive");
@@ -170,20 +170,23 @@ describe("one delivery", () => {
     site.console.answers.redrive = "redriven";
   });
 
-  it.each(["waiting", "purged", "unknown"] as const)("says when it can't be: %s", async (result) => {
-    site.console.answers.redrive = result;
-    expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS[`console.result.${result}`]);
-    site.console.answers.redrive = "redriven";
-  });
+  it.each(["waiting", "purged", "unknown"] as const)(
+    "reports why it can't be redriven: %s",
+    async (result) => {
+      site.console.answers.redrive = result;
+      expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS[`console.result.${result}`]);
+      site.console.answers.redrive = "redriven";
+    },
+  );
 
-  it("is given up", async () => {
+  it("is discarded", async () => {
     expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.discarded"]);
     site.console.answers.discard = false;
     expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.notDiscarded"]);
     site.console.answers.discard = true;
   });
 
-  it("that there is not is 404", async () => {
+  it("that is unknown is 404", async () => {
     for (const id of ["msg_0", "__proto__", "x".repeat(255)]) {
       const browser = await open(`${list}/${id}`);
       expect([browser.status, browser.html]).toEqual([
@@ -195,7 +198,7 @@ describe("one delivery", () => {
 });
 
 describe("the receivers", () => {
-  it("are shown with their state, and what can be done with each", async () => {
+  it("are shown with their state and possible actions", async () => {
     const removed = sampleReceiver("portal:old", { url: null, parked: 3 });
     const held = sampleReceiver("service:2", { failures: 7, heldUntil: 1_790_000_000_000 });
     site.console.known.push(removed, held);
@@ -241,7 +244,7 @@ describe("the receivers", () => {
     ]);
   });
 
-  it("are tested, and what came of it is said", async () => {
+  it("are tested, and the result is shown", async () => {
     for (const [answer, words] of [
       [{ ok: true, status: 204, error: null, duration: 7 }, "service:1 accepted the test: 204, after 7 ms."],
       [{ ok: false, status: 500, error: null, duration: 7 }, "did not accept the test: 500"],

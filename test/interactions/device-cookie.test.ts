@@ -51,7 +51,7 @@ const many = (count: number): string =>
   Array.from({ length: count }, (_, number) => `${earlierName(number)}=x`).join("; ");
 
 describe("the device cookie", () => {
-  it("holds a random id and signatures, and nothing of the accounts [D-COOKIES-2]", () => {
+  it("contains a random id and signatures, and nothing about the accounts [D-COOKIES-2]", () => {
     const cookie = after([ADA, BOB]);
     expect(valueOf(cookie)).toMatch(/^[\w-]{22}(?:\.[\w-]{86}){2}$/);
     expect(cookie).not.toContain(ADA.sub);
@@ -66,7 +66,7 @@ describe("the device cookie", () => {
     ).toEqual([]);
   });
 
-  it("is one cookie for 90 days at /, however many accounts there are [D-COOKIES-1]", () => {
+  it("is one cookie for 90 days at /, with any number of accounts [D-COOKIES-1]", () => {
     const ctx = request();
     devices.write(ctx, ADA);
     expect(ctx.set).toEqual([
@@ -82,7 +82,7 @@ describe("the device cookie", () => {
     );
   });
 
-  it("keeps its id, and one place for an account that signs in again and again", () => {
+  it("keeps its id, and one slot for an account with many sign-ins", () => {
     const people = [1, 2, 3, 4, 5].map(person);
     const first = after(people);
     const again = after([person(5), person(5), person(1), person(5)], first);
@@ -90,7 +90,7 @@ describe("the device cookie", () => {
     for (const each of people) expect(reads(again, each)).toBeDefined();
   });
 
-  it("forgets an account with its password, and no other one; the new password takes the place of the old [D-COOKIES-2]", () => {
+  it("forgets only the account whose password changes; the new password replaces the old one [D-COOKIES-2]", () => {
     const people = [1, 2, 3, 4, 5].map(person);
     const cookie = after(people);
     const changed = { ...person(3), password_generation: 1 };
@@ -101,7 +101,7 @@ describe("the device cookie", () => {
     for (const number of [1, 2, 4, 5]) expect(reads(renewed, person(number))).toBeDefined();
   });
 
-  it("counts under any of the keys, and is written under the first [D-COOKIES-1]", () => {
+  it("is valid under any of the keys, and signed with the first [D-COOKIES-1]", () => {
     const fresh = randomBytes(32);
     const rotated = cookies(fresh, KEY);
     const before = after([ADA, BOB]);
@@ -115,7 +115,7 @@ describe("the device cookie", () => {
   });
 });
 
-describe("a device cookie that is not ours", () => {
+describe("an invalid device cookie", () => {
   const own = valueOf(after([ADA, BOB]));
   const [id = "", bobs = "", adas = ""] = own.split(".");
   const strangers = valueOf(after([person(1), ADA]));
@@ -140,14 +140,14 @@ describe("a device cookie that is not ours", () => {
     ["in other characters", `${id}.${adas.slice(0, -1)}\u00ff`],
     ["of 8 kB", "A".repeat(8192)],
     ["of 8 kB in its form", `${id}${`.${adas}`.repeat(94)}`],
-  ])("counts for nothing and goes with the next sign-in: %s", (_what, value) => {
+  ])("is ignored and replaced by the next sign-in: %s", (_what, value) => {
     expect(reads(`${NAME}=${value}`, ADA)).toBeUndefined();
     const next = after([BOB], `${NAME}=${value}`);
     expect(reads(next, BOB)).toBeDefined();
     expect(next.length).toBeLessThan(500);
   });
 
-  it("does not count when there are two, in either order", () => {
+  it("is ignored if there are two, in either order", () => {
     for (const other of [own, strangers, "", "x"]) {
       expect(reads(`${NAME}=${own}; ${NAME}=${other}`, ADA)).toBeUndefined();
       expect(reads(`${NAME}=${other}; a=b; ${NAME}=${own}`, ADA)).toBeUndefined();
@@ -155,14 +155,14 @@ describe("a device cookie that is not ours", () => {
     expect(reads(`a=b; ${NAME}=${own};x`, ADA)).toBe(id);
   });
 
-  it("does not count under a key or a name that is not the service's", () => {
+  it("is ignored under another key or name", () => {
     expect(reads(`${NAME}=${own}`, ADA, cookies(randomBytes(32)))).toBeUndefined();
     for (const name of ["x", EARLIER, `${NAME}_`, NAME.toLowerCase()]) {
       expect(reads(`${name}=${own}`, ADA)).toBeUndefined();
     }
   });
 
-  it("is never read as an account's, and a sign-in over it always works, whatever it is", () => {
+  it("never identifies an account, and never prevents a sign-in", () => {
     const value = fc.oneof(
       fc.string(),
       fc.string({ unit: "binary" }),
@@ -178,8 +178,8 @@ describe("a device cookie that is not ours", () => {
   });
 });
 
-describe("the earlier cookies, one for each account", () => {
-  it("are taken away, at both places where they can be, ten in one answer", () => {
+describe("device cookies of the earlier format, one per account", () => {
+  it("are removed from both possible paths, ten per response", () => {
     const ctx = request(`${many(3)}; ${earlierName(0)}=second`, "/openid");
     devices.clearEarlier(ctx);
     expect(ctx.set).toEqual(
@@ -190,7 +190,7 @@ describe("the earlier cookies, one for each account", () => {
     expect(all.set).toHaveLength(10);
   });
 
-  it("are the only ones that are taken away", () => {
+  it("are the only cookies that are removed", () => {
     const others = [
       NAME,
       EARLIER,

@@ -149,7 +149,7 @@ function problems(response: Response): string[] {
 
 const TEXTS = localeFile("en");
 
-describe("every answer", () => {
+describe("every response", () => {
   const { agent, post } = site({ outcome: () => ({ kind: "limited", retryAfter: 30 }) });
   it.each<[string, number, () => PromiseLike<Response>]>([
     ["login form", 200, () => agent.get("/interaction/login1")],
@@ -176,17 +176,17 @@ describe("every answer", () => {
     });
   });
 
-  it("never restricts form-action, which browsers apply to the way back to the client", async () => {
+  it("never restricts form-action, which browsers also apply to redirects to the client", async () => {
     const { headers } = await agent.get("/interaction/login1");
     expect(headers["content-security-policy"]).not.toContain("form-action");
   });
 
-  it("over http says nothing about https", async () => {
+  it("over http has no Strict-Transport-Security", async () => {
     const { headers } = await site({ secure: false }).agent.get("/interaction/login1");
     expect(headers["strict-transport-security"]).toBeUndefined();
   });
 
-  it("that asks to wait says how long, in whole seconds", async () => {
+  it("has Retry-After in whole seconds", async () => {
     const { headers } = await agent.get("/unavailable");
     expect(headers["retry-after"]).toBe("5");
     expect((await agent.get("/error")).headers["retry-after"]).toBe("600");
@@ -194,7 +194,7 @@ describe("every answer", () => {
 });
 
 describe("GET of an interaction", () => {
-  it("shows the login form with the client's name and the hint, sent back to the same path", async () => {
+  it("shows the login form with the client's name and the hint, for the same path", async () => {
     const { agent } = site({ changes: { loginHint: 'ada"<b>@example.com' } });
     const response = await agent.get("/interaction/login1");
     expect(title(response)).toBe("Sign in to continue to News");
@@ -215,7 +215,7 @@ describe("GET of an interaction", () => {
     ]);
   });
 
-  it("of an interaction that is gone, or another browser's, is 400 and says to start again", async () => {
+  it("for an unknown interaction or one of another browser is 400 and says to start again", async () => {
     const response = await site().agent.get("/interaction/gone");
     expect(response.status).toBe(400);
     expect(title(response)).toBe("Please start again");
@@ -232,7 +232,7 @@ describe("GET of an interaction", () => {
     [undefined, "pl;q=0, en", "en"],
     ["pl", "en", "pl"],
     ["de", "pl", "pl"],
-  ])("speaks, for ui_locales %j and Accept-Language %j, %s", async (uiLocales, header, lang) => {
+  ])("for ui_locales %j and Accept-Language %j uses %s", async (uiLocales, header, lang) => {
     const { agent } = site(uiLocales === undefined ? {} : { changes: { uiLocales } });
     const response = await agent.get("/interaction/login1").set("Accept-Language", header);
     expect(tagsNamed(response.text, "html")[0]?.attributes.get("lang")).toBe(lang);
@@ -240,7 +240,7 @@ describe("GET of an interaction", () => {
 });
 
 describe("POST of the login form", () => {
-  it("goes on with 303 when the password is right", async () => {
+  it("redirects with 303 for a right password", async () => {
     const location = "https://login.example/prefix/oauth2/authorize/login1";
     const { post, asked } = site({ outcome: () => ({ kind: "done", location }) });
     const response = await post(RIGHT);
@@ -253,14 +253,14 @@ describe("POST of the login form", () => {
     expect(asked).toEqual([["signIn", { username: "ada", password: "correct horse" }]]);
   });
 
-  it("passes name and password on unchanged, spaces and all scripts included", async () => {
+  it("passes name and password on unchanged", async () => {
     const { post, asked } = site();
     const typed = { username: " Łucja+x@example.com ", password: "  zażółć \u{1F511} %2B&=  " };
     await post({ csrf: TOKEN, ...typed });
     expect(asked).toEqual([["signIn", typed]]);
   });
 
-  it("with a wrong password or an unknown name is 400 and the same page, with the name and without the password", async () => {
+  it("with a wrong password or an unknown name gets 400 and the same page, without the password", async () => {
     const { post } = site();
     const wrong = await post(RIGHT);
     const unknown = await post({ ...RIGHT, username: "bob", password: "correct mule" });
@@ -277,15 +277,18 @@ describe("POST of the login form", () => {
     [{ username: " \u00a0", password: "x" }, ["username"]],
     [{ username: "ada", password: "" }, ["password"]],
     [{}, ["username", "password"]],
-  ])("with %j missing is 400, names the fields and takes no rate-limit point", async (typed, fields) => {
-    const { post, asked } = site();
-    const response = await post({ csrf: TOKEN, ...typed });
-    expect(response.status).toBe(400);
-    expect(problems(response)).toEqual(fields.map((field) => TEXTS[`login.problem.${field}`]));
-    expect(asked).toEqual([]);
-  });
+  ])(
+    "with missing fields (%j) gets 400 with their names, and uses no rate-limit point",
+    async (typed, fields) => {
+      const { post, asked } = site();
+      const response = await post({ csrf: TOKEN, ...typed });
+      expect(response.status).toBe(400);
+      expect(problems(response)).toEqual(fields.map((field) => TEXTS[`login.problem.${field}`]));
+      expect(asked).toEqual([]);
+    },
+  );
 
-  it("after too many tries is 429 with Retry-After, and the form stays", async () => {
+  it("after too many attempts gets 429 with Retry-After and the form", async () => {
     const response = await site({ outcome: () => ({ kind: "limited", retryAfter: 839.2 }) }).post(RIGHT);
     expect(response.status).toBe(429);
     expect(response.headers["retry-after"]).toBe("840");
@@ -293,7 +296,7 @@ describe("POST of the login form", () => {
     expect(tagsNamed(response.text, "input")).toHaveLength(3);
   });
 
-  it("that somebody else finished meanwhile is 400 and says to start again", async () => {
+  it("for a completed interaction gets 400 and says to start again", async () => {
     const { post } = site({
       outcome: () => {
         throw new ConditionFailed("the interaction is gone");
@@ -303,7 +306,7 @@ describe("POST of the login form", () => {
     expect([response.status, title(response)]).toEqual([400, "Please start again"]);
   });
 
-  it("leaves a fault of the store to the edge", async () => {
+  it("leaves a storage failure to the service", async () => {
     const { post } = site({
       outcome: () => {
         throw new StorageUnavailable("no answer");
@@ -313,7 +316,7 @@ describe("POST of the login form", () => {
     expect((await post(RIGHT)).status).toBe(500);
   });
 
-  it("that repeats a field is 400 and asks nothing of the flow", async () => {
+  it("with a repeated field gets 400 without a call of the flow", async () => {
     const { post, asked } = site();
     const response = await post(`csrf=${TOKEN}&username=a&username=b&password=c`);
     expect([response.status, title(response)]).toEqual([400, TEXTS["error.title"]]);
@@ -323,7 +326,7 @@ describe("POST of the login form", () => {
 
 describe("POST of the consent form", () => {
   it.each(["allow", "deny"])(
-    "with decision=%s tells the flow once and goes on with 303",
+    "with decision=%s calls the flow once and redirects with 303",
     async (decision) => {
       const { post, asked } = site();
       const response = await post({ csrf: TOKEN, decision }, {}, "consent1");
@@ -334,7 +337,7 @@ describe("POST of the consent form", () => {
   );
 
   it.each([{}, { decision: "" }, { decision: "ALLOW" }, { username: "ada", password: "x" }])(
-    "with %j decides nothing: 400",
+    "with %j decides nothing and gets 400",
     async (fields) => {
       const { post, asked } = site();
       const response = await post({ csrf: TOKEN, ...fields }, {}, "consent1");
@@ -344,7 +347,7 @@ describe("POST of the consent form", () => {
   );
 });
 
-describe("a form that is not ours", () => {
+describe("a forged form", () => {
   it.each<[string, Record<string, string>, Record<string, string>]>([
     ["no hidden field", { username: "ada", password: "x" }, {}],
     ["an empty one", { ...RIGHT, csrf: "" }, {}],
@@ -362,7 +365,7 @@ describe("a form that is not ours", () => {
       RIGHT,
       { "Sec-Fetch-Site": "same-origin", Origin: "https://evil.example" },
     ],
-  ])("(%s) is 403, says to start again, and asks nothing of the flow", async (_name, fields, headers) => {
+  ])("(%s) gets 403 and says to start again, without a call of the flow", async (_name, fields, headers) => {
     const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
     const response = await post(fields, headers);
     expect([response.status, title(response)]).toEqual([403, "Please start again"]);
@@ -380,13 +383,13 @@ describe("a form that is not ours", () => {
     ["from an older browser", { Origin: "null" }],
     ["with our origin", { Origin: `https://${HOST}`, "Sec-Fetch-Site": "same-origin" }],
     ["sent again by the person", { "Sec-Fetch-Site": "none" }],
-  ])("is not one %s", async (_name, headers) => {
+  ])("is not assumed %s", async (_name, headers) => {
     const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
     expect((await post(RIGHT, headers)).status).toBe(303);
     expect(asked).toHaveLength(1);
   });
 
-  it("decides no consent either", async () => {
+  it("decides no consent", async () => {
     const { post, asked } = site();
     expect((await post({ csrf: "x", decision: "allow" }, {}, "consent1")).status).toBe(403);
     expect(
@@ -395,7 +398,7 @@ describe("a form that is not ours", () => {
     expect(asked).toEqual([]);
   });
 
-  it("for an interaction that is gone is 400 like any other", async () => {
+  it("for an unknown interaction gets 400", async () => {
     const { post } = site();
     expect((await post(RIGHT, {}, "gone")).status).toBe(400);
   });

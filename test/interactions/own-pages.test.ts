@@ -53,8 +53,8 @@ beforeAll(async () => {
 
 afterAll(() => running.close());
 
-describe("own pages on the running sign-ins", () => {
-  it("sign a person in", async () => {
+describe("own pages", () => {
+  it("sign a user in", async () => {
     const browser = news.browser();
     await browser.get(news.authorizeUrl());
     expect(browser.title).toBe("Own page");
@@ -68,7 +68,7 @@ describe("own pages on the running sign-ins", () => {
     expect(answer.status).toBe(200);
   });
 
-  it("are told of a wrong password, and of a form that is not theirs", async () => {
+  it("get the outcome of a wrong password, and of a forged form", async () => {
     const browser = news.browser();
     await browser.get(news.authorizeUrl());
     const form = browser.form("password");
@@ -78,7 +78,7 @@ describe("own pages on the running sign-ins", () => {
     expect([browser.status, browser.html]).toEqual([400, "forged"]);
   });
 
-  it("are told when the sign-in is another browser's, or gone", async () => {
+  it("get no interaction of another browser or with an unknown id", async () => {
     const browser = news.browser();
     await browser.get(news.authorizeUrl());
     const { url } = browser;
@@ -88,7 +88,7 @@ describe("own pages on the running sign-ins", () => {
     });
   });
 
-  it("ask for consent with exactly the fields", async () => {
+  it("ask for consent with the requested fields", async () => {
     for (const [decision, result] of [
       ["no", "error=access_denied"],
       ["yes", "code="],

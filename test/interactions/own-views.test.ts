@@ -19,7 +19,7 @@ function problemsWith(settings: Parameters<typeof pagesWith>[0]): readonly strin
 }
 
 describe("views of a team", () => {
-  it("win over the built-in ones, the first folder first, also where a built-in view includes them", async () => {
+  it("override the built-in ones, the first folder first, including partials", async () => {
     const first = viewsFolder({ "layout-foot.ejs": "<footer>first</footer></html>" });
     const second = viewsFolder({
       "layout-foot.ejs": "second",
@@ -32,7 +32,7 @@ describe("views of a team", () => {
     );
   });
 
-  it("are not seen by another service in the same process", async () => {
+  it("do not affect another service in the same process", async () => {
     const plain = pagesWith();
     const before = await plain.unavailable({ locale: "en", accountUrl: "/account" });
     const own = pagesWith({ views: [viewsFolder({ "layout-foot.ejs": "own foot" })] });
@@ -41,7 +41,7 @@ describe("views of a team", () => {
     expect(await pagesWith().unavailable({ locale: "en", accountUrl: "/account" })).toBe(before);
   });
 
-  it("may bring a style sheet of their own, whose hash is told", async () => {
+  it("may have their own style sheet, whose hash is in the CSP", async () => {
     const sheet = 'main > p { content: "a & b"; }\r\n';
     const pages = pagesWith({ views: [viewsFolder({ "style.css": sheet })] });
     const style = tagsNamed(await pages.loggedOut({ locale: "en" }), "style")[0]?.text ?? "";
@@ -56,17 +56,17 @@ describe("views of a team", () => {
   it.each([
     ["login.ejs", "<% if ( { %>", "login.ejs does not compile: SyntaxError"],
     ["style.css", "a{}</STYLE><script>", "style.css must not hold </style"],
-  ])("that are broken stop the start: %s", (file, text, problem) => {
+  ])("that do not compile fail the start: %s", (file, text, problem) => {
     expect(() => pagesWith({ views: [viewsFolder({ [file]: text })] })).toThrow(problem);
   });
 
-  it("in a folder that is not there stop the start", () => {
+  it("in a missing folder fail the start", () => {
     expect(() => pagesWith({ views: ["/nowhere/at/all"] })).toThrow("there is no folder /nowhere/at/all");
     const file = join(viewsFolder({ "login.ejs": "" }), "login.ejs");
     expect(() => pagesWith({ views: [file] })).toThrow(`there is no folder ${file}`);
   });
 
-  it("are reported all at once, with the texts and the colours that are wrong", () => {
+  it("are reported all at once, together with invalid texts and colours", () => {
     const views = [
       viewsFolder({ "lgoin.ejs": "" }),
       "/nowhere",
@@ -114,7 +114,7 @@ describe("views of a team", () => {
       ":1: there is no view foot.ejs",
     ],
     ["the delivery console", "delivery.ejs", "<% history.map(({ a }) => a.b) %>", ":1: Cannot read"],
-  ])("that break with %s stop the start, in one line each", (_when, file, text, problem) => {
+  ])("that break with %s fail the start, with one line each", (_when, file, text, problem) => {
     const folder = viewsFolder({ [file]: text });
     const refused = expect.stringMatching(
       `^config.interactions.views: ${join(folder, file)}${problem}[^\n]*$`,
@@ -131,7 +131,7 @@ describe("views of a team", () => {
     ["style.ejs", "did you mean style.css?"],
     ["README.md", "the nearest known name is"],
     ["constructor.ejs", "the nearest known name is"],
-  ])("named %s stop the start: no page would ever show it [D-VIEWS-1]", (file, hint) => {
+  ])("named %s fail the start, because no page uses them [D-VIEWS-1]", (file, hint) => {
     const folder = viewsFolder({ [file]: "", "login.ejs": "" });
     expect(problemsWith({ views: [folder] })).toEqual([
       expect.stringContaining(
@@ -140,7 +140,7 @@ describe("views of a team", () => {
     ]);
   });
 
-  it("may be cut into files of one's own, as long as a built-in name leads to each; hidden files don't count [D-VIEWS-1]", async () => {
+  it("may be split into more files if a built-in view includes each; hidden files are ignored [D-VIEWS-1]", async () => {
     const first = viewsFolder({ "logged-out.ejs": "<%- include('own-frame') -%>", ".DS_Store": "" });
     const second = viewsFolder({ "own-frame.ejs": '[<%- include("own-words", { n: 1 }) -%>]' });
     const third = viewsFolder({ "own-words.ejs": "<%= locale %> <%= n %>" });

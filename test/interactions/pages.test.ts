@@ -23,7 +23,7 @@ describe("every page in every locale", () => {
     Object.keys(allPages(pagesWith(), locale, "x")).map((name) => [locale, name] as const),
   );
 
-  it.each(cases)("%s: %s has a language, a title, one h1 and no text left out", async (locale, name) => {
+  it.each(cases)("%s: %s has a language, a title, one h1 and no missing text", async (locale, name) => {
     const html = (await everyPage(pagesWith(), locale)).get(name) ?? "";
     const [root] = tagsNamed(html, "html");
     expect(root?.attributes.get("lang")).toBe(locale);
@@ -51,7 +51,7 @@ describe("every page in every locale", () => {
     ]);
   });
 
-  it("says the same hash as its one style block has", async () => {
+  it("has one style block with the reported hash", async () => {
     const pages = pagesWith({ theme: { name: "Contoso & Sons", accent: "#abc" } });
     for (const html of (await everyPage(pages, "en")).values()) {
       const [style, ...more] = tagsNamed(html, "style");
@@ -64,7 +64,7 @@ describe("every page in every locale", () => {
   });
 });
 
-describe("what comes from outside", () => {
+describe("untrusted text", () => {
   const hostile = fc.oneof(
     fc.string({ unit: "binary", minLength: 1 }),
     fc
@@ -93,7 +93,7 @@ describe("what comes from outside", () => {
   );
   const pages = pagesWith();
 
-  it("is a text in every place of every page, never a tag or an attribute", async () => {
+  it("is always text, never a tag or an attribute", async () => {
     const expected = await everyPage(pages, "en");
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
@@ -106,7 +106,7 @@ describe("what comes from outside", () => {
     );
   });
 
-  it("arrives as it is: name, hint, token and address are not changed by escaping", async () => {
+  it("is not changed by escaping", async () => {
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
         const html = await pages.login({
@@ -133,7 +133,7 @@ describe("what comes from outside", () => {
     );
   });
 
-  it("is found by this reader when it is not escaped", () => {
+  it("is detected by this test if it is not escaped", () => {
     expect(skeleton('<p title="a">x</p>')).not.toEqual(skeleton('<p title="" onclick="a">x</p>'));
     expect(skeleton("<p>x</p>")).not.toEqual(skeleton("<p><script>x</p>"));
     expect(skeleton("<title>x</title>")).not.toEqual(skeleton("<title></title><b>x"));
@@ -166,7 +166,7 @@ describe("the login page", () => {
     expect(labelled).toEqual(ids);
   });
 
-  it("sums up what is wrong, links it to the fields and takes the focus there", async () => {
+  it("lists problems, links them to the fields and moves the focus there", async () => {
     const problem = { kind: "missing", fields: ["password"] } as const;
     const html = await pagesWith().login({ ...locals, problem });
     const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
@@ -191,7 +191,7 @@ describe("the login page", () => {
 });
 
 describe("the consent page", () => {
-  it("lists exactly the fields, by their names in this language, an unknown one as it is", async () => {
+  it("lists the requested fields by their localized names", async () => {
     const fields = ["sub", "email", "date_of_birth", "shoe_size"];
     const html = await pagesWith().consent({
       locale: "pl",
@@ -231,7 +231,7 @@ describe("the logout page", () => {
 });
 
 describe("the error page", () => {
-  it("has words for a known code, the common ones for any other, and shows the code", async () => {
+  it("has a text for known codes, a common one for others, and shows the code", async () => {
     const pages = pagesWith();
     const texts = localeFile("en");
     expect(await pages.error({ locale: "en", accountUrl: "/account", error: "invalid_client" })).toContain(
@@ -260,7 +260,7 @@ describe("the language of a page", () => {
     expect(pagesWith().localeOf(accepting(header), uiLocales)).toBe(expected);
   });
 
-  it("must be one of the configured ones", async () => {
+  it("must be configured", async () => {
     await expect(pagesWith().loggedOut({ locale: "de" })).rejects.toThrow(TypeError);
   });
 });

@@ -34,14 +34,14 @@ describe("the texts", () => {
     expect(left).toEqual([]);
   });
 
-  it("can be replaced one by one; the others stay", async () => {
+  it("can be replaced one by one", async () => {
     const pages = pagesWith({ copy: { en: { "login.title": "Come in, {client} waits" } } });
     const html = await pages.login({ locale: "en", client: "News", action: "/", csrf: "t", username: "" });
     expect(tagsNamed(html, "h1")[0]?.text).toBe("Come in, News waits");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });
 
-  it("of a further language may come from the configuration alone", async () => {
+  it("of another language may come only from the configuration", async () => {
     const german = { ...localeFile("en"), direction: "ltr", "loggedOut.title": "Abgemeldet" };
     const pages = pagesWith({ locales: ["de"], copy: { de: german } });
     expect(await pages.loggedOut({ locale: "de" })).toContain("Abgemeldet");
@@ -55,11 +55,11 @@ describe("the texts", () => {
     [{ locales: ["en", "de"] }, "config.interactions.copy.de: no text for direction, service.name"],
     [{ locales: ["../locales/en"] }, "config.interactions.copy.../locales/en: no text for"],
     [{ locales: [] }, "config.interactions.locales"],
-  ])("that are wrong stop the start: %j", (settings, problem) => {
+  ])("that are invalid fail the start: %j", (settings, problem) => {
     expect(() => pagesWith(settings)).toThrow(problem);
   });
 
-  it("that a view asks for and nobody wrote are an error that names the key", async () => {
+  it("that are missing are an error that names the key", async () => {
     const views = [viewsFolder({ "logged-out.ejs": '<%= t("own.bye") %>' })];
     expect(() => pagesWith({ views })).toThrow("no text for own.bye in locale en");
     const copy = { en: { "own.bye": "So long" }, pl: { "own.bye": "Do widzenia" } };
@@ -70,7 +70,7 @@ describe("the texts", () => {
 describe("the built-in views", () => {
   // `<%-` prints as it is, so it is allowed for one thing: a partial, which escapes for itself, named by a literal.
   it.each(readdirSync(join(SOURCES, "views")).filter((file) => file.endsWith(".ejs")))(
-    "%s print with <%%= only, and <%%- stands before the include of a layout partial only",
+    "%s use <%%- only to include layout partials, and <%%= otherwise",
     (file) => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partials = ["layout-head", "layout-foot", "brand", "problems", "console-nav", "style"];
@@ -88,7 +88,7 @@ describe("the built-in views", () => {
 describe("docs/pages.md", () => {
   const text = readFileSync(join(SOURCES, "../docs/pages.md"), "utf8");
 
-  it("names every file of the built-in views", () => {
+  it("lists every file of the built-in views", () => {
     const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css))`/g)].map(([, file = ""]) => file);
     expect([...new Set<string>(table)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
   });
@@ -120,7 +120,7 @@ describe("the theme", () => {
     expect(() => pagesWith({ theme: { [key]: value } })).toThrow(`config.interactions.theme.${key}`);
   });
 
-  it("refuses a text that can't be read on its background", () => {
+  it("refuses colours with too little contrast", () => {
     expect(() => pagesWith({ theme: { background: "#ffffff", text: "#aaaaaa" } })).toThrow("contrast 2.3");
   });
 
@@ -130,7 +130,7 @@ describe("the theme", () => {
     expect(tagsNamed(html, "b")).toEqual([]);
   });
 
-  it("keeps every text readable (AA) in light and dark, whatever colours are chosen", () => {
+  it("has AA contrast in light and dark mode with any colours", () => {
     const colour = fc
       .integer({ min: 0, max: 0xffffff })
       .map((value) => `#${value.toString(16).padStart(6, "0")}`);

@@ -10,7 +10,7 @@ function standIn(calls: Partial<Notifications>): Notifications {
 const BY = { actor: { kind: "operator", id: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" } } as const;
 
 describe("the delivery console", () => {
-  it("does not wait for what takes long, and tells of what it comes to later", async () => {
+  it("does not wait for slow calls, and reports their later failure", async () => {
     const test = Promise.withResolvers<undefined>();
     const told = Promise.withResolvers<unknown>();
     const console = createDeliveryConsole(standIn({ test: () => test.promise }), told.resolve, 1);
@@ -20,7 +20,7 @@ describe("the delivery console", () => {
     await expect(told.promise).resolves.toBe(fault);
   });
 
-  it("passes on what is done in time, and what fails in time", async () => {
+  it("returns the results and errors of fast calls", async () => {
     const counts = { redriven: 1, superseded: 0, waiting: 0, purged: 0, unknown: 0 };
     const fault = new Error("now");
     const defects: unknown[] = [];

@@ -5,7 +5,7 @@ import { StorageUnavailable } from "../../lib/errors.ts";
 import { createMetrics } from "../../lib/metrics.ts";
 import { tableAfter } from "../examples/documents.ts";
 
-it("can be read while the storage does not answer: without what is in the storage, and then with it again", async () => {
+it("can be read without the storage, then without its values", async () => {
   const events = createEvents((error) => {
     throw error;
   });
@@ -26,7 +26,7 @@ it("can be read while the storage does not answer: without what is in the storag
   await expect(metrics.text()).resolves.toMatch(backlog);
 });
 
-it("counts what was parked, one by one and with the receiver that was removed", async () => {
+it("count parked deliveries, also of a removed receiver", async () => {
   const events = createEvents((error) => {
     throw error;
   });
@@ -39,7 +39,7 @@ it("counts what was parked, one by one and with the receiver that was removed", 
   );
 });
 
-it("names what it counts of deliveries as the documentation does", async () => {
+it("use the documented names for deliveries", async () => {
   const metrics = createMetrics(
     createEvents(() => undefined),
     () => Promise.resolve([]),

@@ -29,7 +29,7 @@ function told(): unknown[] {
 }
 
 describe("an outage", () => {
-  it("is one line when it begins, one a minute, and one when it is over", () => {
+  it("logs one line when it begins, one a minute, and one when it ends", () => {
     const { failed, worked } = outages("look");
     worked();
     expect(told()).toEqual([]);
@@ -49,7 +49,7 @@ describe("an outage", () => {
     expect(told()).toEqual([["error", "look", 1, BEGINS]]);
   });
 
-  it("of several works is one: it is over when all of them work", () => {
+  it("of several tasks is one outage, which ends when all of them work", () => {
     const [look, sweep, other] = [outages("look"), outages("sweep"), outages("other")];
     look.failed(new Error("a"));
     sweep.failed(new Error("b"));
@@ -63,13 +63,13 @@ describe("an outage", () => {
     expect(told()).toEqual([["warn", 60, 3, ENDS]]);
   });
 
-  it("says what kind of error it was and where, and not its words", () => {
+  it("logs the kind and place of the error, not its message", () => {
     outages("look").failed(new StorageUnavailable("mongodb://user:hunter2@host"));
     expect(JSON.stringify(lines)).toContain('"code":"storage_unavailable"');
     expect(JSON.stringify(lines)).not.toContain("hunter2");
   });
 
-  it("is told also when the clock is set back", () => {
+  it("is logged even if the clock is set back", () => {
     const { failed } = outages("look");
     failed(new Error("a"));
     now -= 3_600_000;

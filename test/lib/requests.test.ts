@@ -24,7 +24,7 @@ function held(): { gate: ReturnType<typeof createRequestGate>; ends: PromiseWith
   return { gate: createRequestGate(routes), ends };
 }
 
-describe("the request gate", () => {
+describe("the gate for requests", () => {
   beforeEach(() => {
     jest.useFakeTimers();
   });
@@ -32,11 +32,11 @@ describe("the request gate", () => {
     jest.useRealTimers();
   });
 
-  it("closes at once when nothing runs", async () => {
+  it("closes immediately without running requests", async () => {
     await held().gate.close();
   });
 
-  it("waits until every running request has ended, also one that fails", async () => {
+  it("waits for all running requests, including those that fail", async () => {
     const { gate, ends } = held();
     const running = [gate.middleware(context, nothing), gate.middleware(context, nothing)] as Promise<void>[];
     let closed = false;
@@ -51,7 +51,7 @@ describe("the request gate", () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it("does not wait for requests that are the host application's", async () => {
+  it("does not wait for requests of the host application", async () => {
     const own = Promise.withResolvers<void>();
     const host = Promise.withResolvers<void>();
     const gate = createRequestGate((ctx, next) => (ctx === context ? next() : own.promise));
@@ -84,8 +84,8 @@ describe("the request gate", () => {
   });
 });
 
-describe("since when a request is under way", () => {
-  it("is when its connection was accepted, for the first one, at most a second earlier; else when it came", async () => {
+describe("the start of a request", () => {
+  it("is when its connection was accepted for the first one, at most a second earlier, or when it arrived", async () => {
     const clock = new ManualClock();
     const connections = watchConnections(clock);
     const seen: number[] = [];
@@ -118,7 +118,7 @@ describe("since when a request is under way", () => {
 
 const response = (): ServerResponse => new EventEmitter() as ServerResponse;
 
-describe("exchanges of one code", () => {
+describe("concurrent exchanges of one code", () => {
   let clock: ManualClock;
   let exchanges: ReturnType<typeof createCodeExchanges>;
   /** What the store says when it is asked. */
@@ -133,7 +133,7 @@ describe("exchanges of one code", () => {
   const begin = (found: Artifact, res = response(), since = clock.now()): Promise<boolean> =>
     exchanges.begin(found, res, since);
 
-  it("are a tie while one of them is not answered, however late they come [D-TOKEN-13]", async () => {
+  it("are a tie until one of them has a response [D-TOKEN-13]", async () => {
     const first = response();
     await expect(begin(code, first)).resolves.toBe(true);
     clock.advance(50);
@@ -143,7 +143,7 @@ describe("exchanges of one code", () => {
     await expect(begin(consumed)).resolves.toBe(true);
   });
 
-  it("are a tie when they were under way before the last one was answered [D-TOKEN-13]", async () => {
+  it("are a tie if they started before the last response [D-TOKEN-13]", async () => {
     const first = response();
     await begin(code, first);
     clock.advance(50);
@@ -153,7 +153,7 @@ describe("exchanges of one code", () => {
     await expect(begin(consumed, response(), answered)).resolves.toBe(true);
   });
 
-  it("are what the store says after the answer, and other codes don't matter [D-TOKEN-13]", async () => {
+  it("follow the store after the response, independently of other codes [D-TOKEN-13]", async () => {
     const first = response();
     await begin(code, first);
     await begin({ ...code, key: "other" });
@@ -164,7 +164,7 @@ describe("exchanges of one code", () => {
     await expect(begin(consumed)).resolves.toBe(false);
   });
 
-  it("that began elsewhere are a tie if this one began before the answer, by its own elapsed time [D-TOKEN-13]", async () => {
+  it("at other processes are a tie if this one started before the response [D-TOKEN-13]", async () => {
     for (const [waited, since, isTie] of [
       [0, -4999, true],
       [0, -0.001, true],
@@ -180,14 +180,14 @@ describe("exchanges of one code", () => {
     }
   });
 
-  it("that overlap with a replay are replays [D-TOKEN-13]", async () => {
+  it("that overlap a replay are replays [D-TOKEN-13]", async () => {
     sinceAnswer = () => Promise.resolve(1);
     await expect(begin(consumed)).resolves.toBe(false);
     sinceAnswer = () => Promise.resolve(-1);
     await expect(begin(consumed)).resolves.toBe(false);
   });
 
-  it("can't be kept a tie by asking again and again for more than five seconds [D-TOKEN-13]", async () => {
+  it("can't stay a tie for more than five seconds through repeated requests [D-TOKEN-13]", async () => {
     await begin(code);
     sinceAnswer = () => Promise.resolve(clock.now());
     clock.advance(4999);
@@ -196,7 +196,7 @@ describe("exchanges of one code", () => {
     await expect(begin(consumed)).resolves.toBe(false);
   });
 
-  it("meet a fault of the store alone: the next one asks again", async () => {
+  it("report a storage failure once; the next one reads again", async () => {
     sinceAnswer = () => Promise.reject(new Error("not now"));
     await expect(begin(consumed)).rejects.toThrow("not now");
     sinceAnswer = () => Promise.resolve(1);

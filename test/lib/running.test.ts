@@ -42,7 +42,7 @@ describe("the sweeper", () => {
     jest.useRealTimers();
   });
 
-  it("deletes everything that has expired in one pass, a little at a time, and comes again", async () => {
+  it("deletes all expired records in one pass, in batches, and repeats", async () => {
     const store = expired(1_200);
     const sweeper = startSweeper(store, SILENT);
     expect(store.passes).toEqual([]);
@@ -56,7 +56,7 @@ describe("the sweeper", () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it("tells of a failed pass and tries again at the next", async () => {
+  it("reports a failed pass and retries at the next", async () => {
     const told: unknown[] = [];
     const store = expired(1);
     let away = true;
@@ -75,7 +75,7 @@ describe("the sweeper", () => {
     await sweeper.stop();
   });
 
-  it("stops between two steps and waits for the one that runs", async () => {
+  it("stops between two batches and waits for the running one", async () => {
     const step = Promise.withResolvers<number>();
     let steps = 0;
     const slow = {
@@ -130,7 +130,7 @@ describe("with a real storage", () => {
     }
   }
 
-  it("health says that it answers, and that it does not when it is closed", async () => {
+  it("health reports whether it responds", async () => {
     const storage = await openStorage(configurations(folder));
     const clock = createSystemClock();
     await expect(storageHealth(storage, clock)).resolves.toMatchObject({
@@ -144,7 +144,7 @@ describe("with a real storage", () => {
     });
   });
 
-  it("health gives up a storage that never answers", async () => {
+  it("health times out for a storage that never responds", async () => {
     const silent = { name: "storage", ping: () => new Promise<never>(() => undefined) };
     const other = { name: "artifacts", ping: async () => undefined };
     await expect(storageHealth({ parts: [silent, other] }, createSystemClock())).resolves.toMatchObject({
@@ -153,7 +153,7 @@ describe("with a real storage", () => {
     });
   });
 
-  it("keys are made at the first start, kept, and the same at every later one", async () => {
+  it("keys are made at the first start and kept", async () => {
     const first = await start();
     expect(shown(await start())).toEqual(shown(first));
     expect(first.signing.inForce()).toEqual([
@@ -164,12 +164,12 @@ describe("with a real storage", () => {
     expect((await stat(join(folder, "sign-in.db.keys"))).mode & 0o777).toBe(0o600);
   });
 
-  it("keys of starts at the same time are the same", async () => {
+  it("concurrent starts get the same keys", async () => {
     const all = await Promise.all([start(), start(), start()]);
     expect(new Set(all.map((keys) => JSON.stringify(shown(keys)))).size).toBe(1);
   });
 
-  it("a wrong secret stops the start, and so does a lost key file", async () => {
+  it("the start fails with a wrong secret or a lost key file", async () => {
     const right = randomBytes(32).toString("base64");
     await start({ secrets: [right] });
     const fresh = randomBytes(32).toString("base64");
@@ -178,7 +178,7 @@ describe("with a real storage", () => {
     await expect(start({ secrets: [fresh, right] })).resolves.toBeDefined();
   });
 
-  it("keys of the configuration win, and a signing key says with which algorithm it signs", async () => {
+  it("configured keys take precedence, and a signing key has its algorithm", async () => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const curve = { ...privateKey.export({ format: "jwk" }), kty: "EC" as const, kid: "k" };
     const { cookies, signing } = await start({

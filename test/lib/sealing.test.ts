@@ -23,13 +23,13 @@ describe("sealing", () => {
     );
   });
 
-  it("shows nothing of the text, and no text twice alike", () => {
+  it("reveals nothing of the text, and differs each time", () => {
     const [one, other] = [encrypt(key, "c", "receiver password"), encrypt(key, "c", "receiver password")];
     expect(one).not.toBe(other);
     expect(Buffer.from(one, "base64url").toString("latin1")).not.toContain("receiver");
   });
 
-  it("opens nothing with another key or context, or when a single bit is another one", () => {
+  it("opens nothing with another key or context, or after a change of one bit", () => {
     const sealed = encrypt(key, "here", "text");
     expect(decrypt(deriveKey("secret", "other purpose"), "here", sealed)).toBeUndefined();
     expect(decrypt(key, "there", sealed)).toBeUndefined();
@@ -38,7 +38,7 @@ describe("sealing", () => {
       expect(decrypt(key, "here", tampered(sealed, byte))).toBeUndefined();
   });
 
-  it("opens nothing that is too short or no Base64", () => {
+  it("opens nothing that is too short or not Base64", () => {
     for (const text of ["", "AAAA", "x".repeat(27), "***", "\0"])
       expect(decrypt(key, "c", text)).toBeUndefined();
     // A tag that is cut off is no tag.
@@ -46,7 +46,7 @@ describe("sealing", () => {
     expect(decrypt(key, "c", sealed.subarray(0, -1).toString("base64url"))).toBeUndefined();
   });
 
-  it("derives other keys for other purposes and secrets", () => {
+  it("derives different keys for different purposes and secrets", () => {
     const keys = [
       deriveKey("a", "x"),
       deriveKey("a", "y"),
@@ -73,14 +73,14 @@ describe("a sealer", () => {
     );
   });
 
-  it("names the place in its error, not what is kept there or whose it is", () => {
+  it("names the context in its error, not the content", () => {
     const sealed = createSealer([secret()]).seal("receiver news", "text");
     const { message } = attempt(() => createSealer([secret()]).open("receiver news", sealed));
     expect(message).toContain("receiver");
     expect(message).not.toMatch(/news|text/);
   });
 
-  it("can't be made without a key", () => {
+  it("needs a key", () => {
     expect(attempt(() => createSealer([]))).toMatchObject({ code: "keys" });
   });
 });

@@ -80,7 +80,7 @@ describe("a seed", () => {
     ]);
   });
 
-  it("creates what it names; a client without a name is called like its service [D-RUN-2]", async () => {
+  it("creates its entries; a client without a name gets that of its service [D-RUN-2]", async () => {
     await applySeed(domain, seed);
     expect(await domain.accounts.findByLogin("ADA")).toMatchObject({
       name: "Ada",
@@ -100,7 +100,7 @@ describe("a seed", () => {
     await applySeed(domain, {});
   });
 
-  it("applied again changes nothing that is stored, to the letter [D-RUN-2]", async () => {
+  it("applied again changes nothing in the storage [D-RUN-2]", async () => {
     await applySeed(domain, seed);
     const before = await everything(domain);
     domain.clock.seconds += 1000;
@@ -108,7 +108,7 @@ describe("a seed", () => {
     expect(await everything(domain)).toBe(before);
   });
 
-  it("brings directory and clients to its values, and leaves alone what it does not name [D-RUN-2]", async () => {
+  it("updates directory and clients to its values, and keeps everything else [D-RUN-2]", async () => {
     await domain.directory.services.put("1", { name: "Old", receiver });
     await domain.directory.services.put("9", { name: "Other" });
     const uris = ["https://old.example/cb"];
@@ -150,7 +150,7 @@ describe("a seed", () => {
     expect((await domain.clients.find("news"))?.disabled).toBe(true);
   });
 
-  it("never touches an account that is there, by its address or by its username [D-RUN-2]", async () => {
+  it("never changes an existing account, found by address or username [D-RUN-2]", async () => {
     for (const existing of [{ email: "ADA@example.com" }, { email: "else@example.com", username: "ADA" }]) {
       const { sub } = await domain.accounts.create({ ...existing, password: "my own password" });
       const before = await domain.accounts.record(sub);
@@ -162,7 +162,7 @@ describe("a seed", () => {
     expect(await domain.bodies()).toEqual([]);
   });
 
-  it("is safe when many processes start at once [D-RUN-2]", async () => {
+  it("works when many processes start at once [D-RUN-2]", async () => {
     const processes = Array.from({ length: 8 }, () => domain.reopen());
     await Promise.all(processes.map((each) => applySeed(each, seed)));
     expect([await domain.accounts.list(), await domain.clients.list()].map((list) => list.length)).toEqual([
@@ -179,7 +179,7 @@ describe("a seed", () => {
 /** So many identifiers, in their order. */
 const others = (count: number): string[] => Array.from({ length: count }, (_, i) => `other-${100 + i}`);
 
-describe("clients that are registered and not in the seed", () => {
+describe("registered clients that are not in the seed", () => {
   const client = seed.clients[0]!;
   const lines: string[] = [];
 
@@ -191,7 +191,7 @@ describe("clients that are registered and not in the seed", () => {
   };
   const told = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
 
-  it("are named in the log at each start, twenty at most; they go on working", async () => {
+  it("are logged at each start, at most twenty; they keep working", async () => {
     await applySeed(logged(), seed);
     expect(told()).toEqual([]);
     await applySeed(logged(), { clients: [{ ...client, client_id: "video" }] });
@@ -204,7 +204,7 @@ describe("clients that are registered and not in the seed", () => {
     expect(told()).toEqual([[30, `registered, but not in the seed: ${twenty} and 4 more ${advice}`]]);
   });
 
-  it("are no business of a seed without clients", async () => {
+  it("are not logged for a seed without clients", async () => {
     await applySeed(domain, seed);
     await applySeed(logged(), { services: seed.services });
     await applySeed(logged(), { ...seed, clients: [] });
@@ -212,8 +212,8 @@ describe("clients that are registered and not in the seed", () => {
   });
 });
 
-describe("a wrong seed", () => {
-  it("is refused with all problems at once, each with its place, before anything is written", async () => {
+describe("an invalid seed", () => {
+  it("is refused with all problems at once, each with its path, before anything is written", async () => {
     const problems = await problemsOf({
       portals: { "a b": { name: "P" } },
       groups: [],
@@ -248,7 +248,7 @@ describe("a wrong seed", () => {
       expect(await problemsOf(input)).toEqual(["config.seed: must be an object"]);
   });
 
-  it("says the place also for what only the service can find wrong", async () => {
+  it("reports the path also for problems that only the service can find", async () => {
     const [client] = seed.clients;
     expect(await problemsOf({ services: { "1": { name: "x", group: "nowhere" } } })).toEqual([
       expect.stringMatching(/^config\.seed\.services\.1: .*nowhere/),

@@ -35,7 +35,7 @@ afterEach(() => {
 const counts = (): number[][] => stored.map((events) => events.map(({ count }) => count));
 
 describe("what is collected", () => {
-  it("is stored a second after the first of it, in the order in which it happened [D-AUDIT-3]", async () => {
+  it("is stored within a second, in the order of the events [D-AUDIT-3]", async () => {
     collector.note({ ...SIGN_IN, subject: "a" });
     await jest.advanceTimersByTimeAsync(900);
     collector.note({ ...SIGN_IN, subject: "b" });
@@ -47,7 +47,7 @@ describe("what is collected", () => {
     expect(stored).toHaveLength(1);
   });
 
-  it("counts refusals of one bucket in one window as one", async () => {
+  it("counts the refusals of one bucket in one window as one record", async () => {
     for (let times = 0; times < 5; times += 1) collector.noteRefusal(SIGN_IN, REFUSAL);
     collector.noteRefusal(SIGN_IN, { ...REFUSAL, bucket: "c" });
     order += 900_000_000;
@@ -56,7 +56,7 @@ describe("what is collected", () => {
     expect(counts()).toEqual([[5, 1, 1]]);
   });
 
-  it("goes in several commits when it is much", async () => {
+  it("is split into several commits if there is a lot of it", async () => {
     for (let times = 0; times < 1_001; times += 1) collector.note(SIGN_IN);
     await collector.flush();
     expect(stored.map(({ length }) => length)).toEqual([500, 500, 1]);
@@ -71,8 +71,8 @@ describe("what is collected", () => {
   });
 });
 
-describe("while the storage is away", () => {
-  it("it waits, and is stored once when the storage is there again", async () => {
+describe("while the storage is unavailable", () => {
+  it("events wait, and are stored once as soon as the storage works again", async () => {
     failure = new StorageUnavailable("away");
     collector.note(SIGN_IN);
     collector.noteRefusal(SIGN_IN, REFUSAL);
@@ -85,7 +85,7 @@ describe("while the storage is away", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("so much waits and no more, and it is said how much is lost", async () => {
+  it("a limited number of events waits, and a warning says how many are lost", async () => {
     failure = new StorageUnavailable("away");
     for (let times = 0; times < 10_007; times += 1) collector.note(SIGN_IN);
     await jest.advanceTimersByTimeAsync(1_000);
@@ -96,7 +96,7 @@ describe("while the storage is away", () => {
   });
 });
 
-it("what the storage refuses for good stands in the way of nothing", async () => {
+it("events that the storage rejects do not block later ones", async () => {
   failure = new TypeError("a defect");
   collector.note(SIGN_IN);
   await collector.flush();

@@ -24,13 +24,13 @@ describe("an address", () => {
     "x".repeat(10_000),
     "\0",
     "::%",
-  ])("that is none is not kept: %j", (text) => {
+  ])("that is invalid is not kept: %j", (text) => {
     const kept = shortenedAddress(text);
     expect(kept === undefined || /^[\da-f.:]+\/(?:24|48)$/.test(kept)).toBe(true);
     expect(kept ?? "").not.toContain("ada");
   });
 
-  it("never shows more than the network, whatever is sent", () => {
+  it("is never kept in more detail than its network", () => {
     const byte = fc.integer({ min: 0, max: 255 });
     fc.assert(
       fc.property(byte, byte, byte, byte, (a, b, c, d) => {
@@ -68,7 +68,7 @@ describe("a browser", () => {
     expect(browserFamily(userAgent)).toBe(family);
   });
 
-  it("is one of a few words, whatever the header says", () => {
+  it("is always one of the known names, whatever the header says", () => {
     const words = ["Edge", "Opera", "Samsung Internet", "Firefox", "Chrome", "Safari", "other", undefined];
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => expect(words).toContain(browserFamily(text))),
@@ -76,7 +76,7 @@ describe("a browser", () => {
   });
 });
 
-it("a place has only what is known of it", () => {
+it("unknown parts of the origin are left out", () => {
   expect(originOf("192.0.2.1", "curl/8")).toEqual({ address: "192.0.2.0/24", browser: "other" });
   expect(originOf("unknown", undefined)).toEqual({});
 });

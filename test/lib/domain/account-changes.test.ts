@@ -34,8 +34,8 @@ async function effect(change: (accounts: Accounts) => Promise<unknown>): Promise
   return [raised, Object.keys(after?.consents ?? {}), await remainingArtifacts(domain, sub, CLIENTS)];
 }
 
-describe("many at once", () => {
-  it("create one name fifty times, in every spelling, and one wins [D-ACCOUNT-2]", async () => {
+describe("concurrent changes", () => {
+  it("of fifty accounts with one name, in any spelling, create only one [D-ACCOUNT-2]", async () => {
     const spellings = ["grace", "GRACE", "Ｇrace", "ｇＲace", "gracE"];
     const outcomes = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
@@ -48,7 +48,7 @@ describe("many at once", () => {
     expect(outcomes.filter((outcome) => outcome === "name_taken")).toHaveLength(49);
   });
 
-  it("change one account, and every change is there and was notified once, in its order", async () => {
+  it("of one account are all stored, and each is notified once, in order", async () => {
     const other = domain.reopen();
     await Promise.all([
       ...Array.from({ length: 25 }, (_, index) => domain.accounts.update(sub, { name: `n${index}` })),
@@ -62,7 +62,7 @@ describe("many at once", () => {
     expect(bodies).toHaveLength(27);
   });
 
-  it("update, assign, set passwords and delete, and nothing brings the account back [D-ACCOUNT-6]", async () => {
+  it("never bring a deleted account back [D-ACCOUNT-6]", async () => {
     for (let round = 0; round < 10; round += 1) {
       const one = await domain.accounts.create({ email: "x@example.com", username: "x" });
       const calls = [
@@ -84,13 +84,13 @@ describe("many at once", () => {
     }
   });
 
-  it("delete one account, and one of them did", async () => {
+  it("delete an account once", async () => {
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => domain.accounts.delete(sub)));
     expect(outcomes.filter(Boolean)).toHaveLength(1);
     expect((await domain.bodies()).map(({ receiver: name }) => name)).toEqual(["service:1", "service:2"]);
   });
 
-  it("are decided again when somebody was faster between reading and writing", async () => {
+  it("are decided again after a concurrent write", async () => {
     let sneak = true;
     const slow = domain.reopen({
       storage: (storage) => ({
@@ -112,7 +112,7 @@ describe("many at once", () => {
     expect(await domain.accounts.find(sub)).toMatchObject({ name: "second", surname: "first" });
   });
 
-  it("conflict without an end, and the call ends with storage_unavailable", async () => {
+  it("that conflict forever end with storage_unavailable", async () => {
     const busy = domain.reopen({
       storage: (storage) =>
         withCommit(storage, async (change, commit) => {
@@ -145,7 +145,7 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
     expect(domain.ended).toEqual([{ sub, reason: "password" }]);
   });
 
-  it("setPassword with keepSession: the record of the session stays, and the new numbers are returned [D-ACCOUNT-7]", async () => {
+  it("setPassword with keepSession: the session record stays, and the new generations are returned [D-ACCOUNT-7]", async () => {
     const result = await domain.accounts.setPassword(sub, "correct horse", { keepSession: "uid" });
     const { sessions_generation, tokens_generation } = (await domain.accounts.record(sub)) ?? {};
     expect(result).toEqual({ sessions_generation, tokens_generation });
@@ -211,7 +211,7 @@ async function seen(service: string): Promise<{ serviceGeneration: number; token
 describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
   beforeEach(() => domain.directory.services.put("3", { name: "three", receiver: RECEIVER }));
 
-  it("assigns the account without a number, once, and later ones write nothing", async () => {
+  it("assigns the account without a number, once; later ones write nothing", async () => {
     const sign = await seen("3");
     const records = await Promise.all(
       Array.from({ length: 20 }, () => domain.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)),
@@ -225,7 +225,7 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
     expect(await domain.bodies()).toEqual([]);
   });
 
-  it("assigns nothing when what it rests on has ended: service, tokens or account", async () => {
+  it("assigns nothing if the assignment, the tokens or the account ended meanwhile", async () => {
     const ends: readonly ((accounts: Accounts) => Promise<unknown>)[] = [
       (accounts) => accounts.unassign(sub, "1"),
       (accounts) => accounts.revokeTokens(sub),
@@ -242,7 +242,7 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
     expect(await domain.accounts.find(sub)).toBeUndefined();
   });
 
-  it("and an unassignment at the same moment never leave an assignment that the sign-in did not see end", async () => {
+  it("never undoes a concurrent unassignment", async () => {
     for (let round = 0; round < 20; round += 1) {
       const sign = await seen("1");
       const outcomes = await Promise.all([

@@ -49,7 +49,7 @@ function refuseStatement(after: number): { restore(): void; readonly refused: bo
 }
 
 describe("notifications of a change", () => {
-  it("are stored with it, sealed, and told to the worker afterwards [D-NOTIFY-10]", async () => {
+  it("are stored with it, sealed, and then passed to the worker [D-NOTIFY-10]", async () => {
     domain.clock.seconds += 5;
     await domain.accounts.update(sub, { name: "Ada", email: "new@example.com" });
     const stored = await domain.storage.deliveries.list({ limit: 10 });
@@ -77,7 +77,7 @@ describe("notifications of a change", () => {
     expect(domain.changed.at(-1)).toEqual({ sub, action: "account.updated", deliveries: 2 });
   });
 
-  it("are not stored, and nobody hears of them, when the change is not committed [D-NOTIFY-10]", async () => {
+  it("are neither stored nor sent if the change is not committed [D-NOTIFY-10]", async () => {
     await domain.accounts.create({ email: "taken@example.com" });
     const changes = domain.changed.length;
     expect(await codeOf(domain.accounts.update(sub, { name: "Ada", email: "taken@example.com" }))).toBe(
@@ -106,7 +106,7 @@ describe("notifications of a change", () => {
     ["deletion", () => domain.accounts.delete(sub)],
   ];
   it.each(changes)(
-    "leave nothing behind wherever the %s fails in the database [D-NOTIFY-10]",
+    "leave nothing behind at whichever database statement the %s fails [D-NOTIFY-10]",
     async (_, change) => {
       const before = await domain.accounts.find(sub);
       let steps = 0;
@@ -138,7 +138,7 @@ describe("notifications of a change", () => {
     },
   );
 
-  it("are one for all keys of an unassignment, and none for what is not assigned [D-ACCOUNT-5]", async () => {
+  it("cover all keys of one unassignment, and skip unassigned keys [D-ACCOUNT-5]", async () => {
     await domain.directory.groups.put("g", { name: "G", receiver: RECEIVER });
     for (const key of ["1", "2"]) await domain.directory.services.put(key, { name: key, group: "g" });
     await domain.directory.services.put("3", { name: "3", receiver: RECEIVER });
@@ -155,7 +155,7 @@ describe("notifications of a change", () => {
     ]);
   });
 
-  it("do not exist for passwords, sessions, tokens, consents, portals and assignments [D-NOTIFY-3]", async () => {
+  it("are not sent for passwords, sessions, tokens, consents, portals and assignments [D-NOTIFY-3]", async () => {
     await domain.directory.portals.put("p", { name: "P", receiver: RECEIVER });
     await domain.accounts.setPassword(sub, "correct horse");
     await domain.accounts.endSessions(sub);
@@ -168,7 +168,7 @@ describe("notifications of a change", () => {
 });
 
 describe("after the commit", () => {
-  it("nothing that fails makes the call fail: it is told as a fault, and the generations have decided", async () => {
+  it("no failure fails the call: it is reported as a fault, and the generations already count", async () => {
     const broken = domain.reopen({
       notify: failing,
       onEnded: () => Promise.reject(new Error("planted")),
@@ -187,7 +187,7 @@ describe("after the commit", () => {
     expect(broken.changed).toEqual([{ sub, action: "account.deleted", deliveries: 2 }]);
   });
 
-  it("tells of ended sessions while their records are still there", async () => {
+  it("ended sessions are reported before their records are removed", async () => {
     let left: string[] = [];
     const looking = domain.reopen({
       onEnded: async (ended) => {
@@ -199,7 +199,7 @@ describe("after the commit", () => {
     expect(await remainingArtifacts(domain, sub, CLIENTS)).toEqual(CLIENTS);
   });
 
-  it("leaves an audit record of every change, without personal data", async () => {
+  it("every change has an audit record without personal data", async () => {
     await domain.accounts.update(sub, { name: "Secret Name" });
     await domain.accounts.delete(sub);
     const { records: audit } = await domain.storage.audit.list({ account: sub, limit: 10 });

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => domain.storage.close());
 
 describe("sign-in names", () => {
-  it("are one name space for e-mail addresses and usernames, after NFKC and lower-casing [D-ACCOUNT-2]", async () => {
+  it("share one namespace of e-mail addresses and usernames, after NFKC and lowercasing [D-ACCOUNT-2]", async () => {
     await domain.accounts.create({ email: "Ada@Example.com", username: "Straße" });
     for (const email of ["ada@example.com", "ADA@EXAMPLE.COM", "ａｄａ@example.com"]) {
       expect(await codeOf(domain.accounts.create({ email }))).toBe("name_taken");
@@ -22,13 +22,13 @@ describe("sign-in names", () => {
     expect((await domain.accounts.findByLogin("ＡＤＡ@ＥＸＡＭＰＬＥ.com"))?.email).toBe("Ada@Example.com");
   });
 
-  it("never hold an @ in a username, however it is written [D-ACCOUNT-2]", () => {
+  it("never have an @ in a username, in any Unicode form [D-ACCOUNT-2]", () => {
     for (const username of ["a@b", "a＠b", "a﹫b"])
       expect(usernameProblem(username)).toContain("must not have an @");
     for (const email of ["a＠b@c", "a@b﹫c"]) expect(emailProblem(email)).toContain("one @");
   });
 
-  it("are free again after a change or a deletion, and only then", async () => {
+  it("are free again after a change or a deletion, not before", async () => {
     const ada = await domain.accounts.create({ email: "ada@example.com", username: "ada" });
     await domain.accounts.update(ada.sub, { email: "new@example.com", username: null });
     const second = await domain.accounts.create({ email: "ada@example.com", username: "ADA" });
@@ -38,7 +38,7 @@ describe("sign-in names", () => {
     expect((await domain.accounts.update(ada.sub, { username: "ADA" })).username).toBe("ADA");
   });
 
-  it("have one normal form, which normalising leaves as it is and case does not change", () => {
+  it("have one normal form, which is stable and independent of case", () => {
     const text = fc.string({ unit: "binary" });
     fc.assert(
       fc.property(text, (name) => {
@@ -57,14 +57,14 @@ describe("sign-in names", () => {
     expect(normaliseName("H̱")).toBe(normaliseName("ẖ"));
   });
 
-  it("are found in a flood of text as fast as nothing", async () => {
+  it("are looked up in five million characters without delay", async () => {
     await domain.accounts.create({ email: "a@b", username: "a".repeat(64) });
     expect(await domain.accounts.findByLogin("a".repeat(5_000_000))).toBeUndefined();
     const { ok, record } = await domain.accounts.authenticate("a".repeat(5_000_000), "a password");
     expect([ok, record]).toEqual([false, undefined]);
   });
 
-  it("are looked up when they have at most 254 characters, as typed and in their normal form [D-LIMIT-2]", async () => {
+  it("are looked up only with at most 254 characters, as typed and in normal form [D-LIMIT-2]", async () => {
     const asked: string[] = [];
     const { accounts } = domain.reopen({
       storage(storage) {
@@ -92,7 +92,7 @@ describe("sign-in names", () => {
     expect(asked[2]).toHaveLength(14 * 18);
   });
 
-  it("accept what passes the rules, and every accepted name finds its account", async () => {
+  it("find the account of every name that passes the rules", async () => {
     const part = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 });
     const names = fc.tuple(part, part).filter(([a, b]) => !usernameProblem(a) && !emailProblem(`${b}@x`));
     await fc.assert(
@@ -107,7 +107,7 @@ describe("sign-in names", () => {
   });
 });
 
-describe("what an account may be made of", () => {
+describe("the fields of an account", () => {
   const wrong: Record<string, readonly unknown[]> = {
     email: [
       undefined,
@@ -163,7 +163,7 @@ describe("what an account may be made of", () => {
     password: [1, {}, true],
   };
 
-  it("is refused with the name of the option and never its value, on create and update alike", async () => {
+  it("are refused with the name of the option and never its value, on create and update", async () => {
     const { sub } = await domain.accounts.create({ email: "ok@example.com" });
     for (const [option, values] of Object.entries(wrong)) {
       for (const value of values) {
@@ -179,7 +179,7 @@ describe("what an account may be made of", () => {
     expect(await domain.accounts.list()).toHaveLength(1);
   });
 
-  it("takes names and texts in all scripts", async () => {
+  it("take names and texts in all scripts", async () => {
     const account = await domain.accounts.create({
       email: "josé.ñandú+tag@пример.рф",
       username: "Łukasz Ż 😀",
@@ -191,7 +191,7 @@ describe("what an account may be made of", () => {
     expect((await domain.accounts.findByLogin("łUKASZ ż 😀"))?.sub).toBe(account.sub);
   });
 
-  it("is refused with unknown keys, with hostile shapes, and with __proto__", async () => {
+  it("are refused with unknown keys, hostile shapes and __proto__", async () => {
     expect(await codeOf(domain.accounts.create({ email: "a@b", usrname: "a" } as never))).toBe(
       "TypeError account: unknown key usrname; did you mean username?",
     );
@@ -215,7 +215,7 @@ describe("what an account may be made of", () => {
     }
   });
 
-  it("names all problems at once", async () => {
+  it("are refused with all problems at once", async () => {
     const message = await codeOf(domain.accounts.create({ email: "x", username: "@", date_of_birth: "y" }));
     for (const option of ["email", "username", "date_of_birth"])
       expect(message).toContain(`account.${option}: `);

@@ -51,7 +51,7 @@ describe("an account", () => {
     }
   });
 
-  it("has null for what was not given, and is undefined when it is not there [D-ACCOUNT-3]", async () => {
+  it("has null for missing fields, and is undefined if it does not exist [D-ACCOUNT-3]", async () => {
     const account = await domain.accounts.create({ email: "a@b" });
     const { sub, email, email_verified, username, name, portal } = account;
     expect([email, email_verified, username, name, portal]).toEqual(["a@b", false, null, null, null]);
@@ -62,7 +62,7 @@ describe("an account", () => {
     expect(await domain.accounts.verifyPassword(sub, "correct horse")).toBe(false);
   });
 
-  it("never gets a sub or user_id that another one had [D-ACCOUNT-1]", async () => {
+  it("never reuses a sub or user_id [D-ACCOUNT-1]", async () => {
     const seen = new Set<string | number>();
     for (let round = 0; round < 10; round += 1) {
       const { sub, user_id } = await domain.accounts.create({ email: "a@b" });
@@ -91,7 +91,7 @@ describe("an account", () => {
 });
 
 describe("update", () => {
-  it("changes what is named, clears with null, and writes nothing when nothing changes", async () => {
+  it("changes the named fields, clears with null, and writes nothing without a change", async () => {
     const account = await domain.accounts.create(full);
     domain.clock.seconds += 10;
     const updated = await domain.accounts.update(account.sub, { name: "Augusta", gender: null });
@@ -104,7 +104,7 @@ describe("update", () => {
     expect((await domain.accounts.record(account.sub))?.version).toBe(2);
   });
 
-  it("takes a new address as not verified unless it is told", async () => {
+  it("marks a new address as unverified unless the call says otherwise", async () => {
     const { sub } = await domain.accounts.create({ email: "a@b", email_verified: true });
     expect((await domain.accounts.update(sub, { name: "A" })).email_verified).toBe(true);
     expect((await domain.accounts.update(sub, { email: "c@d" })).email_verified).toBe(false);
@@ -113,7 +113,7 @@ describe("update", () => {
     );
   });
 
-  it("of an account that is not there is not_found, and the calls that end something are false", async () => {
+  it("of an unknown account is not_found; calls that end something return false", async () => {
     expect(await codeOf(domain.accounts.update("nobody", { name: "A" }))).toBe("not_found");
     expect(await codeOf(domain.accounts.setPassword("nobody", "correct horse"))).toBe("not_found");
     expect(await codeOf(domain.accounts.assign("nobody", "1"))).toBe("not_found");
@@ -128,7 +128,7 @@ describe("update", () => {
 describe("import", () => {
   const sub = "6f1c1b9e-0d3c-4a55-9a1e-0f5a0c7d8e90";
 
-  it("keeps sub, user_id and assignments, moves the counter and notifies nobody [D-ACCOUNT-11]", async () => {
+  it("keeps sub, user_id and assignments, advances the counter and notifies no receiver [D-ACCOUNT-11]", async () => {
     const receiver = {
       url: "https://r.example",
       client_id: "c",
@@ -150,7 +150,7 @@ describe("import", () => {
     expect(await domain.bodies()).toEqual([]);
   });
 
-  it("refuses what belongs to another account or is not in the directory", async () => {
+  it("refuses values of another account and unknown references", async () => {
     await domain.accounts.import({ email: "a@b", sub, user_id: 5 });
     const cases: readonly (readonly [ImportedAccount, string])[] = [
       [{ email: "x@y", sub }, "already_exists"],
@@ -172,7 +172,7 @@ describe("import", () => {
     expect(await domain.accounts.list()).toHaveLength(1);
   });
 
-  it("of an account that was deleted does not bring its sessions and tokens back", async () => {
+  it("of a deleted account does not restore its sessions and tokens", async () => {
     await domain.accounts.import({ email: "a@b", sub });
     const before = await domain.accounts.record(sub);
     await domain.accounts.delete(sub);
@@ -182,7 +182,7 @@ describe("import", () => {
     expect(after?.tokens_generation).not.toBe(before?.tokens_generation);
   });
 
-  it("and create in parallel share no number", async () => {
+  it("never shares a number with a concurrent create", async () => {
     const numbers = await Promise.all(
       Array.from({ length: 40 }, async (_, index) => {
         const email = `u${index}@example.com`;

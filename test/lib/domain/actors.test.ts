@@ -53,8 +53,8 @@ async function newest(): Promise<readonly unknown[]> {
   return records.flatMap(({ action, actor }) => [action, actor]);
 }
 
-describe("every call that changes something", () => {
-  it("names its actor in one audit record, stored with the change [D-ADMIN-1, D-AUDIT-3]", async () => {
+describe("every call that makes a change", () => {
+  it("records its actor in one audit record, stored with the change [D-ADMIN-1, D-AUDIT-3]", async () => {
     const actor = { kind: "operator", id: "nightly-job" } as const;
     const before = (await domain.storage.audit.list({ limit: 1000 })).records.length;
     for (const [action, call] of Object.entries(CALLS)) {
@@ -65,7 +65,7 @@ describe("every call that changes something", () => {
     expect(after - before).toBe(Object.keys(CALLS).length);
   });
 
-  it("is the system's own when it names nobody", async () => {
+  it("records the system if it names no actor", async () => {
     for (const [action, call] of Object.entries(CALLS)) {
       await call({});
       expect(await newest()).toEqual([action, { kind: "system" }]);
@@ -85,7 +85,7 @@ describe("every call that changes something", () => {
     [{ kind: "system", name: "Ada" }, "options.actor: "],
     ["ada", "options.actor: "],
     [null, "options.actor: "],
-  ])("takes no %j for its actor, and does nothing then", async (wrong, problem) => {
+  ])("refuses the actor %j, and changes nothing", async (wrong, problem) => {
     const before = await domain.storage.audit.list({ limit: 1000 });
     for (const call of Object.values(CALLS)) {
       const failed = call({ actor: wrong } as unknown as CallOptions);
@@ -96,7 +96,7 @@ describe("every call that changes something", () => {
     expect(await domain.storage.audit.list({ limit: 1000 })).toEqual(before);
   });
 
-  it("leaves no record when it changes nothing", async () => {
+  it("leaves no record without a change", async () => {
     const before = await domain.storage.audit.list({ limit: 1000 });
     await domain.accounts.update(sub, {});
     await domain.accounts.enable(sub);

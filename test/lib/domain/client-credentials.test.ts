@@ -21,7 +21,7 @@ async function accepted(clientId: string, secrets: readonly string[]): Promise<b
 }
 
 describe("an address of a client [D-ACCOUNT-14]", () => {
-  it("is https, or http on loopback, without userinfo, fragment, wildcard or anything that readers differ on", () => {
+  it("is https, or http on loopback, without userinfo, fragments, wildcards and ambiguous characters", () => {
     for (const address of [
       "https://a.example/cb",
       "https://a.example",
@@ -76,7 +76,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
     }
   });
 
-  it("never means another host to a URL parser than the text says", () => {
+  it("never has another host for a URL parser than in its text", () => {
     let taken = 0;
     const piece = fc.constantFrom(
       "https://",
@@ -126,7 +126,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
 });
 
 describe("secrets of a client", () => {
-  it("are long and printable when chosen: 16 characters on loopback, else 32 [D-ACCOUNT-13]", async () => {
+  it("must be printable and have 32 characters, or 16 on loopback [D-ACCOUNT-13]", async () => {
     const strict = domain.reopen({ minSecretLength: 32 });
     expect(await codeOf(strict.clients.register({ ...basic, client_secret: "a".repeat(31) }))).toContain(
       "at least 32",
@@ -142,7 +142,7 @@ describe("secrets of a client", () => {
     expect(record?.secrets).toEqual([{ hash: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/) }]);
   });
 
-  it("match nothing where there is no client, no secret, or another's", async () => {
+  it("never match without a client, without a secret, or for another client", async () => {
     await domain.clients.keepInternal({
       client_id: "~account",
       name: "Account",
@@ -155,7 +155,7 @@ describe("secrets of a client", () => {
     }
   });
 
-  it("rotate: the old one is accepted for exactly as long as it is kept", async () => {
+  it("rotate: the old one is accepted for exactly its grace period", async () => {
     const { client_id, client_secret: first } = await domain.clients.register(basic);
     const { client_secret: second } = await domain.clients.rotateSecret(client_id, { keepOldFor: 60 });
     expect(await accepted(client_id, [first, second])).toEqual([true, true]);
@@ -174,7 +174,7 @@ describe("secrets of a client", () => {
     expect(await codeOf(domain.clients.rotateSecret("unknown"))).toBe("not_found");
   });
 
-  it("rotate again: a secret on its way out is not kept for longer than it was promised", async () => {
+  it("rotate again: the grace period of an old secret is not extended", async () => {
     const { client_id, client_secret } = await domain.clients.register(basic);
     await domain.clients.rotateSecret(client_id, { keepOldFor: 60 });
     await domain.clients.rotateSecret(client_id, { keepOldFor: 3600 });
@@ -182,7 +182,7 @@ describe("secrets of a client", () => {
     expect(await accepted(client_id, [client_secret])).toEqual([false]);
   });
 
-  it("rotate at once in many places: the newest few are kept, all of them given out by somebody", async () => {
+  it("rotate concurrently: the newest four are accepted", async () => {
     const { client_id, client_secret } = await domain.clients.register(basic);
     const made = await Promise.all(
       Array.from({ length: 10 }, () => domain.clients.rotateSecret(client_id, { keepOldFor: 60 })),
@@ -195,7 +195,7 @@ describe("secrets of a client", () => {
     expect(await accepted(client_id, [client_secret])).toEqual([false]);
   });
 
-  it("are replaced by update, unless the secret is accepted already", async () => {
+  it("are replaced by update, unless the secret is already valid", async () => {
     const { client_id } = await domain.clients.register({ ...basic, client_secret: SECRET });
     await domain.clients.update(client_id, { client_secret: SECRET });
     expect((await domain.clients.record(client_id))?.version).toBe(1);

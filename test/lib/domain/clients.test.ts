@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => domain.storage.close());
 
 describe("a client", () => {
-  it("is registered with defaults, and shows its secret once [INTRO-10]", async () => {
+  it("is registered with defaults, and its secret is returned once [INTRO-10]", async () => {
     const { client_id, client_secret } = await domain.clients.register(basic);
     expect(client_secret).toMatch(/^[A-Za-z0-9_-]{43}$/);
     expect(await domain.clients.find(client_id)).toEqual({
@@ -47,7 +47,7 @@ describe("a client", () => {
     expect(await domain.clients.find("\0")).toBeUndefined();
   });
 
-  it("takes all settings, and the password grant under both of its names", async () => {
+  it("takes all settings, and both ways to allow the password grant", async () => {
     const settings = {
       ...basic,
       client_id: "n.e_w~s-1",
@@ -79,7 +79,7 @@ describe("a client", () => {
     }
   });
 
-  it("of an unknown service, or with an id that is taken, is an error; of fifty at once one is registered", async () => {
+  it("is registered once of fifty attempts; an unknown service or a used id is an error", async () => {
     expect(await codeOf(domain.clients.register({ ...basic, service: "9" }))).toBe("unknown_reference");
     const outcomes = await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -93,7 +93,7 @@ describe("a client", () => {
     expect(outcomes.filter((outcome) => outcome === "already_exists")).toHaveLength(49);
   });
 
-  it("is refused with wrong settings: the option is named, the value is not", async () => {
+  it("is refused with invalid settings: the error names the option, not the value", async () => {
     await domain.clients.register({ ...basic, client_id: "c" });
     const wrong: Record<string, readonly unknown[]> = {
       client_id: ["", "a b", "a:b", "ä", "a/b", "a".repeat(129), 1],
@@ -148,7 +148,7 @@ describe("a client", () => {
 });
 
 describe("a change of a client", () => {
-  it("changes what is named, writes nothing when nothing changes, and is not lost among many", async () => {
+  it("changes the named fields, writes nothing without a change, and survives concurrent changes", async () => {
     const { client_id } = await domain.clients.register(basic);
     domain.clock.seconds += 9;
     const changes: ClientChanges[] = [
@@ -172,7 +172,7 @@ describe("a change of a client", () => {
     expect(await codeOf(domain.clients.update("unknown", { name: "N" }))).toBe("not_found");
   });
 
-  it("is decided again when somebody was faster between reading and writing", async () => {
+  it("is decided again after a concurrent write", async () => {
     const { client_id } = await domain.clients.register(basic);
     let sneak = true;
     const slow = domain.reopen({
@@ -195,7 +195,7 @@ describe("a change of a client", () => {
     expect(await domain.clients.find(client_id)).toMatchObject({ name: "second", service: "2" });
   });
 
-  it("disables and enables; an unknown one is false", async () => {
+  it("disables and enables; unknown clients are false", async () => {
     const { client_id } = await domain.clients.register(basic);
     for (const disabled of [true, true, false, false]) {
       expect(await domain.clients[disabled ? "disable" : "enable"](client_id)).toBe(true);
@@ -221,7 +221,7 @@ describe("removing a client", () => {
     expect(await domain.clients.remove(client_id)).toBe(false);
   });
 
-  it("leaves nothing that a new client of the same id could take over", async () => {
+  it("leaves nothing for a new client with the same id", async () => {
     const third = { ...basic, client_id: "third", first_party: false };
     await domain.clients.register(third);
     const { sub } = await domain.accounts.create({ email: "a@b" });
@@ -238,7 +238,7 @@ describe("removing a client", () => {
 describe("the internal client", () => {
   const internal = { client_id: "~account", name: "Account", redirect_uris: ["https://a/cb"] };
 
-  it("is known to the service only: not found, not listed, not changed from outside", async () => {
+  it("can't be found, listed or changed from outside", async () => {
     await Promise.all([
       domain.clients.keepInternal(internal),
       domain.reopen().clients.keepInternal(internal),
@@ -262,7 +262,7 @@ describe("the internal client", () => {
 });
 
 describe("consents", () => {
-  it("add up, and are written only when something is new", async () => {
+  it("accumulate, and are written only if something is new", async () => {
     const { sub } = await domain.accounts.create({ email: "a@b" });
     await consent(domain, sub, "__proto__", ["email"], ["name"]);
     await consent(domain, sub, "__proto__", ["profile", "email"], []);
@@ -272,7 +272,7 @@ describe("consents", () => {
     expect(consentOf(record, "constructor")).toEqual({ scopes: [], claims: [] });
   });
 
-  it("are refused once the session in which they are given, or the account, has ended", async () => {
+  it("are refused after the end of their session or account", async () => {
     const { sub } = await domain.accounts.create({ email: "a@b" });
     const { sessions_generation: sessionsGeneration } = (await domain.accounts.record(sub))!;
     const given = { scopes: ["email"], claims: [], sessionsGeneration };

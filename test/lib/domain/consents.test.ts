@@ -34,8 +34,8 @@ async function store(consents: Readonly<Record<string, Consent>>): Promise<void>
   });
 }
 
-describe("what a person allowed a client", () => {
-  it("holds scopes and claims that there are, each once, whatever the client asked for [D-CONSENT-1]", async () => {
+describe("the consents of a user", () => {
+  it("contain known scopes and claims only, each once, whatever the client requested [D-CONSENT-1]", async () => {
     await domain.accounts.revokeTokens(sub);
     for (let round = 0; round < 10; round += 1) {
       await consent(
@@ -53,7 +53,7 @@ describe("what a person allowed a client", () => {
     expect((await domain.accounts.record(sub))?.version).toBe(version);
   });
 
-  it("never outgrows what there is, and never loses what was allowed", async () => {
+  it("are exactly the known names that were ever allowed", async () => {
     const names = fc.array(fc.oneof(fc.constantFrom(...GRANTABLE.scopes, ...GRANTABLE.claims), fc.string()), {
       maxLength: 9,
     });
@@ -70,7 +70,7 @@ describe("what a person allowed a client", () => {
     );
   });
 
-  it("goes with the client, for every account, and comes back with no other client of its name [D-CONSENT-1]", async () => {
+  it("end with their client, for all accounts, and do not return with a new client of the same id [D-CONSENT-1]", async () => {
     const other = await domain.accounts.create({ email: "other@example.com" });
     await consent(domain, other.sub, "one", ["email"]);
     await domain.clients.remove("one");
@@ -80,7 +80,7 @@ describe("what a person allowed a client", () => {
     expect(Object.keys(await remembered())).toEqual(["two"]);
   });
 
-  it("goes with the next consent when the storage failed while its client was removed", async () => {
+  it("end with the next consent if the storage failed during the removal of their client", async () => {
     const broken = domain.reopen({
       storage: (storage) => withCommit(storage, () => Promise.reject(new StorageUnavailable("out of reach"))),
     });
@@ -97,7 +97,7 @@ describe("what a person allowed a client", () => {
     ["revokeTokens of that client", () => domain.accounts.revokeTokens(sub, "one"), ["two"]],
     ["revokeTokens of all clients", () => domain.accounts.revokeTokens(sub), []],
     ["removal of the client", () => domain.clients.remove("one"), ["two"]],
-  ])("ends with %s [D-CONSENT-1]", async (_what, end, left) => {
+  ])("end with %s [D-CONSENT-1]", async (_what, end, left) => {
     expect(Object.keys(await remembered())).toEqual(CLIENTS);
     expect(await end()).toBe(true);
     expect(Object.keys(await remembered())).toEqual(left);
@@ -108,26 +108,26 @@ describe("what a person allowed a client", () => {
     ["the password changes", () => domain.accounts.setPassword(sub, "a password of somebody")],
     ["the profile changes", () => domain.accounts.update(sub, { name: "Augusta" })],
     ["the client is disabled", () => domain.clients.disable("one")],
-  ])("stays when %s", async (_what, change) => {
+  ])("stay when %s", async (_what, change) => {
     await change();
     expect(Object.keys(await remembered())).toEqual(CLIENTS);
   });
 });
 
-describe("a record that grew before there were bounds", () => {
+describe("a record from before there was a limit", () => {
   const grown: Consent = {
     scopes: [...many("scope"), "email"],
     claims: ["gender", ...many("claim"), "name"],
   };
   const shrunk: Consent = { scopes: ["email"], claims: ["name", "gender"] };
 
-  it("shrinks with the next change of the account, whatever it is", async () => {
+  it("shrinks with any next change of the account", async () => {
     await store({ one: grown, two: grown });
     await domain.accounts.update(sub, { name: "Augusta" });
     expect(await remembered()).toEqual({ one: shrunk, two: shrunk });
   });
 
-  it("loses the clients that are gone with the next consent", async () => {
+  it("loses removed clients with the next consent", async () => {
     await store({
       one: grown,
       two: grown,

@@ -23,7 +23,7 @@ async function references(removal: Promise<boolean>): Promise<unknown> {
 }
 
 describe("services, groups and portals", () => {
-  it("are put, found, listed by key and removed; an unknown key is undefined [D-NOTIFY-1]", async () => {
+  it("can be put, found, listed by key and removed; an unknown key is undefined [D-NOTIFY-1]", async () => {
     const { services, groups, portals } = domain.directory;
     await groups.put("media", { name: "Media", receiver: RECEIVER });
     await portals.put("main", { name: "Main" });
@@ -50,7 +50,7 @@ describe("services, groups and portals", () => {
     expect(await codeOf(services.put("1", { name: "News", group: "nowhere" }))).toBe("unknown_reference");
   });
 
-  it("are replaced as a whole: what a put leaves out is gone", async () => {
+  it("are replaced as a whole by put", async () => {
     const { services, groups } = domain.directory;
     await groups.put("g", { name: "G" });
     await services.put("1", { name: "One", group: "g", receiver: RECEIVER });
@@ -62,7 +62,7 @@ describe("services, groups and portals", () => {
     });
   });
 
-  it("can't be removed while they are referenced, and the error names the references [D-ACCOUNT-15]", async () => {
+  it("can't be removed while they are referenced; the error names the references [D-ACCOUNT-15]", async () => {
     const { services, groups, portals } = domain.directory;
     await groups.put("g", { name: "G" });
     await portals.put("p", { name: "P" });
@@ -84,7 +84,7 @@ describe("services, groups and portals", () => {
     expect(await portals.remove("p")).toBe(true);
   });
 
-  it("are never removed under an account that is being assigned", async () => {
+  it("are never removed during the assignment of an account", async () => {
     for (let round = 0; round < 20; round += 1) {
       await domain.directory.services.put("1", { name: "One" });
       const { sub } = await domain.accounts.create({ email: `u${round}@x` });
@@ -103,7 +103,7 @@ describe("services, groups and portals", () => {
     }
   });
 
-  it("have keys of A-Z a-z 0-9 _ -, up to 64 of them, but no name that every object has [D-ACCOUNT-15, D-IDENTIFIER-1]", async () => {
+  it("have keys of 1 to 64 characters from A-Z a-z 0-9 _ -, but no property names of Object [D-ACCOUNT-15, D-IDENTIFIER-1]", async () => {
     for (const key of ["1", "A-z_9", "x".repeat(64), "Constructor", "__proto"]) {
       await domain.directory.services.put(key, { name: key });
       expect((await domain.directory.services.find(key))?.name).toBe(key);
@@ -129,7 +129,7 @@ describe("services, groups and portals", () => {
 });
 
 describe("a receiver", () => {
-  it("is kept with its credentials sealed, shown without them, and opened to send", async () => {
+  it("has sealed credentials, which are never shown", async () => {
     const receiver = { ...RECEIVER, signing_secret: SIGNING_SECRET };
     await domain.directory.groups.put("g", { name: "G", receiver });
     const kept = await domain.storage.directory.findEntry("group", "g");
@@ -148,7 +148,7 @@ describe("a receiver", () => {
     expect(parseReceiverName("portal:main")).toEqual({ kind: "portal", key: "main" });
   });
 
-  it("opens only in its own place and with its own key", async () => {
+  it("can be decrypted only under its own name and key", async () => {
     await domain.directory.services.put("1", { name: "One", receiver: RECEIVER });
     const entry = await domain.storage.directory.findEntry("service", "1");
     await domain.storage.directory.putEntry("service", {
@@ -163,7 +163,7 @@ describe("a receiver", () => {
     expect(await codeOf(findReceiver({ directory, sealer: stranger }, "service:1"))).toBe("keys");
   });
 
-  it("is written only when something differs, and written again when no key opens it", async () => {
+  it("is written only if something changes, or if no key opens it", async () => {
     const sealedNow = async (): Promise<string | undefined> =>
       (await domain.storage.directory.findEntry("service", "1"))?.receiver?.sealed;
     const put = (receiver: typeof RECEIVER): Promise<unknown> =>
@@ -198,7 +198,7 @@ describe("a receiver", () => {
     ).toEqual(RECEIVER);
   });
 
-  it("is refused with wrong settings: the option is named, the value is not", async () => {
+  it("is refused with invalid settings: the error names the option, not the value", async () => {
     const wrong: Record<string, readonly unknown[]> = {
       url: [
         "",

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { fixedSigningKeys } from "../../../lib/keys/signing-keys.ts";
 
-describe("keys of the configuration", () => {
-  it("are listed, and changed only there [D-KEYS-4]", async () => {
+describe("configured keys", () => {
+  it("are listed, and can be changed only in the configuration [D-KEYS-4]", async () => {
     const keys = fixedSigningKeys([
       { kty: "RSA", kid: "a", alg: "RS256" },
       { kty: "EC", crv: "P-256", kid: "b", alg: "ES256" },

@@ -91,8 +91,8 @@ async function audit(actions = /^signing_key\./): Promise<object[]> {
   return ofChain.filter(({ action }) => actions.test(action)).toReversed();
 }
 
-describe("the first opening", () => {
-  it("makes one key, which signs at once, however many processes start together", async () => {
+describe("the first start", () => {
+  it("makes one key, which signs immediately, however many processes start together", async () => {
     const stores = await Promise.all(Array.from({ length: 4 }, () => newProcess()));
     const all = await Promise.all(stores.map((each) => each.open()));
     const [first] = all;
@@ -115,7 +115,7 @@ describe("the first opening", () => {
     ]);
   });
 
-  it("takes over the key that version 0.1 has kept, once", async () => {
+  it("adopts the key of version 0.1, once", async () => {
     const sealer = createSealer([SECRET]);
     const [jwk] = (await (await newProcess()).open()).inForce();
     const stores = await Promise.all(Array.from({ length: 3 }, () => newProcess()));
@@ -139,7 +139,7 @@ describe("the first opening", () => {
     await expect(states(await opened())).resolves.toEqual(["signing", "published"]);
   });
 
-  it("leaves nothing readable in the storage", async () => {
+  it("stores nothing in plain text", async () => {
     const { store, open } = await newProcess();
     const keys = await open();
     await keys.rotate();
@@ -156,7 +156,7 @@ describe("the first opening", () => {
     expect(keys.inForce()).toHaveLength(2);
   });
 
-  it("is refused with other secrets, and makes no key then", async () => {
+  it("fails with other secrets, and makes no key", async () => {
     const keys = await opened();
     await expect(opened({ secrets: [OTHER] })).rejects.toMatchObject({ code: "keys" });
     await expect(states(keys)).resolves.toEqual(["signing"]);
@@ -164,7 +164,7 @@ describe("the first opening", () => {
 });
 
 describe("each algorithm", () => {
-  it("has a key from the first start on, and rotates with the others", async () => {
+  it("has a key from the first start, and rotates with the others", async () => {
     const keys = await (await newProcess()).openAll();
     const algorithms = (): unknown[] => keys.inForce().map(({ alg }) => alg);
     expect(algorithms()).toEqual(expect.arrayContaining(["RS256", "ES256", "EdDSA"]));
@@ -190,7 +190,7 @@ describe("each algorithm", () => {
     expect(list.map(({ kid }) => kid)).not.toContain(rotated[1]?.kid);
   });
 
-  it("gets its key in a storage that was begun with RS256 alone", async () => {
+  it("gets a key in a storage that has only RS256", async () => {
     const { store, open, openAll } = await newProcess();
     await open();
     const { records } = await store.scan("signing-key", undefined, 10);
@@ -211,7 +211,7 @@ describe("each algorithm", () => {
 });
 
 describe("a rotation", () => {
-  it("publishes at once, signs after an hour, and keeps the old key for as long as its tokens count [D-KEYS-1]", async () => {
+  it("publishes a key immediately, signs with it after an hour, and publishes the old one while its tokens are valid [D-KEYS-1]", async () => {
     const [one, two] = [await opened(), await opened()];
     const [old] = published(one);
     const next = await one.rotate();
@@ -252,7 +252,7 @@ describe("a rotation", () => {
     ]);
   });
 
-  it("gives the same array for as long as the keys are the same", async () => {
+  it("returns the same array while the keys are the same", async () => {
     const keys = await opened();
     const before = keys.inForce();
     clock.advance(10 * DAY);
@@ -265,7 +265,7 @@ describe("a rotation", () => {
     expect(keys.inForce()).toBe(both);
   });
 
-  it("by several at once makes exactly one key, and all of them name it [D-KEYS-1]", async () => {
+  it("by several processes at once makes one key, which all of them return [D-KEYS-1]", async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => opened()));
     const made = await Promise.all([...all, ...all].map((keys) => keys.rotate()));
     expect(new Set(made.map(({ kid }) => kid)).size).toBe(1);
@@ -277,7 +277,7 @@ describe("a rotation", () => {
     await expect(audit()).resolves.toHaveLength(2);
   });
 
-  it("by schedule happens when the newest key is that old, in one of the processes [D-KEYS-2]", async () => {
+  it("by schedule happens in one process, as soon as the newest key is old enough [D-KEYS-2]", async () => {
     const every = 30 * DAY;
     const all = await Promise.all(Array.from({ length: 3 }, () => opened({ every })));
     const without = await opened();
@@ -298,7 +298,7 @@ describe("a rotation", () => {
     ]);
   });
 
-  it("that was missed for long happens at the start, and what has left is removed in the same step", async () => {
+  it("that was missed happens at the start, together with the removal of old keys", async () => {
     const every = 30 * DAY;
     const keys = await opened({ every });
     const [first] = published(keys);
@@ -310,7 +310,7 @@ describe("a rotation", () => {
     await expect(states(later)).resolves.toEqual(["signing", "published"]);
   });
 
-  it("is whole or not there when the storage fails before or after it", async () => {
+  it("is complete or does not happen if the storage fails", async () => {
     let fail: "before" | "after" | undefined;
     const { open } = await newProcess((store) => ({
       ...store,
@@ -337,7 +337,7 @@ describe("a rotation", () => {
     await expect(states(other)).resolves.toEqual(["signing", "published"]);
   });
 
-  it("is not taken by a process that lacks the new secret, which goes on with what it has", async () => {
+  it("is ignored by a process without the new secret, which keeps its keys", async () => {
     const late = await opened();
     const before = late.inForce();
     const early = await opened({ secrets: [NEWER, SECRET] });
@@ -348,7 +348,7 @@ describe("a rotation", () => {
     expect(late.inForce()[0]).toEqual(before[0]);
   });
 
-  it("holds when a clock is set back, or is behind that of the process that did it", async () => {
+  it("works if a clock is set back or behind that of another process", async () => {
     const keys = await opened();
     const { kid } = await keys.rotate();
     clock.advance(HOUR);
@@ -365,7 +365,7 @@ describe("a rotation", () => {
 });
 
 describe("retiring a key", () => {
-  it("that signs lets the next one sign at once [D-KEYS-3]", async () => {
+  it("that signs makes the next one sign immediately [D-KEYS-3]", async () => {
     const [one, two] = [await opened(), await opened()];
     const [leaked] = published(one);
     const { kid } = await one.rotate();
@@ -384,7 +384,7 @@ describe("retiring a key", () => {
     });
   });
 
-  it("that signs, while none waits, makes another one that signs at once [D-KEYS-3]", async () => {
+  it("that is the only one makes a new one, which signs immediately [D-KEYS-3]", async () => {
     const keys = await opened();
     const [leaked] = published(keys);
     await keys.retire(String(leaked));
@@ -393,7 +393,7 @@ describe("retiring a key", () => {
     await expect(states(keys)).resolves.toEqual(["signing"]);
   });
 
-  it("that waits lets the old one go on, and the next rotation makes another", async () => {
+  it("that does not sign yet keeps the old one signing; the next rotation makes another", async () => {
     const keys = await opened();
     const [old] = published(keys);
     const { kid } = await keys.rotate();
@@ -406,7 +406,7 @@ describe("retiring a key", () => {
     expect((await keys.rotate()).kid).not.toBe(kid);
   });
 
-  it("that is retired takes it out of the JWKS", async () => {
+  it("that is retired removes it from the JWKS", async () => {
     const keys = await opened();
     const [old] = published(keys);
     const { kid } = await keys.rotate();
@@ -415,7 +415,7 @@ describe("retiring a key", () => {
     expect(published(keys)).toEqual([kid]);
   });
 
-  it("by two at once succeeds for one, and leaves one that signs", async () => {
+  it("by two processes at once succeeds for one, and leaves one signing key", async () => {
     const [one, two] = [await opened(), await opened()];
     const kid = String(published(one)[0]);
     const results = await Promise.allSettled([one.retire(kid), two.retire(kid)]);
@@ -430,7 +430,7 @@ describe("retiring a key", () => {
     ["no visible ASCII", "a\0b \ud800"],
     ["long", "x".repeat(10_000)],
     ["the key of the record of all", "all"],
-  ])("that is not there is an error without the name: %s", async (_what, kid) => {
+  ])("that does not exist is an error without the name: %s", async (_what, kid) => {
     const keys = await opened();
     const before = published(keys);
     const error = await keys.retire(kid).catch((thrown: unknown) => thrown);
@@ -438,7 +438,7 @@ describe("retiring a key", () => {
     expect(published(keys)).toEqual(before);
   });
 
-  it.each([undefined, null, 1, {}, ["a"], Symbol("a")])("takes a string only: %p", async (kid) => {
+  it.each([undefined, null, 1, {}, ["a"], Symbol("a")])("accepts only a string: %p", async (kid) => {
     await expect((await opened()).retire(kid as string)).rejects.toThrow(TypeError);
   });
 });
@@ -446,7 +446,7 @@ describe("retiring a key", () => {
 describe("a process", () => {
   afterEach(() => void jest.useRealTimers());
 
-  it("looks at the keys once a minute, and tells when it can't [D-KEYS-5]", async () => {
+  it("reads the keys once a minute, and reports failures [D-KEYS-5]", async () => {
     let isBroken = false;
     const looking = await newProcess((store) => ({
       ...store,
@@ -480,7 +480,7 @@ describe("a process", () => {
     expect([told, published(two).length]).toEqual([["failed", "worked"], 2]);
   });
 
-  it("hears from the storage that another one has changed them [D-KEYS-5]", async () => {
+  it("is notified by the storage about changes of another process [D-KEYS-5]", async () => {
     const [one, two] = [await opened(), await opened()];
     two.start({ worked: () => undefined, failed: () => undefined });
     // Its first look at the file is what it compares with.

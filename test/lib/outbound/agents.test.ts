@@ -19,8 +19,8 @@ function recorded(resolve: Resolve): { readonly hosts: string[]; readonly resolv
   };
 }
 
-describe("the address of a name", () => {
-  it("comes from the system, with its hosts file, and from nobody else while the system answers", async () => {
+describe("the addresses of a host name", () => {
+  it("come from the system's resolver as long as it responds", async () => {
     const direct = recorded(never);
     await expect(createSystemResolve({ direct: direct.resolve })("localhost")).resolves.toContainEqual(
       expect.objectContaining({ address: expect.stringMatching(/^(?:127\.0\.0\.1|::1)$/) }),
@@ -30,7 +30,7 @@ describe("the address of a name", () => {
     expect(direct.hosts).toEqual([]);
   });
 
-  it("comes from the name servers when the system hangs, which is asked only once", async () => {
+  it("come from the name servers while one call of the system's resolver hangs", async () => {
     const system = recorded(never);
     const resolve = createSystemResolve({ system: system.resolve, direct: async () => B, directAfter: 5 });
     for (let times = 0; times < 3; times += 1) {
@@ -39,7 +39,7 @@ describe("the address of a name", () => {
     expect(system.hosts).toEqual(["receiver.example"]);
   });
 
-  it("comes from the system after all when the name servers know nothing", async () => {
+  it("come from the system's resolver if the name servers know none", async () => {
     const answer = Promise.withResolvers<typeof A>();
     const tried = Promise.withResolvers<void>();
     const direct: Resolve = (host) => {

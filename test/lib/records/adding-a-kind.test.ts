@@ -131,7 +131,7 @@ describe("the kind that the documentation adds", () => {
     it("works on MongoDB", () => useBookmarks(onMongo), 60_000);
   });
 
-  it("can't be written before it is in the list, and is not there yet", async () => {
+  it("can't be written before the list of kinds has it", async () => {
     const clock = new ManualClock();
     const { store } = await onSqlite(clock);
     const bookmarks = page.createBookmarks(new Records(store, clock, KINDS));

@@ -37,7 +37,7 @@ describe("a kind", () => {
     expiresAt: ({ tags }) => (tags.length === 0 ? undefined : 5),
   });
 
-  it("makes a record with its key, entries, parent and end from the value alone", () => {
+  it("derives a record's key, index entries, parent and expiry from the value", () => {
     const value = { of: "ada", tags: ["a", "b c"] };
     expect(note.record(value)).toEqual({
       kind: "note",
@@ -63,7 +63,7 @@ describe("a kind", () => {
     expect(note.where("tag", "b c").at).toBe(note.record(value).index?.[1]?.at);
   });
 
-  it("has another key for each name, and never one that a store refuses", () => {
+  it("has a distinct key for each name, which every store accepts", () => {
     const keys = hostileKeys.flatMap((one) =>
       [one, ...hostileKeys.map((other) => [one, other])].map((key) => note.ref(key).key),
     );
@@ -71,13 +71,13 @@ describe("a kind", () => {
     for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,200}$/);
   });
 
-  it("needs a key that the value does not have", () => {
+  it("needs a key if the value does not contain it", () => {
     expect(() => define("bare").record({ of: "ada", tags: [] })).toThrow("a record of bare needs a key");
   });
 });
 
 describe("the kinds of a service", () => {
-  it("have names of their own, and parents that their children can have", () => {
+  it("have unique names and valid parents", () => {
     const [one, other] = [define("one"), define("other", { store: "artifacts" })];
     const child = (parent: Kind<Note, "tag">, name: string, parts: Parts = {}): Kind<Note, "tag"> =>
       define(name, { parent: { kind: parent, key: ({ of }) => of }, ...parts });
@@ -93,12 +93,12 @@ describe("the kinds of a service", () => {
     );
   });
 
-  it("are in the documentation as they are declared", async () => {
+  it("are documented as they are declared", async () => {
     const text = readFileSync(join(import.meta.dirname, "../../..", kindsPage.file), "utf8");
     expect(text === (await kindsPage.generate()) ? "up to date" : "npm run docs").toBe("up to date");
   });
 
-  it("each say what they hold", () => {
+  it("have descriptions", () => {
     for (const { name, declaration } of KINDS.all) {
       expect([name, declaration.holds]).toEqual([name, expect.stringMatching(/^[a-z].*[^.]$/)]);
       expect(name).toMatch(/^[a-z][a-z0-9-]{0,39}$/);
@@ -118,7 +118,7 @@ describe("a commit", () => {
   });
   afterEach(() => store.close());
 
-  it("is about kinds of one store, each declared: written, removed or only expected", async () => {
+  it("concerns declared kinds of one store: written, removed or only expected", async () => {
     const records = new Records(store, clock, KINDS);
     const account = ACCOUNT.record({ client_id: "x" });
     const token = artifactKind("Session").ref("x");

@@ -29,7 +29,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
   const commit = (asked: AccountChange) => stage.storage.directory.commitAccount(asked);
 
-  it("finds an account by its sub and by each of its names, as it was written", async () => {
+  it("finds an account by its sub and by each of its names", async () => {
     const ada = account(1, { services: { "1": 1102020202, "2": null }, service_generations: { "2": 3 } });
     await commit(creation(ada, { claimNames: ["ada", "ada@example.com"] }));
     const { directory } = stage.storage;
@@ -47,7 +47,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await expect(directory.findAccountByName("ada")).resolves.toBeUndefined();
   });
 
-  it("lets one of 50 accounts that are created at once have a name", async () => {
+  it("gives a name to one of 50 concurrent new accounts", async () => {
     const codes = await outcomes(
       Array.from({ length: 50 }, (_, index) =>
         commit(creation(account(index + 1), { claimNames: [`own${index}`, "wanted"] })),
@@ -62,7 +62,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await commit(creation(account(loser + 1), { claimNames: [`own${loser}`] }));
   });
 
-  it("frees a name with the change that gives it back, and never somebody else's", async () => {
+  it("frees a name with the change that releases it, and never another account's", async () => {
     const [ada, bob] = [account(1), account(2)];
     await commit(creation(ada, { claimNames: ["ada"] }));
     await commit(creation(bob, { claimNames: ["bob"] }));
@@ -78,7 +78,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await expect(commit(taking)).rejects.toMatchObject({ code: "name_taken" });
   });
 
-  it("writes one of 50 changes that have read the same version", async () => {
+  it("writes one of 50 changes based on the same version", async () => {
     const ada = account(1);
     await commit(creation(ada));
     const codes = await outcomes(
@@ -91,7 +91,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     });
   });
 
-  it("refuses to create what is there, and to change or delete what is gone", async () => {
+  it("refuses to create an existing account, and to change or delete a missing one", async () => {
     const ada = account(1);
     await expect(commit(change(ada, {}))).rejects.toMatchObject({ code: "version_conflict" });
     await expect(commit(deletion(ada))).rejects.toMatchObject({ code: "version_conflict" });
@@ -102,7 +102,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await expect(stage.storage.directory.findAccount(ada.sub)).resolves.toEqual(ada);
   });
 
-  it("counts user_id up, never hands one out twice, and not below what was passed", async () => {
+  it("increments user_id, never reuses one, and continues after skipped ones", async () => {
     const { directory } = stage.storage;
     const first = await Promise.all(Array.from({ length: 50 }, () => directory.nextUserId()));
     expect(new Set(first).size).toBe(50);
@@ -120,7 +120,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await expect(directory.nextUserId()).resolves.toBeGreaterThan(after);
   });
 
-  it("requires the services and the portal that a change names", async () => {
+  it("requires that the services and the portal of a change exist", async () => {
     const { directory } = stage.storage;
     await directory.putEntry("service", entry("1"));
     await directory.putEntry("portal", entry("main"));
@@ -131,7 +131,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await commit(wanted(["1"], "main"));
   });
 
-  it("stores deliveries and the audit record with the change, or nothing of all that", async () => {
+  it("stores deliveries and the audit record with the change, or none of them", async () => {
     const { directory, deliveries } = stage.storage;
     const ada = account(1);
     const audit = { ...SYSTEM, action: "account.created", subject: ada.sub, detail: { by: null } } as const;
@@ -187,7 +187,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     await expect(stage.storage.directory.listAccounts({ after: "none", limit: 9 })).resolves.toEqual([]);
   });
 
-  it("takes any string as a sub, a name and a service key", async () => {
+  it("accepts any string as a sub, a name and a service key", async () => {
     const { directory } = stage.storage;
     const records = hostileKeys.map((key, index) =>
       account(index + 1, {
@@ -214,7 +214,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     }
   });
 
-  it("keeps copies: what a caller changes afterwards changes nothing", async () => {
+  it("stores copies: later changes by the caller have no effect", async () => {
     const { directory } = stage.storage;
     const services: Record<string, number | null> = { "1": 1 };
     const record = account(1, { services });

@@ -28,7 +28,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
   ];
 
   for (const model of [...DESCENDANTS, "Session", "Interaction", "Grant"]) {
-    it(`finds a ${model} as it was put, under its model and key, until the millisecond in which it expires`, async () => {
+    it(`finds a ${model} by its model and key until the millisecond it expires`, async () => {
       const sample = artifact(stage.clock, model, "k", { uid: "u", accountId: "a", clientId: "c" });
       await put(stage, sample);
       expect(await look(model, "k")).toMatchObject(sample);
@@ -42,7 +42,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
   }
 
   for (const model of DESCENDANTS) {
-    it(`finds a ${model} with the grant of its family, and not without`, async () => {
+    it(`finds a ${model} only with the grant of its family`, async () => {
       const member = artifact(stage.clock, model, "k", { grantKey: "g" });
       await expect(put(stage, member)).rejects.toMatchObject({ code: "condition_failed" });
       await put(stage, grant("g"), member);
@@ -58,7 +58,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     });
   }
 
-  it("takes any string as a key that finds only itself", async () => {
+  it("accepts any string as a distinct key", async () => {
     await put(
       stage,
       ...hostileKeys.map((key, index) => artifact(stage.clock, "Session", key, { payload: { index } })),
@@ -72,7 +72,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     }
   });
 
-  it("finds a session by its uid, whatever account it has by now", async () => {
+  it("finds a session by its uid, whatever its account", async () => {
     const { artifacts } = stage.storage;
     expect(await artifacts.findByUid("Session", "u")).toBeUndefined();
     await put(stage, artifact(stage.clock, "Session", "s", { uid: "u" }));
@@ -84,7 +84,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
   });
 
   describe("the end of families", () => {
-    it("removes of an account only the models and clients that are named", async () => {
+    it("removes only the named models and clients of an account", async () => {
       const { artifacts } = stage.storage;
       await put(
         stage,
@@ -109,7 +109,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
       expect(await artifacts.removeByAccount({ accountId: "a" })).toBe(0);
     });
 
-    it("removes all of the many families of a client, and nothing of another", async () => {
+    it("removes all families of a client, and none of another", async () => {
       for (let first = 0; first < 250; first += 50) {
         const keys = Array.from({ length: 50 }, (_, index) => String(first + index));
         await put(stage, ...keys.flatMap((key) => own(key, `a${key}`, "many")));
@@ -122,7 +122,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     });
   });
 
-  it("keeps a replay until its time, and the mark of consumption longer", async () => {
+  it("keeps a replayable response until its end, and the mark of consumption longer", async () => {
     const replayUntil = stage.clock.now() + 10_000;
     await put(
       stage,
@@ -135,7 +135,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     expect(await look("RefreshToken", "k")).toMatchObject({ consumedAt: 5 });
   });
 
-  it("tells by the clock of the store how long ago the request was answered that consumed it", async () => {
+  it("measures with the store's clock the time since the response of the consuming request", async () => {
     const { artifacts } = stage.storage;
     const since = () => artifacts.sinceAnswer("AuthorizationCode", "k");
     expect(await since()).toBeUndefined();
@@ -161,7 +161,7 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     expect(performance.now() - before + TICKS).toBeGreaterThan(answered);
   });
 
-  it("sweeps at most as many expired artifacts as it is told, and no living one", async () => {
+  it("sweeps at most the given number of expired artifacts, and no others", async () => {
     await put(stage, artifact(stage.clock, "Session", "lives", { expiresAt: stage.clock.now() + 600_000 }));
     for (const key of ["1", "2", "3", "4", "5"]) await put(stage, artifact(stage.clock, "Session", key));
     stage.clock.advance(60_000);

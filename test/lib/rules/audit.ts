@@ -32,7 +32,7 @@ async function all({ storage }: Stage, filter: AuditFilter, limit = 1_000): Prom
 
 function describeReading(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("gives a record as it was told, with nothing for what is not known", async () => {
+  it("returns a record as it was appended, with null for unknown parts", async () => {
     const { audit } = stage.storage;
     const at = Math.floor(stage.clock.now() / 1000);
     await audit.append({ ...SYSTEM, action: "interaction" });
@@ -64,7 +64,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     expect(empty).toMatchObject({ outcome: "success", reason: null, count: 1, detail: {} });
   });
 
-  it("finds by account, client, action and time, by all of them together, newest first [D-AUDIT-1]", async () => {
+  it("filters by account, client, action, time and all of them, newest first [D-AUDIT-1]", async () => {
     const { audit } = stage.storage;
     const told: { readonly at: number; readonly event: AuditEvent }[] = [];
     const people = ["ada", "bob", "__proto__", "a~b", "x".repeat(300)];
@@ -117,7 +117,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     }
   });
 
-  it("finds an account and a client also as the one who did it", async () => {
+  it("finds an account and a client as actors too", async () => {
     const { audit } = stage.storage;
     await audit.append({
       actor: { kind: "operator", id: "ada" },
@@ -135,7 +135,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     expect(await actions({ client: "news" })).toEqual(["client.updated", "family.revoked"]);
   });
 
-  it("gives each of many records of one moment once, page after page", async () => {
+  it("returns each of many simultaneous records once, page by page", async () => {
     const { audit } = stage.storage;
     const order = audit.position();
     const events = Array.from({ length: 450 }, (_, number): CollectedEvent => {
@@ -148,7 +148,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     expect(await all(stage, {}, 100)).toHaveLength(451);
   });
 
-  it("goes on where a page ended, whatever is added meanwhile", async () => {
+  it("continues after a page, whatever is added meanwhile", async () => {
     const { audit } = stage.storage;
     for (let number = 0; number < 6; number += 1) {
       await audit.append(signIn("ada", { detail: { number } }));
@@ -160,7 +160,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     expect(rest.records.map(({ detail }) => detail["number"])).toEqual([2, 1, 0]);
   });
 
-  it("takes no place that no page gave", async () => {
+  it("refuses cursors that no page returned", async () => {
     for (const after of [
       "",
       "x",
@@ -180,7 +180,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
 
 function describeKeeping(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("keeps a record for 400 days, and not a millisecond longer [D-AUDIT-6]", async () => {
+  it("keeps a record for exactly 400 days [D-AUDIT-6]", async () => {
     const { audit } = stage.storage;
     await audit.append(signIn("ada"));
     stage.clock.advance(400 * DAY * 1000 - 1);
@@ -192,7 +192,7 @@ function describeKeeping(stage: Stage, runner: TestRunner): void {
       expect(await all(stage, filter)).toEqual([]);
   });
 
-  it("counts the refusals of one bucket in one window, whichever process tells of them [D-AUDIT-4]", async () => {
+  it("counts the refusals of one bucket in one window over all processes [D-AUDIT-4]", async () => {
     const { audit } = stage.storage;
     const refusal = { limit: "signIn.account", bucket: "b", seconds: 900 };
     const event = signIn("ada", { outcome: "failure", reason: "limited" });
@@ -209,7 +209,7 @@ function describeKeeping(stage: Stage, runner: TestRunner): void {
     expect(counts.toSorted((one, other) => one - other)).toEqual([1, 7, 25]);
   });
 
-  it("stores what was collected together with what it counts, and none of it when that fails", async () => {
+  it("stores collected events and their counts together, or nothing", async () => {
     const { audit } = stage.storage;
     const order = audit.position();
     const wrong = { event: signIn("ada", { detail: { n: Number.NaN } }), order: Number.NaN, count: 1 };

@@ -20,7 +20,7 @@ const lane = (sub: string) => ({ receiver: "service:1", sub });
 /** @param stage the store of the running case. */
 export function describeLanes(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("gives the head of each lane, the one that was stored first before the others", async () => {
+  it("returns the head of each lane, the oldest first", async () => {
     for (const id of ["a1", "b1", "a2", "c1", "b2"]) {
       await store(stage, delivery(id, `sub-${id[0]}`));
       stage.clock.advance(10);
@@ -32,7 +32,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage, "service:3")).resolves.toEqual([]);
   });
 
-  it("gives a claim to one of 50 that ask at once", async () => {
+  it("gives a claim to one of 50 concurrent callers", async () => {
     await store(stage, delivery("d", "a"));
     const { deliveries } = stage.storage;
     const claims = await Promise.all(
@@ -48,7 +48,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     ]);
   });
 
-  it("gives each of many heads to one of those that ask at once, and none of them is left over", async () => {
+  it("gives each of many heads to one of several concurrent callers, and leaves none", async () => {
     const ids = Array.from({ length: 12 }, (_, index) => `d${index}`);
     await store(stage, ...ids.map((id) => delivery(id, id)));
     const { deliveries } = stage.storage;
@@ -61,7 +61,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     expect(claimed.toSorted()).toEqual(ids.toSorted());
   });
 
-  it("lets a lane go when its lease ends, and takes no result of the claim that was before", async () => {
+  it("releases a lane at the end of its lease, and ignores results of earlier claims", async () => {
     await store(stage, delivery("d", "a"));
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
@@ -83,7 +83,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     });
   });
 
-  it("keeps what an attempt came to, and the sum of it with the delivery", async () => {
+  it("records every attempt, and the totals with the delivery", async () => {
     await store(stage, delivery("d", "a"));
     const { deliveries } = stage.storage;
     const results = [
@@ -113,7 +113,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.attempts("none")).resolves.toEqual([]);
   });
 
-  it("makes a failed head wait, and everything behind it, but no other lane", async () => {
+  it("delays a failed head and the rest of its lane, but no other lane", async () => {
     await store(stage, delivery("a1", "a"), delivery("a2", "a"), delivery("b1", "b"));
     const { deliveries } = stage.storage;
     const claim = await deliveries.claimLane(lane("a"), TERMS);
@@ -126,7 +126,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["a1"]);
   });
 
-  it("goes on with the next of the lane in the same step, as long as it is due", async () => {
+  it("claims the next delivery of the lane in the same step, if it is due", async () => {
     await store(stage, ...["d1", "d2", "d3"].map((id) => delivery(id, "a")));
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
@@ -150,7 +150,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d4"]);
   });
 
-  it("goes on to another lane of the receiver when it is asked to", async () => {
+  it("claims another lane of the receiver on request", async () => {
     await store(stage, delivery("a1", "a"), delivery("b1", "b"), delivery("z1", "a", "service:2"));
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
@@ -175,7 +175,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage, "service:2")).resolves.toEqual(["z1"]);
   });
 
-  it("records a result though what it would go on with is gone", async () => {
+  it("records a result even if the next delivery is gone", async () => {
     await store(stage, ...["a", "b", "c", "d"].map((sub) => delivery(`${sub}1`, sub)));
     const { deliveries } = stage.storage;
     const first = await claimOne(stage);
@@ -191,7 +191,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(found(stage, next?.delivery.id ?? "")).resolves.toMatchObject({ state: "delivered" });
   });
 
-  it("goes on in its lane only, as the receiver lets it", async () => {
+  it("continues in its lane only, and not for a paused receiver", async () => {
     await store(stage, delivery("a1", "a"), delivery("a2", "a"), delivery("b1", "b"));
     const { deliveries } = stage.storage;
     const other = await claimOne(stage);
@@ -203,14 +203,14 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toContain("a2");
   });
 
-  it("keeps a head that is handed back first and due", async () => {
+  it("keeps a returned head first and due", async () => {
     await store(stage, delivery("d1", "a"), delivery("d2", "a"));
     await stage.storage.deliveries.finish(await claimOne(stage), { kind: "kept" });
     await expect(found(stage, "d1")).resolves.toEqual(stored(delivery("d1", "a"), 1));
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
   });
 
-  it("misses no delivery that is added while its lane is claimed", async () => {
+  it("finds a delivery that is added while its lane is claimed", async () => {
     await store(stage, delivery("d1", "a"));
     const claim = await claimOne(stage);
     await store(stage, delivery("d2", "a"));
@@ -219,7 +219,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d2"]);
   });
 
-  it("tells which receivers have something, and when it is due", async () => {
+  it("lists the receivers with deliveries and when they are due", async () => {
     const { deliveries } = stage.storage;
     await expect(deliveries.dueReceivers()).resolves.toEqual([]);
     await store(stage, delivery("a", "a"), delivery("b", "b"), delivery("p", "a", "portal:p"));
@@ -245,7 +245,7 @@ export function describeLanes(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.dueReceivers()).resolves.toEqual([{ receiver: "service:1", dueAt: START + 701 }]);
   });
 
-  it("keeps lanes of any receiver and user apart", async () => {
+  it("separates the lanes of any receivers and users", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...hostileKeys.map((key) => delivery(`d ${key}`, key, key)));
     for (const key of hostileKeys) {

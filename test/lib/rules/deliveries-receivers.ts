@@ -12,7 +12,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
   const set = (state: ReceiverState, receiver = "service:1") =>
     stage.storage.deliveries.changeReceiver(receiver, () => state);
 
-  it("keeps the state of a receiver, and forgets it when it is as if never touched", async () => {
+  it("stores the state of a receiver, and removes the default state", async () => {
     const { deliveries } = stage.storage;
     await expect(deliveries.receiver("service:1")).resolves.toEqual(untouchedReceiver);
     const full = {
@@ -37,7 +37,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.receivers()).resolves.toHaveProperty("size", hostileKeys.length);
   });
 
-  it("loses no change of a receiver of 50 that come at once", async () => {
+  it("applies all of 50 concurrent changes of a receiver", async () => {
     const { deliveries } = stage.storage;
     await Promise.all(
       Array.from({ length: 50 }, () =>
@@ -47,7 +47,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.receiver("service:1")).resolves.toMatchObject({ failures: 50 });
   });
 
-  it("gives nothing of a receiver that is paused, not even the next of a lane that is claimed", async () => {
+  it("returns nothing for a paused receiver, not even the next of a claimed lane", async () => {
     const { deliveries } = stage.storage;
     await store(
       stage,
@@ -69,7 +69,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["e1", "d2"].toSorted());
   });
 
-  it("gives one delivery of a receiver that is held, at the end of each hold", async () => {
+  it("returns one delivery at the end of each hold of a receiver", async () => {
     const { deliveries } = stage.storage;
     await store(
       stage,
@@ -104,14 +104,14 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toHaveLength(2);
   });
 
-  it("does not begin a new hold when there was nothing to give", async () => {
+  it("does not start a new hold without a delivery", async () => {
     const held = { ...untouchedReceiver, failures: 5, heldUntil: START, holdSpan: 60_000 };
     await set(held);
     await expect(claimable(stage)).resolves.toEqual([]);
     await expect(stage.storage.deliveries.receiver("service:1")).resolves.toEqual(held);
   });
 
-  it("makes due what failed before a receiver came back, the oldest first, a few at a time", async () => {
+  it("makes deliveries due that failed before a receiver recovered, the oldest first, in batches", async () => {
     const { deliveries } = stage.storage;
     for (const sub of ["a", "b", "c", "d"]) {
       await store(stage, delivery(`${sub}1`, sub));
@@ -138,7 +138,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d1", "b1", "c1", "a1"]);
   });
 
-  it("parks what waits for a receiver, in flight or not, a few at a time", async () => {
+  it("parks the waiting deliveries of a receiver, in flight or not, in batches", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["a1", "a2", "b1"].map((id) => delivery(id, id.slice(0, 1))));
     await store(stage, delivery("o", "a", "service:2"));

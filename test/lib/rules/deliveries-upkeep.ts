@@ -19,7 +19,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
   const redrive = async (ids: readonly string[], options: { supersedable: readonly string[] }) =>
     Object.fromEntries(await stage.storage.deliveries.redrive(ids, options));
 
-  it("puts a redriven delivery at the head of its lane, with all attempts before it", async () => {
+  it("moves a redriven delivery to the head of its lane, with new attempts", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["d1", "d2", "d3"].map((id) => delivery(id, "a")));
     await deliveries.finish(
@@ -32,7 +32,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d1"]);
   });
 
-  it("redrives several of a lane in their order, also in front of one that is being sent", async () => {
+  it("redrives several of a lane in order, also before one in flight", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["d1", "d2", "d3"].map((id) => delivery(id, "a")));
     await park(stage);
@@ -56,7 +56,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(heads(stage)).resolves.toMatchObject([{ id: "d3", dueAt: START + 9000 }]);
   });
 
-  it("lets what failed before go after what is redriven, and keeps the time of what comes before that", async () => {
+  it("sends a failed delivery after redriven ones, and keeps the schedule of earlier ones", async () => {
     const { deliveries } = stage.storage;
     const retry = { kind: "retry", after: 90_000 } as const;
     const later = START + 90_000;
@@ -72,7 +72,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(found(stage, "d3")).resolves.toMatchObject({ failures: 1 });
   });
 
-  it("refuses what its lane has passed, of the types that can be, and unless it is forced", async () => {
+  it("refuses superseded deliveries of some types unless forced", async () => {
     await store(stage, delivery("p1", "a"), delivery("x2", "a", "service:1", { type: "DELETE_ACCOUNT" }));
     await store(stage, delivery("p3", "a"), delivery("p4", "a"), delivery("p5", "a", "service:2"));
     for (const id of ["p1", "x2"]) await expect(park(stage)).resolves.toBe(id);
@@ -90,7 +90,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     for (const id of ["p1", "x2", "p3", "p4"]) await expect(deliver(stage)).resolves.toBe(id);
   });
 
-  it("refuses such a type also while something later is being sent, for it might arrive before", async () => {
+  it("refuses them while a later one is in flight, because it might arrive first", async () => {
     const { deliveries } = stage.storage;
     await store(stage, delivery("p1", "a"), delivery("x2", "a", "service:1", { type: "DELETE_ACCOUNT" }));
     await store(stage, delivery("p3", "a"));
@@ -110,7 +110,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(redrive(["p4"], PASSABLE)).resolves.toEqual({ p4: "redriven" });
   });
 
-  it("discards what waits or is parked, and goes on with the next", async () => {
+  it("discards waiting and parked deliveries, and continues with the next", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
     await park(stage);
@@ -134,7 +134,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(redrive(["d3"], FORCED)).resolves.toEqual({ d3: "redriven" });
   });
 
-  it("sends nothing of a lane whose head is discarded in flight before that flight has ended", async () => {
+  it("sends nothing of a lane until the attempt of its discarded head has ended", async () => {
     const { deliveries } = stage.storage;
     await store(stage, delivery("d1", "a"));
     const claim = await claimOne(stage);
@@ -146,7 +146,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(claimable(stage)).resolves.toEqual(["d2"]);
   });
 
-  it("has nothing to repair of a lane whose head was discarded in a flight that never ended", async () => {
+  it("continues a lane whose discarded head never finished its attempt", async () => {
     const { deliveries } = stage.storage;
     await store(stage, delivery("d1", "a"));
     const { leaseEnd } = await claimOne(stage);
@@ -160,7 +160,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
 
 function describeFinding(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("looks at a bounded number of deliveries for a page, says where the next one begins, and misses none", async () => {
+  it("reads a limited number of deliveries per page, returns the next cursor, and misses none", async () => {
     const { deliveries } = stage.storage;
     const rare = new Set([0, 700, 2399]);
     for (let index = 0; index < 2400; index += 400) {
@@ -194,7 +194,7 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
     });
   });
 
-  it("finds deliveries by any filter, from either end, page after page", async () => {
+  it("finds deliveries by any filter, in both directions, page by page", async () => {
     const { deliveries } = stage.storage;
     const x = { type: "DELETE_ACCOUNT" };
     await store(stage, delivery("a1", "a"), delivery("a2", "a", "service:1", x), delivery("b1", "b"));
@@ -217,7 +217,7 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
     await expect(ids({ state: "discarded" })).resolves.toBe("");
   });
 
-  it("counts what waits and what is parked, for each receiver", async () => {
+  it("counts waiting and parked deliveries per receiver", async () => {
     const { deliveries } = stage.storage;
     await expect(deliveries.counts()).resolves.toEqual([]);
     await store(stage, delivery("d", "a", "service:3"), delivery("p", "a"), delivery("x", "a", "group:1"));
@@ -232,7 +232,7 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
     ]);
   });
 
-  it("finds nothing to put right in lanes of any kind, page after page", async () => {
+  it("finds nothing to repair in lanes of any kind, page by page", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...hostileKeys.flatMap((key) => ["1", "2"].map((n) => delivery(key + n, key, key))));
     await park(stage, "a");
@@ -256,7 +256,7 @@ function describePurging(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
   const DAY = 24 * 3600 * 1000;
 
-  it("purges payloads and answers of what succeeded, and later the records, parked ones too", async () => {
+  it("purges payloads and responses of successful deliveries, and later all records", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
     await deliveries.finish(await claimOne(stage), { kind: "delivered" }, { attempt });
@@ -295,7 +295,7 @@ function describePurging(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.list({ limit: 9 })).resolves.toEqual([stored(delivery("d4", "a"), 4)]);
   });
 
-  it("still knows what a lane has passed when its records are purged, and never counts twice", async () => {
+  it("remembers the progress of a lane after a purge, and never reuses a sequence number", async () => {
     const { deliveries } = stage.storage;
     await store(stage, delivery("d1", "a"), delivery("d2", "a"), delivery("d3", "a"));
     await park(stage);

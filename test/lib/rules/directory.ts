@@ -21,7 +21,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
   const commit = (record: ClientRecord, expectedVersion?: number) =>
     stage.storage.directory.commitClient({ client_id: record.client_id, expectedVersion, record });
 
-  it("keeps clients under their version, ordered by client_id", async () => {
+  it("stores clients by version, ordered by client_id", async () => {
     const { directory } = stage.storage;
     await directory.putEntry("service", entry("1"));
     const news = client("news", { service: "1" });
@@ -52,7 +52,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     await expect(stage.storage.audit.list({ limit: 5 })).resolves.toMatchObject({ records: [audit] });
   });
 
-  it("refuses a client of a service that is not there", async () => {
+  it("refuses a client of an unknown service", async () => {
     await expect(commit(client("news", { service: "1" }))).rejects.toMatchObject({
       code: "unknown_reference",
     });
@@ -63,7 +63,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     await expect(stage.storage.directory.findClient("news")).resolves.toEqual(client("news"));
   });
 
-  it("lets one of 50 clients that are registered at once have an id", async () => {
+  it("gives an id to one of 50 concurrent new clients", async () => {
     const codes = await outcomes(
       Array.from({ length: 50 }, (_, index) => commit(client("news", { name: `News ${index}` }))),
     );
@@ -73,7 +73,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     });
   });
 
-  it("lets no client have the sub of an account, nor an account the id of a client", async () => {
+  it("never uses one identifier for a client and an account", async () => {
     const { directory } = stage.storage;
     const news = client("news");
     await commit(news);
@@ -93,7 +93,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     await commit(client("sub-1"));
   });
 
-  it("gives an identifier to a client or to an account when both come at once", async () => {
+  it("gives an identifier to a client or an account if both come at once", async () => {
     const { directory } = stage.storage;
     const ids = Array.from({ length: 40 }, (_, index) => `id-${index}`);
     const codes = await outcomes(
@@ -111,7 +111,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     }
   });
 
-  it("takes any string as a client_id, and gives out copies", async () => {
+  it("accepts any string as a client_id, and returns copies", async () => {
     const { directory } = stage.storage;
     const records = hostileKeys.map((key) => client(key, { name: key }));
     await Promise.all(records.map((record) => commit(record)));
@@ -126,7 +126,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
 
 function describeEntries(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("keeps services, groups and portals apart, ordered by key", async () => {
+  it("separates services, groups and portals, ordered by key", async () => {
     const { directory } = stage.storage;
     const receiver = { url: "https://a.example/n", client_id: "c", types: ["DELETE_ACCOUNT"], sealed: "s" };
     await directory.putEntry("group", entry("x", { name: "Group" }));
@@ -151,7 +151,7 @@ function describeEntries(stage: Stage, runner: TestRunner): void {
     await expect(names("service")).resolves.toEqual(["Replaced", "Service"]);
   });
 
-  it("does not remove what is referenced, and names the references", async () => {
+  it("does not remove referenced entries, and names the references", async () => {
     const { directory } = stage.storage;
     await directory.putEntry("group", entry("g"));
     await directory.putEntry("service", entry("1", { group: "g" }));
@@ -198,7 +198,7 @@ function describeEntries(stage: Stage, runner: TestRunner): void {
 
 function describeKept(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("keeps the first value under a name, also of 50 that come at once", async () => {
+  it("keeps the first value of a name, also of 50 concurrent ones", async () => {
     const { directory } = stage.storage;
     await expect(directory.kept("key")).resolves.toBeUndefined();
     const values = await Promise.all(
@@ -216,7 +216,7 @@ function describeKept(stage: Stage, runner: TestRunner): void {
 
 function describeDeliveries(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  it("counts the deliveries of each lane from 1 without a gap", async () => {
+  it("numbers the deliveries of each lane from 1 without gaps", async () => {
     const { directory, deliveries } = stage.storage;
     const people = Array.from({ length: 10 }, (_, index) => account(index + 1));
     await Promise.all(people.map((person) => directory.commitAccount(creation(person))));
@@ -248,7 +248,7 @@ function describeDeliveries(stage: Stage, runner: TestRunner): void {
     }
   });
 
-  it("lists deliveries in the order in which they were stored, page after page", async () => {
+  it("lists deliveries in stored order, page by page", async () => {
     const { directory, deliveries } = stage.storage;
     const [ada, bob] = [account(1), account(2)];
     await directory.commitAccount(
@@ -269,7 +269,7 @@ function describeDeliveries(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.find("none")).resolves.toBeUndefined();
   });
 
-  it("takes any string in a delivery", async () => {
+  it("accepts any string in a delivery", async () => {
     const { directory, deliveries } = stage.storage;
     const all = hostileKeys.map((key) => delivery(key, key, key, { type: key, payload: key }));
     await directory.commitAccount(creation(account(1), { deliveries: all }));

@@ -15,7 +15,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
   const limiter = (points: number, seconds = 900, name = "signIn.account"): RateLimiter =>
     stage.storage.rateLimits(name, { points, seconds });
 
-  it("allow exactly as many of 100 parallel takes as there are points", async () => {
+  it("allow exactly as many of 100 parallel attempts as there are points", async () => {
     const ten = limiter(10);
     const taken = await takes(ten, 100);
     expect(taken.filter((allowed) => allowed)).toHaveLength(10);
@@ -23,7 +23,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     await expect(ten.take("other")).resolves.toEqual({ allowed: true, retryAfter: 0 });
   });
 
-  it("take and give back in the order of the calls, so that successes never block", async () => {
+  it("take and return points in the order of calls, so that successes never block", async () => {
     const one = limiter(1);
     const taken: Promise<{ allowed: boolean }>[] = [];
     const given: Promise<void>[] = [];
@@ -38,20 +38,20 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     await expect(takes(one, 2)).resolves.toEqual([true, false]);
   });
 
-  it("don't count what they refuse: the point of a success is there again", async () => {
+  it("don't count refused attempts, and return the point of a success", async () => {
     const two = limiter(2);
     await expect(takes(two, 4)).resolves.toEqual([true, true, false, false]);
     await two.giveBack("k");
     await expect(takes(two, 2)).resolves.toEqual([true, false]);
   });
 
-  it("never have more than all points, whatever is given back", async () => {
+  it("never exceed their points, whatever is returned", async () => {
     const two = limiter(2);
     await Promise.all([two.giveBack("k"), two.giveBack("k")]);
     await expect(takes(two, 3)).resolves.toEqual([true, true, false]);
   });
 
-  it("refuse until the window of the first take ends, and say for how many seconds", async () => {
+  it("refuse until the end of the first attempt's window, and say for how many seconds", async () => {
     const two = limiter(2, 2);
     await takes(two, 2);
     const { allowed, retryAfter } = await two.take("k");
@@ -65,7 +65,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     await expect(takes(two, 2)).resolves.toEqual([true, false]);
   });
 
-  it("say whether there is a point without taking it, in order with the takes before", async () => {
+  it("look for a point without taking it, in order with earlier calls", async () => {
     const two = limiter(2);
     const looks = async (): Promise<boolean> => (await two.look("k")).allowed;
     await expect(Promise.all([looks(), looks(), looks()])).resolves.toEqual([true, true, true]);
@@ -78,7 +78,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     await expect(takes(two, 2)).resolves.toEqual([true, false]);
   });
 
-  it("keep the points of two names, and of keys that look alike, apart", async () => {
+  it("separate names and similar keys", async () => {
     const [one, two] = [limiter(1, 60, "one"), limiter(1, 60, "two")];
     for (const each of [one, two]) {
       const taken = await Promise.all(hostileKeys.map((key) => each.take(key)));

@@ -113,14 +113,14 @@ function describeLife(stage: Stage, runner: TestRunner, backend: Backend): void 
     }
   });
 
-  it("finishes what was begun before it is closed", async () => {
+  it("finishes calls that started before it was closed", async () => {
     const written = put(stage, artifact(stage.clock, "Session", "s"));
     const closed = stage.storage.close();
     await expect(written).resolves.toBeUndefined();
     await closed;
   });
 
-  it("keeps everything through a restart", async () => {
+  it("keeps everything over a restart", async () => {
     await writeEverything(stage);
     const before = await readEverything(stage.storage);
     expect(before.every((one) => one !== undefined)).toBe(true);

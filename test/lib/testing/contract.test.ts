@@ -36,11 +36,11 @@ const skippedOf = (cases: readonly Described[]): string[] =>
   cases.filter(({ skipped }) => skipped).map(({ title }) => title);
 
 describe("the contract suite", () => {
-  it("leaves nothing out by itself", () => {
+  it("skips no case by default", () => {
     expect(skippedOf(describedFor({}))).toEqual([]);
   });
 
-  it("leaves out the one case that a backend can't do, and says why", () => {
+  it("skips the cases that a backend does not support, and says why", () => {
     const ofAll = describedFor({});
     const cases = describedFor({
       "records > are gone from the millisecond on in which they expire, swept or not": "it has seconds",
@@ -54,7 +54,7 @@ describe("the contract suite", () => {
     expect(cases.at(-1)?.body).not.toThrow();
   });
 
-  it("fails when there is no such case", () => {
+  it("fails if the skipped case does not exist", () => {
     const cases = describedFor({ "records > keep nothing at all": "it was renamed" });
     expect(skippedOf(cases)).toEqual([]);
     expect(cases.at(-1)?.body).toThrow("records > keep nothing at all");

@@ -32,7 +32,7 @@ async function works({ access_token }: TestTokens): Promise<boolean> {
 }
 
 describe("a test service", () => {
-  it("signs somebody in through the real form, on both deployments", async () => {
+  it("signs a user in through the real form, on both deployments", async () => {
     const first = await news.authorize(ada);
     expect(first).toMatchObject({ code: expect.any(String), loginShown: true, consentShown: false });
     const tokens = await news.signIn(ada, { deployment: "oauth2" });
@@ -43,7 +43,7 @@ describe("a test service", () => {
     expect(decodeJwt(id_token)).toMatchObject({ sub: ada.account.sub, nonce: "n", iss: test.urls.openid });
   });
 
-  it("keeps people signed in from one client to the next, each in a browser of their own", async () => {
+  it("keeps users signed in at all clients, each in their own browser", async () => {
     const shop = await test.addClient({ service: "2", redirect_uris: ["http://127.0.0.1:9/shop"] });
     await news.signIn(ada);
     expect(await shop.authorize(ada)).toMatchObject({ loginShown: false });
@@ -52,7 +52,7 @@ describe("a test service", () => {
     expect((await test.service.accounts.find(bob.account.sub))?.services).toEqual({ "2": null });
   });
 
-  it("asks for consent where a client is a third party's", async () => {
+  it("asks for consent for a third-party client", async () => {
     const partner = await test.addClient({ first_party: false });
     const parameters = { scope: "openid profile" };
     const denied = await partner.authorize(ada, { consent: "deny", parameters });
@@ -62,7 +62,7 @@ describe("a test service", () => {
     expect(await partner.authorize(ada, { parameters })).toMatchObject({ consentShown: false });
   });
 
-  it("says what stood in the way of a sign-in", async () => {
+  it("reports why a sign-in failed", async () => {
     await test.service.accounts.setPassword(ada.account.sub, "another password");
     await expect(news.signIn(ada)).rejects.toMatchObject({ code: "unexpected_answer" });
     const answer = news.signIn(ada, { parameters: { prompt: "none" } });
@@ -70,7 +70,7 @@ describe("a test service", () => {
     expect(() => news.authorizationUrl({ deployment: "openid" })).not.toThrow();
   });
 
-  it("shows the notifications that would be sent, and sends none", async () => {
+  it("returns the notifications that would be sent, and sends none", async () => {
     const receiver = {
       url: "https://news.example/notifications",
       client_id: "n",
@@ -93,7 +93,7 @@ describe("a test service", () => {
     expect(await test.service.notifications.find(first!.id)).toMatchObject({ attempts: 0 });
   });
 
-  it("is one of many: another one has neither its clock nor its people", async () => {
+  it("shares neither clock nor accounts with another one", async () => {
     const other = await createTestSignIn();
     try {
       test.clock.advance(30 * DAY);
@@ -107,7 +107,7 @@ describe("a test service", () => {
     }
   });
 
-  it("can be mounted in an application of the test's own", async () => {
+  it("can be mounted in the test's own application", async () => {
     const server = createServer();
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/sign-in`;
@@ -126,14 +126,14 @@ describe("a test service", () => {
     }
   });
 
-  it("says what is wrong with its configuration", async () => {
+  it("reports an invalid configuration", async () => {
     const wrong = createTestSignIn({ lifetimes: { accessToken: -1 } });
     await expect(wrong).rejects.toMatchObject({ code: "configuration" });
   });
 });
 
 describe("the clock of a test service", () => {
-  it("stands still until it is advanced, and never goes back", async () => {
+  it("stops until it is advanced, and never goes back", async () => {
     const before = test.clock.now();
     await news.signIn(ada);
     expect(test.clock.now()).toBe(before);
@@ -150,7 +150,7 @@ describe("the clock of a test service", () => {
     expect(await news.exchange(late.code!)).toMatchObject({ status: 400, body: { error: "invalid_grant" } });
   });
 
-  it("moves access tokens, at userinfo, at introspection and at the library's own userinfo", async () => {
+  it("moves access tokens, at userinfo, introspection and the standard userinfo", async () => {
     const tokens = await news.signIn(ada);
     const authorization = `Basic ${btoa(`${news.client_id}:${news.client_secret}`)}`;
     const introspected = async (): Promise<unknown> => {
@@ -189,7 +189,7 @@ describe("the clock of a test service", () => {
     });
   });
 
-  it("moves the window of a rotation and the longest age of a token that slides", async () => {
+  it("moves the rotation window and the maximum age of a sliding token", async () => {
     const rules = { rotate: true, reuseWindow: 10, sliding: true, maxAge: 40 * DAY };
     const client = await test.addClient({ refresh_tokens: rules });
     let { refresh_token } = await client.signIn(ada);
@@ -206,7 +206,7 @@ describe("the clock of a test service", () => {
     expect(await client.refresh(refresh_token)).toMatchObject({ status: 400 });
   });
 
-  it("moves ID tokens: issued now, good for as long as configured, and the sign-in that was before", async () => {
+  it("moves ID tokens: iat, exp and auth_time", async () => {
     const signedInAt = seconds();
     await news.signIn(ada);
     test.clock.advance(400 * DAY);
@@ -220,7 +220,7 @@ describe("the clock of a test service", () => {
     expect(signedInAt).toBe(iat - 400 * DAY);
   });
 
-  it("moves sessions: fourteen days after the last use somebody signs in anew", async () => {
+  it("moves sessions: fourteen days after the last use a new sign-in is necessary", async () => {
     await news.signIn(ada);
     test.clock.advance(14 * DAY - 1);
     expect(await news.authorize(ada)).toMatchObject({ loginShown: false });
@@ -239,7 +239,7 @@ describe("the clock of a test service", () => {
     expect(await news.authorize(ada, { parameters })).toMatchObject({ loginShown: true });
   });
 
-  it("moves a sign-in that was begun: an hour later its form leads to a new beginning", async () => {
+  it("moves unfinished sign-ins: after an hour the form starts again", async () => {
     const { browser, username, password } = ada;
     await browser.get(news.authorizationUrl());
     test.clock.advance(3599);
@@ -273,7 +273,7 @@ describe("the clock of a test service", () => {
     expect(ada.browser.hasForm("password")).toBe(false);
   });
 
-  it("moves limits: who guessed too often may try again when the window has passed", async () => {
+  it("moves rate limits: attempts are possible again after the window", async () => {
     const wrong = { ...ada, password: "a wrong password" };
     for (let tries = 0; tries < 10; tries += 1) await news.authorize(wrong).catch(() => undefined);
     await expect(news.signIn(ada)).rejects.toThrow("429");
