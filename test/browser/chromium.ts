@@ -1,4 +1,4 @@
-/** A real browser, whose console is listened to. */
+/** A real browser with its console messages. */
 import { AxeBuilder } from "@axe-core/playwright";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 
@@ -21,7 +21,7 @@ export interface PageOptions {
 
 /** One browser for the tests of a file. */
 export class TestBrowser {
-  /** What the consoles complained of since it was last emptied. */
+  /** The problems reported on consoles since the last reset. */
   readonly problems: string[] = [];
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
@@ -34,7 +34,7 @@ export class TestBrowser {
     return new TestBrowser(await chromium.launch({ executablePath: CHROMIUM, args: ARGUMENTS }));
   }
 
-  /** A page of a browser that knows nothing yet; what its console complains of is a problem. */
+  /** A page in a new context, whose console errors are problems. */
   async newPage(options: PageOptions = {}): Promise<Page> {
     const context = await this.#browser.newContext({ locale: "en-GB", ...options });
     this.#contexts.push(context);
@@ -64,7 +64,7 @@ export async function signIn(page: Page, account: { username: string; password: 
   await page.getByRole("button").click();
 }
 
-/** What axe says against the page, one line for each rule. */
+/** The violations that axe finds, one line per rule. */
 export async function violations(page: Page): Promise<string[]> {
   const { violations: found } = await new AxeBuilder({ page }).analyze();
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);

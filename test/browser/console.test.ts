@@ -1,4 +1,4 @@
-/** The account page and the delivery console in a real browser, by keyboard alone, and what axe says of them. */
+/** The account page and the delivery console in a real browser, by keyboard, and checked by axe. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
@@ -54,7 +54,7 @@ afterAll(async () => {
   await running?.close();
 });
 
-/** An operator in front of the list. */
+/** An operator on the list page. */
 async function operator(options: { readonly javaScriptEnabled?: boolean } = {}): Promise<Page> {
   const page = await browser.newPage(options);
   await page.goto(list);
@@ -63,7 +63,7 @@ async function operator(options: { readonly javaScriptEnabled?: boolean } = {}):
   return page;
 }
 
-/** Presses Tab until an element is reached whose text or label is this one. */
+/** Presses Tab until the element with this text or label has the focus. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const focused = `(() => { const it = document.activeElement;
     return it.labels?.[0]?.innerText ?? it.ariaLabel ?? it.innerText; })()`;
@@ -146,7 +146,7 @@ describe("the account page and the console", () => {
     await page.keyboard.press("Enter");
     await page.waitForURL(`${list}/${parked}?**`);
     await expect(page.getByRole("status").innerText()).resolves.toContain("sent again");
-    // The result has the focus, so that it is read first.
+    // The result has the focus, so that screen readers read it first.
     await expect(page.locator(":focus").getAttribute("role")).resolves.toBe("status");
   });
 

@@ -1,4 +1,4 @@
-/** The demo in a real browser: what its buttons do, without a script, and what axe says of its pages. */
+/** The demo in a real browser, without scripts, and checked by axe. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
 import { freePorts, type Running, start } from "../examples/processes.ts";

@@ -1,4 +1,4 @@
-/** The pages in a real browser, with and without JavaScript, and what axe says of them. */
+/** The pages in a real browser, with and without JavaScript, and checked by axe. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
@@ -111,7 +111,7 @@ describe.each([
     await page.waitForURL(`${callback}?**`);
     await page.goto(authorize(running.oauth2, { prompt: "login" }));
     await signIn(page, BOB);
-    // The step between the two is a form that sends itself; without JavaScript it has a button.
+    // The form between the two submits itself, or has a button without JavaScript.
     if (!javaScriptEnabled) await page.locator("noscript button, button").first().click();
     await page.waitForURL(`${callback}?**`);
     expect(new URL(page.url()).searchParams.get("code")).toMatch(/^[\w-]{43}$/);

@@ -180,7 +180,7 @@ export class Workshop {
 
   async run(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
     const running = this.start(words, env);
-    return { code: await running.ended, said: running.said() };
+    return { code: await running.ended, said: running.output() };
   }
 
   remove(): void {
@@ -205,7 +205,7 @@ export async function copyThroughKills(
     }
     const how = await running.ended;
     if (how === 0) return kills;
-    if (how !== "SIGKILL") throw new Error(`the copy ended with ${how}:\n${running.said()}`);
+    if (how !== "SIGKILL") throw new Error(`the copy ended with ${how}:\n${running.output()}`);
   }
 }
 

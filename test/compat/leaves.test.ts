@@ -54,7 +54,7 @@ describe("parameters", () => {
       fc.property(fc.array(piece, { maxLength: 12 }), (parts) => {
         const sent = parts.join("");
         const read = [...new URLSearchParams(sent)];
-        // The platform puts U+FFFD where bytes are not UTF-8; the one that was sent is told apart by its escape.
+        // The platform replaces invalid UTF-8 by U+FFFD, except where U+FFFD itself was sent.
         const marked = [...new URLSearchParams(sent.replaceAll("%EF%BF%BD", "r"))].flat().join("");
         const broken = /%(?![0-9A-Fa-f]{2})/.test(sent) || /\0|\uFFFD/.test(marked);
         expect(refusal(() => parseFields(sent).entries())).toEqual(broken ? [400, "invalid_request"] : read);
@@ -265,14 +265,14 @@ describe("the caller", () => {
   });
 
   it("has the host of X-Forwarded-Host only behind a trusted proxy", () => {
-    const asked = request(
+    const forwarded = request(
       { host: "inner:1", "x-forwarded-host": "forged.example, login.example" },
       "10.0.0.1",
     );
-    expect(requestedHost(asked, false)).toBe("inner:1");
-    expect(requestedHost(asked, ["192.0.2.0/24"])).toBe("inner:1");
-    expect(requestedHost(asked, ranges)).toBe("login.example");
-    expect(requestedHost(asked, 1)).toBe("login.example");
+    expect(requestedHost(forwarded, false)).toBe("inner:1");
+    expect(requestedHost(forwarded, ["192.0.2.0/24"])).toBe("inner:1");
+    expect(requestedHost(forwarded, ranges)).toBe("login.example");
+    expect(requestedHost(forwarded, 1)).toBe("login.example");
     expect(requestedHost(request({ host: "inner:1" }, "10.0.0.1"), 1)).toBe("inner:1");
   });
 

@@ -11,7 +11,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** Milliseconds within which a fault is answered. */
+/** Milliseconds until the response to a fault. */
 const PROMISED = 5_000;
 
 const inTime = (work: Promise<void>): Promise<void> =>

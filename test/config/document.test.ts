@@ -110,7 +110,7 @@ describe("docs/seed.md", () => {
       expect(schema.safeParse(least).success).toBe(true);
       for (const { path, otherwise } of keys) {
         const { success } = schema.safeParse(without(least, path));
-        // In a seed a client without a name is called like its service.
+        // In a seed, the default name of a client is that of its service.
         const isFilledIn = schema === seedClient && path.join() === "name";
         expect([path, success || isFilledIn]).toEqual([path, otherwise !== "required"]);
       }

@@ -39,7 +39,7 @@ function write(text: string, mode = 0o600): void {
   chmodSync(path, mode);
 }
 
-/** The message of the error with which reading fails; it is one sentence and a SignInError `keys`. */
+/** The message of the error, which is one sentence and has the code `keys`. */
 async function refusal(mayCreate = true): Promise<string> {
   const error: unknown = await readOrMakeKeyFile(path, { mayCreate }).then(
     () => undefined,
@@ -65,16 +65,16 @@ function startRacer(): {
   const child = spawn(process.execPath, ["--input-type=module", "-e", code], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  let said = "";
+  let output = "";
   const ready = new Promise<void>((resolve) => {
     child.stdout.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes("ready\n")) resolve();
+      output += chunk.toString();
+      if (output.includes("ready\n")) resolve();
     });
     child.once("close", () => resolve());
   });
   const keys = new Promise<string>((resolve) =>
-    child.once("close", () => resolve(said.replace("ready\n", ""))),
+    child.once("close", () => resolve(output.replace("ready\n", ""))),
   );
   return { ready, go: () => void child.stdin.write("go\n"), keys };
 }

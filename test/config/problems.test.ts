@@ -92,7 +92,7 @@ describe("problems", () => {
       logger: { secret: mark() },
     });
     expect(lines.length).toBeGreaterThanOrEqual(20);
-    // Names of keys are shown, so that they can be found, as long as they look like names.
+    // Only key names that look like names are shown.
     const shown = lines.filter((line) => !line.startsWith("config.interactions.copy.")).join("\n");
     expect(marks.filter((text) => shown.includes(text))).toEqual([]);
   });

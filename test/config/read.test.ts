@@ -13,7 +13,7 @@ function mail(value: unknown): unknown {
   return readConfiguration({ ...SMALLEST, mail: value }).mail;
 }
 
-/** What can be changed in a value or anywhere inside it. */
+/** The mutable parts of a value. */
 function openParts(root: unknown): unknown[] {
   const open: unknown[] = [];
   const visit = (value: unknown): void => {
@@ -25,7 +25,7 @@ function openParts(root: unknown): unknown[] {
   return open;
 }
 
-/** Counts its calls, of which a configuration makes none. */
+/** Counts its calls. A configuration makes none. */
 class HostStore {
   calls = 0;
   readonly #call = (): Promise<never> => {

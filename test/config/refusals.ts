@@ -1,12 +1,12 @@
 import { readConfiguration } from "../../config/read.ts";
 
-/** The smallest right configuration, on loopback. */
+/** The smallest valid configuration, on loopback. */
 export const SMALLEST = { deployments: { oauth2: { url: "http://127.0.0.1:3000" } } };
 
-/** The smallest right configuration of production. */
+/** The smallest valid configuration for production. */
 export const PRODUCTION = { deployments: { oauth2: { url: "https://login.example" } }, proxy: false };
 
-/** The lines of what is wrong; none when the configuration is right. Other errors are not caught. */
+/** The problems of a configuration. Other errors are not caught. */
 export function problemsIn(input: unknown): readonly string[] {
   try {
     readConfiguration(input);
@@ -18,7 +18,7 @@ export function problemsIn(input: unknown): readonly string[] {
   }
 }
 
-/** The same, for keys beside the smallest configuration. */
+/** The problems of keys added to the smallest configuration. */
 export function problemsWith(keys: Record<string, unknown>): readonly string[] {
   return problemsIn({ ...SMALLEST, ...keys });
 }

@@ -7,7 +7,7 @@ import { PRODUCTION, problemsIn, problemsWith } from "./refusals.ts";
 
 const secrets = [randomBytes(32).toString("base64")];
 const call = (): Promise<never> => Promise.reject(new Error("called"));
-/** A store of the host, as far as the rules see it. */
+/** A stub of a store of the host. */
 const STORE = Object.fromEntries(
   "get list scan count commit next sweep ping close".split(" ").map((name) => [name, call]),
 );

@@ -5,7 +5,7 @@ import { problemsWith, SMALLEST } from "./refusals.ts";
 
 const secret = randomBytes(32);
 
-/** Key → values that it takes, and values that it refuses. */
+/** Valid and invalid values by key. */
 const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong: readonly unknown[]]>> = {
   storage: [
     ["sqlite:a.db", "sqlite:./data/a b.db", "sqlite:/var/lib/a.db", "sqlite::memory:"],

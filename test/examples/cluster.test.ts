@@ -45,7 +45,7 @@ function describeOn(storage: string): void {
 
   /** ID of the running process of this name. */
   const processOf = (name: string): number =>
-    Number(new RegExp(`${name} +(?:is running again, )?process (\\d+)`).exec(cluster.said())?.[1]);
+    Number(new RegExp(`${name} +(?:is running again, )?process (\\d+)`).exec(cluster.output())?.[1]);
 
   beforeAll(async () => {
     // The processes behind the proxy use the ports after its port.
@@ -114,17 +114,17 @@ describe("a process of the cluster", () => {
   });
 
   /** A process that runs this code, and the lines printed about it. */
-  function begin(code: string, ready: ChildPlan["ready"]): { child: Child; said: string[] } {
-    const said: string[] = [];
+  function begin(code: string, ready: ChildPlan["ready"]): { child: Child; output: string[] } {
+    const output: string[] = [];
     const plan = { name: "one", command: process.execPath, args: ["-e", code], ready };
-    const child = startChild(plan, (line) => void said.push(line));
+    const child = startChild(plan, (line) => void output.push(line));
     children.push(child);
-    return { child, said };
+    return { child, output };
   }
 
   it("is restarted until it is ready, however often that fails", async () => {
     const file = JSON.stringify(join(folder, "starts"));
-    const { child, said } = begin(
+    const { child, output } = begin(
       `const fs = require("node:fs");
       fs.appendFileSync(${file}, ".");
       const starts = fs.readFileSync(${file}).length;
@@ -135,8 +135,8 @@ describe("a process of the cluster", () => {
     );
     await child.started;
     process.kill(child.pid(), "SIGKILL");
-    while (!said.some((line) => line.startsWith("one is running again"))) await pause(20);
-    expect(said.filter((line) => line.endsWith("restarting it"))).toEqual([
+    while (!output.some((line) => line.startsWith("one is running again"))) await pause(20);
+    expect(output.filter((line) => line.endsWith("restarting it"))).toEqual([
       "one ended (SIGKILL); restarting it",
       "one ended (7); restarting it",
       "one ended (7); restarting it",
@@ -146,11 +146,11 @@ describe("a process of the cluster", () => {
 
   it("that ends before it is ready reports why and is not restarted", async () => {
     const never = new Promise<void>(() => undefined);
-    const { child, said } = begin('console.error("the folder is in use"); process.exit(1)', () => never);
+    const { child, output } = begin('console.error("the folder is in use"); process.exit(1)', () => never);
     await expect(child.started).rejects.toMatchObject({
       message: "one ended before it was ready.\nthe folder is in use\n",
     });
-    expect([said, child.pid()]).toEqual([[], 0]);
+    expect([output, child.pid()]).toEqual([[], 0]);
   });
 });
 
@@ -176,7 +176,7 @@ describe("the proxy", () => {
   it("uses its targets in turn, and forwards address, body and cookies", async () => {
     const targets = [await listen(named("one")), await listen(named("two"))];
     const { port } = await listen(createProxy(targets));
-    const seen: string[] = [];
+    const names: string[] = [];
     for (let round = 0; round < 4; round += 1) {
       const response = await fetch(`http://127.0.0.1:${port}/a?b=c`, {
         method: "POST",
@@ -185,9 +185,9 @@ describe("the proxy", () => {
       expect(response.headers.getSetCookie()).toEqual(["a=1", "b=2"]);
       const { name, body, url, from } = (await response.json()) as Record<string, string>;
       expect([body?.length, url, from]).toEqual([100_000, "/a?b=c", "127.0.0.1"]);
-      seen.push(name ?? "");
+      names.push(name ?? "");
     }
-    expect(seen.toSorted()).toEqual(["one", "one", "two", "two"]);
+    expect(names.toSorted()).toEqual(["one", "one", "two", "two"]);
   });
 
   it("skips targets that refuse connections, and responds with 503 if there is no other", async () => {
@@ -205,16 +205,16 @@ describe("the proxy", () => {
   });
 
   it("does not resend a request that a target has started to receive", async () => {
-    let asked = 0;
+    let requests = 0;
     const breaking = await listen((request) => {
-      asked += 1;
+      requests += 1;
       request.socket.destroy();
     });
     const other = await listen(() => {
-      asked += 1;
+      requests += 1;
     });
     const { port } = await listen(createProxy([other, breaking]));
     const response = await fetch(`http://127.0.0.1:${port}/`, { method: "POST", body: "b" });
-    expect([response.status, asked]).toEqual([503, 1]);
+    expect([response.status, requests]).toEqual([503, 1]);
   });
 });

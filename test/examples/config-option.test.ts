@@ -116,9 +116,9 @@ describe("--config FILE", () => {
       };
     });
     const receiver = run("examples/receiver/main.ts", "--config", file);
-    const [, said = ""] = await receiver.until(/receiving notifications at (.*)\n/);
+    const [, output = ""] = await receiver.until(/receiving notifications at (.*)\n/);
     const origin = `http://127.0.0.1:${port + 2}`;
-    expect(said).toBe(`${origin}/media and ${origin}/news`);
+    expect(output).toBe(`${origin}/media and ${origin}/news`);
     const post = async (path: string, client: string): Promise<number> => {
       const authorization = `Basic ${Buffer.from(`${client}:the secret of ${client}`).toString("base64")}`;
       const data = {
@@ -186,12 +186,12 @@ const EXAMPLES = [
 describe.each(EXAMPLES)("%s", (script) => {
   it("has --help, and reports invalid arguments and files", async () => {
     const help = run(script, "--help");
-    expect([await help.ended, help.said()]).toEqual([0, expect.stringContaining("--config FILE")]);
+    expect([await help.ended, help.output()]).toEqual([0, expect.stringContaining("--config FILE")]);
     const ends = async (code: number, sentence: RegExp, ...args: string[]): Promise<void> => {
       const wrong = run(script, ...args);
       expect([args, await wrong.ended]).toEqual([args, code]);
-      expect(wrong.said()).toMatch(sentence);
-      expect(wrong.said()).not.toMatch(/\n {4}at |hunter2/);
+      expect(wrong.output()).toMatch(sentence);
+      expect(wrong.output()).not.toMatch(/\n {4}at |hunter2/);
     };
     const { file } = await write((config) => Object.assign(config, { storrage: "hunter2" }));
     await ends(2, /^Unknown option '--confg'\. See --help\.\n$/, "--confg", file);
@@ -207,13 +207,13 @@ describe("an example with an incomplete configuration", () => {
   ])("%s", async (script, sentence) => {
     const { file } = await write((config) => Object.assign(config, { seed: {} }));
     const wrong = run(script, "--config", file);
-    expect([await wrong.ended, wrong.said()]).toEqual([1, `${sentence.replace("FILE", file)}\n`]);
+    expect([await wrong.ended, wrong.output()]).toEqual([1, `${sentence.replace("FILE", file)}\n`]);
   });
 
   it("examples/client/main.ts names the missing redirect URI", async () => {
     const { file, next } = await write((config, written) => redirect(config, `${written.next}/callback`));
     const wrong = run("examples/client/main.ts", "--config", file);
-    expect([await wrong.ended, wrong.said()]).toEqual([
+    expect([await wrong.ended, wrong.output()]).toEqual([
       1,
       `${file} must register the redirect URI ${next}/callback/openid for news.\n`,
     ]);
@@ -228,7 +228,7 @@ describe("an example with an incomplete configuration", () => {
     for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
       const wrong = run(script, "--config", file);
       expect(await wrong.ended).toBe(1);
-      expect(wrong.said()).toContain("config.seed.accounts[0].password: is public in the examples");
+      expect(wrong.output()).toContain("config.seed.accounts[0].password: is public in the examples");
     }
   });
 });

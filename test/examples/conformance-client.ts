@@ -4,7 +4,7 @@ import { expect } from "@jest/globals";
 import { createRemoteJWKSet, type JWTPayload, jwtVerify } from "jose";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Answer, basic, type Parameters, send } from "../flows/relying-party.ts";
-import type { ConformanceStage, Seen, SuiteFile } from "./conformance-stage.ts";
+import type { ConformanceStage, Page, SuiteFile } from "./conformance-stage.ts";
 
 type Client = SuiteFile["client"];
 
@@ -12,7 +12,7 @@ type Client = SuiteFile["client"];
 export type Mode = "default" | "form_post";
 
 /** An authorization request that differs from the usual one. */
-export interface Asked {
+export interface AuthorizeOptions {
   readonly mode?: Mode;
   readonly parameters?: Parameters;
   readonly client?: Client;
@@ -26,7 +26,7 @@ export interface Done {
   readonly tokens: Answer["body"];
   readonly userinfo: Answer["body"];
   readonly code: string;
-  readonly seen: Seen;
+  readonly page: Page;
 }
 
 export class ConformanceClient {
@@ -70,8 +70,11 @@ export class ConformanceClient {
   }
 
   /** Sends one authorization request of a module, and returns the response to the suite. */
-  async authorize(module: string, asked: Asked = {}): Promise<Seen & { readonly nonce: string }> {
-    const { mode = "default", parameters = {}, client = this.stage.suite.client, browser, method } = asked;
+  async authorize(
+    module: string,
+    options: AuthorizeOptions = {},
+  ): Promise<Page & { readonly nonce: string }> {
+    const { mode = "default", parameters = {}, client = this.stage.suite.client, browser, method } = options;
     const [state, nonce] = [randomUUID(), randomUUID()];
     const request = {
       client_id: client.client_id,
@@ -84,12 +87,12 @@ export class ConformanceClient {
       ...parameters,
     };
     const target = this.address("authorization", request);
-    const seen = await this.stage.visit(browser ?? this.stage.browser(), module, target, method);
-    if (seen.callback !== undefined) {
-      expect(seen.byPost).toBe(mode === "form_post");
-      expect(seen.callback).toMatchObject({ state, iss: this.metadata["issuer"] });
+    const page = await this.stage.visit(browser ?? this.stage.browser(), module, target, method);
+    if (page.callback !== undefined) {
+      expect(page.byPost).toBe(mode === "form_post");
+      expect(page.callback).toMatchObject({ state, iss: this.metadata["issuer"] });
     }
-    return { ...seen, nonce };
+    return { ...page, nonce };
   }
 
   token(form: Parameters, client: Client = this.stage.suite.client): Promise<Answer> {
@@ -119,16 +122,16 @@ export class ConformanceClient {
   }
 
   /** Runs a successful module: code, tokens, a valid ID token, user information about the same user. */
-  async succeed(module: string, asked: Asked = {}, form: Parameters = {}): Promise<Done> {
-    const seen = await this.authorize(module, asked);
-    const { code = "" } = seen.callback ?? {};
-    expect([module, seen.callback?.["error"], code.length]).toEqual([module, undefined, expect.any(Number)]);
-    const answer = await this.exchange(code, form, asked.client);
-    const claims = await this.idToken(answer, asked.client);
-    const hasNonce = asked.parameters === undefined || !Object.hasOwn(asked.parameters, "nonce");
-    expect(claims["nonce"]).toBe(hasNonce ? seen.nonce : undefined);
+  async succeed(module: string, options: AuthorizeOptions = {}, form: Parameters = {}): Promise<Done> {
+    const page = await this.authorize(module, options);
+    const { code = "" } = page.callback ?? {};
+    expect([module, page.callback?.["error"], code.length]).toEqual([module, undefined, expect.any(Number)]);
+    const answer = await this.exchange(code, form, options.client);
+    const claims = await this.idToken(answer, options.client);
+    const hasNonce = options.parameters === undefined || !Object.hasOwn(options.parameters, "nonce");
+    expect(claims["nonce"]).toBe(hasNonce ? page.nonce : undefined);
     const info = await this.userinfo(answer.body["access_token"]);
     expect([info.status, info.body["sub"]]).toEqual([200, claims.sub]);
-    return { claims, tokens: answer.body, userinfo: info.body, code, seen };
+    return { claims, tokens: answer.body, userinfo: info.body, code, page };
   }
 }

@@ -39,9 +39,9 @@ describe("oidcc-rp-initiated-logout-certification-test-plan", () => {
     const post_logout_redirect_uri = stage.at("post_logout_redirect");
     const state = randomBytes(64).toString("hex");
     const target = suite.address("end_session", change({ id_token_hint, post_logout_redirect_uri, state }));
-    const seen = await stage.visit(browser, module, target.replace(/\?$/, ""));
+    const page = await stage.visit(browser, module, target.replace(/\?$/, ""));
     const after = await suite.authorize(module, { browser, parameters: { prompt: "none" } });
-    return { seen, state, error: after.callback?.["error"] };
+    return { page, state, error: after.callback?.["error"] };
   }
 
   it("oidcc-rp-initiated-logout-discovery-endpoint-verification", () => {
@@ -52,9 +52,9 @@ describe("oidcc-rp-initiated-logout-certification-test-plan", () => {
     ["oidcc-rp-initiated-logout", undefined],
     ["oidcc-rp-initiated-logout-no-state", without("state")],
   ])("%s", async (module, change) => {
-    const { seen, state, error } = await signOut(module, change);
-    expect(seen.url.startsWith(stage.at("post_logout_redirect"))).toBe(true);
-    expect(seen.callback).toEqual(change === undefined ? { state } : {});
+    const { page, state, error } = await signOut(module, change);
+    expect(page.url.startsWith(stage.at("post_logout_redirect"))).toBe(true);
+    expect(page.callback).toEqual(change === undefined ? { state } : {});
     expect(error).toBe("login_required");
   });
 
@@ -87,10 +87,10 @@ describe("oidcc-rp-initiated-logout-certification-test-plan", () => {
       without("id_token_hint", "post_logout_redirect_uri"),
       "You are signed out",
     ],
-  ])("%s", async (module, change, page) => {
-    const { seen, error } = await signOut(module, change);
-    expect([seen.callback, seen.placeholder]).toEqual([undefined, page]);
-    expect(error).toBe(page === "You are signed out" ? "login_required" : undefined);
+  ])("%s", async (module, change, title) => {
+    const { page, error } = await signOut(module, change);
+    expect([page.callback, page.placeholder]).toEqual([undefined, title]);
+    expect(error).toBe(title === "You are signed out" ? "login_required" : undefined);
   });
 
   it("oidcc-backchannel-rp-initiated-logout-certification-test-plan", async () => {

@@ -47,7 +47,7 @@ export interface SuiteFile {
 }
 
 /** What the scripted browser saw. */
-export interface Seen {
+export interface Page {
   /** The response that reached the suite, by query or form post. */
   readonly callback: Readonly<Record<string, string>> | undefined;
   readonly byPost: boolean;
@@ -63,9 +63,9 @@ function fits(pattern: string, url: string): boolean {
   return new RegExp(`^${parts.join(".*")}$`).test(url);
 }
 
-function file(name: string, places: Readonly<Record<string, string>>): string {
+function file(name: string, replacements: Readonly<Record<string, string>>): string {
   const text = readFileSync(join(ROOT, "examples/conformance", name), "utf8");
-  return Object.entries(places).reduce((moved, [from, to]) => moved.replaceAll(from, to), text);
+  return Object.entries(replacements).reduce((moved, [from, to]) => moved.replaceAll(from, to), text);
 }
 
 /** What runs while the stage is open. */
@@ -114,9 +114,9 @@ export class ConformanceStage {
     await new Promise<void>((resolve) => void suiteServer.listen(suite, "127.0.0.1", resolve));
     const args = ["--cert", certFile, "--key", keyFile, "--port", `${op}`, "--to", `${http}`];
     const tls = start("examples/conformance/tls.ts", { args, cwd: servers.folder });
-    const places = { [OP]: origin, [SUITE]: suiteOrigin, "localhost.emobix.co.uk": "localhost" };
+    const replacements = { [OP]: origin, [SUITE]: suiteOrigin, "localhost.emobix.co.uk": "localhost" };
     const bundled = servers.run(
-      ["--config", servers.write(file("server.json", places)), "--port", `${http}`],
+      ["--config", servers.write(file("server.json", replacements)), "--port", `${http}`],
       {
         env: { NODE_EXTRA_CA_CERTS: certFile },
       },
@@ -137,7 +137,7 @@ export class ConformanceStage {
   }
 
   /** Does what the scripted browser of the suite does with this URL in this module. */
-  async visit(browser: Browser, module: string, address: string, method = "GET"): Promise<Seen> {
+  async visit(browser: Browser, module: string, address: string, method = "GET"): Promise<Page> {
     const automations = this.suite.override[module]?.browser ?? this.suite.browser;
     const automation = automations.find(({ match }) => fits(match, address));
     if (automation === undefined) throw new Error(`suite.json has no entry for ${address}`);
@@ -152,9 +152,9 @@ export class ConformanceStage {
     }
     let placeholder: string | undefined;
     for (const { task, match, optional = false, commands = [] } of automation.tasks) {
-      if (!fits(match, this.#place(browser))) {
+      if (!fits(match, this.#url(browser))) {
         if (optional) continue;
-        throw new Error(`${module}, ${task}: unexpected ${this.#place(browser)}: ${browser.title}`);
+        throw new Error(`${module}, ${task}: unexpected ${this.#url(browser)}: ${browser.title}`);
       }
       const typed: Record<string, string> = {};
       for (const [command, kind, target, third, fourth] of commands) {
@@ -172,7 +172,7 @@ export class ConformanceStage {
     return {
       callback: landed?.fields,
       byPost: landed?.byPost ?? false,
-      url: this.#place(browser),
+      url: this.#url(browser),
       placeholder,
     };
   }
@@ -210,7 +210,7 @@ export class ConformanceStage {
     return form && { url: form.action, byPost: true, fields: Object.fromEntries(form.fields) };
   }
 
-  #place(browser: Browser): string {
+  #url(browser: Browser): string {
     return (this.#landed(browser)?.url ?? browser.url).href;
   }
 }

@@ -45,11 +45,11 @@ describe("docs/conformance.md", () => {
       config.replace("sqlite::memory:", "sqlite:./elsewhere.db"),
       "elsewhere.json",
     );
-    const { code, said } = await stage.servers.refused(["--config", file]);
-    const places = ["accounts[0].password", ...[0, 1, 2].map((i) => `clients[${i}].client_secret`)];
-    expect([code, said.trimEnd().split("\n")]).toEqual([
+    const { code, output } = await stage.servers.refused(["--config", file]);
+    const paths = ["accounts[0].password", ...[0, 1, 2].map((i) => `clients[${i}].client_secret`)];
+    expect([code, output.trimEnd().split("\n")]).toEqual([
       1,
-      places.map((place) => `config.seed.${place}: is public in the examples; choose another one`),
+      paths.map((path) => `config.seed.${path}: is public in the examples; choose another one`),
     ]);
   });
 });
@@ -174,7 +174,7 @@ describe.each<[string, Mode]>([
       browser,
       parameters: { prompt: "login" },
     });
-    expect(again.seen.placeholder).toMatch(/^Sign in to continue/);
+    expect(again.page.placeholder).toMatch(/^Sign in to continue/);
   });
 
   it("oidcc-prompt-none-not-logged-in, oidcc-prompt-none-logged-in, oidcc-id-token-hint, oidcc-max-age-10000", async () => {
@@ -192,7 +192,7 @@ describe.each<[string, Mode]>([
     const id_token_hint = String(first.tokens["id_token"]);
     for (const parameters of [none, { ...none, id_token_hint }, { max_age: "10000" }]) {
       const second = await suite.succeed(module, { mode, browser, parameters });
-      expect([second.seen.placeholder, second.claims.sub]).toEqual([undefined, first.claims.sub]);
+      expect([second.page.placeholder, second.claims.sub]).toEqual([undefined, first.claims.sub]);
       const { auth_time } = first.claims;
       if (auth_time !== undefined) expect(second.claims["auth_time"]).toBe(auth_time);
     }
@@ -204,7 +204,7 @@ describe.each<[string, Mode]>([
     const first = await suite.succeed("oidcc-max-age-1", { mode, browser, parameters });
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     const second = await suite.succeed("oidcc-max-age-1", { mode, browser, parameters });
-    expect(second.seen.placeholder).toMatch(/^Sign in to continue/);
+    expect(second.page.placeholder).toMatch(/^Sign in to continue/);
     expect(Number(second.claims["auth_time"])).toBeGreaterThan(Number(first.claims["auth_time"]));
   });
 

@@ -37,7 +37,9 @@ async function press(browser: Browser, button: string): Promise<string> {
 
 /** The printed notifications: receiver, type and services. */
 function printed({ running }: Demo): string[] {
-  const lines = running.said().matchAll(/^ {2}(\S+:\S+) {2}([A-Z_]+) {2}ada@example\.com.*services (\S+)/gm);
+  const lines = running
+    .output()
+    .matchAll(/^ {2}(\S+:\S+) {2}([A-Z_]+) {2}ada@example\.com.*services (\S+)/gm);
   return Array.from(lines, (line) => line.slice(1).join(" ")).toSorted((one, other) =>
     one < other ? -1 : 1,
   );
@@ -70,7 +72,7 @@ describe("the demo's notifications", () => {
     ]);
     expect((await signIn(demo)).title).toBe("Hello, Ada");
     await expect(demo.running.stop("SIGINT")).resolves.toBe(0);
-    expect(demo.running.said()).not.toMatch(/secret|lovelace-1843"|"password|Basic /);
+    expect(demo.running.output()).not.toMatch(/secret|lovelace-1843"|"password|Basic /);
   });
 
   it("fails as often as the arguments say, and then prints the retried notifications", async () => {
@@ -80,8 +82,8 @@ describe("the demo's notifications", () => {
     await demo.running.until(/request 2 of 2 at \/\w+, msg_\S+: answered 500/);
     await demo.running.until(/service:3 {2}PROFILE_CHANGED/);
     await demo.running.until(/group:media {2}PROFILE_CHANGED/);
-    const [, id = ""] = /request 1 of 2 at \S+ (msg_\w+)/.exec(demo.running.said()) ?? [];
-    expect(demo.running.said()).toContain(`webhook-id ${id}\n`);
+    const [, id = ""] = /request 1 of 2 at \S+ (msg_\w+)/.exec(demo.running.output()) ?? [];
+    expect(demo.running.output()).toContain(`webhook-id ${id}\n`);
   });
 
   it("fails and succeeds again by buttons, and shows the attempts to its user", async () => {
@@ -101,7 +103,7 @@ describe("the demo's notifications", () => {
   it("runs without its receiver: notifications wait until one is started with the file of the demo", async () => {
     const demo = await startDemo("--no-receiver");
     const browser = await signIn(demo);
-    expect(demo.running.said()).not.toContain("Receiver");
+    expect(demo.running.output()).not.toContain("Receiver");
     expect(browser.forms().some(({ action }) => /mend/.test(String(action)))).toBe(false);
     await press(browser, "rename");
     const receiver = start("examples/receiver/main.ts", {

@@ -66,11 +66,11 @@ describe("npm start", () => {
   });
 
   it("uses the port of the environment, and prints the URLs and the user", async () => {
-    expect(demo.said()).toContain(`Open            ${client}`);
+    expect(demo.output()).toContain(`Open            ${client}`);
     expect(Number(new URL(client).port)).toBe(Number(new URL(server).port) + 1);
-    expect(demo.said()).toMatch(/User +ada\n/);
+    expect(demo.output()).toMatch(/User +ada\n/);
     const printed = demo
-      .said()
+      .output()
       .replaceAll(new URL(server).port, "3000")
       .replaceAll(new URL(client).port, "3001")
       .replaceAll(new URL(receiver).port, "3002");
@@ -185,6 +185,6 @@ describe("npm start", () => {
 
   it("prints nothing else, and exits with 0 on SIGTERM", async () => {
     await expect(demo.stop()).resolves.toBe(0);
-    expect(demo.said().trimEnd().endsWith("Ctrl+C stops it.")).toBe(true);
+    expect(demo.output().trimEnd().endsWith("Ctrl+C stops it.")).toBe(true);
   });
 });

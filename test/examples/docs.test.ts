@@ -27,14 +27,14 @@ function sources(): Map<string, string> {
 }
 
 /** The file name after the language of a block, as in `ts lib/x.ts`. */
-function saidFile({ info }: Block): string | undefined {
+function namedFile({ info }: Block): string | undefined {
   return info.split(" ").find((word) => word.endsWith(".ts"));
 }
 
 /** A file without a folder belongs to the reader, and other blocks import it by its name. */
 function fileOf(block: Block): string {
-  const said = saidFile(block);
-  if (said !== undefined && !said.includes("/")) return said;
+  const named = namedFile(block);
+  if (named !== undefined && !named.includes("/")) return named;
   return `${block.name.replaceAll(/\W+/g, "-")}.ts`;
 }
 
@@ -47,7 +47,7 @@ function write(block: Block, change: (code: string) => string = (code) => code):
     return `from "${source}"`;
   });
   // The imports of a block with a path are relative to that path.
-  const path = saidFile(block) ?? "";
+  const path = namedFile(block) ?? "";
   const placed = path.includes("/")
     ? code.replaceAll(
         /from "(\.[^"]*)"/g,
@@ -119,7 +119,8 @@ describe("the code in README and docs", () => {
     writeFileSync(join(ROOT, FOLDER, "tsconfig.json"), JSON.stringify(settings));
     const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
     // `npm run types` reports errors in the sources.
-    const ofBlocks = (said: string): string[] => said.split("\n").filter((line) => line.startsWith(FOLDER));
+    const ofBlocks = (output: string): string[] =>
+      output.split("\n").filter((line) => line.startsWith(FOLDER));
     const compile = (): string[] => {
       try {
         return ofBlocks(
@@ -177,7 +178,7 @@ describe("the code in README and docs", () => {
 
   it("about testing passes", async () => {
     const { running } = await run(/testing\.md/, /fail \d+/);
-    expect(running.said()).toMatch(/pass 2\b[\s\S]*fail 0\b/);
+    expect(running.output()).toMatch(/pass 2\b[\s\S]*fail 0\b/);
     await expect(running.ended).resolves.toBe(0);
   });
 
@@ -197,7 +198,7 @@ describe("the tables of the README", () => {
           ({ methods, path }) => `${kind} ${methods.filter((each) => each !== "OPTIONS").join(", ")} ${path}`,
         ),
     );
-    const said = tableAfter(
+    const output = tableAfter(
       "README.md",
       "<!-- endpoints: compared with config/deployments.ts by a test -->",
     ).flatMap(([methods, path, oauth2, openid]) =>
@@ -205,7 +206,7 @@ describe("the tables of the README", () => {
         has === "yes" ? `${kind} ${methods} ${path}` : [],
       ),
     );
-    expect(said.toSorted()).toEqual(rows.toSorted());
+    expect(output.toSorted()).toEqual(rows.toSorted());
   });
 
   it("list keys of the configuration with their defaults", () => {
@@ -215,9 +216,9 @@ describe("the tables of the README", () => {
         (cells[2] ?? "").replaceAll('"', ""),
       ]),
     );
-    const said = tableAfter("README.md", "<!-- configuration: compared with the schema by a test -->");
-    expect(said.length).toBeGreaterThanOrEqual(10);
-    for (const [key = "", value = ""] of said)
+    const output = tableAfter("README.md", "<!-- configuration: compared with the schema by a test -->");
+    expect(output.length).toBeGreaterThanOrEqual(10);
+    for (const [key = "", value = ""] of output)
       expect([key, all.get(key)]).toEqual([key, expect.stringContaining(value)]);
   });
 });

@@ -9,19 +9,19 @@ const HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n";
 
 let listener: Listener;
 let socket: Socket;
-let said: string;
+let output: string;
 beforeEach(async () => {
   listener = await listen(0, "127.0.0.1");
-  said = "";
+  output = "";
   socket = connect(listener.port, "127.0.0.1");
-  socket.setEncoding("utf8").on("data", (text: string) => (said += text));
+  socket.setEncoding("utf8").on("data", (text: string) => (output += text));
   await new Promise((resolve) => void socket.once("connect", resolve));
 });
 afterEach(() => void socket.destroy());
 
 it.each([
-  ["has said nothing", ""],
-  ["has said the beginning of a request", HEAD.slice(0, 30)],
+  ["has sent nothing", ""],
+  ["has sent a partial request", HEAD.slice(0, 30)],
 ])("it waits for no connection that %s", async (_what, text) => {
   socket.write(text);
   await listener.stop(PATIENCE);
@@ -41,5 +41,5 @@ it("a server that stops waits for a partly received request, its body and its re
   setTimeout(() => socket.write("ab"), 1500);
   setTimeout(answered.resolve, 2000);
   await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);
-  expect(said).toMatch(/^HTTP\/1\.1 200 [\s\S]*answered$/);
+  expect(output).toMatch(/^HTTP\/1\.1 200 [\s\S]*answered$/);
 });

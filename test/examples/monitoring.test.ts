@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 afterAll(() => servers.leave());
 
-interface Told {
+interface Served {
   readonly server: Running;
   readonly url: string;
   /** Origin of the metrics port; empty if there is none. */
@@ -31,7 +31,7 @@ interface Told {
 }
 
 /** Starts a server with these `metrics`. */
-async function serve(metrics?: object, args: readonly string[] = []): Promise<Told> {
+async function serve(metrics?: object, args: readonly string[] = []): Promise<Served> {
   const port = await freePorts();
   const url = `http://127.0.0.1:${port}`;
   const file = servers.write({
@@ -42,14 +42,14 @@ async function serve(metrics?: object, args: readonly string[] = []): Promise<To
   });
   const server = servers.run(["--config", file, ...args], { env: LOCAL });
   await server.until(/listening on/);
-  const [, own] = /health and metrics on port (\d+)/.exec(server.said()) ?? [];
+  const [, own] = /health and metrics on port (\d+)/.exec(server.output()) ?? [];
   return { server, url, aside: own === undefined ? "" : `http://127.0.0.1:${own}` };
 }
 
 const bearer = (token: string): RequestInit => ({ headers: { authorization: `Bearer ${token}` } });
 
 /** Everything that a caller can see in a response. */
-async function seen(url: string, init?: RequestInit): Promise<unknown[]> {
+async function responseOf(url: string, init?: RequestInit): Promise<unknown[]> {
   const answer = await fetch(url, init);
   const headers = [...answer.headers].filter(([name]) => !/^(?:date|connection|keep-alive)$/.test(name));
   return [answer.status, await answer.text(), headers];
@@ -69,11 +69,11 @@ describe("the public port", () => {
   it("has no /metrics, not even for requests from this machine that a proxy may have forwarded [D-HEALTH-2]", async () => {
     const { url } = await serve({ port: 0 });
     const proxy = await startProxy({ to: () => url });
-    const unknown = await seen(`${url}/no-such-page`);
+    const unknown = await responseOf(`${url}/no-such-page`);
     for (const address of [`${url}/metrics`, `${proxy.url}/metrics`]) {
-      expect(await seen(address)).toEqual(unknown);
-      expect(await seen(address, bearer(""))).toEqual(unknown);
-      expect(await seen(address, bearer("undefined"))).toEqual(unknown);
+      expect(await responseOf(address)).toEqual(unknown);
+      expect(await responseOf(address, bearer(""))).toEqual(unknown);
+      expect(await responseOf(address, bearer("undefined"))).toEqual(unknown);
     }
     expect(unknown[0]).toBe(404);
     await proxy.close();
@@ -85,7 +85,7 @@ describe("the public port", () => {
     expect([answer.status, answer.headers.get("cache-control")]).toEqual([200, "no-store"]);
     expect(await answer.text()).toContain("sign_in_token_responses_total");
     expect((await fetch(`${url}/metrics?token=${TOKEN}`, bearer(TOKEN))).status).toBe(200);
-    const unknown = await seen(`${url}/no-such-page`);
+    const unknown = await responseOf(`${url}/no-such-page`);
     for (const authorization of [
       "",
       "Bearer",
@@ -101,9 +101,9 @@ describe("the public port", () => {
       `Bearer ${"x".repeat(10_000)}`,
       "Bearer \u00ff",
     ]) {
-      expect(await seen(`${url}/metrics`, { headers: { authorization } })).toEqual(unknown);
+      expect(await responseOf(`${url}/metrics`, { headers: { authorization } })).toEqual(unknown);
     }
-    expect(await seen(`${url}/metrics?access_token=${TOKEN}`)).toEqual(unknown);
+    expect(await responseOf(`${url}/metrics?access_token=${TOKEN}`)).toEqual(unknown);
     expect((await fetch(`${url}/metrics`, { ...bearer(TOKEN), method: "POST" })).status).toBe(404);
     // The details stay on the metrics port, even with the token.
     expect(await (await fetch(`${url}/health`, bearer(TOKEN))).text()).toBe('{"ok":true}');
@@ -147,12 +147,12 @@ describe("the metrics port", () => {
     await servers.stop();
     expect((await serve(undefined, ["--metrics-port", `${port}`])).aside).toBe(aside);
     for (const wrong of ["", "x", "-1", "65536"]) {
-      const { code, said } = await servers.refused(["--config", "config.json", "--metrics-port", wrong]);
-      expect([code, said.split("\n").length]).toEqual([2, 2]);
+      const { code, output } = await servers.refused(["--config", "config.json", "--metrics-port", wrong]);
+      expect([code, output.split("\n").length]).toEqual([2, 2]);
     }
     await expect(servers.refused(["--metrics-port", "1"])).resolves.toEqual({
       code: 2,
-      said: "--metrics-port requires --config. See --help.\n",
+      output: "--metrics-port requires --config. See --help.\n",
     });
   });
 
@@ -167,15 +167,15 @@ describe("the metrics port", () => {
     };
     await expect(refused({ port })).resolves.toEqual({
       code: 1,
-      said: `Port ${port} is in use: choose another one with metrics.port in the configuration or --metrics-port N.\n`,
+      output: `Port ${port} is in use: choose another one with metrics.port in the configuration or --metrics-port N.\n`,
     });
     await expect(refused({ port: 0, host: "192.0.2.1" })).resolves.toEqual({
       code: 1,
-      said: "The address 192.0.2.1 (metrics.host in the configuration) does not belong to this machine.\n",
+      output: "The address 192.0.2.1 (metrics.host in the configuration) does not belong to this machine.\n",
     });
     await expect(refused({ port: own })).resolves.toEqual({
       code: 1,
-      said: expect.stringMatching(new RegExp(`^Port ${own} is in use: [^\\n]+\\n$`)),
+      output: expect.stringMatching(new RegExp(`^Port ${own} is in use: [^\\n]+\\n$`)),
     });
     await new Promise((resolve) => void taken.close(resolve));
   });
@@ -200,7 +200,7 @@ describe("a worker", () => {
     const worker = start("examples/cluster/worker.ts", { args: ["--config", file], cwd: servers.folder });
     workers.push(worker);
     await worker.until(/delivering/);
-    const [, port] = /health and metrics on port (\d+)/.exec(worker.said()) ?? [];
+    const [, port] = /health and metrics on port (\d+)/.exec(worker.output()) ?? [];
     const aside = `http://127.0.0.1:${port}`;
     expect((await fetch(`${aside}/metrics`)).status).toBe(401);
     expect(await (await fetch(`${aside}/metrics`, bearer(TOKEN))).text()).toContain(
@@ -210,7 +210,7 @@ describe("a worker", () => {
     const args = ["--config", file, "--metrics-port", port ?? ""];
     const second = start("examples/cluster/worker.ts", { args, cwd: servers.folder });
     workers.push(second);
-    expect([await second.ended, second.said()]).toEqual([
+    expect([await second.ended, second.output()]).toEqual([
       1,
       `Port ${port} is in use: choose another one with metrics.port in the configuration or --metrics-port N.\n`,
     ]);
@@ -241,8 +241,8 @@ describe("/health on the public port", () => {
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/health`;
     const many = async (): Promise<unknown[]> => {
       const answers = await Promise.all(Array.from({ length: 50 }, () => fetch(url)));
-      const told = answers.map(async (each) => `${each.status} ${await each.text()}`);
-      return [...new Set(await Promise.all(told))];
+      const responses = answers.map(async (each) => `${each.status} ${await each.text()}`);
+      return [...new Set(await Promise.all(responses))];
     };
     try {
       expect([await many(), looks]).toEqual([['200 {"ok":true}'], 1]);

@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, "../..");
 export interface Running {
   readonly pid: number;
   /** Its output so far, standard output and standard error. */
-  said(): string;
+  output(): string;
   /** Resolves when the output matches. Rejects if the process ends before. */
   until(pattern: RegExp): Promise<RegExpExecArray>;
   /** The exit code, or the name of the signal that ended it. */
@@ -53,7 +53,7 @@ export function start(script: string, { args = [], env = {}, cwd }: Start = {}):
   });
   return {
     pid: child.pid ?? 0,
-    said: () => text,
+    output: () => text,
     ended,
     until(pattern) {
       return new Promise((resolve, reject) => {

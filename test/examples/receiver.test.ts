@@ -37,10 +37,10 @@ describe("the demo receiver", () => {
       }
       expect(await attempt(target(url), BODY, options("two"))).toMatchObject({ status: 401 });
       await running.until(/401 .*credentials/);
-      expect(running.said().match(/PROFILE_CHANGED  łucja@example\.com  .*  webhook-id one$/gm)).toHaveLength(
-        1,
-      );
-      expect(running.said()).not.toContain("webhook-id two");
+      expect(
+        running.output().match(/PROFILE_CHANGED  łucja@example\.com  .*  webhook-id one$/gm),
+      ).toHaveLength(1);
+      expect(running.output()).not.toContain("webhook-id two");
     });
   });
 
@@ -73,7 +73,7 @@ describe("the demo receiver", () => {
     const help = start("examples/receiver/main.ts", { args: ["--help"] });
     expect(await help.ended).toBe(0);
     for (const option of ["--fail", "--status", "--slow", "--close", "--port"]) {
-      expect(help.said()).toContain(option);
+      expect(help.output()).toContain(option);
     }
     for (const args of [
       ["--fail", "x"],
@@ -90,7 +90,7 @@ describe("the demo receiver", () => {
     ]) {
       const wrong = start("examples/receiver/main.ts", { args });
       expect([args, await wrong.ended]).toEqual([args, 2]);
-      expect(wrong.said()).toContain("See --help.");
+      expect(wrong.output()).toContain("See --help.");
     }
   });
 });

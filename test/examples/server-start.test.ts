@@ -15,13 +15,13 @@ afterAll(() => servers.leave());
 
 describe("the command line", () => {
   it("prints every option with --help, and exits", async () => {
-    const { code, said } = await servers.refused(["--help"]);
+    const { code, output } = await servers.refused(["--help"]);
     expect(code).toBe(0);
     const source = readFileSync(join(import.meta.dirname, "../../examples/server/command-line.ts"), "utf8");
     const options = [...source.matchAll(/^ {4}"?([a-z-]+)"?: \{ type: /gm)].map(([, name]) => name);
     expect(options).toEqual(expect.arrayContaining(["config", "no-client", "receiver-close", "help"]));
-    for (const option of options) expect(said).toMatch(new RegExp(`^  --${option}\\b`, "m"));
-    expect(said).not.toContain("running");
+    for (const option of options) expect(output).toMatch(new RegExp(`^  --${option}\\b`, "m"));
+    expect(output).not.toContain("running");
   });
 
   it.each([
@@ -43,8 +43,8 @@ describe("the command line", () => {
   });
 
   it("exits with 2 after one sentence", async () => {
-    const said = "Unexpected argument 'config.json'. See --help.\n";
-    await expect(servers.refused(["config.json"])).resolves.toEqual({ code: 2, said });
+    const output = "Unexpected argument 'config.json'. See --help.\n";
+    await expect(servers.refused(["config.json"])).resolves.toEqual({ code: 2, output });
   });
 });
 
@@ -58,16 +58,16 @@ describe("a server that can't start", () => {
       lifetimes: { accessToken: "hunter2" },
       seed: { services: { "1": { name: "News", grup: "media" } }, accounts: [{ email: "ada" }] },
     });
-    const { code, said } = await servers.refused(["--config", file]);
+    const { code, output } = await servers.refused(["--config", file]);
     expect(code).toBe(1);
-    expect(said.trimEnd().split("\n")).toEqual([
+    expect(output.trimEnd().split("\n")).toEqual([
       "config.port: must be a whole number from 0 to 65535",
       expect.stringMatching(/^config\.lifetimes\.accessToken: must be a whole number/),
       expect.stringMatching(/^config\.stroage: unknown key.*storage/),
       expect.stringMatching(/^config\.seed\.services\.1.*grup/),
       expect.stringMatching(/^config\.seed\.accounts\[0\]\.email/),
     ]);
-    expect(said).not.toContain("hunter2");
+    expect(output).not.toContain("hunter2");
   });
 
   it.each([
@@ -87,8 +87,8 @@ describe("a server that can't start", () => {
   });
 
   it("exits with 1 after one sentence", async () => {
-    const said = "missing.json does not exist.\n";
-    await expect(servers.refused(["--config", "missing.json"])).resolves.toEqual({ code: 1, said });
+    const output = "missing.json does not exist.\n";
+    await expect(servers.refused(["--config", "missing.json"])).resolves.toEqual({ code: 1, output });
   });
 
   it("says which port is in use and how to choose another, without opening the storage", async () => {
@@ -104,9 +104,9 @@ describe("a server that can't start", () => {
     try {
       await expect(servers.refused(["--config", file, "--port", `${port}`], { env })).resolves.toEqual({
         code: 1,
-        said: sentence,
+        output: sentence,
       });
-      await expect(servers.refused(["--port", `${port}`])).resolves.toEqual({ code: 1, said: sentence });
+      await expect(servers.refused(["--port", `${port}`])).resolves.toEqual({ code: 1, output: sentence });
     } finally {
       await new Promise((resolve) => void taken.close(resolve));
     }
@@ -135,7 +135,7 @@ describe("a server that can't start", () => {
   it("reports invalid environment variables", async () => {
     await expect(servers.refused([], { env: { PORT: "http", LOG_LEVEL: "loud" } })).resolves.toEqual({
       code: 1,
-      said: expect.stringMatching(/^environment\.PORT: .*\nenvironment\.LOG_LEVEL: .*\n$/),
+      output: expect.stringMatching(/^environment\.PORT: .*\nenvironment\.LOG_LEVEL: .*\n$/),
     });
   });
 
@@ -143,7 +143,7 @@ describe("a server that can't start", () => {
     const file = servers.write({ deployments: { oauth2: { url: "https://login.example" } } });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
       code: 1,
-      said: expect.stringMatching(/^config\.proxy: is required with an https deployment: [^\n]+\n$/),
+      output: expect.stringMatching(/^config\.proxy: is required with an https deployment: [^\n]+\n$/),
     });
   });
 
@@ -155,7 +155,7 @@ describe("a server that can't start", () => {
     const file = servers.write({ ...demo, deployments, proxy: false });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
       code: 1,
-      said: [
+      output: [
         "portals.main.receiver.client_secret",
         "groups.media.receiver.client_secret",
         "groups.media.receiver.signing_secret",
@@ -163,7 +163,7 @@ describe("a server that can't start", () => {
         "accounts[0].password",
         "clients[0].client_secret",
       ]
-        .map((place) => `config.seed.${place}: is public in the examples; choose another one\n`)
+        .map((path) => `config.seed.${path}: is public in the examples; choose another one\n`)
         .join(""),
     });
   });
@@ -178,9 +178,9 @@ describe("a server that can't start", () => {
       proxy: false,
       storage: "sqlite:./data/demo.db",
     });
-    const { code, said } = await servers.refused(["--config", file, "--port", `${port}`]);
+    const { code, output } = await servers.refused(["--config", file, "--port", `${port}`]);
     expect(code).toBe(1);
-    expect(said).toBe(
+    expect(output).toBe(
       "storage: the account ada@example.com has the password of the examples; change or delete it\n",
     );
   });
@@ -195,13 +195,13 @@ describe("a server that can't start", () => {
     servers.write("<% if (problems.length > 0) shout(problems) %>", "views/login.ejs");
     expect(await start({ views: ["./views"] })).toEqual({
       code: 1,
-      said: `config.interactions.views: ${join("views", "login.ejs")}:1: shout is not defined\n`,
+      output: `config.interactions.views: ${join("views", "login.ejs")}:1: shout is not defined\n`,
     });
     servers.write("", "views/login.ejs");
     servers.write("", "views/logni.ejs");
     expect(await start({ views: ["./views"] })).toEqual({
       code: 1,
-      said: expect.stringMatching(/^config\.interactions\.views: \S+ is not named like .*login\.ejs\?\n$/),
+      output: expect.stringMatching(/^config\.interactions\.views: \S+ is not named like .*login\.ejs\?\n$/),
     });
     expect(await start({ registration: true })).toEqual({
       code: 1,
@@ -216,8 +216,8 @@ describe("a server that can't start", () => {
       port,
       storage: "sqlite:./config.json/x.db",
     });
-    const { code, said } = await servers.refused(["--config", file]);
+    const { code, output } = await servers.refused(["--config", file]);
     expect(code).toBe(1);
-    expect(said).toMatch(/^the database file \S+ can't be opened: \w+\n$/);
+    expect(output).toMatch(/^the database file \S+ can't be opened: \w+\n$/);
   });
 });

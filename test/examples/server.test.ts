@@ -42,7 +42,7 @@ describe("a running server", () => {
     await fetch(`${url}/nothing/here?token=hidden-token`);
     await server.until(/nothing\/here/);
     const lines = server
-      .said()
+      .output()
       .trimEnd()
       .split("\n")
       .filter((line) => line.startsWith("{"));
@@ -58,7 +58,7 @@ describe("a running server", () => {
         expect.objectContaining({ method, path, status, ms: expect.any(Number) }),
       ),
     );
-    expect(server.said()).not.toMatch(/hidden|wrong-password|analytical|a secret of/);
+    expect(server.output()).not.toMatch(/hidden|wrong-password|analytical|a secret of/);
   });
 
   it("listens on --port, which overrides the environment and the file", async () => {

@@ -67,9 +67,9 @@ export class Servers {
   async refused(
     args: readonly string[],
     options: ProcessOptions = {},
-  ): Promise<{ readonly code: number | string; readonly said: string }> {
+  ): Promise<{ readonly code: number | string; readonly output: string }> {
     const running = this.run(args, options);
-    return { code: await running.ended, said: running.said() };
+    return { code: await running.ended, output: running.output() };
   }
 
   /** Kills all running servers. */

@@ -77,7 +77,7 @@ describe("what an account change ends immediately", () => {
     for (const [change, works] of [
       [(sub: string) => accounts.delete(sub), false],
       [(sub: string) => accounts.endSessions(sub), false],
-      // It ends codes and tokens that there are. The sign-in goes on, as a session does: see docs/security.md.
+      // It ends existing codes and tokens, not the sign-in: see docs/security.md.
       [(sub: string) => accounts.revokeTokens(sub), true],
       [
         async (sub: string) => {
@@ -90,7 +90,7 @@ describe("what an account change ends immediately", () => {
       const { account, person } = await newcomer();
       const browser = openid.browser();
       const form = (await browser.get(openid.authorizeUrl())).form("password");
-      // The right password is sent, and before the browser comes back the account changes.
+      // The account changes between the right password and the next request.
       const sent = new URLSearchParams(form.fields.map(([name, value]) => [name, value]));
       sent.set("username", person.username);
       sent.set("password", person.password);
@@ -160,7 +160,7 @@ describe("assignment", () => {
       expect(browser.location?.searchParams.get("error")).toBe("interaction_required");
       expect(browser.location?.searchParams.get("state")).toBe("s");
       expect(await services(account)).toEqual({});
-      // The session lives on, so the browser is redirected directly.
+      // The session continues, so there is no form.
       await browser.get(party.authorizeUrl());
       const code = browser.location?.searchParams.get("code") ?? "";
       expect(await services(account)).toEqual({ [NEWS.service]: null });

@@ -26,7 +26,7 @@ afterAll(() => running.close());
 const session = (name: string): boolean => /_session_[0-9a-f]{8}$/.test(name);
 const signature = (name: string): boolean => /_session_[0-9a-f]{8}\.sig$/.test(name);
 
-/** The cookies of a browser with one of them changed. */
+/** The cookies of a browser, with changes. */
 function cookies(browser: Browser, change: (name: string, value: string) => string | undefined): string {
   const all = browser.jar.all().map(({ name, value }) => change(name, value) ?? `${name}=${value}`);
   return all.join("; ");
@@ -38,9 +38,9 @@ describe.each(KINDS)("the account page of %s", (kind) => {
     const browser = await new Browser().get(`${base}/account?tab=1`);
     const [first, ...others] = browser.visits;
     expect([first?.status, first?.headers.get("cache-control")]).toEqual([303, "no-store"]);
-    const asked = new URL(first?.headers.get("location") ?? "");
-    expect(asked.origin + asked.pathname).toBe(`${base}/oauth2/authorize`);
-    expect([...asked.searchParams.keys()]).toEqual([
+    const authorization = new URL(first?.headers.get("location") ?? "");
+    expect(authorization.origin + authorization.pathname).toBe(`${base}/oauth2/authorize`);
+    expect([...authorization.searchParams.keys()]).toEqual([
       "client_id",
       "response_type",
       "redirect_uri",
@@ -48,7 +48,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
       "code_challenge",
       "code_challenge_method",
     ]);
-    expect(asked.searchParams.get("redirect_uri")).toBe(`${base}/account/callback`);
+    expect(authorization.searchParams.get("redirect_uri")).toBe(`${base}/account/callback`);
     expect(others.at(-1)?.url.pathname).toContain("/interaction/");
     expect(browser.title).toBe("Sign in to your account");
     await signIn(browser);
@@ -90,7 +90,7 @@ describe.each(KINDS)("the account page of %s", (kind) => {
         expect([method, path, status, headers.get("allow")]).toEqual([method, path, 405, allow]);
       }
     }
-    // Nobody is an operator here: there is no console.
+    // Without operators there is no console.
     for (const path of ["/account/", "/account/x", "/accounts", "/Account", "/account/deliveries"]) {
       for (const method of ["GET", "POST"]) {
         await expect(send(running[kind] + path, { method })).resolves.toMatchObject({
@@ -188,7 +188,7 @@ it("is 503 while the storage is unavailable, without a redirect or a cookie, and
     storage.fail = () => undefined;
     await browser.getOnly(`${faulty.oauth2}/account`);
     expect([browser.status, browser.title]).toEqual([200, "Your account"]);
-    // What can't be removed is of no use all the same: the account says which sessions count.
+    // A session that can't be removed is invalid too, because the account's generation counts.
     storage.fail = ({ name }) => {
       if (name === "artifacts.removeByAccount") throw new StorageUnavailable("out of reach");
     };
@@ -206,7 +206,7 @@ it("works with the strict profile, with one deployment, and with a prefix that a
     deployments: (origin) => ({ openid: { url: `${origin}/login` } }),
   });
   try {
-    // The proxy's part: the browser asks with the prefix, the service sees the path without it.
+    // The proxy removes the prefix.
     const behind = new Browser({
       send(url, init) {
         const inner = new URL(url);

@@ -1,4 +1,4 @@
-/** No page is a dead end: what can't go on leads to the account page, and so to the sign-in. */
+/** Every error page links to the account page. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";

@@ -1,4 +1,4 @@
-/** Accounts and artifacts in two stores: what an account change ends, while the store of the artifacts is away. */
+/** What an account change ends while the separate store of artifacts is unavailable. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../lib/domain/account.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
@@ -13,8 +13,8 @@ let running: RunningService;
 let holdings: Holdings;
 let accounts: Accounts;
 
-/** Codes of the faults that were told. */
-const told: unknown[] = [];
+/** The codes of reported faults. */
+const faults: unknown[] = [];
 
 beforeAll(async () => {
   redis = await openOwnRedis();
@@ -22,7 +22,7 @@ beforeAll(async () => {
   running = await startService({ config: { artifacts: `redis://127.0.0.1:${wire.port}` } });
   ({ accounts } = running.service);
   holdings = new Holdings(running);
-  running.service.events.on("fault", ({ code }) => told.push(code));
+  running.service.events.on("fault", ({ code }) => faults.push(code));
 });
 afterEach(() => {
   wire.up();
@@ -58,10 +58,10 @@ describe.each(CHANGES)("%s takes effect immediately", (_name, change, left) => {
   });
 
   it("if Redis is unreachable [D-ACCOUNT-9]", async () => {
-    told.length = 0;
+    faults.length = 0;
     wire.down();
     await change(held.account.sub);
-    expect(told).toContain("storage_unavailable");
+    expect(faults).toContain("storage_unavailable");
     wire.up();
     await untilHealthy();
     expect(await holdings.left(held)).toEqual(left);

@@ -1,4 +1,4 @@
-/** What the service records of a day with people and clients, and what it does not. */
+/** The contents of the audit log. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -38,7 +38,7 @@ let running: RunningService;
 let news: RelyingParty;
 let openid: RelyingParty;
 let holdings: Holdings;
-const told: [string, object][] = [];
+const emitted: [string, object][] = [];
 
 beforeAll(async () => {
   running = await startService({ config: { proxy: 1, rateLimits: {} } });
@@ -48,11 +48,11 @@ beforeAll(async () => {
   for (const name of ["family.revoked", "session.ended"] as const)
     running.service.events.on(
       name,
-      (argument: ServiceEvents[typeof name]) => void told.push([name, argument]),
+      (argument: ServiceEvents[typeof name]) => void emitted.push([name, argument]),
     );
 });
 beforeEach(() => {
-  told.length = 0;
+  emitted.length = 0;
 });
 afterAll(() => running.close());
 
@@ -60,7 +60,7 @@ async function audit(query: AuditQuery): Promise<readonly AuditRecord[]> {
   return (await running.service.audit.list(query)).records;
 }
 
-/** What is known of an account, without the records of its making; oldest first. */
+/** The records of an account after its creation, oldest first. */
 async function about(account: string): Promise<Partial<AuditRecord>[]> {
   const records = await audit({ account });
   return records
@@ -84,10 +84,10 @@ describe("the audit log records", () => {
     const { sub } = account;
     await news.tokens({}, person, news.browser({ headers: HEADERS }));
     const actor = { kind: "account", id: sub };
-    const seen = { actor, subject: sub, client: NEWS.client_id, ...FROM, ...PLAIN };
+    const common = { actor, subject: sub, client: NEWS.client_id, ...FROM, ...PLAIN };
     expect(await about(sub)).toEqual([
-      { ...seen, action: "sign_in" },
-      { ...seen, action: "grant.created" },
+      { ...common, action: "sign_in" },
+      { ...common, action: "grant.created" },
     ]);
     const [record] = await audit({ account: sub, action: "sign_in" });
     expect(Math.abs((record?.at ?? 0) - Date.now() / 1000)).toBeLessThan(30);
@@ -114,16 +114,16 @@ describe("the audit log records", () => {
     expect(await submit(wrong(person.username))).toBe(400);
     expect(await submit(wrong(typed))).toBe(400);
     const failed = { ...PLAIN, outcome: "failure", reason: "credentials" };
-    const seen = {
+    const common = {
       action: "sign_in",
       actor: { kind: "anonymous" },
       client: NEWS.client_id,
       ...FROM,
       ...failed,
     };
-    expect(await about(account.sub)).toEqual([{ ...seen, subject: account.sub }]);
+    expect(await about(account.sub)).toEqual([{ ...common, subject: account.sub }]);
     const [newest] = await audit({ action: "sign_in", since });
-    expect(newest).toMatchObject({ ...seen, subject: null });
+    expect(newest).toMatchObject({ ...common, subject: null });
     expect(JSON.stringify(await audit({ since, limit: 1000 }))).not.toMatch(
       /somebody-else|not this password/,
     );
@@ -143,7 +143,7 @@ describe("the audit log records", () => {
     expect(records.filter(({ reason }) => reason === "credentials")).toHaveLength(10);
     const limited = records.filter(({ reason }) => reason === "limited");
     expect(limited.reduce((all, { count }) => all + count, 0)).toBe(6);
-    // A window may end on the way.
+    // A window may end during the test.
     expect(limited.length).toBeLessThanOrEqual(2);
     expect(limited[0]).toMatchObject({
       actor: { kind: "anonymous" },
@@ -180,7 +180,7 @@ describe("the audit log records", () => {
     expect(records).toMatchObject([
       { actor: { kind: "client", id: client_id }, subject: sub, client: client_id, outcome: "failure" },
     ]);
-    expect(told).toEqual([["family.revoked", { sub, client_id, reason: "code_replayed" }]]);
+    expect(emitted).toEqual([["family.revoked", { sub, client_id, reason: "code_replayed" }]]);
   });
 
   it("nothing for concurrent exchanges of one code", async () => {
@@ -188,7 +188,7 @@ describe("the audit log records", () => {
     const code = await news.code({}, person);
     await Promise.all(Array.from({ length: 10 }, () => news.exchange(code)));
     expect(await audit({ account: account.sub, action: "code.replayed" })).toEqual([]);
-    expect(told).toEqual([]);
+    expect(emitted).toEqual([]);
   });
 
   it("reuse of a rotated refresh token after its window [D-AUDIT-5]", async () => {
@@ -198,7 +198,7 @@ describe("the audit log records", () => {
     const { account, person } = await holdings.newcomer();
     const first = await party.tokens({}, person);
     await party.refresh(first.refresh_token);
-    // The window of no seconds ends with the millisecond.
+    // A window of 0 seconds ends after a millisecond.
     await new Promise((resolve) => void setTimeout(resolve, 20));
     expect((await party.refresh(first.refresh_token)).status).toBe(400);
     const { sub } = account;
@@ -206,7 +206,7 @@ describe("the audit log records", () => {
     expect(records).toMatchObject([
       { actor: { kind: "client", id: "rotating" }, subject: sub, client: "rotating", outcome: "failure" },
     ]);
-    expect(told).toEqual([
+    expect(emitted).toEqual([
       ["family.revoked", { sub, client_id: "rotating", reason: "refresh_token_reused" }],
     ]);
   });
@@ -226,7 +226,7 @@ describe("the audit log records", () => {
     expect(await audit({ account: sub, action: "family.revoked" })).toMatchObject([
       { actor: { kind: "client", id: client_id }, subject: sub, client: client_id, outcome: "success" },
     ]);
-    expect(told).toEqual([["family.revoked", { sub, client_id, reason: "revoked" }]]);
+    expect(emitted).toEqual([["family.revoked", { sub, client_id, reason: "revoked" }]]);
   });
 
   it("a sign-out, and nothing for users who stay [D-AUDIT-5]", async () => {
@@ -236,10 +236,10 @@ describe("the audit log records", () => {
     await openid.code({}, person, browser);
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("xsrf"));
-    expect(told).toEqual([]);
+    expect(emitted).toEqual([]);
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("xsrf"), { logout: "yes" });
-    expect(told).toEqual([["session.ended", { sub, reason: "signed_out" }]]);
+    expect(emitted).toEqual([["session.ended", { sub, reason: "signed_out" }]]);
     expect(await audit({ account: sub, action: "session.ended" })).toMatchObject([
       { actor: { kind: "account", id: sub }, subject: sub, reason: "signed_out", ...FROM },
     ]);
@@ -267,7 +267,7 @@ describe("the audit log records", () => {
     await accounts.endSessions(sub, { actor });
     await accounts.setPassword(sub, "another password", { actor });
     await accounts.delete(sub, { actor });
-    expect(told).toEqual([
+    expect(emitted).toEqual([
       ["family.revoked", { sub, reason: "ended", client_id: NEWS.client_id }],
       ["family.revoked", { sub, reason: "unassigned" }],
       ["session.ended", { sub, reason: "ended" }],

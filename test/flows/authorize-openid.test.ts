@@ -36,7 +36,7 @@ async function redirected(address: string, browser: Browser = signedIn): Promise
 const codeOf = (location: URL): string => location.searchParams.get("code") ?? "";
 const all = (location: URL): Record<string, string> => Object.fromEntries(location.searchParams);
 
-/** Pushes a request; the answer of the endpoint. */
+/** Pushes a request. */
 function push(parameters: Parameters, client = NEWS) {
   const form = { response_type: "code", redirect_uri: client.redirect_uris[0], ...parameters };
   const sent = Object.entries(form).filter((pair): pair is [string, string] => pair[1] !== undefined);
@@ -56,8 +56,8 @@ describe("scope openid", () => {
       for (const other of [oauth2, openid]) {
         expect(readTokens(await other.refresh(tokens.refresh_token))).not.toHaveProperty("id_token");
       }
-      const asked = await openid.refresh(tokens.refresh_token, { scope: "openid" });
-      expect([asked.status, asked.body["id_token"]]).toEqual([400, undefined]);
+      const refused = await openid.refresh(tokens.refresh_token, { scope: "openid" });
+      expect([refused.status, refused.body["id_token"]]).toEqual([400, undefined]);
     }
   });
 
@@ -191,7 +191,7 @@ describe("request, request_uri, registration and response_mode", () => {
 
 const missing = { response_type: undefined, state: `a b+"c"&<d>` };
 
-/** What the client is told of a request without `response_type`. */
+/** The response to a request without `response_type`. */
 const members = (state?: string): Record<string, string> => ({
   error: "invalid_request",
   error_description: "invalid_response_type",
@@ -347,18 +347,18 @@ describe("prompt and max_age", () => {
     const { acr: known = "" } = decodeJwt<{ acr?: string }>(
       (await openid.tokens({ scope: "openid" })).id_token ?? "",
     );
-    const asking = (acr: object): string =>
+    const withAcr = (acr: object): string =>
       openid.authorizeUrl({ scope: "openid", claims: JSON.stringify({ id_token: { acr } }) });
     for (const browser of [signedIn, openid.browser()]) {
       for (const acr of [{ value: "x" }, { values: ["x", "y"] }]) {
-        const location = await redirected(asking({ essential: true, ...acr }), browser);
+        const location = await redirected(withAcr({ essential: true, ...acr }), browser);
         expect(location.searchParams.get("error")).toBe("unmet_authentication_requirements");
       }
     }
     for (const acr of [{ essential: true }, { essential: true, values: ["x", known] }, { values: ["x"] }]) {
-      expect(codeOf(await redirected(asking(acr)))).not.toBe("");
+      expect(codeOf(await redirected(withAcr(acr)))).not.toBe("");
     }
-    const odd = await redirected(asking({ essential: true, values: "x" }));
+    const odd = await redirected(withAcr({ essential: true, values: "x" }));
     expect(odd.searchParams.has("error")).toBe(true);
   });
 

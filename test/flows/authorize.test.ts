@@ -21,14 +21,14 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** `Location` character by character, as the signed-in browser gets it. */
+/** The exact `Location` for the signed-in browser. */
 async function redirected(address: string): Promise<string> {
   await signedIn.getOnly(address);
   expect(signedIn.status).toBe(302);
   return signedIn.headers.get("location") ?? "";
 }
 
-/** Names and values of the query, decoded as strict decoders do it. */
+/** The query, decoded strictly. */
 function members(location: string): Record<string, string> {
   const pairs = (location.split("?")[1] ?? "").split("&").map((pair) => pair.split("="));
   return Object.fromEntries(pairs.map(([name = "", value = ""]) => [name, decodeURIComponent(value)]));
@@ -132,12 +132,12 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
       const address = `${news[kind].authorizeUrl({ state: raw.includes("state") ? undefined : "s", ...change })}${raw}`;
       for (const headers of [{}, HTML, { accept: "application/json" }]) {
         const answer = await send(address, { headers });
-        const asked = new Headers(headers).get("accept") === "text/html" ? "text/html" : "application/json";
-        expect(answer.headers.get("content-type")).toContain(asked);
+        const type = new Headers(headers).get("accept") === "text/html" ? "text/html" : "application/json";
+        expect(answer.headers.get("content-type")).toContain(type);
         expect([answer.status, answer.headers.get("location")]).toEqual([400, null]);
         expect(answer.headers.getSetCookie()).toEqual([]);
         expect(answer.headers.get("cache-control")).toBe("no-store");
-        if (asked === "text/html") expect(answer.text).toContain(`<code>${error}</code>`);
+        if (type === "text/html") expect(answer.text).toContain(`<code>${error}</code>`);
         else expect(answer.body).toEqual({ error, error_description: expect.any(String) });
       }
     },
@@ -213,8 +213,8 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   );
 
   it("ignores OpenID Connect parameters without the scope openid [D-AUTHZ-13]", async () => {
-    const asked = { nonce: "n", max_age: "0", acr_values: "x", claims: '{"id_token":{"email":null}}' };
-    const location = await redirected(news[kind].authorizeUrl(asked));
+    const parameters = { nonce: "n", max_age: "0", acr_values: "x", claims: '{"id_token":{"email":null}}' };
+    const location = await redirected(news[kind].authorizeUrl(parameters));
     const { body } = await news[kind].exchange(members(location)["code"] ?? "");
     expect(Object.keys(body)).toEqual(["access_token", "token_type", "expires_in", "refresh_token"]);
   });

@@ -1,4 +1,4 @@
-/** What becomes of logout tokens that clients don't take: real receivers that misbehave, each in its own way. */
+/** Logout tokens to real receivers that misbehave. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import { BACKCHANNEL_FAILURES, type ServiceEvents } from "../../lib/events.ts";
@@ -46,7 +46,7 @@ async function endSessions(
   await service.accounts.endSessions(rest.ada.sub);
 }
 
-/** Collects events until there are so many. */
+/** Collects the given number of events. */
 function failures({ service }: RunningService, count: number): Promise<Failed[]> {
   const { promise, resolve } = Promise.withResolvers<Failed[]>();
   const found: Failed[] = [];
@@ -157,14 +157,14 @@ describe("a back-channel logout", () => {
   );
 
   it("that waits for a retry fails in the same way when the service closes [D-BACKCHANNEL-1]", async () => {
-    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    const { promise: firstAttempt, resolve } = Promise.withResolvers<void>();
     const peer = await opened(
       httpPeer((_request, response) => void response.writeHead(500).end(() => resolve())),
     );
     const service = await start(LOOPBACK);
     const failed = failures(service, 1);
     await endSessions(service, { late: urlOf(peer) });
-    await asked;
+    await firstAttempt;
     await service.close();
     running = undefined;
     expect(await failed).toEqual([{ client_id: "late", reason: "status", attempts: 1 }]);

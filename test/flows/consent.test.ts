@@ -18,8 +18,8 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** Goes as far as the consent page, if there is one. */
-async function asked(
+/** Opens the consent page, if there is one. */
+async function consentPage(
   party: RelyingParty,
   parameters: Parameters = {},
   { username, password }: { username: string; password: string } = ADA,
@@ -35,7 +35,7 @@ async function asked(
 const texts = JSON.parse(
   readFileSync(new URL("../../interactions/locales/en.json", import.meta.url), "utf8"),
 ) as Record<string, string>;
-/** What the page calls a field → the field; documented names come first in the file and standard claims after them. */
+/** Field names by their label on the page. Documented names precede standard claims in the file. */
 const FIELDS = new Map(
   Object.entries(texts)
     .toReversed()
@@ -59,9 +59,9 @@ async function allowed(browser: Browser, party: RelyingParty): Promise<string> {
   return readTokens(await party.exchange(code)).access_token;
 }
 
-/** Whether Ada is asked; she allows it then. */
-async function isAsked(): Promise<boolean> {
-  const browser = await asked(oauth2, { scope: "email" });
+/** Whether Ada sees the consent page. She allows it. */
+async function needsConsent(): Promise<boolean> {
+  const browser = await consentPage(oauth2, { scope: "email" });
   if (browser.location !== undefined) return false;
   await decide(browser, "allow");
   return true;
@@ -71,7 +71,7 @@ async function isAsked(): Promise<boolean> {
 const withUnknown = (name: string): string =>
   JSON.stringify({ userinfo: { email_verified: null, [name]: null } });
 
-/** Nothing that an earlier test allowed counts any more. */
+/** Removes the consents of earlier tests. */
 const forget = (): Promise<boolean> => running.service.accounts.revokeTokens(running.ada.sub);
 
 describe("a third-party client", () => {
@@ -86,7 +86,7 @@ describe("a third-party client", () => {
     async (scope, fields, userinfo, profile) => {
       for (const party of [oauth2, openid]) {
         await forget();
-        const browser = await asked(party, { scope });
+        const browser = await consentPage(party, { scope });
         expect(listed(browser).toSorted()).toEqual(fields.toSorted());
         expect(browser.html).toContain(PARTNER.name);
         expect(browser.html).toContain(ADA.email);
@@ -100,13 +100,13 @@ describe("a third-party client", () => {
 
   it("gets the e-mail address with scope openid, and the rest of the profile with scope profile [D-AUTHZ-15]", async () => {
     await forget();
-    const browser = await asked(openid, { scope: "openid" });
+    const browser = await consentPage(openid, { scope: "openid" });
     expect(listed(browser)).toEqual(["sub", "email"]);
     const token = await allowed(browser, openid);
     expect((await openid.userinfo(token)).body).toEqual({ sub: running.ada.sub, email: ADA.email });
     expect((await openid.profile(token)).body).toMatchObject({ error: "insufficient_scope" });
     await forget();
-    const profile = await asked(oauth2, { scope: "profile" });
+    const profile = await consentPage(oauth2, { scope: "profile" });
     const standard = ["preferred_username", "updated_at"];
     expect(listed(profile)).toEqual(["sub", "name", "surname", "date_of_birth", "gender", ...standard]);
     const other = await allowed(profile, oauth2);
@@ -116,48 +116,48 @@ describe("a third-party client", () => {
   it("gets the claims of the claims parameter too [D-AUTHZ-15, D-DEPLOY-6]", async () => {
     await forget();
     const claims = JSON.stringify({ userinfo: { birthdate: null }, id_token: { given_name: null } });
-    const browser = await asked(openid, { scope: "openid", claims });
+    const browser = await consentPage(openid, { scope: "openid", claims });
     expect(listed(browser)).toEqual(["sub", "email", "name", "date_of_birth"]);
     // The standard name is both names together.
-    const whole = await asked(openid, { scope: "openid", claims: '{"userinfo":{"name":null}}' });
+    const whole = await consentPage(openid, { scope: "openid", claims: '{"userinfo":{"name":null}}' });
     expect(listed(whole)).toEqual(["sub", "email", "name", "surname"]);
   });
 
   it("asks only once with unknown claims [D-CLAIMS-2, D-AUTHZ-15]", async () => {
     await forget();
-    const browser = await asked(openid, { scope: "openid", claims: withUnknown("one") });
+    const browser = await consentPage(openid, { scope: "openid", claims: withUnknown("one") });
     expect(listed(browser)).toEqual(["sub", "email", "email_verified"]);
     await decide(browser, "allow");
     for (const name of ["one", "another", "locale", "__proto__"]) {
-      const { location } = await asked(openid, { scope: "openid", claims: withUnknown(name) });
+      const { location } = await consentPage(openid, { scope: "openid", claims: withUnknown(name) });
       expect(location?.searchParams.get("code")).toEqual(expect.any(String));
     }
   });
 
   it("is remembered across browsers and deployments, and asks again only for new fields [D-AUTHZ-15]", async () => {
     await forget();
-    await decide(await asked(oauth2, { scope: "email" }), "allow");
-    const known = await asked(openid, { scope: "email" });
+    await decide(await consentPage(oauth2, { scope: "email" }), "allow");
+    const known = await consentPage(openid, { scope: "email" });
     expect(known.location?.searchParams.get("code")).toEqual(expect.any(String));
-    const more = await asked(openid, { scope: "email profile" }, ADA, known);
+    const more = await consentPage(openid, { scope: "email profile" }, ADA, known);
     expect(listed(more)).toContain("surname");
     await decide(more, "allow");
     for (const scope of ["email", "profile", "email profile"]) {
-      const { location } = await asked(oauth2, { scope });
+      const { location } = await consentPage(oauth2, { scope });
       expect(location?.searchParams.get("code")).toEqual(expect.any(String));
     }
-    expect(listed(await asked(oauth2, {}))).toEqual(DOCUMENTED);
-    expect(listed(await asked(oauth2, { scope: "email" }, BOB))).toContain("email");
+    expect(listed(await consentPage(oauth2, {}))).toEqual(DOCUMENTED);
+    expect(listed(await consentPage(oauth2, { scope: "email" }, BOB))).toContain("email");
   });
 
   it("asks again with prompt=consent, and never with prompt=none [D-AUTHZ-15, D-AUTHZ-8]", async () => {
     await forget();
-    const browser = await asked(oauth2, { scope: "email" });
+    const browser = await consentPage(oauth2, { scope: "email" });
     const form = browser.form("decision");
     await browser.get(oauth2.authorizeUrl({ scope: "email", prompt: "none", state: "s" }));
     expect(browser.location?.searchParams.get("error")).toBe("consent_required");
     await browser.submit(form, { decision: "allow" });
-    await asked(oauth2, { scope: "email", prompt: "consent" }, ADA, browser);
+    await consentPage(oauth2, { scope: "email", prompt: "consent" }, ADA, browser);
     expect(listed(browser)).toContain("email");
     await browser.get(oauth2.authorizeUrl({ scope: "email", prompt: "none" }));
     expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
@@ -166,11 +166,11 @@ describe("a third-party client", () => {
   it("gets access_denied if the user refuses, and nothing is remembered [D-AUTHZ-8, D-AUTHZ-15]", async () => {
     for (const party of [oauth2, openid]) {
       await forget();
-      const browser = await asked(party, { state: "a b" });
+      const browser = await consentPage(party, { state: "a b" });
       const { searchParams } = await decide(browser, "deny");
       expect([searchParams.get("error"), searchParams.get("state")]).toEqual(["access_denied", "a b"]);
       expect(searchParams.has("code")).toBe(false);
-      expect(listed(await asked(party, {}, ADA, browser))).toEqual(DOCUMENTED);
+      expect(listed(await consentPage(party, {}, ADA, browser))).toEqual(DOCUMENTED);
     }
   });
 
@@ -178,16 +178,16 @@ describe("a third-party client", () => {
     const { accounts, clients } = running.service;
     const { sub } = running.ada;
     await forget();
-    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    expect([await needsConsent(), await needsConsent()]).toEqual([true, false]);
     await accounts.revokeTokens(sub, NEWS.client_id);
-    expect(await isAsked()).toBe(false);
+    expect(await needsConsent()).toBe(false);
     await accounts.revokeTokens(sub, PARTNER.client_id);
-    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    expect([await needsConsent(), await needsConsent()]).toEqual([true, false]);
     await accounts.unassign(sub, PARTNER.service);
-    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    expect([await needsConsent(), await needsConsent()]).toEqual([true, false]);
     await clients.remove(PARTNER.client_id);
     await clients.register(PARTNER);
-    expect([await isAsked(), await isAsked()]).toEqual([true, false]);
+    expect([await needsConsent(), await needsConsent()]).toEqual([true, false]);
   });
 
   it("asks again if the consent is withdrawn before the browser returns [D-AUTHZ-15]", async () => {
@@ -226,7 +226,7 @@ describe("a third-party client", () => {
 
   it("with standard error statuses gets 403 for insufficient_scope [D-TOKEN-2, D-AUTHZ-15]", async () => {
     await running.service.clients.update(PARTNER.client_id, { error_status: "standard" });
-    const token = await allowed(await asked(oauth2, { scope: "email", prompt: "consent" }), oauth2);
+    const token = await allowed(await consentPage(oauth2, { scope: "email", prompt: "consent" }), oauth2);
     const { status, body, headers } = await oauth2.profile(token);
     expect([status, body["error"]]).toEqual([403, "insufficient_scope"]);
     expect(headers.get("www-authenticate")).toMatch(/^Bearer .*error="insufficient_scope"/);

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
 import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
-import { formOf, listed, told } from "../interactions/console-visitor.ts";
+import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";
@@ -11,7 +11,7 @@ import { ADA, OPERATOR, type RunningService, startService } from "./running-serv
 const FORGED = { origin: "https://evil.example", "content-type": "application/x-www-form-urlencoded" };
 
 let receiver: Server;
-/** What the receiver answers with. */
+/** The response of the receiver. */
 let status = 200;
 let answer = "";
 /** The `webhook-id` of everything that arrived. */
@@ -33,7 +33,7 @@ beforeAll(async () => {
   running = await startService({
     config: {
       operators: [OPERATOR.sub],
-      // One attempt: what fails is parked at once.
+      // One attempt, so that failures are parked immediately.
       notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
     },
   });
@@ -64,7 +64,7 @@ function next<E extends ServiceEvent>(name: E): Promise<ServiceEvents[E]> {
   return new Promise((resolve) => void running.service.events.once(name, resolve));
 }
 
-/** Changes the account, and waits for what became of the notification. */
+/** Changes the account, and waits for the event of its notification. */
 async function change(name: string, outcome: "delivery.parked" | "delivery.succeeded"): Promise<string> {
   const done = next(outcome);
   await running.service.accounts.update(account.sub, { name });
@@ -93,12 +93,12 @@ describe("an operator", () => {
     expect(browser.html).toContain("&lt;b&gt;broken&lt;/b&gt;");
     expect(browser.html).toContain("<strong>500</strong>");
     expect(browser.html).toMatch(/>\d+ ms</);
-    // The notification itself, with the data of the person, is nowhere on the page.
+    // The page does not show the notification's payload.
     expect(browser.html).not.toMatch(/grace|hopper|user_email/i);
     [status, answer] = [200, "ok"];
     const done = next("delivery.succeeded");
     await press("redrive");
-    expect(told(browser)).toBe("It is being sent again.");
+    expect(resultOf(browser)).toBe("It is being sent again.");
     expect((await done).id).toBe(id);
     expect(arrived).toEqual([id, id]);
     await browser.get(`${list}/${id}`);
@@ -113,7 +113,7 @@ describe("an operator", () => {
     const newer = await change("Grace D.", "delivery.succeeded");
     await browser.get(`${list}/${old}`);
     await press("redrive");
-    expect(told(browser)).toContain("would bring old data back");
+    expect(resultOf(browser)).toContain("would bring old data back");
     const done = next("delivery.succeeded");
     await press("force");
     await done;
@@ -124,14 +124,14 @@ describe("an operator", () => {
     const names = `${list}/receivers`;
     await browser.get(names);
     await press("pause", "service:9");
-    expect(told(browser)).toBe("service:9 is paused.");
+    expect(resultOf(browser)).toBe("service:9 is paused.");
     await running.service.accounts.update(account.sub, { name: "Grace E." });
     await running.service.accounts.update(account.sub, { name: "Grace F." });
     await browser.get(`${list}?state=waiting`);
     const [kept = "", given = ""] = listed(browser);
     await browser.get(`${list}/${given}`);
     await press("discard");
-    expect(told(browser)).toBe("It was discarded.");
+    expect(resultOf(browser)).toBe("It was discarded.");
     expect(arrived).toEqual([]);
     const done = next("delivery.succeeded");
     await browser.get(names);
@@ -145,17 +145,17 @@ describe("an operator", () => {
   it("sends a test, and redrives all parked deliveries", async () => {
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
-    expect(told(browser)).toMatch(/^service:9 accepted the test: 200, after \d+ ms\.$/);
+    expect(resultOf(browser)).toMatch(/^service:9 accepted the test: 200, after \d+ ms\.$/);
     expect(arrived).toEqual([expect.stringMatching(/^test_/)]);
     status = 503;
     const id = await change("Grace G.", "delivery.parked");
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
-    expect(told(browser)).toContain("did not accept the test: 503");
+    expect(resultOf(browser)).toContain("did not accept the test: 503");
     status = 200;
     const done = next("delivery.succeeded");
     await press("redriveAll", "service:9");
-    expect(told(browser)).toContain("Sent again: 1.");
+    expect(resultOf(browser)).toContain("Sent again: 1.");
     expect((await done).id).toBe(id);
   });
 
@@ -191,8 +191,8 @@ describe("the audit", () => {
     }
     const { records } = await audit.list({ since, limit: 1000 });
     const own = records.filter(({ action }) => /^(?:delivery|receiver)\./.test(action)).toReversed();
-    const asked = own.slice(-6).map(({ action, subject, detail }) => [action, subject, detail]);
-    expect(asked).toEqual([
+    const recorded = own.slice(-6).map(({ action, subject, detail }) => [action, subject, detail]);
+    expect(recorded).toEqual([
       ["delivery.redrive", first, { force: false }],
       ["delivery.discard", second, {}],
       ["receiver.pause", "service:9", {}],

@@ -1,11 +1,11 @@
-/** New `keys.cookies` while people are signing in: as long as the old key is kept, nobody notices. */
+/** A rotation of `keys.cookies` does not affect users while the old key is kept. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
-import { formOf, told } from "../interactions/console-visitor.ts";
+import { formOf, resultOf } from "../interactions/console-visitor.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 import { type RelyingParty, relyingParty, send, signedIn, signIn, viaProxy } from "./relying-party.ts";
 import {
@@ -140,13 +140,13 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     await start([`${FRESH} and fresher`, FRESH]);
     await browser.submit(form);
     expect(browser.visits.map(({ status }) => status)).toEqual([303, 200]);
-    const said = told(browser);
-    expect(said).toContain("service:9");
-    // The address of the result was signed by what is an older key now.
+    const result = resultOf(browser);
+    expect(result).toContain("service:9");
+    // The result's URL was signed with a key that is now the older one.
     const { href } = browser.url;
     await start(["a key that came last of all, of 32 characters", `${FRESH} and fresher`, FRESH]);
     await browser.get(href);
-    expect([browser.status, told(browser)]).toEqual([200, said]);
+    expect([browser.status, resultOf(browser)]).toEqual([200, result]);
   });
 
   it("cookies of a removed key are invalid", async () => {

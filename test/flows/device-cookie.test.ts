@@ -1,4 +1,4 @@
-/** What a browser is remembered for: a limit of its own for the accounts that have signed in there. */
+/** The device cookie gives a browser its own rate limit for its accounts. */
 import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -36,7 +36,7 @@ const eight = ({ oauth2, openid }: Pick<RunningService, "oauth2" | "openid">): s
 
 const party = (kind: "oauth2" | "openid" = "oauth2"): RelyingParty => relyingParty(running, kind, NEWS);
 
-/** Submits the form in a browser that is asked to sign in, and says the status of the answer. */
+/** Submits the login form without a session. @returns the status. */
 async function submit(browser: Browser, person: Person, at: RelyingParty = party()): Promise<number> {
   for (const { name } of browser.jar.all()) if (name.includes("_session_")) browser.jar.clear(name);
   await browser.get(at.authorizeUrl());
@@ -44,7 +44,7 @@ async function submit(browser: Browser, person: Person, at: RelyingParty = party
   return browser.visits[0]!.status;
 }
 
-/** Somebody elsewhere guesses until the account is locked. */
+/** Another browser guesses until the account is locked. */
 async function lock(username: string): Promise<void> {
   const stranger = party().browser();
   const guess = { username, password: "this is not the password" };
@@ -133,7 +133,7 @@ describe("a known browser", () => {
     const browser = party().browser();
     expect(await submit(browser, ADA)).toBe(303);
     await running.service.accounts.setPassword(running.ada.sub, ADA.password);
-    // Nothing is locked yet: the sign-in works, and the browser is known again.
+    // The account is not locked yet, so the browser can sign in and is known again.
     expect(await submit(browser, ADA)).toBe(303);
     expect(devices(browser)).toHaveLength(1);
     expect(await isKnown(browser, ADA)).toBe(true);
@@ -189,7 +189,7 @@ it("two services on one host have separate device cookies", async () => {
   try {
     const browser = party().browser();
     expect(await submit(browser, ADA)).toBe(303);
-    // Cookies do not know ports: this browser brings those of the first service along.
+    // Cookies ignore ports, so this browser also sends those of the first service.
     expect(await submit(browser, ADA, relyingParty(other, "oauth2", NEWS))).toBe(303);
     expect(devices(browser).map(({ name }) => name)).toEqual([
       `sis_device_${eight(running)}`,

@@ -1,4 +1,4 @@
-/** What a disabled account can do: nothing, and nobody is told why. */
+/** A disabled account can do nothing, and no response reveals why. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Accounts } from "../../lib/domain/account.ts";
 import { Holdings } from "./holdings.ts";
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** The page that answers a submitted sign-in form, without what differs from form to form. */
+/** The response to a submitted login form, without variable parts. */
 async function answered(person: Person): Promise<{ status: number; html: string; cookies: string[] }> {
   const browser = openid.browser();
   await browser.get(openid.authorizeUrl());
@@ -106,7 +106,7 @@ describe("a disabled account", () => {
     const sent = new URLSearchParams(form.fields.map(([name, value]) => [name, value]));
     sent.set("username", person.username);
     sent.set("password", person.password);
-    // The right password is sent, and the account is disabled before the browser comes back.
+    // The account is disabled between the right password and the next request.
     const answer = await fetch(form.action, {
       method: "POST",
       body: sent,

@@ -81,7 +81,7 @@ describe("the discovery document", () => {
         [...supported, "locale", "address", "picture"].map((name) => [name, null]),
       ),
     });
-    // Only clients that are told of the end of a session have a `sid` in their ID tokens.
+    // Only clients with back-channel logout have a `sid` in their ID tokens.
     await running.service.clients.update(SHOP.client_id, {
       backchannel_logout_uri: "https://shop.example/logout",
     });

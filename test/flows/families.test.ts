@@ -26,13 +26,13 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** Whether both tokens of an answer work. */
+/** Whether both tokens of a response work. */
 async function works(party: RelyingParty, { access_token, refresh_token }: Tokens): Promise<boolean[]> {
   const [userinfo, refresh] = [await party.userinfo(access_token), await party.refresh(refresh_token)];
   return [userinfo.status === 200, refresh.status === 200];
 }
 
-/** A client with rules of its own for refresh tokens. */
+/** A client with its own rules for refresh tokens. */
 async function withRules(
   refresh_tokens: NonNullable<KnownClient["refresh_tokens"]>,
   service: RunningService = running,
@@ -64,7 +64,7 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
       for (const answer of answers) if (answer !== won[0]) expectRefusal(answer, "invalid_grant");
       const tokens = readTokens(won[0]!);
       expect(await works(news[kind], tokens)).toEqual([true, true]);
-      // Once more, alone: that is a replay.
+      // A later exchange is a replay.
       expectRefusal(await news[kind].exchange(code), "invalid_grant");
       expect(await works(news[kind], tokens)).toEqual([false, false]);
     }
@@ -362,7 +362,7 @@ describe("lifetimes", () => {
         await party.code({}, undefined, browser),
         await party.code({}, undefined, browser),
       ];
-      // A second before the end all of it is good.
+      // A second before the end everything is valid.
       clock.advance(59);
       expect((await party.exchange(early)).status).toBe(200);
       expect((await party.userinfo(tokens.access_token)).status).toBe(200);
@@ -378,7 +378,7 @@ describe("lifetimes", () => {
       expect(browser.location?.searchParams.get("error")).toBe("login_required");
       await signIn(slow);
       expect([slow.status, slow.location]).toEqual([400, undefined]);
-      // The refresh token lives on and brings a new access token.
+      // The refresh token is still valid.
       const { access_token } = readTokens(await party.refresh(tokens.refresh_token));
       expect((await party.userinfo(access_token)).status).toBe(200);
     });

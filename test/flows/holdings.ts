@@ -1,4 +1,4 @@
-/** Everything that a person and two clients hold, and what is left of it. */
+/** What a user and two clients hold, and what remains of it. */
 import { randomBytes } from "node:crypto";
 import { expect } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
@@ -30,7 +30,7 @@ export class Holdings {
     this.#shop = relyingParty(running, "openid", SHOP);
   }
 
-  /** A new account, with which nothing has happened. */
+  /** A new account. */
   async newcomer(): Promise<{ account: Account; person: Person }> {
     const username = `user-${randomBytes(6).toString("hex")}`;
     const password = "a password of a newcomer";
@@ -57,16 +57,16 @@ export class Holdings {
     };
   }
 
-  /** What is left: the news' tokens, the shop's, the session. */
+  /** What remains: the tokens of both clients, and the session. */
   async left(held: Held): Promise<[news: boolean, shop: boolean, session: boolean]> {
     const news = await this.#alive(this.#news, held.news, held.newsCode);
     const shop = await this.#alive(this.#shop, held.shop, held.shopCode);
     return [news, shop, (await this.#news.silently(held.browser)) === "code"];
   }
 
-  /** What works of what a client holds: userinfo, the standard one, both introspections, refresh, code. */
+  /** Whether a client's tokens and code still work, everywhere. */
   async #alive(party: RelyingParty, tokens: Tokens, code: string): Promise<boolean> {
-    const seen = [
+    const results = [
       (await party.userinfo(tokens.access_token)).status === 200,
       (await party.profile(tokens.access_token)).status === 200,
       (await party.bearer("/oauth2/userinfo", tokens.access_token)).status === 200,
@@ -75,9 +75,9 @@ export class Holdings {
       (await party.refresh(tokens.refresh_token)).status === 200,
       (await party.exchange(code)).status === 200,
     ];
-    const [first = false] = seen;
-    // All or nothing: nothing of it may end alone.
-    expect(seen).toEqual(seen.map(() => first));
+    const [first = false] = results;
+    // Either all of them work or none.
+    expect(results).toEqual(results.map(() => first));
     return first;
   }
 

@@ -1,8 +1,8 @@
-/** A server that takes notifications of many receivers, one for each path, and answers as it is told. */
+/** A server for the notifications of many receivers, one per path. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One POST as it arrived. */
+/** A received POST. */
 export interface Arrived {
   readonly path: string;
   readonly method: string;
@@ -12,16 +12,16 @@ export interface Arrived {
   readonly id: string;
 }
 
-/** A status; or what does something with the answer itself. */
+/** A status, or a function that responds. */
 export type Reaction = number | ((response: ServerResponse) => void);
 
 export interface Inbox {
   readonly arrived: Arrived[];
-  /** What each receiver answers: asked with every POST. Default 200. */
+  /** The response to each POST. Default 200. */
   react: (post: Arrived) => Reaction;
   /** The URL of a receiver. */
   url(path: string): string;
-  /** Resolves as soon as it is true of what has arrived. */
+  /** Resolves when the condition is true. */
   until(enough: (arrived: readonly Arrived[]) => boolean): Promise<void>;
   close(): Promise<void>;
 }

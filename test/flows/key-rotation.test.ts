@@ -1,4 +1,4 @@
-/** New `keys.secrets` while notifications wait: nothing is lost with the old ones. */
+/** A rotation of `keys.secrets` while notifications wait. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -9,7 +9,7 @@ import { NEWS, type RunningService, SHOP, startService } from "./running-service
 
 const GOODBYE = "http://127.0.0.1:4000/goodbye";
 
-/** What clients are told when sessions end: a server that takes logout tokens. */
+/** A server that receives logout tokens. */
 class LogoutReceiver {
   readonly server: Server;
   /** Path and logout token of each request. */
@@ -36,7 +36,7 @@ class LogoutReceiver {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
-  /** Resolves when so many requests have come in, and forgets them. */
+  /** Waits for the given number of requests, and removes them. */
   async take(count: number): Promise<{ path: string; token: string }[]> {
     while (this.requests.length < count) {
       await new Promise<void>((resolve) => {
@@ -113,8 +113,8 @@ describe("RP-initiated logout", () => {
     expect(browser.location?.searchParams.get("state")).toBe("a b");
     expect(await isSignedIn(browser)).toBe(false);
     expect((await news.userinfo(tokens.access_token)).status).toBe(200);
-    const told = await receiver.take(2);
-    expect(told.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
+    const received = await receiver.take(2);
+    expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
   });
 
   it("keeps a user who stays signed in [D-DEPLOY-4]", async () => {
@@ -156,8 +156,8 @@ describe("back-channel logout", () => {
     const { browser, tokens } = await signedIn();
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("logout"), { logout: "yes" });
-    const told = await receiver.take(2);
-    const payloads = await Promise.all(told.map(({ path, token }) => verified(token, path.slice(1))));
+    const received = await receiver.take(2);
+    const payloads = await Promise.all(received.map(({ path, token }) => verified(token, path.slice(1))));
     for (const payload of payloads) {
       expect(payload).toMatchObject({
         sub: running.ada.sub,
@@ -184,9 +184,9 @@ describe("back-channel logout", () => {
       await news.tokens({ scope: "openid" }, person);
       await shop.tokens({}, person);
       await change();
-      const told = await receiver.take(2);
-      expect(told.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
-      for (const { path, token } of told) {
+      const received = await receiver.take(2);
+      expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
+      for (const { path, token } of received) {
         expect(await verified(token, path.slice(1))).toMatchObject({ sub });
       }
     }

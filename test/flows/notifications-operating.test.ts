@@ -57,7 +57,7 @@ describe("service.notifications", () => {
     for (const name of ["one", "two", "three"]) {
       await Promise.all(subs.map((sub) => service.accounts.update(sub, { name })));
     }
-    // The receiver is held back after five failures: what was not tried waits.
+    // The receiver is held after five failures, so other deliveries wait.
     await service.notifications.pause("service:1");
     for (const { id } of await service.notifications.list({ state: "waiting", limit: 500 })) {
       await service.notifications.discard(id);
@@ -80,9 +80,9 @@ describe("service.notifications", () => {
 
   it("pauses and resumes a receiver, and reports it [D-NOTIFY-5]", async () => {
     const sub = await stage.one("/a");
-    const told: unknown[] = [];
-    service.events.on("receiver.paused", (argument) => void told.push(argument));
-    service.events.on("receiver.resumed", (argument) => void told.push(argument));
+    const emitted: unknown[] = [];
+    service.events.on("receiver.paused", (argument) => void emitted.push(argument));
+    service.events.on("receiver.resumed", (argument) => void emitted.push(argument));
     await expect(service.notifications.pause("service:1", { reason: "moving house" })).resolves.toBe(true);
     await expect(service.notifications.pause("service:1")).resolves.toBe(false);
     await service.accounts.update(sub, { name: "Bob" });
@@ -98,7 +98,7 @@ describe("service.notifications", () => {
     await expect(service.notifications.resume("service:1")).resolves.toBe(true);
     await stage.nothingWaits();
     expect(inbox.arrived).toHaveLength(1);
-    expect(told).toEqual([{ receiver: "service:1", reason: "moving house" }, { receiver: "service:1" }]);
+    expect(emitted).toEqual([{ receiver: "service:1", reason: "moving house" }, { receiver: "service:1" }]);
     expect(await service.metrics()).toContain(
       'sign_in_delivery_attempts_total{receiver="service:1",result="success"} 1',
     );
@@ -190,14 +190,14 @@ describe("service.notifications", () => {
       { receiver: "portal:main", type: "DELETE_ACCOUNT", state: "parked", acknowledgedAt: null },
     ]);
     await expect(service.notifications.acknowledgements("none")).resolves.toEqual([]);
-    // What was taken stays so, whatever comes of sending it again.
+    // An acknowledgement remains after a redrive.
     const [group] = await service.notifications.acknowledgements(sub);
     inbox.react = () => 500;
     await expect(service.notifications.redrive(group?.id ?? "")).resolves.toBe("redriven");
     await stage.nothingWaits();
     const [again, portal] = await service.notifications.acknowledgements(sub);
     expect(again).toMatchObject({ id: group?.id, state: "parked" });
-    // Of the clock of the attempt: the storage may have written it a moment later.
+    // The storage may have a slightly later time.
     expect(Math.abs(Number(again?.acknowledgedAt) - Number(group?.acknowledgedAt))).toBeLessThan(60_000);
     expect(portal?.acknowledgedAt).toBeNull();
   });

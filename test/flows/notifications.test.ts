@@ -55,7 +55,7 @@ describe("a notification", () => {
     );
     expect(Number(timestamp)).toBeGreaterThanOrEqual(before);
     expect(Number(timestamp)).toBeLessThanOrEqual(after);
-    // The time is that of the action: a later attempt has the same body.
+    // The timestamp is that of the action, so retries have the same body.
     expect(second?.body).toBe(first?.body);
   });
 
@@ -95,7 +95,7 @@ describe("a notification", () => {
   });
 
   it("is not in logs, events and metrics, and neither are responses and credentials", async () => {
-    const told: string[] = [];
+    const emitted: string[] = [];
     const names = [
       "delivery.succeeded",
       "delivery.failed",
@@ -106,7 +106,7 @@ describe("a notification", () => {
     for (const name of names) {
       service.events.on(
         name,
-        (argument: ServiceEvents[typeof name]) => void told.push(JSON.stringify(argument)),
+        (argument: ServiceEvents[typeof name]) => void emitted.push(JSON.stringify(argument)),
       );
     }
     const sub = await stage.one("/a", { signing_secret: SECRET });
@@ -114,9 +114,9 @@ describe("a notification", () => {
     await service.accounts.update(sub, { email: "private@example.com" });
     await service.accounts.update(sub, { email: "private2@example.com" });
     await stage.nothingWaits();
-    expect(told.length).toBeGreaterThan(5);
+    expect(emitted.length).toBeGreaterThan(5);
     const health = JSON.stringify(await service.health());
-    const all = [...stage.log, ...told, await service.metrics(), health].join("\n");
+    const all = [...stage.log, ...emitted, await service.metrics(), health].join("\n");
     for (const secret of [
       "private",
       "example.com",

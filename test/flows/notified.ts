@@ -1,4 +1,4 @@
-/** A service with receivers that are really there, for the flows of notifications. */
+/** A service with real receivers. */
 import { pino } from "pino";
 import type { NotificationsInput } from "../../config/input.ts";
 import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
@@ -6,27 +6,27 @@ import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { type NotificationType, NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 
-/** A service, what it logs, and where its receivers are. */
+/** A service with its log and its receivers. */
 export interface Notified {
   readonly service: SignInService;
   readonly inbox: Inbox;
   readonly log: readonly string[];
   /** A receiver at a path of the inbox. */
   receiver(path: string, types?: readonly NotificationType[]): ReceiverSettings;
-  /** What arrived at a path, parsed. */
+  /** The parsed notifications for a path. */
   bodies(
     path: string,
   ): readonly { readonly notification_type: string; readonly data: { readonly services: object } }[];
-  /** Two services of a group, one of its own, a portal; an account that has them all. */
+  /** Creates two services of a group, another service, a portal, and an account with all of them. */
   everything(): Promise<string>;
-  /** The service "1" with a receiver at this path, and an account of it. */
+  /** Creates service "1" with a receiver at this path, and an account. */
   one(path: string, more?: Partial<ReceiverSettings>): Promise<string>;
-  /** Resolves when no delivery waits any more. */
+  /** Waits until no delivery waits. */
   nothingWaits(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Times are short, so that what fails is over soon. */
+/** Short times, so that failures end soon. */
 const SHORT: NotificationsInput = {
   allowedReceivers: ["127.0.0.1"],
   retryDelays: [0.01, 0.01],

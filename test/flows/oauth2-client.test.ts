@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { ADA, CALLBACK, NEWS, type RunningService, startService } from "./running-service.ts";
 
-/** Nothing here knows more of the service than the document says: addresses, parameters and headers by hand. */
+/** This client uses only documented URLs, parameters and headers. */
 describe("an OAuth 2.0 client that follows only the documentation", () => {
   let running: RunningService;
   let base: string;

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** openid-client, told nothing but the issuer and the client's registration. */
+/** openid-client with only the issuer and the client's registration. */
 function discovered(
   { client_id, client_secret }: KnownClient = NEWS,
   authentication: client.ClientAuth = client.ClientSecretBasic(client_secret),
@@ -31,7 +31,7 @@ function discovered(
   });
 }
 
-/** A request with everything that protects it. */
+/** A request with PKCE, nonce and state. */
 async function protectedRequest(scope = "openid email profile") {
   const pkceCodeVerifier = client.randomPKCECodeVerifier();
   const [expectedNonce, expectedState] = [client.randomNonce(), client.randomState()];

@@ -1,12 +1,12 @@
-/** A client service as the document describes one: it builds addresses, sends forms, and reads the answers. */
+/** A client as documented: it builds URLs, sends forms and reads responses. */
 import type { DeploymentKind } from "../../config/configuration.ts";
 import { Browser, type BrowserOptions, type Send } from "../../lib/testing/browser/browser.ts";
 import { ADA, type KnownClient, type RunningService } from "./running-service.ts";
 
-/** Parameters to send; what is `undefined` is left out. */
+/** Parameters to send, without those that are `undefined`. */
 export type Parameters = Readonly<Record<string, string | undefined>>;
 
-/** An answer that was read. */
+/** A response. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -14,7 +14,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** A token response, as the document has it. */
+/** A documented token response. */
 export interface Tokens {
   readonly access_token: string;
   readonly token_type: string;
@@ -23,7 +23,7 @@ export interface Tokens {
   readonly id_token?: string;
 }
 
-/** Who fills in the login form. */
+/** The credentials of a user. */
 export interface Person {
   readonly username: string;
   readonly password: string;
@@ -33,7 +33,7 @@ function defined(parameters: Parameters): [string, string][] {
   return Object.entries(parameters).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
 }
 
-/** `Basic` with the Base64 of both, a colon between them. */
+/** HTTP Basic credentials. */
 export function basic({
   client_id,
   client_secret,
@@ -41,7 +41,7 @@ export function basic({
   return `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString("base64")}`;
 }
 
-/** Sends a request and reads the answer; redirects are not followed. */
+/** Sends a request without following redirects. */
 export async function send(address: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(address, { redirect: "manual", ...init });
   const text = await response.text();
@@ -56,7 +56,7 @@ export const PATHS = {
   openid: { userinfo: "/oauth2/resources/userinfo", profile: "/oauth2/external/profile" },
 } as const;
 
-/** Fills in the login form that is shown, and submits it. */
+/** Submits the login form. */
 export function signIn(browser: Browser, { username, password }: Person = ADA): Promise<Browser> {
   return browser.submit(browser.form("password"), { username, password });
 }
@@ -82,7 +82,7 @@ export class RelyingParty {
     return this.client.redirect_uris[0] ?? "";
   }
 
-  /** A browser that stops in front of the client's address. */
+  /** A browser that stops before the client's redirect address. */
   browser(options: BrowserOptions = {}): Browser {
     return new Browser({ stopAt: [...this.client.redirect_uris], ...options });
   }
@@ -98,7 +98,7 @@ export class RelyingParty {
     return `${this.base}/oauth2/authorize?${new URLSearchParams(defined(all))}`;
   }
 
-  /** Asks for authorization, signs in when there is a login form, and says where the browser was sent. */
+  /** Requests authorization, and signs in if necessary. @returns the redirect to the client. */
   async authorize(browser: Browser, parameters: Parameters = {}, person: Person = ADA): Promise<URL> {
     await browser.get(this.authorizeUrl(parameters));
     if (browser.location === undefined && browser.html.includes('name="password"')) {
@@ -110,7 +110,7 @@ export class RelyingParty {
     return browser.location;
   }
 
-  /** What a request with `prompt=none` gets for this browser: `code`, or the error. */
+  /** The result of `prompt=none` in this browser: `code`, or the error. */
   async silently(browser: Browser): Promise<string | null | undefined> {
     await browser.get(this.authorizeUrl({ prompt: "none" }));
     const response = browser.location?.searchParams;
@@ -167,7 +167,7 @@ export class RelyingParty {
     return readTokens(await this.exchange(await this.code(parameters, person, browser)));
   }
 
-  /** A call with a Bearer header and `client_id` in the query. */
+  /** A request with a Bearer token and `client_id` in the query. */
   bearer(path: string, token: string, init: RequestInit = {}): Promise<Answer> {
     return send(`${this.base}${path}?client_id=${this.client.client_id}`, {
       ...init,
@@ -188,7 +188,7 @@ export class RelyingParty {
   }
 }
 
-/** Sends every request to the service, as a proxy in front of it does that passes the host on. */
+/** Sends requests to the service as a proxy that forwards the host. */
 export function viaProxy({ origin }: Pick<RunningService, "origin">): Send {
   return (url, init) => {
     const headers = new Headers(init.headers);
@@ -198,7 +198,7 @@ export function viaProxy({ origin }: Pick<RunningService, "origin">): Send {
   };
 }
 
-/** The tokens of an answer. @throws when it is no success. */
+/** The tokens of a response. @throws if it failed. */
 export function readTokens({ status, body, text }: Answer): Tokens {
   if (status !== 200) throw new Error(`the token endpoint answered ${status}: ${text}`);
   return body as unknown as Tokens;

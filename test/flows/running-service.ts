@@ -19,10 +19,10 @@ import { applySeed, type Seed, type SeedClient } from "../../lib/seed.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 
-/** Nothing listens there: the browsers of the tests stop in front of it. */
+/** The browsers of the tests stop before this address. */
 export const CALLBACK = "http://127.0.0.1:4000/callback";
 
-/** A client of which a test knows everything. */
+/** A client with known credentials. */
 export type KnownClient = SeedClient & { readonly name: string };
 
 /** First-party, of service "1", with all three grants. */
@@ -35,7 +35,7 @@ export const NEWS: KnownClient = {
   password_grant: true,
 };
 
-/** First-party, of service "2", with two addresses and the errors of the standards. */
+/** First-party, of service "2", with two redirect addresses and standard error statuses. */
 export const SHOP: KnownClient = {
   client_id: "shop",
   client_secret: "the secret of the shop, of 32 and more",
@@ -67,14 +67,14 @@ export const ADA: ImportedAccount & { readonly username: string; readonly passwo
   gender: "female",
 };
 
-/** Has an e-mail address and nothing else. */
+/** Has no other profile fields. */
 export const BOB: ImportedAccount & { readonly username: string; readonly password: string } = {
   email: "bob@example.com",
   username: "bob",
   password: "the password of bob",
 };
 
-/** May use the delivery console of a service that names this `sub` in `operators`. */
+/** An operator, if the configuration has this `sub` in `operators`. */
 export const OPERATOR: ImportedAccount & {
   readonly sub: string;
   readonly username: string;
@@ -88,7 +88,7 @@ export const OPERATOR: ImportedAccount & {
 
 const MANY = { points: 1_000_000, seconds: 900 };
 
-/** Limits that no test reaches. */
+/** Limits that are never reached. */
 export const UNLIMITED: Required<RateLimitsInput> = {
   clientSecret: MANY,
   interactions: MANY,
@@ -96,7 +96,7 @@ export const UNLIMITED: Required<RateLimitsInput> = {
   passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
 };
 
-/** Limits under which one wrong password locks an account, except in browsers that the account knows. */
+/** One wrong password locks an account, except in known browsers. */
 export const ONE_GUESS: RateLimitsInput = {
   ...UNLIMITED,
   signIn: { accountAndAddress: { points: 1, seconds: 900 }, account: MANY, address: MANY },
@@ -104,13 +104,13 @@ export const ONE_GUESS: RateLimitsInput = {
 
 /** How a running service differs from the usual one. */
 export interface RunningOptions {
-  /** Everything but the deployments. Default: what `TEST_STORAGE` says, limits that no test meets by accident. */
+  /** All but the deployments. Default: the storage in `TEST_STORAGE`, and high limits. */
   readonly config?: Omit<SignInServiceConfig, "deployments">;
   /** Default: the OAuth 2.0 deployment at the origin, the OpenID Connect one under `/openid`. */
   readonly deployments?: (origin: string) => DeploymentsInput;
   /** What starts the service. Default: `createSignInService`. */
   readonly start?: (config: SignInServiceConfig) => Promise<SignInService>;
-  /** Where it listens; default: any free port. */
+  /** Default: any free port. */
   readonly port?: number;
   /** Middleware of the host application, in front of the service's. */
   readonly host?: (application: Koa) => void;
@@ -125,7 +125,7 @@ export interface RunningService {
   readonly openid: string;
   readonly ada: Account;
   readonly bob: Account;
-  /** What was logged, one JSON text each. */
+  /** The log lines. */
   readonly log: readonly string[];
   close(): Promise<void>;
 }
@@ -141,14 +141,14 @@ async function listen(server: Server, wanted: number): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** The account that the seed has made. */
+/** An account of the seed. */
 async function seeded(service: SignInService, email: string): Promise<Account> {
   const account = await service.accounts.findByLogin(email);
   if (account === undefined) throw new Error(`${email} is not there`);
   return account;
 }
 
-/** A storage that a second service can open after the first: on SQLite, a file in this folder. */
+/** A storage for several services. On SQLite, it is a file in this folder. */
 export async function storageIn(folder: string): Promise<StorageConfig> {
   const storage = await newStorage();
   return BACKENDS.includes("sqlite")
@@ -156,10 +156,10 @@ export async function storageIn(folder: string): Promise<StorageConfig> {
     : storage;
 }
 
-/** Starts a service and waits until it listens. The caller closes it. */
+/** Starts a service. The caller closes it. */
 export async function startService(options: RunningOptions = {}): Promise<RunningService> {
   const { config = {}, start = createSignInService } = options;
-  // The base URLs hold the port, so the server listens before there is a service.
+  // The base URLs contain the port, so the server listens first.
   const server = createServer();
   const origin = await listen(server, options.port ?? 0);
   const deployments = options.deployments?.(origin) ?? {

@@ -1,4 +1,4 @@
-/** How long people stay signed in: `lifetimes.session` without a use, `lifetimes.sessionMax` in any case. */
+/** How long sessions last: `lifetimes.session` and `lifetimes.sessionMax`. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ async function start(
   });
 }
 
-/** A browser that never drops a cookie: whether a session counts is the service's decision. */
+/** A browser that keeps expired cookies, so that only the service decides. */
 function keepsCookies(party: RelyingParty): Browser {
   return party.browser({ now: () => 0 });
 }
@@ -144,7 +144,7 @@ it("an ended session needs no confirmation to sign out [D-ACCOUNT-17]", async ()
   await browser.submit(question, { logout: "yes" });
   expect([browser.status, browser.location]).toEqual([400, undefined]);
   await browser.get(`${running.openid}/oauth2/logout`);
-  // A form that the browser submits by itself, as for somebody who is not signed in.
+  // A form that submits itself, as without a session.
   await browser.submit();
   expect([browser.status, browser.url.pathname]).toEqual([200, "/openid/oauth2/logout/success"]);
 });

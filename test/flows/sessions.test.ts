@@ -57,7 +57,7 @@ async function subOf(browser: Browser): Promise<unknown> {
 const errorOf = (response: Response): string | null =>
   new URL(response.headers.get("location") ?? "").searchParams.get("error");
 
-/** Runs `work` with a service in production: https addresses, a database file, a hop in front that does TLS. */
+/** Runs `work` with a service in production, behind a TLS proxy. */
 async function behindTls(
   options: RunningOptions,
   work: (service: RunningService, send: Send) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Several services behind one address, each request to the next one: nothing in the memory of one is needed by another. */
+/** Several services behind one address, which is round-robin, so that they can't rely on memory. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,13 +35,13 @@ beforeAll(async () => {
     rateLimits: { ...UNLIMITED, passwordGrant: { accountAndClient: { points: 10, seconds: 900 } } },
     notifications: { worker: false },
   };
-  let turn = 0;
+  let count = 0;
   running = await startService({
     config,
     host: (application) =>
       void application.use((ctx: Context, next) => {
-        turn += 1;
-        const service = others[turn % SERVICES];
+        count += 1;
+        const service = others[count % SERVICES];
         return service === undefined ? next() : service.routes()(ctx, next);
       }),
   });
@@ -66,12 +66,12 @@ describe("several services behind one address", () => {
       const browser = one.browser();
       const tokens = await one.tokens(scope, index % 3 ? ADA : BOB, browser);
       const again = await one.refresh(tokens.refresh_token);
-      const seen = await one.userinfo(tokens.access_token);
+      const userinfo = await one.userinfo(tokens.access_token);
       // The session is known to all of them.
       await browser.get(one.authorizeUrl({ prompt: "none" }));
-      return [again.status, seen.status, browser.location?.searchParams.has("code")];
+      return [again.status, userinfo.status, browser.location?.searchParams.has("code")];
     });
-    for (const seen of await Promise.all(signIns)) expect(seen).toEqual([200, 200, true]);
+    for (const userinfo of await Promise.all(signIns)) expect(userinfo).toEqual([200, 200, true]);
   });
 
   it("give tokens to one of 50 concurrent exchanges of a code", async () => {
@@ -106,7 +106,7 @@ describe("several services behind one address", () => {
     const tokens = await party().tokens();
     const last = others.at(-1);
     await last?.accounts.revokeTokens(running.ada.sub);
-    for (let turn = 0; turn < SERVICES; turn += 1) {
+    for (let count = 0; count < SERVICES; count += 1) {
       expect((await party().userinfo(tokens.access_token)).status).toBe(400);
     }
   });

@@ -1,4 +1,4 @@
-/** Signing keys that rotate under clients: two services share a storage and an address, and the test says which answers. */
+/** Rotation of signing keys, with two services that share a storage and an address. */
 import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,9 +25,9 @@ let folder: string;
 let clock: TestClock;
 let running: RunningService;
 let second: SignInService;
-/** Starts one more on the same storage. */
+/** Starts another service on the same storage. */
 let another: () => Promise<SignInService>;
-/** Whether the second service answers. */
+/** Whether the second service responds. */
 let isSecond: boolean;
 let news: RelyingParty;
 
@@ -75,7 +75,7 @@ async function atBoth<T>(work: () => Promise<T>): Promise<T[]> {
   return results;
 }
 
-/** The names of the published keys of one algorithm, the one that signs first. */
+/** The names of one algorithm's published keys, the signing one first. */
 async function jwks(alg: string = "RS256"): Promise<unknown[]> {
   const { body } = await send(`${running.openid}/oauth2/jwks`);
   const keys = body["keys"] as Readonly<Record<string, unknown>>[];
@@ -98,7 +98,7 @@ async function rotateAll(): Promise<SigningKey> {
   return next;
 }
 
-/** A client that reads the JWKS anew. */
+/** Verifies a token with the current JWKS. @returns the key's name. */
 async function verified(token = "", audience = "news"): Promise<unknown> {
   const keys = createRemoteJWKSet(new URL(`${running.openid}/oauth2/jwks`));
   const { protectedHeader } = await jwtVerify(token, keys, {
@@ -112,7 +112,7 @@ async function verified(token = "", audience = "news"): Promise<unknown> {
 const newTokens = (): Promise<Tokens> => news.tokens({ scope: "openid" });
 const kidOf = ({ id_token = "" }: Tokens): unknown => decodeProtectedHeader(id_token).kid;
 
-/** What signing out with this ID token as a hint is answered with. */
+/** The status of a logout request with this ID token hint. */
 async function signOutWith({ id_token = "" }: Tokens): Promise<number> {
   const parameters = new URLSearchParams({ id_token_hint: id_token, post_logout_redirect_uri: GOODBYE });
   return (await send(`${running.openid}/oauth2/logout?${parameters}`)).status;
@@ -147,7 +147,7 @@ describe("a rotation of the signing keys", () => {
     ]);
     expect(await atBoth(async () => kidOf(await newTokens()))).toEqual([kid, kid]);
     expect(await atBoth(() => verified(last.id_token))).toEqual([old, old]);
-    // Whoever signed in before the rotation refreshes, and gets an ID token of the new key.
+    // Refreshes of older sign-ins use the new key.
     const refreshed = readTokens(await news.refresh(before.refresh_token));
     expect(kidOf(refreshed)).toBe(kid);
     expect(kidOf(readTokens(await news.password(ADA, { scope: "openid" })))).toBe(kid);
@@ -177,10 +177,10 @@ describe("a rotation of the signing keys", () => {
 
   it("reaches the other service within seconds, or at its next read on MongoDB", async () => {
     await start();
-    // What the storage announces before somebody listens is not heard.
+    // The second service must be listening before the rotation.
     await pause(1_000);
     const { kid } = await rotateAll();
-    // MongoDB announces nothing: there a service looks once a minute, or when it is asked.
+    // On MongoDB, services only read the keys once a minute, or on a call.
     if (BACKENDS.includes("mongodb")) await bothLook();
     isSecond = true;
     for (let tries = 0; tries < 100 && (await jwks()).length === 1; tries += 1) await pause(50);
@@ -193,12 +193,12 @@ describe("a rotation of the signing keys", () => {
     const arrived = Promise.withResolvers<void>();
     const rotated = Promise.withResolvers<void>();
     const before = running.service.provider;
-    const seen: unknown[] = [];
+    const providers: unknown[] = [];
     before.use(async (ctx, next) => {
       arrived.resolve();
       await rotated.promise;
       await next();
-      seen.push(ctx.oidc.provider);
+      providers.push(ctx.oidc.provider);
     });
     const answer = news.exchange(code);
     await arrived.promise;
@@ -207,15 +207,15 @@ describe("a rotation of the signing keys", () => {
     expect(running.service.provider).not.toBe(before);
     rotated.resolve();
     expect(kidOf(readTokens(await answer))).toBe(old);
-    expect(seen).toEqual([before]);
+    expect(providers).toEqual([before]);
     await news.password();
-    expect(seen.at(-1)).toBe(running.service.provider);
+    expect(providers.at(-1)).toBe(running.service.provider);
   });
 
   it("keeps the host's listeners, and unfinished sign-ins", async () => {
     await start();
-    const heard: unknown[] = [];
-    running.service.provider.on("grant.success", (ctx) => heard.push(ctx.oidc.params?.["grant_type"]));
+    const grants: unknown[] = [];
+    running.service.provider.on("grant.success", (ctx) => grants.push(ctx.oidc.params?.["grant_type"]));
     const browser = await news.browser().get(news.authorizeUrl({ scope: "openid" }));
     const { kid } = await rotateAll();
     clock.advance(HOUR - 1);
@@ -224,7 +224,7 @@ describe("a rotation of the signing keys", () => {
     clock.advance(1);
     const code = browser.location?.searchParams.get("code") ?? "";
     expect(kidOf(readTokens(await news.exchange(code)))).toBe(kid);
-    expect(heard).toEqual(["authorization_code"]);
+    expect(grants).toEqual(["authorization_code"]);
   });
 });
 

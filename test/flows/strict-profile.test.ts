@@ -1,4 +1,4 @@
-/** `profile: strict`, production, and the documented values that are free. */
+/** `profile: strict`, production, and free-text values. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
 import { createSignInService } from "../../lib/service.ts";
@@ -27,8 +27,8 @@ describe("profile strict", () => {
 
   it("refuses codes without PKCE, at both deployments and for pushed requests [D-RUN-4]", async () => {
     for (const base of [running.oauth2, running.openid]) {
-      const asked = new RelyingParty(base, "openid", NEWS).authorizeUrl();
-      const answer = await send(asked);
+      const url = new RelyingParty(base, "openid", NEWS).authorizeUrl();
+      const answer = await send(url);
       expect([answer.status, answer.body["error"], answer.headers.get("location")]).toEqual([
         400,
         "invalid_request",

@@ -1,10 +1,10 @@
-/** What every answer of the token endpoint has to look like. */
+/** The common properties of token endpoint responses. */
 import { expect } from "@jest/globals";
 import type { Answer } from "./relying-party.ts";
 
 const MEMBERS = ["access_token", "token_type", "expires_in", "refresh_token"];
 
-/** A refusal is told in the documented way and in no other. */
+/** Checks an error response. */
 export function expectRefusal({ status, headers, body }: Answer, error: string, expected = 400): void {
   expect({ status, error: body["error"] }).toEqual({ status: expected, error });
   expect(Object.keys(body)).toEqual(["error", "error_description"]);
@@ -13,12 +13,12 @@ export function expectRefusal({ status, headers, body }: Answer, error: string, 
   expect(headers.get("cache-control")).toBe("no-store");
 }
 
-/** The documented members in their order, and `more` after them. */
+/** Checks a token response: the documented members in order, then `more`. */
 export function expectTokens({ status, headers, body }: Answer, more: readonly string[] = []): void {
   expect(status).toBe(200);
   expect(Object.keys(body)).toEqual([...MEMBERS, ...more]);
   expect(body).toMatchObject({ token_type: "bearer", expires_in: 36_000 });
-  // 256 bits and more, and nothing that could be read.
+  // Opaque, with at least 256 bits.
   expect(body["access_token"]).toMatch(/^[\w-]{43,}$/);
   expect(body["refresh_token"]).toMatch(/^[\w-]{43,}$/);
   expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);

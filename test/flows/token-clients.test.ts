@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** A client with settings of its own, at one deployment. */
+/** A client with the given settings. */
 async function registered(
   kind: (typeof KINDS)[number],
   settings: Partial<KnownClient>,
@@ -144,7 +144,7 @@ describe.each(KINDS)("clients at the token endpoint, %s", (kind) => {
     ] as const) {
       const authorization = basic({ client_id: id, client_secret: secret });
       const answer = await news[kind].token(grant, { authorization });
-      // The shop is told with the status of the standards.
+      // The shop is registered for standard statuses.
       expectRefusal(answer, "invalid_client", id === "shop" ? 401 : 400);
     }
     for (const authorization of ["Basic", "Basic !", "Bearer x", `Basic ${btoa("no colon")}`, "nonsense"]) {

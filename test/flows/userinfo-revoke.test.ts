@@ -87,7 +87,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
     for (const path of paths) {
       const get = (query: string, headers: HeadersInit = { authorization }): Promise<Answer> =>
         send(`${news[kind].base}${path}${query}`, { headers });
-      const asked: Promise<Answer>[] = [
+      const requests: Promise<Answer>[] = [
         get(""),
         get("?client_id="),
         get("?client_id=news&client_id=news"),
@@ -99,7 +99,7 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
         get("?client_id=news", { authorization: `${authorization}, Bearer x` }),
         get(`?client_id=news&access_token=${access_token}`, {}),
       ];
-      for (const answer of await Promise.all(asked)) {
+      for (const answer of await Promise.all(requests)) {
         expectRefusal(answer, "invalid_request");
         expect(answer.headers.get("www-authenticate")).toBeNull();
       }
@@ -189,12 +189,12 @@ describe.each(KINDS)("the documented revoke, %s", (kind) => {
 
   it("ignores prefetch requests [D-TOKEN-18]", async () => {
     const { access_token } = await news[kind].tokens();
-    const ahead: Record<string, string>[] = [
+    const prefetches: Record<string, string>[] = [
       { "sec-purpose": "prefetch" },
       { "sec-purpose": "prefetch;prerender" },
       { purpose: "prefetch" },
     ];
-    for (const headers of ahead) {
+    for (const headers of prefetches) {
       const answer = await news[kind].bearer("/oauth2/revoke", access_token, { headers });
       expectRefusal(answer, "invalid_request");
     }

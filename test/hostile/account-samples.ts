@@ -1,4 +1,4 @@
-/** Right requests to every page under `{base}/account`, the operators' console included. */
+/** Valid requests to every page under `{base}/account`, including the console. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -19,13 +19,13 @@ export interface AccountParts {
   readonly headers: Fields;
 }
 
-/** Configuration with which there is a console; what fails is parked at once. */
+/** Enables the console. Failures are parked immediately. */
 export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notifications"> = {
   operators: [OPERATOR.sub],
   notifications: { allowedReceivers: ["127.0.0.1"], retryDelays: [] },
 };
 
-/** Every page with its right methods, below the base URL; `:uid` stands for one segment. */
+/** Every page with its methods, below the base URL. `:uid` is one segment. */
 export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: readonly string[] }[] = [
   { path: "/account", methods: ["GET"] },
   { path: "/account/callback", methods: ["GET"] },
@@ -34,14 +34,14 @@ export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: 
   { path: "/account/deliveries/:uid", methods: ["GET", "POST"] },
 ];
 
-/** The rows of a table of endpoints, with each page of the account in place of their one row. */
+/** A table of endpoints with all account pages instead of their one row. */
 export function withAccountPages<Row extends { readonly name: string }>(
   rows: readonly Row[],
 ): readonly (Row | (typeof ACCOUNT_PAGES)[number])[] {
   return [...rows.filter(({ name }) => name !== "account"), ...ACCOUNT_PAGES];
 }
 
-/** A port on which nobody listens. */
+/** An unused port. */
 async function nobodysPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -50,7 +50,7 @@ async function nobodysPort(): Promise<number> {
   return port;
 }
 
-/** An operator, and two parked deliveries to a receiver that is not there. @returns the ids of the deliveries. */
+/** Creates an operator and two parked deliveries. @returns the ids of the deliveries. */
 export async function fillConsole({ service }: RunningService): Promise<readonly string[]> {
   const { accounts, directory, events } = service;
   await accounts.import(OPERATOR);

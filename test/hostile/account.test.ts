@@ -1,4 +1,4 @@
-/** What the generic tables can't know of the pages under `{base}/account`: their own right and wrong answers. */
+/** Responses of the pages under `{base}/account` that the generic tables do not cover. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
 import { fillConsole, WITH_CONSOLE } from "./account-samples.ts";
@@ -27,13 +27,13 @@ afterAll(async () => {
 const forms = (): Sample[] => all.filter(({ method }) => method === "POST");
 const questions = (): Sample[] => all.filter(({ method, url }) => method === "GET" && /deliveries/.test(url));
 
-/** The status, and every fault of the answer. */
-async function seen(sample: Sample, change?: Change): Promise<unknown> {
+/** The status and the problems of a response. */
+async function verdictOn(sample: Sample, change?: Change): Promise<unknown> {
   const { status, faults } = await verdict(sendSample(sample, change));
   return [sample.title, status, faults];
 }
 
-/** A form with one field changed, or taken off. */
+/** A form with one field changed or removed. */
 function withField({ form = {} }: Sample, name: string, value: string | undefined): Change {
   const fields = Object.entries({ ...form, [name]: value }).filter((pair) => pair[1] !== undefined);
   return { body: new URLSearchParams(fields as [string, string][]).toString() };
@@ -72,10 +72,10 @@ describe("the pages of the account", () => {
         ...others,
       ];
       for (const value of wrong) {
-        expect(await seen(sample, withField(sample, "csrf", value))).toEqual([sample.title, 403, []]);
+        expect(await verdictOn(sample, withField(sample, "csrf", value))).toEqual([sample.title, 403, []]);
       }
       const cookie = { headers: { cookie: undefined } };
-      expect(await seen(sample, cookie)).toEqual([sample.title, 303, []]);
+      expect(await verdictOn(sample, cookie)).toEqual([sample.title, 303, []]);
     }
     expect(await running.service.audit.list({ limit: 1000 })).toEqual(before);
   });
@@ -83,7 +83,7 @@ describe("the pages of the account", () => {
   it("refuse unknown actions and fields", async () => {
     for (const sample of forms()) {
       for (const action of [undefined, "", "constructor", "__proto__", "x".repeat(10_000), "REDRIVE"]) {
-        expect(await seen(sample, withField(sample, "action", action))).toEqual([sample.title, 400, []]);
+        expect(await verdictOn(sample, withField(sample, "action", action))).toEqual([sample.title, 400, []]);
       }
       if (sample.form?.["receiver"] === undefined) continue;
       for (const receiver of [
@@ -93,7 +93,11 @@ describe("the pages of the account", () => {
         "service:9\r\nx: y",
         "__proto__:x",
       ]) {
-        expect(await seen(sample, withField(sample, "receiver", receiver))).toEqual([sample.title, 400, []]);
+        expect(await verdictOn(sample, withField(sample, "receiver", receiver))).toEqual([
+          sample.title,
+          400,
+          [],
+        ]);
       }
     }
   });
@@ -103,12 +107,12 @@ describe("the pages of the account", () => {
       for (const [name, own] of Object.entries(sample.query)) {
         const text = new URLSearchParams(sample.query).toString();
         const twice = { query: `${text}&${name}=${encodeURIComponent(own)}` };
-        expect(await seen(sample, twice)).toEqual([sample.title, 400, []]);
+        expect(await verdictOn(sample, twice)).toEqual([sample.title, 400, []]);
         for (const value of MALFORMED) {
           const malformed = { query: text.replace(new RegExp(`${name}=[^&]*`), `${name}=${value}`) };
-          expect(await seen(sample, malformed)).toEqual([sample.title, 400, []]);
+          expect(await verdictOn(sample, malformed)).toEqual([sample.title, 400, []]);
         }
-        // What came of an action is said or not; nobody types it.
+        // An invalid result is ignored.
         if (name === "result") continue;
         for (const value of [
           "x".repeat(10_000),
@@ -118,7 +122,7 @@ describe("the pages of the account", () => {
           "\u202E",
         ]) {
           const strange = { query: new URLSearchParams({ ...sample.query, [name]: value }).toString() };
-          expect(await seen(sample, strange)).toEqual([sample.title, 400, []]);
+          expect(await verdictOn(sample, strange)).toEqual([sample.title, 400, []]);
         }
       }
     }
@@ -128,9 +132,9 @@ describe("the pages of the account", () => {
     for (const sample of all.filter(({ url }) => /deliveries\/msg_/.test(url))) {
       for (const id of ["x", "__proto__", "constructor", "msg_", "-", "0".repeat(255)]) {
         const other = { ...sample, url: sample.url.replace(/[^/]+$/, id) };
-        // Each form is good for its own delivery alone.
+        // Each form is valid for its own delivery only.
         const status = sample.method === "GET" ? 404 : 403;
-        expect(await seen(other)).toEqual([sample.title, status, []]);
+        expect(await verdictOn(other)).toEqual([sample.title, status, []]);
       }
     }
   });
@@ -141,8 +145,8 @@ describe("the pages of the account", () => {
     const cookies = all
       .flatMap(({ headers }) => (headers["cookie"] ?? "").split("; "))
       .map((pair) => pair.slice(pair.indexOf("=") + 1));
-    const told = seals.concat(cookies);
-    const secrets = [...told.filter((value) => value.length > 7), OPERATOR.password, "the secret of it"];
+    const given = seals.concat(cookies);
+    const secrets = [...given.filter((value) => value.length > 7), OPERATOR.password, "the secret of it"];
     expect(secrets.length).toBeGreaterThan(20);
     expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
     expect(log).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);

@@ -29,7 +29,7 @@ beforeAll(async () => {
     config: WITH_CONSOLE,
     host(application) {
       application.on("error", (error: { code?: string }) => {
-        // What Koa says when a connection breaks off after its answer, or before its request is complete.
+        // Koa reports connections that break before the request or after the response.
         if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
       });
       application.use(async (ctx, next) => {
@@ -74,7 +74,7 @@ describe("paths", () => {
           `${running.origin}${target}`,
         ]) {
           if (!/^(?:\/|http)/.test(variant)) continue;
-          // A uid is one segment of any letters: there these are other uids, not other paths.
+          // In a path with `:uid`, these are other ids.
           if (
             /:uid$|\/receivers$/.test(path) &&
             /^[\w/-]+$/.test(variant) &&

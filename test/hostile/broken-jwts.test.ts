@@ -28,20 +28,20 @@ async function newSigningKey(): Promise<SigningKey> {
   };
 }
 
-/** What a good ID token of the service says. */
+/** The claims of a valid ID token. */
 interface GoodClaims {
   readonly iss: string;
   readonly aud: string;
   readonly sub: string;
 }
 
-/** A name for what is wrong, and the token. */
+/** A name for the problem, and the token. */
 type BrokenJwt = readonly [what: string, token: string];
 
 const encoded = (part: unknown): string =>
   Buffer.from(typeof part === "string" ? part : JSON.stringify(part)).toString("base64url");
 
-/** Every broken token; none is longer than what fits into a request line. */
+/** All broken tokens. Each fits into a request line. */
 async function brokenJwts(key: SigningKey, claims: GoodClaims): Promise<readonly BrokenJwt[]> {
   const now = Math.floor(Date.now() / 1000);
   const good: JWTPayload = { ...claims, iat: now, exp: now + 3600 };
@@ -81,7 +81,7 @@ async function brokenJwts(key: SigningKey, claims: GoodClaims): Promise<readonly
     ["empty parts", ".."],
     ["five parts, as if encrypted", `${encoded({ alg: "dir", enc: "A256GCM" })}.....`.slice(0, -1)],
     ["huge", `${head}.${encoded({ ...good, filler: "x".repeat(8_000) })}.${signature}`],
-    // Signed by the service's own key, and never issued by it.
+    // Signed with the service's key, but not issued by it.
     ["expired", await signed({ ...good, iat: now - 7200, exp: now - 3600 })],
     ["foreign issuer", await signed({ ...good, iss: "https://evil.example" })],
     ["unknown client", await signed({ ...good, aud: "nobody" })],
@@ -94,7 +94,7 @@ async function brokenJwts(key: SigningKey, claims: GoodClaims): Promise<readonly
   ];
 }
 
-/** Where a JWT, or text that a careless program would read as one, is expected: the parameter and its endpoints. */
+/** Parameters in which a program might read a JWT, with their endpoints. */
 const READ: Readonly<Record<string, readonly EndpointName[]>> = {
   id_token_hint: ["authorize", "par", "logout"],
   request: ["authorize", "par"],
@@ -121,13 +121,13 @@ function withToken(sample: Sample, names: readonly string[], token: string): Sam
     : { ...sample, form: { ...sample.form, ...more } };
 }
 
-/** Without what would be refused before anybody looks at a token, and without passwords, which take long to check. */
+/** Without parameters that are refused first, and without passwords, which are slow. */
 function relaxed({ query, form, ...sample }: Sample): Sample {
-  const { claims: _claims, prompt: _prompt, ...asked } = query;
+  const { claims: _claims, prompt: _prompt, ...rest } = query;
   const { password: _password, ...sent } = form ?? {};
   return {
     ...sample,
-    query: sample.endpoint === "logout" ? {} : asked,
+    query: sample.endpoint === "logout" ? {} : rest,
     ...(form !== undefined && { form: sent }),
   };
 }
@@ -154,7 +154,7 @@ describe("broken JWTs", () => {
     const { openid: iss, ada } = running;
     jwts = await brokenJwts(key, { iss, aud: NEWS.client_id, sub: ada.sub });
     const everything = await samples(running, await fillConsole(running));
-    // The many pages of the account are reached in one way: their first stands for them all.
+    // The account pages share one handler, so one of them is enough.
     const page = everything.find(({ endpoint }) => endpoint === "account");
     all = everything.filter((sample) => sample.endpoint !== "account" || sample === page).map(relaxed);
   });

@@ -1,11 +1,11 @@
-/** What is wrong with a hostile request: values, and whole queries and bodies. */
-import { type Change, places, type Sample } from "./requests.ts";
+/** Hostile values, queries and bodies. */
+import { type Change, parametersIn, type Sample } from "./requests.ts";
 import { PLANTED } from "./verdict.ts";
 
-/** A change with what to call it. */
+/** A change with its name. */
 export type NamedChange = readonly [what: string, change: Change];
 
-/** Values of a parameter, as they stand in a query or a form, that no request may hold. */
+/** Encoded values that are never valid. */
 export const MALFORMED: readonly string[] = [
   "%00",
   "a%00b",
@@ -19,7 +19,7 @@ export const MALFORMED: readonly string[] = [
   "%F8%88%80%80%80",
 ];
 
-/** Values that are well-formed, and not what anybody asked for. */
+/** Unusual, well-formed values. */
 export const STRANGE: readonly string[] = [
   "",
   "x".repeat(10_000),
@@ -35,7 +35,7 @@ export const STRANGE: readonly string[] = [
   "null",
 ];
 
-/** Parameters that nobody knows, or that mean something to a careless program. */
+/** Unknown or dangerous parameters. */
 const FOREIGN: readonly string[] = [
   "__proto__=x",
   "__proto__%5Badmin%5D=1",
@@ -55,7 +55,7 @@ const FOREIGN: readonly string[] = [
   "web_message_uri=x",
 ];
 
-/** Headers that authenticate nobody. */
+/** Invalid Authorization headers. */
 export const AUTHORIZATIONS: readonly string[] = [
   "",
   "Basic",
@@ -77,7 +77,7 @@ export const AUTHORIZATIONS: readonly string[] = [
   "Negotiate x",
 ];
 
-/** Types of bodies that are no forms. */
+/** Content types other than forms. */
 export const TYPES: readonly string[] = [
   "application/json",
   "text/plain",
@@ -89,7 +89,7 @@ export const TYPES: readonly string[] = [
 
 /** One parameter replaced, the others as they were. */
 export function replaced(sample: Sample, value: string): NamedChange[] {
-  return places(sample).flatMap(({ at, fields }) =>
+  return parametersIn(sample).flatMap(({ at, fields }) =>
     Object.keys(fields).map((name) => {
       const pairs = Object.entries(fields).map(([other, own]) =>
         other === name ? `${other}=${value}` : `${other}=${encodeURIComponent(own)}`,
@@ -99,10 +99,10 @@ export function replaced(sample: Sample, value: string): NamedChange[] {
   );
 }
 
-/** Parameters left out, repeated, made to lists, and strangers beside them. */
+/** Missing, repeated, list-like and additional parameters. */
 export function misshapen(sample: Sample): NamedChange[] {
   const made: NamedChange[] = [];
-  for (const { at, fields } of places(sample)) {
+  for (const { at, fields } of parametersIn(sample)) {
     const text = new URLSearchParams(fields).toString();
     const put = (what: string, sent: string): void =>
       void made.push([what, at === "query" ? { query: sent } : { body: sent }]);

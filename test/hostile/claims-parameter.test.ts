@@ -23,7 +23,7 @@ afterAll(async () => {
   expect(defects).toEqual([]);
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
-/** Signed in, and asked for consent each time. */
+/** A signed-in browser that has given no consent. */
 beforeEach(async () => {
   browser = partner.browser();
   await browser.get(partner.authorizeUrl({ scope: "openid" }));
@@ -37,7 +37,7 @@ const plainFields = (): string[] => tagsNamed(browser.html, "li").map(({ text })
 const padded = (bytes: number): string =>
   `{"userinfo":{"${"é".repeat((bytes - '{"userinfo":{"":null}}'.length) / 2)}":null}}`;
 
-/** The request of the browser itself, and the one that is pushed. */
+/** In the browser's request, and pushed. */
 const WAYS: readonly [way: string, address: (claims: string) => Promise<string>][] = [
   ["in the address", async (claims) => partner.authorizeUrl({ scope: "openid", claims })],
   [
@@ -59,7 +59,7 @@ const WAYS: readonly [way: string, address: (claims: string) => Promise<string>]
 ];
 
 const P = PLANTED;
-/** Each with the fields that it adds to what `openid` opens. */
+/** Each with the fields that it adds to those of `openid`. */
 const STRANGE: readonly [what: string, claims: string, adds: readonly string[]][] = [
   ["an unknown name", `{"userinfo":{"${P}":null}}`, []],
   ["HTML", `{"userinfo":{"<script>${P}</script>":null,"<b>${P}</b>":{"essential":true}}}`, []],

@@ -20,7 +20,7 @@ const PAGE = { accept: "text/html" };
 
 const as = (type: string | undefined): NonNullable<Change["headers"]> => ({ "content-type": type });
 
-/** Endpoints where a browser may be shown a page instead of JSON. */
+/** Endpoints that may respond with a page. */
 const PAGES: ReadonlySet<string> = new Set([
   "authorize",
   "resume",
@@ -48,7 +48,7 @@ describe("every endpoint of both deployments", () => {
   });
   afterAll(() => running.close());
 
-  /** Sends every change to its sample, and says which answers were none of the documented ones. */
+  /** Sends every change of every sample. @returns undocumented responses. */
   async function walk(
     changes: (sample: Sample) => readonly NamedChange[],
     alsoWrong: (verdict: Verdict, sample: Sample) => boolean = () => false,
@@ -116,7 +116,7 @@ describe("every endpoint of both deployments", () => {
   });
 
   it("refuses broken escapes, bytes that are not UTF-8 and NUL in every parameter, without a redirect [D-AUTHZ-11, D-TOKEN-8]", async () => {
-    // These read no parameters at all: what is there is for nobody.
+    // These endpoints read no parameters.
     const deaf = new Set(["resume"]);
     const wrong = await walk(
       (sample) => MALFORMED.flatMap((value) => replaced(sample, value)),

@@ -1,4 +1,4 @@
-/** What the limits tell of names: nothing of which exist, which belong together, and which are too long to exist. */
+/** Rate limits do not reveal which names exist or belong together. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
@@ -29,7 +29,7 @@ const wrong = (username: string): Person => ({ username, password: "this is not 
 const from = (address: string): Promise<Browser> =>
   news.browser({ headers: { "x-forwarded-for": address } }).get(news.authorizeUrl());
 
-/** Submits the form and says the status; the form of the page that comes back is the next one. */
+/** Submits the form. @returns the status. The response has the next form. */
 async function submit(browser: Browser, { username, password }: Person): Promise<number> {
   return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
 }
@@ -42,7 +42,7 @@ async function submitWrong(browser: Browser, count: number, username: string): P
 
 const points = (count: number): { points: number; seconds: number } => ({ points: count, seconds: 900 });
 
-/** A clock that stands still: two limited answers say the same number of seconds. */
+/** A fixed clock, so that Retry-After is equal. */
 function frozen(): { now: () => number } {
   const now = Date.now();
   return { now: () => now };
@@ -51,7 +51,7 @@ function frozen(): { now: () => number } {
 const withoutDate = (headers: Headers): [string, string][] =>
   [...headers].filter(([name]) => name !== "date");
 
-/** What the page and its headers say, without what is new in every sign-in and the name that was typed. */
+/** The page and its headers, without variable parts and the name. */
 function visible(browser: Browser, username: string): unknown {
   const text = browser.html
     .replaceAll(username, "NAME")
@@ -60,7 +60,7 @@ function visible(browser: Browser, username: string): unknown {
   return [text, withoutDate(browser.headers).filter(([name]) => name !== "content-length")];
 }
 
-/** All that a browser is told: four times from one address of a network, then twice from another one. */
+/** All responses to a browser: four from one address of a network, then two from another one. */
 async function toldAtForm(username: string, network: string): Promise<unknown[]> {
   const answers: unknown[] = [];
   for (const address of [...times(4, `${network}.1`), ...times(2, `${network}.2`)]) {
@@ -70,7 +70,7 @@ async function toldAtForm(username: string, network: string): Promise<unknown[]>
   return answers;
 }
 
-/** All that clients are told: four times one, then twice another. */
+/** All responses to clients: four to one, then two to another. */
 async function toldAtGrant(username: string) {
   const answers: Answer[] = [];
   for (const client of [...times(4, news), ...times(2, shop)]) {
@@ -99,7 +99,7 @@ describe("the sign-in form", () => {
     expect(await submit(await from("192.0.2.1"), { ...ADA, username: "ada@example.com" })).toBe(303);
     expect(await submitWrong(await from("192.0.2.2"), 3, "ada")).toEqual([400, 400, 429]);
     expect(await submitWrong(await from("192.0.2.2"), 3, "ada@example.com")).toEqual(times(3, 400));
-    // Nor does the account's identifier count as a name of it.
+    // The account's identifier is not a name either.
     expect(await submitWrong(await from("192.0.2.1"), 1, running.ada.sub)).toEqual([400]);
   });
 

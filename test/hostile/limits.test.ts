@@ -16,12 +16,12 @@ const WINDOW = 900;
 let running: RunningService;
 let news: RelyingParty;
 /** Milliseconds by which the service's clock is ahead. */
-let ahead = 0;
+let offset = 0;
 
 async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {
-  ahead = 0;
+  offset = 0;
   running = await startService({
-    config: { clock: { now: () => Date.now() + ahead }, rateLimits: {}, ...config },
+    config: { clock: { now: () => Date.now() + offset }, rateLimits: {}, ...config },
   });
   news = relyingParty(running, "oauth2", NEWS);
 }
@@ -42,7 +42,7 @@ async function atLogin(
 const from = (address: string): Promise<Browser> => atLogin({ "x-forwarded-for": address });
 const wrong = (username = "ada"): Person => ({ username, password: "this is not the password" });
 
-/** Submits the form and says the status; the form of the page that comes back is the next one. */
+/** Submits the form. @returns the status. The response has the next form. */
 async function submit(browser: Browser, { username, password }: Person): Promise<number> {
   return (await browser.submit(browser.form("password"), { username, password })).visits[0]!.status;
 }
@@ -60,7 +60,7 @@ describe("the sign-in form", () => {
   it("allows ten wrong passwords for one account from one address, then responds with 429 until the window ends [D-TOKEN-21]", async () => {
     await start();
     const browser = await atLogin();
-    // However the name is written, it is one name.
+    // All spellings are one name.
     for (const name of ["ada", "ADA", "Ada", "aDA", "\uff41da"]) {
       expect(await submitWrong(browser, 2, name)).toEqual([400, 400]);
     }
@@ -70,7 +70,7 @@ describe("the sign-in form", () => {
     expect(wait).toBeGreaterThan(0);
     expect(wait).toBeLessThanOrEqual(WINDOW);
     expect(await submit(await atLogin(), BOB)).toBe(303);
-    ahead += wait * 1000;
+    offset += wait * 1000;
     expect(await submit(browser, ADA)).toBe(303);
   });
 
@@ -113,7 +113,7 @@ describe("the sign-in form", () => {
     expect(await submit(known, ADA)).toBe(303);
     await running.service.accounts.endSessions(running.ada.sub);
     expect(await submitWrong(await atLogin(), 11)).toEqual([...times(10, 400), 429]);
-    // Another account's cookie, and one that is made up, are a stranger's.
+    // Another account's cookie and a forged one are ignored.
     const bobs = await atLogin();
     expect(await submit(bobs, BOB)).toBe(303);
     await running.service.accounts.endSessions(running.bob.sub);
@@ -147,7 +147,7 @@ describe("the sign-in form", () => {
     expect(await submitWrong(await from("2001:db8:1:2::1"), 1)).toEqual([400]);
     expect(await submitWrong(await from("2001:DB8:1:2:ffff::9"), 2)).toEqual([400, 429]);
     expect(await submitWrong(await from("2001:db8:1:3::1"), 1)).toEqual([400]);
-    // What stands left of the last address was written by the caller.
+    // The caller can forge the addresses on the left.
     expect(await submitWrong(await from("198.51.100.1, 2001:db8:1:3::1"), 2)).toEqual([400, 429]);
     // A refused attempt takes no point of the account: it has one left.
     expect(await submitWrong(await from("192.0.2.1"), 2)).toEqual([400, 429]);
@@ -184,7 +184,7 @@ describe("the password grant", () => {
     expect((await news.password(BOB)).status).toBe(200);
     // The sign-in form has points of its own.
     expect(await submit(await atLogin(), ADA)).toBe(303);
-    ahead += Number(right.headers.get("retry-after")) * 1000;
+    offset += Number(right.headers.get("retry-after")) * 1000;
     expect((await news.password(ADA)).status).toBe(200);
   });
 
@@ -227,7 +227,7 @@ describe("client secrets", () => {
     expect(errors([elsewhere])).toEqual(["400 invalid_grant"]);
     const shop = relyingParty(running, "oauth2", SHOP);
     expect((await shop.refresh("unknown")).body["error"]).toBe("invalid_grant");
-    ahead += Number(right.headers.get("retry-after")) * 1000;
+    offset += Number(right.headers.get("retry-after")) * 1000;
     expect(errors([await secret(NEWS.client_secret ?? "")])).toEqual(["400 invalid_grant"]);
   });
 
@@ -260,10 +260,10 @@ describe("new sign-ins", () => {
       true,
     ]);
     expect([json.headers.getSetCookie(), json.headers.get("location")]).toEqual([[], null]);
-    // Whoever is signed in begins nothing; others are others.
+    // Signed-in users and other addresses are not affected.
     expect(await news.code({}, ADA, known)).toMatch(/^[\w-]{43}$/);
     expect((await from("192.0.2.10")).status).toBe(200);
-    ahead += Number(json.headers.get("retry-after")) * 1000;
+    offset += Number(json.headers.get("retry-after")) * 1000;
     expect((await from("192.0.2.9")).status).toBe(200);
   });
 });

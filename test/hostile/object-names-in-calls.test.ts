@@ -1,4 +1,4 @@
-/** Names that every object has, such as `constructor`, in the library's calls and in what is stored. */
+/** Property names of Object, such as `constructor`, in calls of the library and in stored records. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
@@ -17,11 +17,11 @@ import {
   keyed,
   NAMES,
   RUNS,
-  told,
+  responseTo,
   UNKNOWN,
 } from "./object-names.ts";
 
-/** Several services work over one storage. */
+/** Shared by several services. */
 const config = { keys: { secrets: [randomBytes(32).toString("base64")] } };
 
 let running: RunningService;
@@ -42,7 +42,7 @@ afterAll(async () => {
   expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
 });
 
-/** Starts another service over the same storage, and ends it. @returns what it has logged. */
+/** Starts and stops another service over the same storage. @returns its log. */
 async function startAgain(): Promise<readonly string[]> {
   const kept = { ...storage, close: () => Promise.resolve() };
   const again = await startService({
@@ -65,7 +65,7 @@ const RECEIVER = {
 };
 const email = (name: string): string => `${name.toLowerCase()}@example.org`;
 
-/** Calls that would give something this name. */
+/** Calls that create something with this name. */
 const NAMING: Calls = {
   "register, client_id": ({ clients }, name) => clients.register({ ...NEWS, client_id: name }),
   "register, service": ({ clients }, name) => clients.register({ ...NEWS, client_id: "x", service: name }),
@@ -94,8 +94,8 @@ const NAMING: Calls = {
   ),
 };
 
-/** Calls that ask for something of this name. */
-const ASKING: Calls = {
+/** Calls that look for this name. */
+const LOOKUPS: Calls = {
   "clients.find": ({ clients }, name) => clients.find(name),
   "clients.update": ({ clients }, name) => clients.update(name, { name: "x" }),
   rotateSecret: ({ clients }, name) => clients.rotateSecret(name),
@@ -117,8 +117,12 @@ const ASKING: Calls = {
 const outcome = (work: Promise<unknown>): Promise<unknown> =>
   work.catch((error: unknown) => `${Reflect.get(Object(error), "code") ?? "TypeError"}: ${String(error)}`);
 
-/** What a call that asks comes to, whatever is stored. */
-async function expectUnknown(service: SignInService, account: Account, calls: Calls = ASKING): Promise<void> {
+/** Checks that every lookup treats these names as unknown. */
+async function expectUnknown(
+  service: SignInService,
+  account: Account,
+  calls: Calls = LOOKUPS,
+): Promise<void> {
   for (const [title, call] of Object.entries(calls)) {
     const expected = await outcome(call(service, UNKNOWN, account));
     for (const name of NAMES) {
@@ -129,7 +133,7 @@ async function expectUnknown(service: SignInService, account: Account, calls: Ca
 }
 
 /** Seeds with the name in one place. */
-const seedsWith = (name: string): readonly (readonly [Seed, place: string])[] => [
+const seedsWith = (name: string): readonly (readonly [Seed, path: string])[] => [
   [{ services: keyed(name, ENTRY) }, `services.${name}`],
   [{ groups: keyed(name, ENTRY) }, `groups.${name}`],
   [{ portals: keyed(name, ENTRY) }, `portals.${name}`],
@@ -141,7 +145,7 @@ const seedsWith = (name: string): readonly (readonly [Seed, place: string])[] =>
 ];
 
 /** Parts of a configuration with the name in one place. */
-const settingsWith = (name: string): readonly (readonly [object, place: string])[] => [
+const settingsWith = (name: string): readonly (readonly [object, path: string])[] => [
   [keyed(name, {}), name],
   [{ lifetimes: keyed(name, 5) }, `lifetimes.${name}`],
   [{ interactions: { locales: ["en", name] } }, "interactions.locales[1]"],
@@ -173,9 +177,9 @@ describe("in a call of the library, such a name", () => {
   it("is refused in a seed, with its path [D-IDENTIFIER-1]", async () => {
     const problem = "must not be a name that every object has, such as constructor";
     for (const name of NAMES) {
-      for (const [seed, place] of seedsWith(name)) {
+      for (const [seed, path] of seedsWith(name)) {
         const refused = applySeed(running.service, seed);
-        await expect(refused).rejects.toMatchObject({ problems: [`config.seed.${place}: ${problem}`] });
+        await expect(refused).rejects.toMatchObject({ problems: [`config.seed.${path}: ${problem}`] });
       }
       const unknown = applySeed(running.service, keyed(name, {}));
       await expect(unknown).rejects.toMatchObject({ problems: [expect.stringContaining("unknown key")] });
@@ -186,16 +190,16 @@ describe("in a call of the library, such a name", () => {
   it("is refused as a key or language of a configuration [D-IDENTIFIER-1]", () => {
     const deployments = { oauth2: { url: "http://localhost:3000" } };
     for (const name of NAMES) {
-      for (const [settings, place] of settingsWith(name)) {
+      for (const [settings, path] of settingsWith(name)) {
         const read = (): unknown => readConfiguration({ ...settings, deployments });
-        expect(read).toThrow(`config.${place}: `);
+        expect(read).toThrow(`config.${path}: `);
       }
     }
     expectNothingShared();
   });
 });
 
-/** Records as an earlier version took them, past everything that refuses them now. */
+/** Writes records that an earlier version accepted. */
 async function storeBadRecords(): Promise<void> {
   const { directory } = storage;
   const news = await directory.findClient("news");
@@ -254,10 +258,10 @@ describe("records that are stored under such a name", () => {
       const material = { kind, tokens };
       for (const { title, ask, kinds = [kind] } of CLIENTS) {
         if (!kinds.includes(kind)) continue;
-        const expected = await told(running[kind], UNKNOWN, ask(UNKNOWN, material));
+        const expected = await responseTo(running[kind], UNKNOWN, ask(UNKNOWN, material));
         const names = NAMES.flatMap((name) => [name, `of-${name}`]);
         const answers = await Promise.all(
-          names.map((name) => told(running[kind], name, ask(name, material))),
+          names.map((name) => responseTo(running[kind], name, ask(name, material))),
         );
         expect([title, ...answers]).toEqual([title, ...names.map(() => expected)]);
       }

@@ -1,4 +1,4 @@
-/** Names that every object has, such as `constructor`, in every request that takes a name. */
+/** Property names of Object, such as `constructor`, in every request that takes a name. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { relyingParty, signIn, type Tokens } from "../flows/relying-party.ts";
@@ -18,7 +18,7 @@ import {
   NAMES,
   OTHERS,
   RUNS,
-  told,
+  responseTo,
   UNKNOWN,
 } from "./object-names.ts";
 
@@ -44,15 +44,15 @@ describe("a property name of Object", () => {
     "gets the response of an unknown name on %s, anywhere in a request [D-IDENTIFIER-1]",
     async (kind) => {
       const material = { kind, tokens };
-      const asked = [...CLIENTS, ...OTHERS].filter(({ kinds = [kind] }) => kinds.includes(kind));
+      const probes = [...CLIENTS, ...OTHERS].filter(({ kinds = [kind] }) => kinds.includes(kind));
       const expected = new Map<string, unknown>();
-      for (const { title, ask } of asked)
-        expected.set(title, await told(running[kind], UNKNOWN, ask(UNKNOWN, material)));
+      for (const { title, ask } of probes)
+        expected.set(title, await responseTo(running[kind], UNKNOWN, ask(UNKNOWN, material)));
       await fc.assert(
         fc.asyncProperty(inAnyOrder, async (names) => {
-          for (const { title, ask } of asked) {
+          for (const { title, ask } of probes) {
             const answers = await Promise.all(
-              names.map((name) => told(running[kind], name, ask(name, material))),
+              names.map((name) => responseTo(running[kind], name, ask(name, material))),
             );
             expect([title, ...answers]).toEqual([title, ...names.map(() => expected.get(title))]);
           }

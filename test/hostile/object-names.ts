@@ -1,4 +1,4 @@
-/** Names that every object has, such as `constructor`, and requests in which a name stands. */
+/** Property names of Object, such as `constructor`, and requests that contain a name. */
 import { expect } from "@jest/globals";
 import * as fc from "fast-check";
 import type { DeploymentKind } from "../../config/configuration.ts";
@@ -12,14 +12,14 @@ export const inAnyOrder: fc.Arbitrary<string[]> = fc.shuffledSubarray([...NAMES]
 });
 export const RUNS: fc.Parameters<[string[]]> = { numRuns: 2 };
 
-/** Nobody has registered it, and no object has it. */
+/** A name that is neither registered nor a property. */
 export const UNKNOWN = "nobody-has-this";
 
 /** An object literal with one key, as it comes out of a file. */
 export const keyed = <T>(name: string, value: T): Record<string, T> =>
   JSON.parse(`{${JSON.stringify(name)}:${JSON.stringify(value)}}`) as Record<string, T>;
 
-/** What all objects of this process share; `constructor` and the like are functions with members of their own. */
+/** The shared properties of all objects, including those of functions such as `constructor`. */
 function shared(): unknown {
   return NAMES.map((name) => {
     const { value } = Object.getOwnPropertyDescriptor(Object.prototype, name) ?? {};
@@ -35,7 +35,7 @@ export function expectNothingShared(): void {
   expect(Reflect.ownKeys(Object.prototype)).toEqual(ownNames);
 }
 
-export interface Asked {
+export interface Probe {
   readonly title: string;
   readonly kinds?: readonly DeploymentKind[];
   readonly ask: (name: string, material: Material) => readonly [path: string, init?: RequestInit];
@@ -64,10 +64,10 @@ const GRANTS: readonly Readonly<Record<string, string>>[] = [
   { grant_type: "password", username: ADA.username, password: ADA.password },
 ];
 
-/** Requests in which the name is a client's. */
-export const CLIENTS: readonly Asked[] = [
+/** Requests with the name as a client_id. */
+export const CLIENTS: readonly Probe[] = [
   { title: "authorize", ask: (name) => [`/oauth2/authorize${query({ ...AUTHORIZE, client_id: name })}`] },
-  ...GRANTS.flatMap((grant): Asked[] => [
+  ...GRANTS.flatMap((grant): Probe[] => [
     {
       title: `token, Basic, ${grant["grant_type"]}`,
       ask: (name) => ["/oauth2/token", post(grant, basicOf(name))],
@@ -77,7 +77,7 @@ export const CLIENTS: readonly Asked[] = [
       ask: (name) => ["/oauth2/token", post({ ...grant, ...secretOf(name) })],
     },
   ]),
-  ...(["userinfo", "profile"] as const).map((endpoint): Asked => ({
+  ...(["userinfo", "profile"] as const).map((endpoint): Probe => ({
     title: endpoint,
     ask: (name, material) => [
       PATHS[material.kind][endpoint] + query({ client_id: name }),
@@ -96,7 +96,7 @@ export const CLIENTS: readonly Asked[] = [
     title: "revoke, form",
     ask: (name, { tokens }) => ["/oauth2/revoke", post({ token: tokens.refresh_token, ...secretOf(name) })],
   },
-  ...["introspect", "par"].flatMap((endpoint): Asked[] => [
+  ...["introspect", "par"].flatMap((endpoint): Probe[] => [
     {
       title: `${endpoint}, Basic`,
       kinds: ["openid"],
@@ -128,10 +128,10 @@ export const CLIENTS: readonly Asked[] = [
   },
 ];
 
-/** Requests in which the name is anything else. */
-export const OTHERS: readonly Asked[] = [
+/** Requests with the name elsewhere. */
+export const OTHERS: readonly Probe[] = [
   ...["scope", "ui_locales", "claims_locales", "acr_values", "login_hint", "state", "nonce"].flatMap(
-    (parameter): Asked[] =>
+    (parameter): Probe[] =>
       ["openid profile", ""].map((scope) => ({
         title: `authorize, ${parameter} beside scope ${scope}`,
         ask: (name) => [
@@ -140,7 +140,7 @@ export const OTHERS: readonly Asked[] = [
       })),
   ),
   ...["response_type", "response_mode", "prompt", "display", "code_challenge_method", "id_token_hint"].map(
-    (parameter): Asked => ({
+    (parameter): Probe => ({
       title: `authorize, ${parameter}`,
       ask: (name) => [
         `/oauth2/authorize${query({ ...AUTHORIZE, scope: "openid", ...keyed(parameter, name) })}`,
@@ -193,8 +193,8 @@ export const OTHERS: readonly Asked[] = [
   { title: "an interaction", ask: (name) => [`/interaction/${name}`] },
 ];
 
-/** An answer without what is new in each, and with `NAME` for the name. */
-export async function told(
+/** A response without variable parts, and with `NAME` instead of the name. */
+export async function responseTo(
   base: string,
   name: string,
   [path, init]: readonly [path: string, init?: RequestInit],
@@ -204,5 +204,5 @@ export async function told(
   const location = headers.get("location")?.replace(/(interaction\/|code=)[\w-]+/, "$1NEW");
   const title = /<title>[^<]*<\/title>/.exec(text)?.[0];
   const members = Object.keys(body).length === 0 ? title : JSON.stringify([body["error"], Object.keys(body)]);
-  return { status, location: plain(location ?? ""), said: plain(members ?? "") };
+  return { status, location: plain(location ?? ""), members: plain(members ?? "") };
 }

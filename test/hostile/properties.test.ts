@@ -181,7 +181,7 @@ describe("Basic credentials", () => {
         );
         const form = { client_id, client_secret, grant_type: "refresh_token", refresh_token: "unknown" };
         expect((await party.token(form, {})).body["error"]).toBe("invalid_grant");
-        // The form is decoded once: there the other reading is another secret.
+        // Form parameters are decoded once, so this is another secret.
         const twice = await party.token({ ...form, client_secret: formEncoded(client_secret) }, {});
         const same = formEncoded(client_secret) === client_secret;
         expect(twice.body["error"]).toBe(same ? "invalid_grant" : "invalid_client");

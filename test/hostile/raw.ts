@@ -1,18 +1,18 @@
-/** HTTP by hand, byte for byte: what no client library can be made to send. */
+/** HTTP byte by byte, for requests that client libraries can't send. */
 import { connect } from "node:net";
 
-/** One answer, or what there was of it. */
+/** A response. */
 export interface RawAnswer {
   readonly status: number;
-  /** Names in lower case; a header that came twice is joined by a newline. */
+  /** By lowercase name. Repeated headers are joined by a newline. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 }
 
-/** Milliseconds after which an answer has not come. */
+/** The timeout in milliseconds. */
 const PATIENCE = 20_000;
 
-/** The answer once it is complete; `undefined` as long as something of it is missing. */
+/** The complete response, or `undefined`. */
 function parse(bytes: Buffer, ended: boolean): RawAnswer | undefined {
   const text = bytes.toString("latin1");
   const end = text.indexOf("\r\n\r\n");
@@ -65,7 +65,7 @@ export function sendRaw(
       chunks.push(chunk);
       settle(false);
     });
-    // A reset after the answer is how a server stops a sender; before it there is no answer.
+    // A server may reset the connection after the response.
     socket.on("error", () => settle(true) || fail("reset"));
     socket.on("close", () => settle(true) || fail("closed"));
     socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
@@ -73,7 +73,7 @@ export function sendRaw(
   });
 }
 
-/** A request in bytes; `Host` and `Connection: close` are added unless they are given. */
+/** A raw request. Adds `Host` and `Connection: close` unless given. */
 export function rawRequest(
   method: string,
   target: string,

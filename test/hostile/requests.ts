@@ -1,4 +1,4 @@
-/** One right request for every method of every row of the table of endpoints: what hostile ones are made from. */
+/** A valid request for every method of every endpoint, as a basis for hostile ones. */
 import { endpointPaths, type EndpointName } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
@@ -8,7 +8,7 @@ import { type AccountParts, accountParts } from "./account-samples.ts";
 
 type Fields = Readonly<Record<string, string>>;
 
-/** A request that works, in parts. */
+/** A valid request. */
 export interface Sample {
   readonly title: string;
   readonly kind: DeploymentKind;
@@ -16,16 +16,16 @@ export interface Sample {
   readonly method: string;
   readonly url: string;
   readonly query: Fields;
-  /** Left out: the request has no body. */
+  /** Without it, the request has no body. */
   readonly form?: Fields;
   readonly headers: Fields;
 }
 
 type Parts = Partial<Pick<Sample, "query" | "form" | "headers">> & {
   readonly method?: string;
-  /** What stands for `:uid`. */
+  /** The value of `:uid`. */
   readonly uid?: string;
-  /** Below the base URL, where the endpoint has several pages; default: that of the row. */
+  /** Below the base URL. Default: the path of the endpoint. */
   readonly path?: string;
 };
 
@@ -49,7 +49,7 @@ function authorization(kind: DeploymentKind): Fields {
     : { ...common, nonce: "n", prompt: "login", max_age: "60", claims: "{}", response_mode: "query" };
 }
 
-/** What belongs to each endpoint; several when it has several meanings. */
+/** The samples of each endpoint. */
 function partsOf(
   kind: DeploymentKind,
   { tokens, code, browser, pages }: Material,
@@ -138,7 +138,7 @@ export interface Change {
   readonly query?: string;
   /** In place of the encoded form; bytes as they are. */
   readonly body?: string | Uint8Array<ArrayBuffer>;
-  /** A header that is `undefined` is taken off. */
+  /** Headers that are `undefined` are removed. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -164,8 +164,8 @@ export function sendSample(sample: Sample, change: Change = {}): Promise<Respons
   });
 }
 
-/** The parameters that a sample is read by, with where they are. */
-export function places({
+/** The parameters of a sample, with their location. */
+export function parametersIn({
   query,
   form,
 }: Sample): { readonly at: "query" | "body"; readonly fields: Fields }[] {

@@ -24,7 +24,7 @@ const EVENTS = [
   "fault",
 ] as const;
 
-/** What must not be found anywhere: name to value. */
+/** Secrets by name. */
 class Secrets {
   readonly all = new Map<string, string>();
 
@@ -34,7 +34,7 @@ class Secrets {
     return value;
   }
 
-  /** The names of those that a text holds, plainly or in a common encoding. */
+  /** The names of the secrets in a text, plain or encoded. */
   in(text: string): string[] {
     return [...this.all]
       .filter(([, value]) =>
@@ -55,16 +55,16 @@ const RECEIVER_URL = "https://receiver.example/notify";
 const folder = mkdtempSync(join(tmpdir(), "sign-in-secrets-"));
 const secrets = new Secrets();
 const log: string[] = [];
-const told: string[] = [];
+const emitted: string[] = [];
 const printed: string[] = [];
 const answers: string[] = [];
-/** Of the requests that met an unexpected error. */
+/** Of the requests with an unexpected error. */
 const statuses: number[] = [];
 let running: RunningService;
 let watched: WatchedStorage;
 let news: RelyingParty;
 
-/** Every way to be told a secret, right and wrong, at every endpoint of one deployment. */
+/** Sends secrets, right and wrong, to every endpoint of one deployment. */
 async function useEverything(party: RelyingParty): Promise<void> {
   const { base } = party;
   const wrongPassword = secrets.add(`typed password ${party.kind}`, `my other password ${party.kind}`);
@@ -94,7 +94,7 @@ async function useEverything(party: RelyingParty): Promise<void> {
   answers.push(
     (await party.token({ ...credentials, grant_type: "refresh_token", refresh_token: "x" }, {})).text,
   );
-  // Where none of it belongs: queries, headers and fields of other endpoints.
+  // Secrets in the wrong queries, headers and fields.
   const misplaced = new URLSearchParams({
     client_secret: NEWS.client_secret,
     access_token: token,
@@ -123,7 +123,7 @@ async function useEverything(party: RelyingParty): Promise<void> {
   answers.push((await party.exchange(code)).text);
 }
 
-/** Errors that nobody expected, with a secret in their words: one of the store, one of a listener. */
+/** Unexpected errors of the store and a listener, with a secret in the message. */
 const CHOSEN = "a-secret-in-the-words-of-an-error";
 const unexpected = (): never => {
   throw Object.assign(new Error(`${CHOSEN} of ${ADA.email}`), { code: "ODD", detail: CHOSEN });
@@ -148,7 +148,7 @@ beforeAll(async () => {
   });
   running.service.events.on("token.revoked", unexpected);
   for (const event of EVENTS)
-    running.service.events.on(event, (argument) => void told.push(JSON.stringify(argument)));
+    running.service.events.on(event, (argument) => void emitted.push(JSON.stringify(argument)));
   news = relyingParty(running, "oauth2", NEWS);
   for (const [name, { client_secret }] of Object.entries({ NEWS }))
     secrets.add(`secret of ${name}`, client_secret);
@@ -191,7 +191,7 @@ describe("a secret", () => {
 
   it("is not in the log, even after unexpected errors, nor is an e-mail address", async () => {
     const all = log.join("");
-    // An unexpected error is told with its kind, its code and its place, but not with its words.
+    // Unexpected errors are logged with their type, code and location, not their message.
     const unexpectedOnes = log.filter(
       (line) => line.includes("unexpected error") && line.includes('"code":"ODD"'),
     );
@@ -203,11 +203,11 @@ describe("a secret", () => {
   });
 
   it("is not in events and metrics, nor is an e-mail address", async () => {
-    expect(told.length).toBeGreaterThan(20);
-    expect(new Set(told.map((text) => Object.keys(JSON.parse(text) as object).join())).size).toBeGreaterThan(
-      4,
-    );
-    const text = `${told.join("\n")}${await running.service.metrics()}${JSON.stringify(await running.service.health())}`;
+    expect(emitted.length).toBeGreaterThan(20);
+    expect(
+      new Set(emitted.map((text) => Object.keys(JSON.parse(text) as object).join())).size,
+    ).toBeGreaterThan(4);
+    const text = `${emitted.join("\n")}${await running.service.metrics()}${JSON.stringify(await running.service.health())}`;
     expect(secrets.in(text)).toEqual([]);
     expect(text).not.toMatch(/[\w.+-]+@[\w-]+\.\w+/);
   });
@@ -215,7 +215,7 @@ describe("a secret", () => {
   it("is not in responses to refused requests", () => {
     expect(answers.length).toBeGreaterThan(30);
     expect(statuses).toEqual([503, 503, 400]);
-    // The e-mail address comes back in the login form, as login_hint asked.
+    // The login form contains the e-mail address of login_hint.
     expect(secrets.in(answers.filter((text) => !text.includes("<form")).join("\n"))).toEqual([]);
     expect(answers.filter((text) => text.includes(CALLBACK))).toEqual([]);
   });
@@ -227,7 +227,7 @@ describe("a secret", () => {
     const bytes = files.map((name) => readFileSync(join(folder, name), "latin1")).join("\n");
     expect(bytes).toContain(running.ada.sub);
     expect(bytes).toContain(RECEIVER_URL);
-    // ID tokens and form tokens are not kept at all; the others only as hashes.
+    // ID tokens and form tokens are not stored, others only as hashes.
     expect(secrets.in(bytes)).toEqual([]);
   });
 });

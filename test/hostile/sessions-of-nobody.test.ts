@@ -1,4 +1,4 @@
-/** Who is not signed in can't fill the storage with sessions. */
+/** Anonymous requests can't fill the storage with sessions. */
 import { afterEach, describe, expect, it } from "@jest/globals";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Answer, type RelyingParty, relyingParty, send } from "../flows/relying-party.ts";

@@ -1,4 +1,4 @@
-/** Bodies that come slowly, or never: whose fault it is, and what it does to the time that the service has. */
+/** Slow and missing bodies, and the time limit of requests. */
 import { connect, type Socket } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
@@ -11,7 +11,7 @@ import { accountParts, fillConsole, WITH_CONSOLE } from "./account-samples.ts";
 import { rawRequest } from "./raw.ts";
 import { judge } from "./verdict.ts";
 
-/** Milliseconds, in which a request whose body has arrived would be given up as a fault of the service. */
+/** The service's time limit for a request after its body, in milliseconds. */
 const FAULT = 5_000;
 
 let running: RunningService;
@@ -33,10 +33,10 @@ beforeAll(async () => {
 });
 afterAll(() => running.close());
 
-/** A request whose body is sent when the test says so. */
+/** A request whose body is sent by the test. */
 interface SlowRequest {
   send(bytes: string): void;
-  /** Everything that came, once the server has closed the connection. */
+  /** The response, after the server has closed the connection. */
   readonly answer: Promise<{
     readonly status: number;
     readonly headers: Map<string, string>;
@@ -51,7 +51,7 @@ function begin(path: string, length: number, headers: Readonly<Record<string, st
   socket.write(rawRequest("POST", path, head));
   let text = "";
   socket.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-  // What is sent after the end of the connection is answered with a reset.
+  // Data after the end of the connection causes a reset.
   socket.on("error", () => undefined);
   const closed = new Promise<void>((resolve) => void socket.once("close", () => resolve()));
   return {
@@ -66,7 +66,7 @@ function begin(path: string, length: number, headers: Readonly<Record<string, st
   };
 }
 
-/** An exchange of which the first ten bytes are there. */
+/** Sends the first ten bytes of a code exchange. */
 function beginExchange(code: string) {
   const fields = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
   const body = new URLSearchParams(fields).toString();
@@ -102,7 +102,7 @@ describe("a slow body", () => {
     await commit.reached;
     const { status, headers } = await request.answer;
     expect([status, headers.get("retry-after")]).toEqual([503, "5"]);
-    // Now the storage is asked, and its time has passed: the code is as good as before.
+    // The storage gets the call after its deadline, so the code is still valid.
     commit.release();
     expect((await party.exchange(code)).status).toBe(200);
     expect(faults.splice(0)).toEqual([expect.objectContaining({ code: "storage_unavailable" })]);
@@ -142,7 +142,7 @@ describe("a body that never arrives", () => {
       ),
     ];
     const begun = requests.map(([path, headers]) => {
-      // The connection would be kept, if it was not closed as part of the answer.
+      // The connection would be kept without `Connection: close`.
       const request = begin(path, 100, { ...headers, Connection: "keep-alive" });
       request.send("grant_type=pass");
       return request;
@@ -163,7 +163,7 @@ describe("a body that never arrives", () => {
     );
     expect(faults).toEqual([]);
     expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-    // The form that was not filled in is still there.
+    // The form still works.
     await signIn(browser);
     expect(browser.location?.searchParams.get("code")).toMatch(/^[\w-]{20,}$/);
   });

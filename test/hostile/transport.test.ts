@@ -24,8 +24,11 @@ const raw = (
 const authorizePath = (kind: DeploymentKind): string =>
   new URL(relyingParty(running, kind, NEWS).authorizeUrl()).pathname +
   `?client_id=news&response_type=code&redirect_uri=${CALLBACK}`;
-/** The status and why the answer is none of the documented ones. */
-const seen = ({ status, headers, body }: RawAnswer): unknown => [status, judge(status, headers, body).faults];
+/** The status and the problems of a response. */
+const verdictOn = ({ status, headers, body }: RawAnswer): unknown => [
+  status,
+  judge(status, headers, body).faults,
+];
 const refresh = "grant_type=refresh_token&refresh_token=unknown";
 const tokenHeaders = { authorization: basic(NEWS), "content-type": FORM };
 
@@ -34,7 +37,7 @@ beforeAll(async () => {
     config: WITH_CONSOLE,
     host(application) {
       application.on("error", (error: { code?: string }) => {
-        // What Koa says when a connection breaks off after its answer, or before its request is complete.
+        // Koa reports connections that break before the request or after the response.
         if (!/^(?:HPE_|ECONNRESET)/.test(error.code ?? "")) defects.push(error);
       });
       application.use(async (ctx, next) => {
@@ -94,7 +97,7 @@ describe("bodies", () => {
     const answer = await sendRaw(port, chunked(), (write) => {
       const timer = setInterval(() => write(chunk) || clearInterval(timer), 1);
     });
-    expect(seen(answer)).toEqual([400, []]);
+    expect(verdictOn(answer)).toEqual([400, []]);
   });
 
   it("are read in chunks, even of one byte", async () => {
@@ -138,7 +141,7 @@ const twice = (name: string, one: string, other: string): string =>
 describe("headers", () => {
   it("that are many or large are accepted or refused", async () => {
     const many = Object.fromEntries(Array.from({ length: 500 }, (_, index) => [`X-${index}`, "y"]));
-    expect(seen(await raw("POST", "/oauth2/token", { ...tokenHeaders, ...many }, refresh))).toEqual([
+    expect(verdictOn(await raw("POST", "/oauth2/token", { ...tokenHeaders, ...many }, refresh))).toEqual([
       400,
       [],
     ]);
@@ -167,7 +170,7 @@ describe("headers", () => {
       "GET",
       `${authorizePath("oauth2")}${planted}&login_hint=%0d%0ax&ui_locales=%0d%0ax`,
     );
-    expect(seen(login)).toEqual([303, []]);
+    expect(verdictOn(login)).toEqual([303, []]);
     expect(login.headers.get("location")).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/interaction\/[\w-]+$/);
   });
 

@@ -1,9 +1,9 @@
-/** Whether an answer is one of those that the documents know, whatever the request was. */
+/** Checks that a response is documented. */
 import { ADA, BOB, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
 
 const STATUSES: ReadonlySet<number> = new Set([200, 201, 302, 303, 400, 401, 403, 405, 429]);
 
-/** Codes of RFC 6749, RFC 6750, OpenID Connect and the decisions, that may stand in a body. */
+/** Error codes of RFC 6749, RFC 6750, OpenID Connect and the documented ones. */
 const CODES: ReadonlySet<unknown> = new Set([
   "invalid_request",
   "invalid_client",
@@ -21,10 +21,10 @@ const CODES: ReadonlySet<unknown> = new Set([
   "registration_not_supported",
 ]);
 
-/** What a header or a parameter of the tests tries to put into an answer. */
+/** A marker that tests try to inject into a response. */
 export const PLANTED = "planted-by-the-test";
 
-/** A stack frame, a file of ours or of a package. */
+/** A stack frame or a source file. */
 const INSIDE =
   /\bat \S+ \(|\bat file:|\.[cm]?[jt]s:\d+|node_modules|\/(?:compat|lib|adapters|interactions)\//;
 
@@ -32,21 +32,21 @@ const SECRETS = [NEWS, SHOP, PARTNER]
   .map(({ client_secret }) => client_secret)
   .concat(ADA.password, BOB.password);
 
-/** What an answer is, in short. */
+/** The summary of a response. */
 export interface Verdict {
   readonly status: number;
   /** The code of a JSON error, `page` for a page, empty for anything else. */
   readonly error: string;
-  /** Why it is none of the documented answers. */
+  /** Why the response is not documented. */
   readonly faults: readonly string[];
 }
 
-/** Everything that is wrong with an answer; nothing when it is a documented one. */
+/** The summary of a response, with all its problems. */
 export function judge(status: number, headers: ReadonlyMap<string, string>, text: string): Verdict {
   const faults: string[] = [];
   const all = [...headers].map(([name, value]) => `${name}: ${value}`).join("\n");
   const type = headers.get("content-type") ?? "";
-  // Not to be found is a page of ours alone: everything else that is not there is the host application's.
+  // Only pages may be 404. Other unknown paths belong to the host application.
   const isPage = type.startsWith("text/html");
   if (!STATUSES.has(status) && !(status === 404 && isPage)) faults.push(`status ${status}`);
   if (INSIDE.test(text) || INSIDE.test(all)) faults.push("a stack or a path");
@@ -66,7 +66,7 @@ export function judge(status: number, headers: ReadonlyMap<string, string>, text
   return { status, error: String(error), faults };
 }
 
-/** The verdict on an answer of fetch. */
+/** The summary of a fetch response. */
 export async function verdict(answer: Promise<Response>): Promise<Verdict> {
   const response = await answer;
   const headers = new Map<string, string>();

@@ -7,7 +7,7 @@ import { createSignInService } from "../../lib/service.ts";
 
 const [, , database = "", base = ""] = process.argv;
 process.stdin.resume();
-// All processes wait for the same word, so that they start together.
+// All processes wait for this input, so that they start together.
 console.log("ready");
 await once(process.stdin, "data");
 const service = await createSignInService({

@@ -1,4 +1,4 @@
-/** Host applications of many kinds, and proxies in front of them. */
+/** Host applications and proxies. */
 import { createServer, request as forward, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type Koa from "koa";
@@ -20,7 +20,7 @@ export interface HostOptions extends Omit<RunningOptions, "host"> {
   readonly mount?: (application: Koa, routes: Koa.Middleware) => void;
 }
 
-/** Starts a host application; what the service leaves to it is answered with 404 and `X-Host`, its path. */
+/** Starts a host application, which responds to other paths with 404 and `X-Host`. */
 export function startHost({
   mount,
   start = createSignInService,
@@ -46,7 +46,7 @@ export function startHost({
   });
 }
 
-/** One whole way: form, code, tokens, profile, the second client without a form, refresh, revoke. */
+/** Runs a complete flow: form, code, tokens, profile, no second form, refresh, revoke. */
 export async function signsIn(
   running: RunningService,
   kinds: readonly DeploymentKind[] = ["oauth2", "openid"],
@@ -76,7 +76,7 @@ export async function signsIn(
   return steps;
 }
 
-/** What {@link signsIn} says when everything works. */
+/** The successful result of {@link signsIn}. */
 export const WORKS: readonly unknown[] = [true, ADA.email, ADA.name, true, 200, 200, 400, 200];
 
 /** Whether the browser gets a code without a form. */
@@ -85,9 +85,9 @@ export async function signedIn(party: RelyingParty, browser: Browser = party.bro
   return browser.location?.searchParams.has("code") ?? false;
 }
 
-/** How a proxy hands requests on. */
+/** How a proxy forwards requests. */
 export interface ProxyOptions {
-  /** Where to, such as `http://127.0.0.1:40123`; asked for at each request. */
+  /** The target, such as `http://127.0.0.1:40123`. */
   readonly to: () => string;
   readonly path?: (path: string) => string;
   readonly headers?: (headers: NodeJS.Dict<string | string[]>) => NodeJS.Dict<string | string[]>;
@@ -102,12 +102,12 @@ export async function startProxy({
   const server: Server = createServer((incoming, outgoing) => {
     const target = new URL(path(incoming.url ?? "/"), to());
     const options = { method: incoming.method, headers: headers({ ...incoming.headers }) };
-    const onward = forward(target, options, (answer) => {
+    const forwarded = forward(target, options, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
       answer.pipe(outgoing);
     });
-    onward.on("error", () => outgoing.destroy());
-    incoming.pipe(onward);
+    forwarded.on("error", () => outgoing.destroy());
+    incoming.pipe(forwarded);
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   return {

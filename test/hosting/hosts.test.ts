@@ -30,14 +30,14 @@ async function readAll(req: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** A parser of another make: members and the text, on the Koa request. */
+/** A parser that stores members and text on the Koa request. */
 const textAndMembers: Koa.Middleware = async (ctx, next) => {
   const text = await readAll(ctx.req);
   Object.assign(ctx.request, { rawBody: text, body: membersOf(text) });
   await next();
 };
 
-/** Members; a name that comes twice is a list. */
+/** The members. Repeated names are lists. */
 function membersOf(text: string): object {
   const fields = new URLSearchParams(text);
   const lists = Object.groupBy(fields, ([name]) => name);
@@ -48,7 +48,7 @@ function membersOf(text: string): object {
   return Object.fromEntries(entries) as object;
 }
 
-/** A parser of another make: members without the text. */
+/** A parser that stores only the members. */
 const membersOnly: Koa.Middleware = async (ctx, next) => {
   Object.assign(ctx.request, { body: membersOf(await readAll(ctx.req)) });
   await next();
@@ -60,7 +60,7 @@ const beforeKoa: Koa.Middleware = async (ctx, next) => {
   await next();
 };
 
-/** One that keeps the text in place of the members. */
+/** A parser that stores only the text. */
 const textOnly: Koa.Middleware = async (ctx, next) => {
   Object.assign(ctx.request, { body: await readAll(ctx.req) });
   await next();
@@ -151,7 +151,7 @@ describe("a body parser in front of the service", () => {
   });
 });
 
-/** Everything of a request that a host may have laid eyes on. */
+/** The parts of a request that a host application may use. */
 const picture = (ctx: Koa.Context): unknown => ({
   state: { ...(ctx.state as object) },
   url: [ctx.url, ctx.originalUrl, ctx.path, ctx.querystring, ctx.req.url],
@@ -178,7 +178,7 @@ describe("a host application", () => {
   });
 
   it("keeps its state, cookies, keys, URL, headers and body", async () => {
-    const seen: unknown[] = [];
+    const pictures: unknown[] = [];
     await start({
       mount(application, routes) {
         application.keys = ["a key of the host"];
@@ -192,7 +192,7 @@ describe("a host application", () => {
           await next();
           ctx.cookies.set("host_after", "2", { signed: true });
           ctx.set("X-After", "2");
-          seen.push([was, picture(ctx)]);
+          pictures.push([was, picture(ctx)]);
           expect(ctx.cookies).toBe(cookies);
           expect(ctx.cookies.get("host_before", { signed: true }) ?? "none").toMatch(/^(1|none)$/);
         });
@@ -219,8 +219,8 @@ describe("a host application", () => {
     check();
     await news.tokens({}, ADA, browser);
     expect(await signedIn(news, browser)).toBe(true);
-    expect(seen.length).toBeGreaterThan(5);
-    for (const [was, is] of seen as [unknown, unknown][]) expect(is).toEqual(was);
+    expect(pictures.length).toBeGreaterThan(5);
+    for (const [was, is] of pictures as [unknown, unknown][]) expect(is).toEqual(was);
   });
 
   it("may mount the service in nested mounts and middleware", async () => {
@@ -249,7 +249,7 @@ describe("a host application", () => {
       }),
       mount(application, routes) {
         const callback = application.callback.bind(application);
-        // What the outer program hands in: a shorter URL, and the whole one beside it.
+        // The outer program shortens the URL and keeps the original one.
         application.callback = () => {
           const inner = callback();
           return (req, res) => {
@@ -299,10 +299,12 @@ describe("a host application", () => {
     await start({});
     const { provider } = running.service;
     const news = relyingParty(running, "openid", NEWS);
-    const heard: KoaContextWithOIDC[] = [];
-    provider.on("grant.success", (ctx) => void heard.push(ctx));
+    const contexts: KoaContextWithOIDC[] = [];
+    provider.on("grant.success", (ctx) => void contexts.push(ctx));
     await news.tokens();
-    expect(heard.map(({ oidc, status }) => [oidc.client?.clientId, status])).toEqual([[NEWS.client_id, 200]]);
+    expect(contexts.map(({ oidc, status }) => [oidc.client?.clientId, status])).toEqual([
+      [NEWS.client_id, 200],
+    ]);
   });
 
   it("may add middleware to oidc-provider, and use the context after the response", async () => {

@@ -42,7 +42,7 @@ describe("two services in one process", () => {
   let otherBase: string;
 
   beforeEach(async () => {
-    // Both in one application on one host, so that nothing but the services keeps them apart.
+    // Both are in one application on one host.
     one = await startService({
       deployments: (origin) => ({
         oauth2: { url: `${origin}/one` },
@@ -105,7 +105,7 @@ describe("two services in one process", () => {
   });
 });
 
-/** A browser's way of sending, to one of the processes. */
+/** Sends requests to one of the processes. */
 const to =
   (port: number): Send =>
   (url, init) =>
@@ -131,7 +131,7 @@ describe("several processes that start together on a new database", () => {
     const texts = await Promise.all(keys.map((answer) => answer.text()));
     expect(texts[0]).toContain('"kid"');
     expect(new Set(texts).size).toBe(1);
-    // A fourth one, here, registers what the others serve at once.
+    // A fourth service, in this process, registers what the others use immediately.
     const service = await begin({
       storage: `sqlite:${database}`,
       deployments: { oauth2: { url: BASE }, openid: { url: `${BASE}/openid` } },

@@ -1,4 +1,4 @@
-/** What stands in front has to be said, and then decides whose address a request counts for. */
+/** `config.proxy` is required, and determines the address of a request. */
 import { createServer, request as requestTls } from "node:https";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -34,7 +34,7 @@ describe("an https deployment", () => {
     for (const proxy of [false, true, 1, ["192.0.2.1"]]) {
       expect(problemsIn({ deployments, proxy })).not.toContain(REQUIRED);
     }
-    // A wrong value is told once: what it must be.
+    // An invalid value causes one message.
     expect(problemsIn({ deployments, proxy: "none" }).filter((line) => line.includes("proxy"))).toEqual([
       expect.stringMatching(/^config\.proxy: must be `true`, `false`, a number of hops/),
     ]);
@@ -47,7 +47,7 @@ describe("an https deployment", () => {
   });
 });
 
-/** Ends TLS, and adds the address of the connection to `X-Forwarded-For`, as nginx and others do it. */
+/** A TLS proxy that appends to `X-Forwarded-For`, like nginx. */
 async function startTlsProxy(to: () => string): Promise<{ port: number; cert: string; close(): void }> {
   const { key, cert } = selfSigned("localhost");
   const server = createServer({ key, cert }, (incoming, outgoing) => {
@@ -57,7 +57,7 @@ async function startTlsProxy(to: () => string): Promise<{ port: number; cert: st
       ...incoming.headers,
       "x-forwarded-for": before === undefined ? address : `${String(before)}, ${address}`,
     };
-    const onward = request(
+    const forwarded = request(
       new URL(incoming.url ?? "/", to()),
       { method: incoming.method, headers },
       (answer) => {
@@ -65,7 +65,7 @@ async function startTlsProxy(to: () => string): Promise<{ port: number; cert: st
         answer.pipe(outgoing);
       },
     );
-    incoming.pipe(onward);
+    incoming.pipe(forwarded);
   });
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   return {
@@ -80,16 +80,16 @@ async function startTlsProxy(to: () => string): Promise<{ port: number; cert: st
 
 let running: RunningService;
 let proxy: Awaited<ReturnType<typeof startTlsProxy>>;
-let ahead = 0;
+let offset = 0;
 
 async function start(trust: SignInServiceConfig["proxy"]): Promise<void> {
-  ahead = 0;
+  offset = 0;
   let inner = "";
   proxy = await startTlsProxy(() => inner);
   running = await startService({
     config: {
       ...(trust !== undefined && { proxy: trust }),
-      clock: { now: () => Date.now() + ahead },
+      clock: { now: () => Date.now() + offset },
       rateLimits: { signIn: { address: { points: 2, seconds: 900 } } },
     },
     deployments: () => ({ oauth2: { url: `https://localhost:${proxy.port}` } }),
@@ -97,11 +97,11 @@ async function start(trust: SignInServiceConfig["proxy"]): Promise<void> {
   inner = running.origin;
 }
 
-/** Somebody whose connections come from this address of the machine. */
+/** A visitor with this source address. */
 interface Visitor {
   readonly address: string;
   readonly headers?: Record<string, string>;
-  /** Past the proxy, straight to the process. */
+  /** Connects directly to the service. */
   readonly direct?: boolean;
 }
 
@@ -137,7 +137,7 @@ function visit({ address: localAddress, headers = {}, direct = false }: Visitor)
   });
 }
 
-/** Statuses of so many wrong passwords for so many names. */
+/** The statuses of wrong passwords, each for another name. */
 async function guess(visitor: Visitor, count: number): Promise<number[]> {
   const statuses: number[] = [];
   const browser = await visit(visitor).get(relyingParty(running, "oauth2", NEWS).authorizeUrl());
@@ -180,7 +180,7 @@ describe("behind a proxy that ends TLS", () => {
       const headers = { "x-forwarded-for": `198.51.100.${index}` };
       expect(await guess({ address: "127.0.0.2", headers }, 1)).toEqual([status]);
     }
-    // Nor does somebody else get a lock-out.
+    // It does not lock out others either.
     const headers = { "x-forwarded-for": "127.0.0.3" };
     await guess({ address: "127.0.0.4", headers }, 3);
     expect(await signsIn({ address: "127.0.0.3" }, BOB)).toBe(303);
@@ -196,7 +196,7 @@ describe("behind a proxy that ends TLS", () => {
       expect.stringContaining("X-Forwarded-For came with a request and is ignored"),
     ]);
     expect(warnings().join()).not.toContain("198.51");
-    ahead += 3_600_000;
+    offset += 3_600_000;
     await guess({ address: "127.0.0.5", direct: true, headers: { forwarded: "for=198.51.100.1" } }, 0);
     expect(warnings()).toHaveLength(2);
     expect(warnings()[1]).toContain("Forwarded came with a request");

@@ -1,4 +1,4 @@
-/** Two deployments on two hosts: the Host says which one speaks, however it is written. */
+/** Two deployments on two hosts, selected by the Host header. */
 import { connect } from "node:http2";
 import { createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
@@ -25,7 +25,7 @@ function get(
   return sendRaw(Number(new URL(running.origin).port), head);
 }
 
-/** Who has answered: a deployment, the host application (404), or nobody can tell (400). */
+/** Which one responded: a deployment, the host application (404), or neither (400). */
 async function speaks(running: RunningService, lines: readonly string[], version?: string): Promise<string> {
   const { status, headers } = await get(running, AUTHORIZE, lines, version);
   const location = headers.get("location") ?? "";
@@ -144,7 +144,7 @@ describe("the Host of a shared path", () => {
     const twice = [`Host: ${HOSTS.openid}`, `Host: ${HOSTS.oauth2}`];
     expect(await speaks(running, twice)).toBe("400 service");
     expect(await speaks(running, [twice[0] ?? "", twice[0] ?? ""])).toBe("400 service");
-    // Where one alone has the path it does not matter.
+    // It does not matter for a path of one deployment.
     expect((await get(running, "/oauth2/jwks", twice)).status).toBe(200);
   });
 

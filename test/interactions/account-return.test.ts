@@ -8,10 +8,10 @@ const COOKIE = "sis_return_0a1b2c3d";
 const ROOT = { url: "https://login.example", path: "", secure: true };
 const BELOW = { url: "https://login.example/openid", path: "/openid", secure: true };
 
-type Place = typeof ROOT;
+type Deployment = typeof ROOT;
 
 /** A request of one browser, and the cookies that the answer sets. */
-function request(deployment: Place = ROOT, cookie?: string) {
+function request(deployment: Deployment = ROOT, cookie?: string) {
   const set: string[] = [];
   return {
     set,
@@ -25,14 +25,14 @@ function paths(now: () => number = Date.now, key: Buffer = randomBytes(32)) {
   return createReturnPaths({ keys: [key], cookie: COOKIE, clock: { now } });
 }
 
-/** Seals for a new browser: its state, and its cookie. */
-function sealed(returns: ReturnType<typeof paths>, path: string, deployment: Place = ROOT) {
+/** Encrypts a path for a new browser. @returns its state and cookie. */
+function sealed(returns: ReturnType<typeof paths>, path: string, deployment: Deployment = ROOT) {
   const ctx = request(deployment);
   const state = returns.seal(ctx, path);
   return { state, cookie: ctx.set[0]?.split(";")[0] ?? "", header: ctx.set[0] ?? "" };
 }
 
-/** None of them is a page of the account, whatever they look like. */
+/** Paths that are not account pages. */
 const ELSEWHERE = [
   "",
   "/",
@@ -89,7 +89,7 @@ describe("a return path", () => {
     const state = encrypt(key, `account return ${browser}`, text);
     const returns = paths(Date.now, key);
     expect(returns.open(request(ROOT, `${COOKIE}=${browser}`), state)).toBeUndefined();
-    // What would seal it seals the account page instead.
+    // The account page is used instead.
     const instead = sealed(returns, path);
     expect(returns.open(request(ROOT, instead.cookie), instead.state)).toBe("/account");
   });
@@ -145,7 +145,7 @@ describe("a sealed return path", () => {
     const other = sealed(returns, "/account");
     expect(returns.open(request(ROOT, other.cookie), one.state)).toBeUndefined();
     expect(returns.open(request(ROOT), one.state)).toBeUndefined();
-    // Two at once: one of them was put there by somebody else.
+    // With two cookies, one may be planted.
     expect(returns.open(request(ROOT, `${one.cookie}; ${other.cookie}`), one.state)).toBeUndefined();
   });
 

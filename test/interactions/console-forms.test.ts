@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type ConsoleSite, consoleSite, person, refill, SUB } from "./console-site.ts";
-import { formOf, open, press, told } from "./console-visitor.ts";
+import { formOf, open, press, resultOf } from "./console-visitor.ts";
 import { localeFile } from "./every-page.ts";
 
 const TEXTS = localeFile("en");
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 beforeEach(() => refill(site));
 
-/** The fields of the form that sends `msg_1` again. */
+/** The fields of the form that redrives `msg_1`. */
 async function fields(): Promise<Record<string, string>> {
   return Object.fromEntries(formOf(await open(`${list}/msg_1`), "redrive").fields);
 }
@@ -115,7 +115,7 @@ describe("the result of an action", () => {
     const result = browser.url.searchParams.get("result") ?? "";
     const at = (path: string, value: string) =>
       open(`${list}${path}?${new URLSearchParams({ result: value })}`);
-    expect(told(await at("/msg_1", result))).toBe(TEXTS["console.result.redriven"]);
+    expect(resultOf(await at("/msg_1", result))).toBe(TEXTS["console.result.redriven"]);
     for (const [path, value] of [
       ["/msg_2", result],
       ["", result],
@@ -126,9 +126,9 @@ describe("the result of an action", () => {
       ["/msg_1", ""],
     ] as const) {
       const page = await at(path, value);
-      expect([path, value, page.status, told(page)]).toEqual([path, value, 200, undefined]);
+      expect([path, value, page.status, resultOf(page)]).toEqual([path, value, 200, undefined]);
     }
     site.visitor = person({ session: "session-2" });
-    expect(told(await at("/msg_1", result))).toBeUndefined();
+    expect(resultOf(await at("/msg_1", result))).toBeUndefined();
   });
 });

@@ -19,7 +19,7 @@ import { pagesWith } from "./every-page.ts";
 
 export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
 
-/** A person as the session says; only what the pages look at. */
+/** The parts of a session that the pages use. */
 export function person(changes: { sub?: string; session?: string; generation?: number } = {}): SignedIn {
   const { sub = OPERATOR, session = "session-1", generation = 1 } = changes;
   const account = { sub, email: "op@example.com", sessions_generation: generation } as AccountRecord;
@@ -29,7 +29,7 @@ export function person(changes: { sub?: string; session?: string; generation?: n
 /** One call of the console that changes something. */
 export type Done = readonly [call: string, ...parameters: unknown[]];
 
-/** What the stand-in answers with. */
+/** The results of the stub. */
 export interface Answers {
   redrive: Awaited<ReturnType<DeliveryConsole["redrive"]>>;
   redriveAll: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>;
@@ -40,13 +40,13 @@ export interface Answers {
 
 type ConsoleList = Awaited<ReturnType<DeliveryConsole["page"]>>;
 
-/** Stands for the notifications: deliveries in memory. The real ones are in test/flows/console.test.ts. */
+/** A stub of the notifications with deliveries in memory. test/flows/console.test.ts uses real ones. */
 export class MemoryConsole implements DeliveryConsole {
   readonly deliveries: ConsoleDeliveryDetail[] = [];
   known: ConsoleReceiver[] = [];
   readonly done: Done[] = [];
-  readonly asked: unknown[] = [];
-  /** A page of which nothing fits, though there are more. */
+  readonly queries: unknown[] = [];
+  /** An empty page that is not the last one. */
   searching: ConsoleList | undefined;
   answers: Answers = {
     redrive: "redriven",
@@ -58,7 +58,7 @@ export class MemoryConsole implements DeliveryConsole {
 
   async page(page: Parameters<DeliveryConsole["page"]>[0]): Promise<ConsoleList> {
     const { after, limit, ...filter } = page;
-    this.asked.push(page);
+    this.queries.push(page);
     const fits = this.deliveries.filter((each) =>
       Object.entries(filter).every(([name, value]) => Reflect.get(each, name) === value),
     );
@@ -102,13 +102,13 @@ export class MemoryConsole implements DeliveryConsole {
 /** The account that the deliveries are about. */
 export const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
 
-/** As at the beginning of each test: four deliveries, two receivers, an operator. */
+/** Resets the site to four deliveries, two receivers and an operator. */
 export function refill(site: ConsoleSite): void {
   const { console } = site;
   site.visitor = person();
   console.deliveries.length = 0;
   console.done.length = 0;
-  console.asked.length = 0;
+  console.queries.length = 0;
   const common = { receiver: "service:1", sub: SUB, type: "PROFILE_CHANGED" };
   console.deliveries.push(
     sampleDelivery("msg_1", { ...common, reason: "attempts", history: [] }),
@@ -122,11 +122,11 @@ export function refill(site: ConsoleSite): void {
   ];
 }
 
-/** The site, with whoever is signed in. */
+/** The site and its current user. */
 export interface ConsoleSite {
   readonly base: string;
   readonly console: MemoryConsole;
-  /** Who every request comes from; `undefined`: nobody is signed in. */
+  /** The user of all requests, or `undefined` without a session. */
   visitor: SignedIn | undefined;
   close(): Promise<void>;
 }
@@ -137,7 +137,7 @@ async function formMap(ctx: Koa.Context): Promise<ReadonlyMap<string, string>> {
   return new Map(fields.entries());
 }
 
-/** Listens on a free port; the caller closes it. */
+/** Starts the site. The caller closes it. */
 export async function consoleSite(): Promise<ConsoleSite> {
   const console = new MemoryConsole();
   const pages = pagesWith();

@@ -1,22 +1,22 @@
-/** A person at the pages of the console. */
+/** A user of the console's pages. */
 import { expect } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import type { Form } from "../../lib/testing/browser/forms.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
-/** Links of the table. */
+/** The deliveries in the table. */
 export function listed(browser: Browser): string[] {
   return tagsNamed(browser.html, "a")
     .map(({ attributes }) => attributes.get("href") ?? "")
     .flatMap((href) => /\/(msg_\w+)$/.exec(href)?.[1] ?? []);
 }
 
-/** The result that a page tells. */
-export function told(browser: Browser): string | undefined {
+/** The result on a page. */
+export function resultOf(browser: Browser): string | undefined {
   return tagsNamed(browser.html, "p").find(({ attributes }) => attributes.get("role") === "status")?.text;
 }
 
-/** The form of an action, of one receiver where there are several. */
+/** The form of an action, optionally for one receiver. */
 export function formOf(browser: Browser, action: string, receiver?: string): Form {
   const found = browser.forms().find(({ fields }) => {
     const values = new Map(fields);
@@ -31,7 +31,7 @@ export function open(address: string): Promise<Browser> {
   return new Browser().get(address);
 }
 
-/** Presses a button of a page and says what the next page told. */
+/** Submits a form of a page. @returns the browser on the next page. */
 export async function press(address: string, action: string, receiver?: string): Promise<Browser> {
   const browser = await open(address);
   await browser.submit(formOf(browser, action, receiver));

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
-import { formOf, listed, open, press, told } from "./console-visitor.ts";
+import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { localeFile } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
@@ -46,7 +46,7 @@ describe("the list", () => {
         ["sub", SUB],
       ]),
     );
-    expect(site.console.asked.at(-1)).toEqual({ sub: SUB, limit: 50 });
+    expect(site.console.queries.at(-1)).toEqual({ sub: SUB, limit: 50 });
   });
 
   it("pages with the filter, and returns to the first page", async () => {
@@ -73,7 +73,7 @@ describe("the list", () => {
     expect(listed(browser)).toEqual([]);
     site.console.searching = undefined;
     await browser.click(TEXTS["console.next"] ?? "");
-    expect(site.console.asked.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
+    expect(site.console.queries.at(-1)).toEqual({ type: "DELETE_ACCOUNT", after: "msg_2", limit: 50 });
   });
 
   it("reports an invalid account id, without a query", async () => {
@@ -83,7 +83,7 @@ describe("the list", () => {
       expect(browser.html).toContain(TEXTS["console.problem.sub"]);
       expect(new Map(browser.form("type").fields).get("sub")).toBe(sub);
     }
-    expect(site.console.asked).toEqual([]);
+    expect(site.console.queries).toEqual([]);
   });
 
   it.each([
@@ -101,7 +101,7 @@ describe("the list", () => {
   ])("refuses unknown filters: %s", async (query) => {
     const browser = await open(`${list}?${query}`);
     expect([browser.status, browser.title]).toEqual([400, TEXTS["error.title"]]);
-    expect(site.console.asked).toEqual([]);
+    expect(site.console.queries).toEqual([]);
   });
 
   it("redrives all matching parked deliveries, and no others", async () => {
@@ -109,14 +109,14 @@ describe("the list", () => {
     expect((await open(`${list}?state=parked&receiver=group:media`)).html).not.toContain("redriveAll");
     const browser = await press(`${list}?state=parked&receiver=service:1&sub=${SUB}`, "redriveAll");
     expect(site.console.done).toEqual([["redriveAll", { receiver: "service:1", sub: SUB }]]);
-    expect(told(browser)).toMatch(/Sent again: 2\..*: 1\..*: 3\./);
+    expect(resultOf(browser)).toMatch(/Sent again: 2\..*: 1\..*: 3\./);
     expect(browser.url.searchParams.get("state")).toBe("parked");
     expect(browser.url.searchParams.get("receiver")).toBe("service:1");
     site.console.answers.redriveAll = "under way";
-    expect(told(await press(`${list}?state=parked`, "redriveAll"))).toBe(
+    expect(resultOf(await press(`${list}?state=parked`, "redriveAll"))).toBe(
       TEXTS["console.result.redriveUnderWay"],
     );
-    // The token is good for the filter that was shown.
+    // The token is valid only for its filter.
     const other = await open(`${list}?state=parked&receiver=service:1`);
     await other.submit(formOf(other, "redriveAll"), { receiver: "" });
     expect(other.status).toBe(403);
@@ -155,13 +155,13 @@ describe("one delivery", () => {
   });
 
   it("is redriven, even if superseded after a warning", async () => {
-    expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS["console.result.redriven"]);
+    expect(resultOf(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS["console.result.redriven"]);
     site.console.answers.redrive = "superseded";
     const browser = await press(`${list}/msg_1`, "redrive");
-    expect(told(browser)).toBe(TEXTS["console.result.superseded"]);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.superseded"]);
     expect(browser.forms().map(({ fields }) => new Map(fields).get("action"))).toEqual(["force", "discard"]);
     await browser.submit(formOf(browser, "force"));
-    expect(told(browser)).toBe(TEXTS["console.result.redriven"]);
+    expect(resultOf(browser)).toBe(TEXTS["console.result.redriven"]);
     expect(site.console.done).toEqual([
       ["redrive", "msg_1", false],
       ["redrive", "msg_1", false],
@@ -174,15 +174,15 @@ describe("one delivery", () => {
     "reports why it can't be redriven: %s",
     async (result) => {
       site.console.answers.redrive = result;
-      expect(told(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS[`console.result.${result}`]);
+      expect(resultOf(await press(`${list}/msg_1`, "redrive"))).toBe(TEXTS[`console.result.${result}`]);
       site.console.answers.redrive = "redriven";
     },
   );
 
   it("is discarded", async () => {
-    expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.discarded"]);
+    expect(resultOf(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.discarded"]);
     site.console.answers.discard = false;
-    expect(told(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.notDiscarded"]);
+    expect(resultOf(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.notDiscarded"]);
     site.console.answers.discard = true;
   });
 
@@ -235,9 +235,9 @@ describe("the receivers", () => {
   ])("take %s", async (action, receiver, yes, no) => {
     const text = (code: string) => TEXTS[`console.result.${code}`]?.replaceAll("{receiver}", receiver);
     site.console.answers.hold = true;
-    expect(told(await press(`${list}/receivers`, action, receiver))).toBe(text(yes));
+    expect(resultOf(await press(`${list}/receivers`, action, receiver))).toBe(text(yes));
     site.console.answers.hold = false;
-    expect(told(await press(`${list}/receivers`, action, receiver))).toBe(text(no));
+    expect(resultOf(await press(`${list}/receivers`, action, receiver))).toBe(text(no));
     expect(site.console.done).toEqual([
       [action, receiver],
       [action, receiver],
@@ -253,7 +253,7 @@ describe("the receivers", () => {
       ["under way", "has not answered yet"],
     ] as const) {
       site.console.answers.test = answer;
-      expect(told(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
+      expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
     }
   });
 });

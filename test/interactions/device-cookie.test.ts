@@ -28,7 +28,7 @@ function request(cookie?: string, path = "") {
   };
 }
 
-/** The cookie after these people have signed in, one after the other. */
+/** The cookie after the sign-ins of these users. */
 function after(people: readonly Account[], start?: string, made = devices): string {
   return people.reduce<string | undefined>((cookie, person) => {
     const ctx = request(cookie);
@@ -57,7 +57,7 @@ describe("the device cookie", () => {
     expect(cookie).not.toContain(ADA.sub);
     const [id] = valueOf(cookie).split(".");
     expect([reads(cookie, ADA), reads(cookie, BOB), reads(cookie, person(1))]).toEqual([id, id, undefined]);
-    // Another browser of the same person shows nothing that the first one has.
+    // Another browser of the same users has nothing in common with it.
     const other = new Set(valueOf(after([ADA, BOB])).split("."));
     expect(
       valueOf(cookie)
@@ -108,7 +108,7 @@ describe("the device cookie", () => {
     expect(reads(before, ADA, rotated)).toBeDefined();
     const cookie = after([ADA], before, rotated);
     expect([reads(cookie, ADA, rotated), reads(cookie, BOB, rotated)]).not.toContain(undefined);
-    // One place for the account, although another key had signed it.
+    // One slot for the account, even under another key.
     expect(valueOf(cookie).split(".")).toHaveLength(3);
     const later = cookies(fresh);
     expect([reads(cookie, ADA, later), reads(cookie, BOB, later)]).toEqual([expect.any(String), undefined]);

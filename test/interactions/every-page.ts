@@ -1,4 +1,4 @@
-/** What the tests of the pages begin with. */
+/** Pages and views for the tests. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true });
 });
 
-/** Pages with the defaults and what is given. */
+/** Pages with the given settings and defaults. */
 export function pagesWith(settings: Partial<PageSettings> = {}): Pages {
   return createPages({ locales: LOCALES, views: [], copy: {}, theme: {}, ...settings });
 }

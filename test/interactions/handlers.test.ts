@@ -39,18 +39,15 @@ const CONSENT: RunningInteraction = {
   fields: ["sub", "email"],
 };
 
-/** What was asked of the flow. */
-type Asked = ["signIn", Credentials] | ["allow"] | ["deny"];
+/** The calls of the flow. */
+type Call = ["signIn", Credentials] | ["allow"] | ["deny"];
 
-/**
- * Stands for the protocol side: two interactions in memory that answer as they are told.
- * Whole ways through the real one are in test/flows.
- */
+/** A stub of the protocol with two interactions in memory. test/flows uses the real one. */
 function memoryFlow(
   outcome: () => SignInOutcome,
   changes: Partial<RunningInteraction> = {},
-): { flow: InteractionFlow; asked: Asked[] } {
-  const asked: Asked[] = [];
+): { flow: InteractionFlow; calls: Call[] } {
+  const calls: Call[] = [];
   const flow: InteractionFlow = {
     async find(_ctx, uid) {
       const found = [LOGIN, CONSENT].find((running) => running.uid === uid);
@@ -58,19 +55,19 @@ function memoryFlow(
     },
     isOwnForm: ({ csrf }, presented) => presented === csrf,
     async signIn(_ctx, _running, credentials) {
-      asked.push(["signIn", credentials]);
+      calls.push(["signIn", credentials]);
       return outcome();
     },
     async allow() {
-      asked.push(["allow"]);
+      calls.push(["allow"]);
       return "https://login.example/go/allowed";
     },
     async deny() {
-      asked.push(["deny"]);
+      calls.push(["deny"]);
       return "https://login.example/go/denied";
     },
   };
-  return { flow, asked };
+  return { flow, calls };
 }
 
 const BAD_BODY = Object.assign(new Error("bad body"), { status: 400 });
@@ -94,7 +91,7 @@ interface Setting {
 /** A site to send requests to. */
 interface Site {
   readonly agent: ReturnType<typeof request>;
-  readonly asked: readonly Asked[];
+  readonly calls: readonly Call[];
   readonly post: (
     fields: Record<string, string> | string,
     headers?: Record<string, string>,
@@ -104,7 +101,7 @@ interface Site {
 
 /** Every password is wrong unless `outcome` says something else. */
 function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: Setting = {}): Site {
-  const { flow, asked } = memoryFlow(outcome, changes);
+  const { flow, calls } = memoryFlow(outcome, changes);
   const pages = pagesWith();
   const handlers = createInteractionHandlers({ flow, pages, readForm });
   const answers = createAnswers(pages);
@@ -127,7 +124,7 @@ function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: S
     headers: Record<string, string> = {},
     uid = "login1",
   ) => agent.post(`/interaction/${uid}`).set(headers).type("form").send(fields);
-  return { agent, asked, post };
+  return { agent, calls, post };
 }
 
 /** What our own login form sends. */
@@ -137,7 +134,7 @@ const RIGHT: Readonly<Record<"csrf" | "username" | "password", string>> = {
   password: "correct horse",
 };
 
-/** The words of the one h1. */
+/** The text of the h1. */
 function title(response: Response): string {
   return tagsNamed(response.text, "h1")[0]?.text ?? "";
 }
@@ -242,7 +239,7 @@ describe("GET of an interaction", () => {
 describe("POST of the login form", () => {
   it("redirects with 303 for a right password", async () => {
     const location = "https://login.example/prefix/oauth2/authorize/login1";
-    const { post, asked } = site({ outcome: () => ({ kind: "done", location }) });
+    const { post, calls } = site({ outcome: () => ({ kind: "done", location }) });
     const response = await post(RIGHT);
     expect(response.status).toBe(303);
     expect(response.headers).toMatchObject({
@@ -250,14 +247,14 @@ describe("POST of the login form", () => {
       "cache-control": "no-store",
       "referrer-policy": "no-referrer",
     });
-    expect(asked).toEqual([["signIn", { username: "ada", password: "correct horse" }]]);
+    expect(calls).toEqual([["signIn", { username: "ada", password: "correct horse" }]]);
   });
 
   it("passes name and password on unchanged", async () => {
-    const { post, asked } = site();
+    const { post, calls } = site();
     const typed = { username: " Łucja+x@example.com ", password: "  zażółć \u{1F511} %2B&=  " };
     await post({ csrf: TOKEN, ...typed });
-    expect(asked).toEqual([["signIn", typed]]);
+    expect(calls).toEqual([["signIn", typed]]);
   });
 
   it("with a wrong password or an unknown name gets 400 and the same page, without the password", async () => {
@@ -280,11 +277,11 @@ describe("POST of the login form", () => {
   ])(
     "with missing fields (%j) gets 400 with their names, and uses no rate-limit point",
     async (typed, fields) => {
-      const { post, asked } = site();
+      const { post, calls } = site();
       const response = await post({ csrf: TOKEN, ...typed });
       expect(response.status).toBe(400);
       expect(problems(response)).toEqual(fields.map((field) => TEXTS[`login.problem.${field}`]));
-      expect(asked).toEqual([]);
+      expect(calls).toEqual([]);
     },
   );
 
@@ -312,15 +309,15 @@ describe("POST of the login form", () => {
         throw new StorageUnavailable("no answer");
       },
     });
-    // Bare Koa makes a 500 of what passes through; the service makes its 503 there.
+    // Bare Koa responds with 500, the service with 503.
     expect((await post(RIGHT)).status).toBe(500);
   });
 
   it("with a repeated field gets 400 without a call of the flow", async () => {
-    const { post, asked } = site();
+    const { post, calls } = site();
     const response = await post(`csrf=${TOKEN}&username=a&username=b&password=c`);
     expect([response.status, title(response)]).toEqual([400, TEXTS["error.title"]]);
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 });
 
@@ -328,21 +325,21 @@ describe("POST of the consent form", () => {
   it.each(["allow", "deny"])(
     "with decision=%s calls the flow once and redirects with 303",
     async (decision) => {
-      const { post, asked } = site();
+      const { post, calls } = site();
       const response = await post({ csrf: TOKEN, decision }, {}, "consent1");
       expect(response.status).toBe(303);
       expect(response.headers["location"]).toMatch(decision === "allow" ? /allowed$/ : /denied$/);
-      expect(asked).toEqual([[decision]]);
+      expect(calls).toEqual([[decision]]);
     },
   );
 
   it.each([{}, { decision: "" }, { decision: "ALLOW" }, { username: "ada", password: "x" }])(
     "with %j decides nothing and gets 400",
     async (fields) => {
-      const { post, asked } = site();
+      const { post, calls } = site();
       const response = await post({ csrf: TOKEN, ...fields }, {}, "consent1");
       expect([response.status, title(response)]).toEqual([400, TEXTS["error.title"]]);
-      expect(asked).toEqual([]);
+      expect(calls).toEqual([]);
     },
   );
 });
@@ -366,10 +363,10 @@ describe("a forged form", () => {
       { "Sec-Fetch-Site": "same-origin", Origin: "https://evil.example" },
     ],
   ])("(%s) gets 403 and says to start again, without a call of the flow", async (_name, fields, headers) => {
-    const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
+    const { post, calls } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
     const response = await post(fields, headers);
     expect([response.status, title(response)]).toEqual([403, "Please start again"]);
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
     expect(response.headers["location"]).toBeUndefined();
     expect(tagsNamed(response.text, "a")[0]?.attributes.get("href")).toBe("/prefix/interaction/login1");
   });
@@ -384,18 +381,18 @@ describe("a forged form", () => {
     ["with our origin", { Origin: `https://${HOST}`, "Sec-Fetch-Site": "same-origin" }],
     ["sent again by the person", { "Sec-Fetch-Site": "none" }],
   ])("is not assumed %s", async (_name, headers) => {
-    const { post, asked } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
+    const { post, calls } = site({ outcome: () => ({ kind: "done", location: "/in" }) });
     expect((await post(RIGHT, headers)).status).toBe(303);
-    expect(asked).toHaveLength(1);
+    expect(calls).toHaveLength(1);
   });
 
   it("decides no consent", async () => {
-    const { post, asked } = site();
+    const { post, calls } = site();
     expect((await post({ csrf: "x", decision: "allow" }, {}, "consent1")).status).toBe(403);
     expect(
       (await post({ csrf: TOKEN, decision: "allow" }, { Origin: "https://evil.example" }, "consent1")).status,
     ).toBe(403);
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 
   it("for an unknown interaction gets 400", async () => {

@@ -1,4 +1,4 @@
-/** A team's own login page on the running sign-ins of the service. */
+/** A team's own login page for the service's interactions. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { koaBody } from "koa-body";
 import type { Context } from "koa";
@@ -12,7 +12,7 @@ let partner: RelyingParty;
 
 type Fields = Record<string, string | undefined>;
 
-/** The whole login page of a team, in the place of the built-in one. */
+/** A complete login page instead of the built-in one. */
 async function ownPages(ctx: Context, next: () => Promise<unknown>): Promise<unknown> {
   if (!ctx.path.startsWith("/interaction/")) return next();
   const { interactions } = running.service;

@@ -1,4 +1,4 @@
-/** Views of a team in the place of the built-in ones, and what stops the start. */
+/** A team's own views, and problems that fail the start. */
 import { describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
 import { mkdirSync } from "node:fs";
@@ -7,7 +7,7 @@ import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
 import { pagesWith, viewsFolder } from "./every-page.ts";
 
-/** What the start says about these settings. */
+/** The problems that the start reports. */
 function problemsWith(settings: Parameters<typeof pagesWith>[0]): readonly string[] {
   try {
     pagesWith(settings);
@@ -83,7 +83,7 @@ describe("views of a team", () => {
     ]);
   });
 
-  // Each breaks in one state of one page, or in one language, and nowhere else.
+  // Each view breaks only in one state of one page, or in one language.
   it.each([
     ["a local that no page has", "login.ejs", "<%= clinet %>", ":1: clinet is not defined"],
     [

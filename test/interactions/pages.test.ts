@@ -7,7 +7,7 @@ import { readTags, tagsNamed } from "../../lib/testing/browser/html.ts";
 
 function accepting(header: string | undefined): LanguageWishes {
   return {
-    // As Koa reads the header; what `Accept-Language` means is tested with a real request in handlers.test.ts.
+    // A stub of Koa's method. handlers.test.ts sends real `Accept-Language` headers.
     acceptsLanguages: (available: string[]) =>
       header === undefined ? (available[0] ?? false) : (available.find((tag) => tag === header) ?? false),
   };
@@ -97,9 +97,12 @@ describe("untrusted text", () => {
     const expected = await everyPage(pages, "en");
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
-        const seen = await everyPage(pages, "en", text);
+        const hostilePages = await everyPage(pages, "en", text);
         for (const [name, html] of expected) {
-          expect({ name, tags: skeleton(seen.get(name) ?? "") }).toEqual({ name, tags: skeleton(html) });
+          expect({ name, tags: skeleton(hostilePages.get(name) ?? "") }).toEqual({
+            name,
+            tags: skeleton(html),
+          });
         }
       }),
       { numRuns: 150 },

@@ -68,7 +68,7 @@ describe("the texts", () => {
 });
 
 describe("the built-in views", () => {
-  // `<%-` prints as it is, so it is allowed for one thing: a partial, which escapes for itself, named by a literal.
+  // `<%-` does not escape, so it may only include a partial with a literal name.
   it.each(readdirSync(join(SOURCES, "views")).filter((file) => file.endsWith(".ejs")))(
     "%s use <%%- only to include layout partials, and <%%= otherwise",
     (file) => {

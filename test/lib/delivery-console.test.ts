@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { createDeliveryConsole } from "../../lib/service-http.ts";
 import type { Notifications } from "../../notifier/notifications.ts";
 
-/** Stands for the notifications, as far as one call goes. */
+/** A stub of the notifications. */
 function standIn(calls: Partial<Notifications>): Notifications {
   return calls as Notifications;
 }
@@ -12,12 +12,12 @@ const BY = { actor: { kind: "operator", id: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8
 describe("the delivery console", () => {
   it("does not wait for slow calls, and reports their later failure", async () => {
     const test = Promise.withResolvers<undefined>();
-    const told = Promise.withResolvers<unknown>();
-    const console = createDeliveryConsole(standIn({ test: () => test.promise }), told.resolve, 1);
+    const reported = Promise.withResolvers<unknown>();
+    const console = createDeliveryConsole(standIn({ test: () => test.promise }), reported.resolve, 1);
     await expect(console.test("service:1", BY)).resolves.toBe("under way");
     const fault = new Error("later");
     test.reject(fault);
-    await expect(told.promise).resolves.toBe(fault);
+    await expect(reported.promise).resolves.toBe(fault);
   });
 
   it("returns the results and errors of fast calls", async () => {
@@ -34,17 +34,17 @@ describe("the delivery console", () => {
   });
 
   it("lists the newest first", async () => {
-    const asked: unknown[] = [];
+    const pages: unknown[] = [];
     const console = createDeliveryConsole(
       standIn({
         async page(page) {
-          asked.push(page);
+          pages.push(page);
           return { deliveries: [] };
         },
       }),
       () => undefined,
     );
     await console.page({ state: "parked", limit: 5 });
-    expect(asked).toEqual([{ state: "parked", limit: 5, first: "newest" }]);
+    expect(pages).toEqual([{ state: "parked", limit: 5, first: "newest" }]);
   });
 });

@@ -20,7 +20,7 @@ it("can be read without the storage, then without its values", async () => {
   isAway = true;
   const text = await metrics.text();
   expect(text).toContain('sign_in_faults_total{where="token"} 1');
-  // An old number would say that nothing has come since.
+  // An old value would look current.
   expect(text).not.toMatch(/^sign_in_deliveries\{/m);
   isAway = false;
   await expect(metrics.text()).resolves.toMatch(backlog);

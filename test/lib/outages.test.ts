@@ -1,4 +1,4 @@
-/** Faults in the background, as the log has them. */
+/** How faults in the background are logged. */
 import { expect, it, describe, beforeEach } from "@jest/globals";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { createOutages } from "../../lib/outages.ts";
@@ -20,8 +20,8 @@ const BEGINS = "work in the background fails; it is tried again until it works";
 const GOES_ON = "work in the background still fails";
 const ENDS = "work in the background works again";
 
-/** What was told since the last time: level, work, failures, text. */
-function told(): unknown[] {
+/** The new log entries: level, work, failures, text. */
+function logged(): unknown[] {
   return lines.splice(0).map(([level, what, text]) => {
     const { work, failures, seconds } = what as Record<string, unknown>;
     return [level, work ?? seconds, failures, text];
@@ -32,21 +32,21 @@ describe("an outage", () => {
   it("logs one line when it begins, one a minute, and one when it ends", () => {
     const { failed, worked } = outages("look");
     worked();
-    expect(told()).toEqual([]);
+    expect(logged()).toEqual([]);
     for (let second = 0; second <= 150; second += 1) {
       failed(new StorageUnavailable("gone"));
       now += 1000;
     }
-    expect(told()).toEqual([
+    expect(logged()).toEqual([
       ["error", "look", 1, BEGINS],
       ["error", "look", 61, GOES_ON],
       ["error", "look", 121, GOES_ON],
     ]);
     worked();
     worked();
-    expect(told()).toEqual([["warn", 151, 151, ENDS]]);
+    expect(logged()).toEqual([["warn", 151, 151, ENDS]]);
     failed(new StorageUnavailable("gone again"));
-    expect(told()).toEqual([["error", "look", 1, BEGINS]]);
+    expect(logged()).toEqual([["error", "look", 1, BEGINS]]);
   });
 
   it("of several tasks is one outage, which ends when all of them work", () => {
@@ -55,12 +55,12 @@ describe("an outage", () => {
     sweep.failed(new Error("b"));
     other.worked();
     look.worked();
-    expect(told()).toEqual([["error", "look", 1, BEGINS]]);
+    expect(logged()).toEqual([["error", "look", 1, BEGINS]]);
     now += 60_000;
     sweep.failed(new Error("b"));
-    expect(told()).toEqual([["error", "sweep", 3, GOES_ON]]);
+    expect(logged()).toEqual([["error", "sweep", 3, GOES_ON]]);
     sweep.worked();
-    expect(told()).toEqual([["warn", 60, 3, ENDS]]);
+    expect(logged()).toEqual([["warn", 60, 3, ENDS]]);
   });
 
   it("logs the kind and place of the error, not its message", () => {
@@ -74,6 +74,6 @@ describe("an outage", () => {
     failed(new Error("a"));
     now -= 3_600_000;
     failed(new Error("a"));
-    expect(told().map((line) => (line as unknown[])[3])).toEqual([BEGINS, GOES_ON]);
+    expect(logged().map((line) => (line as unknown[])[3])).toEqual([BEGINS, GOES_ON]);
   });
 });

@@ -1,4 +1,4 @@
-/** What the service keeps of requests that run: connections, gate, exchanges of a code. */
+/** The state of running requests: connections, gate, code exchanges. */
 import { EventEmitter, once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -13,7 +13,7 @@ import { ManualClock } from "./rules/stage.ts";
 const nothing = (): Promise<void> => Promise.resolve();
 const context = {} as Context;
 
-/** A gate in front of requests that end when they are told to. */
+/** A gate with requests that end on demand. */
 function held(): { gate: ReturnType<typeof createRequestGate>; ends: PromiseWithResolvers<void>[] } {
   const ends: PromiseWithResolvers<void>[] = [];
   const routes: Middleware = () => {
@@ -88,9 +88,9 @@ describe("the start of a request", () => {
   it("is when its connection was accepted for the first one, at most a second earlier, or when it arrived", async () => {
     const clock = new ManualClock();
     const connections = watchConnections(clock);
-    const seen: number[] = [];
+    const ages: number[] = [];
     const server = createServer((req, res) => {
-      seen.push(clock.now() - connections.underWaySince(req));
+      ages.push(clock.now() - connections.underWaySince(req));
       res.end("ok");
     });
     await once(server.listen(0, "127.0.0.1"), "listening");
@@ -106,13 +106,13 @@ describe("the start of a request", () => {
       }
       socket.destroy();
     };
-    // A connection that was kept for long says nothing; neither does one that was used before.
+    // Kept and reused connections do not count.
     await answer([40, 40]);
     await answer([5_000]);
     connections.close();
     await answer([40]);
     server.close();
-    expect(seen).toEqual([40, 0, 1_000, 0]);
+    expect(ages).toEqual([40, 0, 1_000, 0]);
   });
 });
 
@@ -121,7 +121,7 @@ const response = (): ServerResponse => new EventEmitter() as ServerResponse;
 describe("concurrent exchanges of one code", () => {
   let clock: ManualClock;
   let exchanges: ReturnType<typeof createCodeExchanges>;
-  /** What the store says when it is asked. */
+  /** The response of the store. */
   let sinceAnswer: () => Promise<number | undefined>;
   beforeEach(() => {
     clock = new ManualClock(0);

@@ -1,4 +1,4 @@
-/** What runs beside the requests: sweeper, health, and the keys that are made at the start. */
+/** The sweeper, health, and keys that are made at the start. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -57,21 +57,21 @@ describe("the sweeper", () => {
   });
 
   it("reports a failed pass and retries at the next", async () => {
-    const told: unknown[] = [];
+    const reports: unknown[] = [];
     const store = expired(1);
     let away = true;
     const sweep = (limit: number): Promise<number> =>
       away ? Promise.reject(new Error("away")) : store.sweep(limit);
     const failing = { ...store, sweep };
     const sweeper = startSweeper(failing, {
-      failed: (error) => void told.push((error as Error).message),
-      worked: () => void told.push("works"),
+      failed: (error) => void reports.push((error as Error).message),
+      worked: () => void reports.push("works"),
     });
     await jest.advanceTimersByTimeAsync(2 * INTERVAL);
-    expect(told).toEqual(["away", "away"]);
+    expect(reports).toEqual(["away", "away"]);
     away = false;
     await jest.advanceTimersByTimeAsync(INTERVAL);
-    expect(told).toEqual(["away", "away", "works"]);
+    expect(reports).toEqual(["away", "away", "works"]);
     await sweeper.stop();
   });
 
@@ -119,7 +119,7 @@ describe("with a real storage", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  /** Opens the storage and reads or makes its keys, as a start does. */
+  /** Opens the storage and its keys, as a start does. */
   async function start(keys: SignInServiceConfig["keys"] = {}): Promise<ServiceKeys> {
     const configuration = configurations(folder, keys);
     const storage = await openStorage(configuration);

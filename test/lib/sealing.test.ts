@@ -5,7 +5,7 @@ import { createSealer, decrypt, deriveKey, encrypt, hmac } from "../../lib/seali
 
 const secret = (): string => randomBytes(32).toString("base64");
 
-/** The same text with one bit of its bytes turned. */
+/** The same text with one changed bit. */
 function tampered(sealed: string, byte: number): string {
   const raw = Buffer.from(sealed, "base64url");
   raw[byte] = (raw[byte] ?? 0) ^ 1;
@@ -41,7 +41,7 @@ describe("sealing", () => {
   it("opens nothing that is too short or not Base64", () => {
     for (const text of ["", "AAAA", "x".repeat(27), "***", "\0"])
       expect(decrypt(key, "c", text)).toBeUndefined();
-    // A tag that is cut off is no tag.
+    // A shortened tag is invalid.
     const sealed = Buffer.from(encrypt(key, "c", ""), "base64url");
     expect(decrypt(key, "c", sealed.subarray(0, -1).toString("base64url"))).toBeUndefined();
   });

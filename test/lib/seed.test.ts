@@ -183,32 +183,32 @@ describe("registered clients that are not in the seed", () => {
   const client = seed.clients[0]!;
   const lines: string[] = [];
 
-  /** The domain with a log that is kept. */
+  /** The domain with a captured log. */
   const logged = (): SeededService => {
     lines.length = 0;
     const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
     return { ...domain, configuration: { logger } };
   };
-  const told = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
+  const entries = (): unknown => lines.map((line) => JSON.parse(line)).map(({ level, msg }) => [level, msg]);
 
   it("are logged at each start, at most twenty; they keep working", async () => {
     await applySeed(logged(), seed);
-    expect(told()).toEqual([]);
+    expect(entries()).toEqual([]);
     await applySeed(logged(), { clients: [{ ...client, client_id: "video" }] });
     const advice = "(they stay registered; remove them with clients.remove)";
-    expect(told()).toEqual([[30, `registered, but not in the seed: news ${advice}`]]);
+    expect(entries()).toEqual([[30, `registered, but not in the seed: news ${advice}`]]);
     expect(domain.clients.secretMatches(await domain.clients.record("news"), SECRET)).toBe(true);
     for (const client_id of others(23)) await domain.clients.register({ ...client, name: "x", client_id });
     await applySeed(logged(), seed);
     const twenty = others(20).join(", ");
-    expect(told()).toEqual([[30, `registered, but not in the seed: ${twenty} and 4 more ${advice}`]]);
+    expect(entries()).toEqual([[30, `registered, but not in the seed: ${twenty} and 4 more ${advice}`]]);
   });
 
   it("are not logged for a seed without clients", async () => {
     await applySeed(domain, seed);
     await applySeed(logged(), { services: seed.services });
     await applySeed(logged(), { ...seed, clients: [] });
-    expect(told()).toEqual([]);
+    expect(entries()).toEqual([]);
   });
 });
 
@@ -225,8 +225,8 @@ describe("an invalid seed", () => {
       accounts: [{ email: "ada", password: "x", password_hash: "y", services: { "1": "7" } }],
       users: [],
     });
-    const places = problems.map((problem) => problem.slice(0, problem.indexOf(": ")));
-    expect(places.toSorted()).toEqual([
+    const paths = problems.map((problem) => problem.slice(0, problem.indexOf(": ")));
+    expect(paths.toSorted()).toEqual([
       "config.seed",
       "config.seed.accounts[0].email",
       "config.seed.accounts[0].password_hash",

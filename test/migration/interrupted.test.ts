@@ -24,7 +24,8 @@ async function killAt(step: number, place: Place, fixture: Fixture): Promise<boo
   const running = startMigration(place, fixture, step);
   await running.until(new RegExp(String.raw`(?:\w+ \d+\n){${step}}`, "u")).catch(() => undefined);
   const how = await running.stop("SIGKILL");
-  if (how !== 0 && how !== "SIGKILL") throw new Error(`the migration ended with ${how}:\n${running.said()}`);
+  if (how !== 0 && how !== "SIGKILL")
+    throw new Error(`the migration ended with ${how}:\n${running.output()}`);
   return how === "SIGKILL";
 }
 
@@ -93,7 +94,7 @@ describe("a database file of version 0.1", () => {
     const place = { storage: `sqlite:${restoreSqlite(fixture)}` };
     const both = [startMigration(place, fixture), startMigration(place, fixture)];
     expect(await Promise.all(both.map(({ ended }) => ended))).toEqual([0, 0]);
-    const said = both.map((each) => /migrated: (\w+)/u.exec(each.said())?.[1]);
+    const said = both.map((each) => /migrated: (\w+)/u.exec(each.output())?.[1]);
     expect(new Set(said)).toEqual(new Set(["true", "false"]));
     expect((await counts(place, fixture)).slice(0, 3)).toEqual(expectedOf(fixture).slice(0, 3));
   }, 60_000);

@@ -60,10 +60,10 @@ async function loadedBy(script: string, args: readonly string[]): Promise<string
   running.push(worker);
   await Promise.race([
     inbox.until(({ length }) => length > 0),
-    worker.ended.then(() => Promise.reject(new Error(worker.said()))),
+    worker.ended.then(() => Promise.reject(new Error(worker.output()))),
   ]);
   await expect(worker.stop()).resolves.toBe(0);
-  return packagesIn(worker.said());
+  return packagesIn(worker.output());
 }
 
 function packagesIn(said: string): string[] {
@@ -96,7 +96,7 @@ it("a server at rest loads no body parser, no metrics, no password hashing, no d
   running.push(server);
   await server.until(/listening on port/);
   await expect(server.stop()).resolves.toBe(0);
-  expect(packagesIn(server.said())).toEqual([
+  expect(packagesIn(server.output())).toEqual([
     "ejs",
     "ipaddr.js",
     "koa",

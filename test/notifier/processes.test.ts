@@ -147,7 +147,7 @@ function describeWorkers(): void {
     await worker.until(/ending/);
     answer?.writeHead(200).end();
     await expect(ended).resolves.toBe(0);
-    expect(worker.said()).toContain("closed");
+    expect(worker.output()).toContain("closed");
     await expect(states()).resolves.toEqual(["delivered", "waiting"]);
     expect(inbox.arrived).toHaveLength(1);
   });

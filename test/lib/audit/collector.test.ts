@@ -9,13 +9,13 @@ const REFUSAL = { limit: "signIn.account", bucket: "b", seconds: 900 };
 let stored: (readonly CollectedEvent[])[];
 let failure: Error | undefined;
 let warnings: string[];
-let told: string[];
+let reports: string[];
 let order: number;
 let collector: AuditCollector;
 
 beforeEach(() => {
   jest.useFakeTimers();
-  [stored, failure, warnings, told, order] = [[], undefined, [], [], 1_000_000];
+  [stored, failure, warnings, reports, order] = [[], undefined, [], [], 1_000_000];
   collector = createAuditCollector(
     {
       position: () => (order += 1),
@@ -24,7 +24,7 @@ beforeEach(() => {
         stored.push(events);
       },
     },
-    { worked: () => void told.push("worked"), failed: () => void told.push("failed") },
+    { worked: () => void reports.push("worked"), failed: () => void reports.push("failed") },
     (text) => void warnings.push(text),
   );
 });
@@ -81,7 +81,7 @@ describe("while the storage is unavailable", () => {
     failure = undefined;
     await jest.advanceTimersByTimeAsync(1_000);
     expect(counts()).toEqual([[1, 2]]);
-    expect([...new Set(told)]).toEqual(["failed", "worked"]);
+    expect([...new Set(reports)]).toEqual(["failed", "worked"]);
     expect(warnings).toEqual([]);
   });
 

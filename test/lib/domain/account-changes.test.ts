@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(() => domain.storage.close());
 
-/** Which counters went up, what became of consents, and which artifacts are left. */
+/** The incremented generations, the remaining consents and the remaining artifacts. */
 async function effect(change: (accounts: Accounts) => Promise<unknown>): Promise<unknown> {
   const before = await domain.accounts.record(sub);
   await change(domain.accounts);
@@ -201,8 +201,10 @@ describe("what each change ends [D-ACCOUNT-9]", () => {
   });
 });
 
-/** The numbers that a sign-in now would rest on. */
-async function seen(service: string): Promise<{ serviceGeneration: number; tokensGeneration: number }> {
+/** The generations that a sign-in would start from. */
+async function generations(
+  service: string,
+): Promise<{ serviceGeneration: number; tokensGeneration: number }> {
   const record = await domain.accounts.record(sub);
   const serviceGeneration = generationAt(record?.service_generations ?? {}, service);
   return { serviceGeneration, tokensGeneration: record?.tokens_generation ?? 0 };
@@ -212,7 +214,7 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
   beforeEach(() => domain.directory.services.put("3", { name: "three", receiver: RECEIVER }));
 
   it("assigns the account without a number, once; later ones write nothing", async () => {
-    const sign = await seen("3");
+    const sign = await generations("3");
     const records = await Promise.all(
       Array.from({ length: 20 }, () => domain.accounts.assignAtSignIn(sub, "3", sign, SYSTEM)),
     );
@@ -233,10 +235,10 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
       (accounts) => accounts.delete(sub),
     ];
     for (const end of ends) {
-      const sign = await seen("1");
+      const sign = await generations("1");
       await end(domain.accounts);
       expect(await codeOf(domain.accounts.assignAtSignIn(sub, "1", sign, SYSTEM))).toBe("condition_failed");
-      const again = domain.accounts.assignAtSignIn(sub, "1", await seen("1"), SYSTEM);
+      const again = domain.accounts.assignAtSignIn(sub, "1", await generations("1"), SYSTEM);
       await again.catch(() => expect(end).toBe(ends[3]));
     }
     expect(await domain.accounts.find(sub)).toBeUndefined();
@@ -244,7 +246,7 @@ describe("the first sign-in to a service [D-ACCOUNT-4]", () => {
 
   it("never undoes a concurrent unassignment", async () => {
     for (let round = 0; round < 20; round += 1) {
-      const sign = await seen("1");
+      const sign = await generations("1");
       const outcomes = await Promise.all([
         domain.accounts.unassign(sub, "1"),
         domain.accounts.assignAtSignIn(sub, "1", sign, SYSTEM).then(() => "assigned", codeOfError),

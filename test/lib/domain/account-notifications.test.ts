@@ -26,7 +26,7 @@ function failing(): never {
   throw new StorageUnavailable("planted");
 }
 
-/** Makes the database refuse the statement after so many others, whatever it is. */
+/** Makes one database statement fail, after the given number of others. */
 function refuseStatement(after: number): { restore(): void; readonly refused: boolean } {
   let left = after;
   const spies = (["run", "get", "all"] as const).map((name) => {
@@ -56,7 +56,7 @@ describe("notifications of a change", () => {
     expect(stored).toMatchObject(domain.notified.map((delivery) => ({ ...delivery, sequence: 1 })));
     const [one = "", other = ""] = stored.map(({ id }) => id);
     for (const id of [one, other]) expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
-    // What is stored in one second is together in an index of ids.
+    // Ids start with the time, so that an index keeps simultaneous ones together.
     const time = (START + 5).toString(16).padStart(10, "0");
     expect([one.slice(4, 14), other.slice(4, 14)]).toEqual([time, time]);
     expect(one).not.toBe(other);
@@ -121,7 +121,7 @@ describe("notifications of a change", () => {
           expect(code).toBeUndefined();
           break;
         }
-        // What comes after the commit does not make the change fail.
+        // Later statements do not fail the change.
         if (code === undefined) continue;
         expect(code).toBe("storage_unavailable");
         expect(domain.notified).toEqual([]);

@@ -65,12 +65,12 @@ describe("sign-in names", () => {
   });
 
   it("are looked up only with at most 254 characters, as typed and in normal form [D-LIMIT-2]", async () => {
-    const asked: string[] = [];
+    const lookups: string[] = [];
     const { accounts } = domain.reopen({
       storage(storage) {
         const { directory } = storage;
         const findAccountByName = (name: string) => {
-          asked.push(name);
+          lookups.push(name);
           return directory.findAccountByName(name);
         };
         return { ...storage, directory: { ...directory, findAccountByName } };
@@ -78,18 +78,18 @@ describe("sign-in names", () => {
     });
     const email = `${"a".repeat(250)}@b.c`;
     const { sub } = await accounts.create({ email, password: "a password" });
-    asked.length = 0;
+    lookups.length = 0;
     expect((await accounts.findByLogin(email.toUpperCase()))?.sub).toBe(sub);
     expect((await accounts.authenticate(email, "a password")).ok).toBe(true);
-    expect(asked).toEqual([email, email]);
-    // One character becomes eighteen, so fifteen of them are too long already.
+    expect(lookups).toEqual([email, email]);
+    // NFKC turns this character into eighteen, so fifteen are too long.
     for (const long of [`a${email}`, "a".repeat(255), "\ufdfa".repeat(15), "\ufdfa".repeat(254)]) {
       expect(await accounts.findByLogin(long)).toBeUndefined();
       expect((await accounts.authenticate(long, "a password")).ok).toBe(false);
     }
-    expect(asked).toHaveLength(2);
+    expect(lookups).toHaveLength(2);
     await accounts.findByLogin("\ufdfa".repeat(14));
-    expect(asked[2]).toHaveLength(14 * 18);
+    expect(lookups[2]).toHaveLength(14 * 18);
   });
 
   it("find the account of every name that passes the rules", async () => {

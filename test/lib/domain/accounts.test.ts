@@ -63,11 +63,11 @@ describe("an account", () => {
   });
 
   it("never reuses a sub or user_id [D-ACCOUNT-1]", async () => {
-    const seen = new Set<string | number>();
+    const used = new Set<string | number>();
     for (let round = 0; round < 10; round += 1) {
       const { sub, user_id } = await domain.accounts.create({ email: "a@b" });
-      expect(seen.has(sub) || seen.has(user_id)).toBe(false);
-      seen.add(sub).add(user_id);
+      expect(used.has(sub) || used.has(user_id)).toBe(false);
+      used.add(sub).add(user_id);
       expect(await domain.accounts.delete(sub)).toBe(true);
     }
     expect(await codeOf(domain.accounts.create({ email: "x@y", portal: "nowhere" }))).toBe(
@@ -145,7 +145,7 @@ describe("import", () => {
     expect(account).toMatchObject({ sub, user_id: 500, services: { "1": 7, "2": null } });
     expect((await domain.accounts.create({ email: "a@b" })).user_id).toBe(501);
     expect((await domain.accounts.import({ email: "c@d", user_id: 20 })).user_id).toBe(20);
-    // Numbers may be left out, but never come twice.
+    // Numbers may have gaps, but are never reused.
     expect((await domain.accounts.create({ email: "e@f" })).user_id).toBeGreaterThan(501);
     expect(await domain.bodies()).toEqual([]);
   });

@@ -1,4 +1,4 @@
-/** Who asked for a change, as each call is told and the audit keeps it. */
+/** The actor of a change, as passed to each call and stored in the audit log. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { CallOptions } from "../../../lib/domain/arguments.ts";
 import { CLIENTS, openDomain, seed, type Domain } from "./open-domain.ts";
@@ -14,7 +14,7 @@ afterEach(() => domain.storage.close());
 const [CLIENT = ""] = CLIENTS;
 const REDIRECT = ["https://client.example/callback"];
 
-/** Every call that changes something, with the action that it leaves; in this order each of them does. */
+/** Every call that makes a change, by its audit action. In this order each one does. */
 const CALLS: Readonly<Record<string, (options: CallOptions) => Promise<unknown>>> = {
   "account.created": (options) => domain.accounts.create({ email: "a@b.example" }, options),
   "account.imported": (options) => domain.accounts.import({ email: "c@d.example" }, options),

@@ -20,7 +20,7 @@ async function remembered(): Promise<Readonly<Record<string, Consent>>> {
 
 const many = (name: string): string[] => Array.from({ length: 5_000 }, (_, number) => `${name}-${number}`);
 
-/** Writes the record as a version without bounds would have left it. */
+/** Writes a record as an earlier version without a limit did. */
 async function store(consents: Readonly<Record<string, Consent>>): Promise<void> {
   const before = (await domain.accounts.record(sub))!;
   await domain.storage.directory.commitAccount({
@@ -58,11 +58,11 @@ describe("the consents of a user", () => {
       maxLength: 9,
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.tuple(names, names), { maxLength: 4 }), async (asked) => {
+      fc.asyncProperty(fc.array(fc.tuple(names, names), { maxLength: 4 }), async (consents) => {
         await domain.accounts.revokeTokens(sub);
-        for (const [scopes, claims] of asked) await consent(domain, sub, "one", scopes, claims);
+        for (const [scopes, claims] of consents) await consent(domain, sub, "one", scopes, claims);
         const { scopes = [], claims = [] } = (await remembered())["one"] ?? {};
-        const all = (which: 0 | 1): Set<string> => new Set(asked.flatMap((each) => each[which]));
+        const all = (which: 0 | 1): Set<string> => new Set(consents.flatMap((each) => each[which]));
         expect(scopes).toEqual(GRANTABLE.scopes.filter((name) => all(0).has(name)));
         expect(claims).toEqual(GRANTABLE.claims.filter((name) => all(1).has(name)));
       }),

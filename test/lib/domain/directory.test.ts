@@ -14,7 +14,7 @@ afterEach(() => domain.storage.close());
 
 const shown = { url: RECEIVER.url, client_id: RECEIVER.client_id, types: RECEIVER.types };
 
-/** What the error of a removal names; `false` when there is none. */
+/** The references in the error of a removal, or `false` without an error. */
 async function references(removal: Promise<boolean>): Promise<unknown> {
   return removal.then(
     () => false,

@@ -32,7 +32,7 @@ export const RULES: PasswordRules = {
   parallel: 2,
 };
 
-/** Of all domains of a test file: their threads are started once. */
+/** Shared by all domains of a test file, so that threads start once. */
 const PASSWORDS = createPasswords(RULES);
 
 export const RECEIVER: ReceiverSettings = {
@@ -42,7 +42,7 @@ export const RECEIVER: ReceiverSettings = {
   types: NOTIFICATION_TYPES,
 };
 
-/** What people can allow clients in the domains: names without a meaning. */
+/** The scopes and claims that users can allow. */
 export const GRANTABLE: Consent = { scopes: ["openid", "email", "profile"], claims: ["name", "gender"] };
 
 /** The clients of the {@link seed} domain: of the services "1" and "2". */
@@ -51,16 +51,16 @@ export const CLIENTS: readonly string[] = ["one", "two"];
 /** 2026-01-01T00:00:00Z */
 export const START = 1_767_225_600;
 
-/** What the passwords were asked to compute, counted. */
+/** The numbers of password computations. */
 export interface Counts {
   hash: number;
   /** Comparisons with a hash. */
   verify: number;
-  /** Comparisons with nothing, which must cost the same. */
+  /** Comparisons without a hash, which must cost the same. */
   verifyNothing: number;
 }
 
-/** The domain over a real storage in memory, with a clock that stands still until it is moved. */
+/** The domain over a real storage in memory, with a manual clock. */
 export interface Domain {
   readonly storage: Storage;
   readonly accounts: Accounts & AccountInternals;
@@ -73,7 +73,7 @@ export interface Domain {
   readonly ended: SessionsEnded[];
   readonly changed: ServiceEvents["account.changed"][];
   readonly faults: ServiceEvents["fault"][];
-  /** The domain again over the same storage: another process. */
+  /** A second domain over the same storage, as in another process. */
   reopen(changes?: Partial<Options>): Domain;
   /** The bodies of all stored notifications, in order, with their receivers. */
   bodies(): Promise<{ readonly receiver: string; readonly body: NotificationBody }[]>;
@@ -170,7 +170,7 @@ function counted(passwords: Passwords, counts: Counts): Passwords {
   };
 }
 
-/** The storage with another behaviour of one call of its directory. */
+/** The storage with another `commitAccount`. */
 export function withCommit(
   storage: Storage,
   commitAccount: (change: AccountChange, commit: DirectoryStore["commitAccount"]) => Promise<void>,
@@ -183,7 +183,7 @@ export function withCommit(
   };
 }
 
-/** Puts artifacts of an account into the storage: a session, and tokens at each of these clients. */
+/** Stores artifacts of an account: a session, and tokens for each client. */
 export async function addArtifacts(
   domain: Domain,
   accountId: string,
@@ -208,7 +208,7 @@ export async function addArtifacts(
   await domain.storage.artifacts.commit(changes, domain.clock.now() + 60_000);
 }
 
-/** What the person allows in a session of this moment. */
+/** Stores a consent given in a current session. */
 export async function consent(
   { accounts }: Domain,
   sub: string,
@@ -220,7 +220,7 @@ export async function consent(
   return accounts.rememberConsent(sub, client_id, { scopes, claims, sessionsGeneration }, SYSTEM);
 }
 
-/** Two services with a receiver and a client each; one account, assigned to both, with a session and tokens. */
+/** Creates two services with a receiver and a client each, and an account with both, a session and tokens. */
 export async function seed(domain: Domain): Promise<string> {
   const { directory, clients, accounts } = domain;
   for (const [index, client_id] of CLIENTS.entries()) {
@@ -234,7 +234,7 @@ export async function seed(domain: Domain): Promise<string> {
   return account.sub;
 }
 
-/** Which artifacts of the account are left: `session`, and the clients at which tokens are. */
+/** The remaining artifacts of an account: `session`, and the clients with tokens. */
 export async function remainingArtifacts(
   domain: Domain,
   accountId: string,
@@ -253,7 +253,7 @@ export async function remainingArtifacts(
   return left;
 }
 
-/** A code of the error with which the promise rejects; fails when it does not. */
+/** The code of the error with which the promise rejects. @throws when it does not reject. */
 export async function codeOf(promise: Promise<unknown>): Promise<string> {
   try {
     await promise;

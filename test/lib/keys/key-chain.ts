@@ -4,7 +4,7 @@ import type { JWK } from "oidc-provider";
 import type { RecordStore } from "../../../adapters/record-store.ts";
 import type { SigningKey, SigningKeys } from "../../../lib/keys/signing-keys.ts";
 
-/** The keys of one algorithm: each algorithm has keys of its own, and all are treated alike. */
+/** The keys of one algorithm. All algorithms are treated alike. */
 export type KeyChain = Omit<SigningKeys, "rotate"> & {
   rotate(...parameters: Parameters<SigningKeys["rotate"]>): Promise<SigningKey>;
 };
@@ -28,10 +28,10 @@ export function chainOf(algorithm: string, keys: SigningKeys): KeyChain {
   };
 }
 
-/** The names of what is published, the one that signs first. */
+/** The names of the published keys, the signing one first. */
 export const published = (keys: KeyChain): unknown[] => keys.inForce().map(({ kid }) => kid);
 
-/** Waits for so many keys. @returns how many there are. */
+/** Waits for the given number of keys. @returns the actual number. */
 export async function untilPublished(keys: KeyChain, count: number): Promise<number> {
   const end = performance.now() + 10_000;
   while (published(keys).length !== count && performance.now() < end) await pause(20);
@@ -41,7 +41,7 @@ export async function untilPublished(keys: KeyChain, count: number): Promise<num
 export const states = async (keys: KeyChain): Promise<string[]> =>
   (await keys.list()).map(({ state }) => state);
 
-/** Everything that is kept, as text. */
+/** Everything in the storage, as text. */
 export async function kept(store: RecordStore): Promise<string> {
   const pages = await Promise.all(
     ["signing-key", "signing-key-set", "setting", "audit"].map((kind) => store.scan(kind, undefined, 1_000)),

@@ -32,7 +32,7 @@ interface OpenOptions {
   readonly every?: number;
 }
 
-/** One process: its store, its keys, and what it can read beside them. */
+/** One process: its store, keys, directory and audit log. */
 interface Process {
   readonly store: RecordStore;
   readonly directory: ReturnType<typeof createDirectoryStore>;
@@ -119,7 +119,7 @@ describe("the first start", () => {
     const sealer = createSealer([SECRET]);
     const [jwk] = (await (await newProcess()).open()).inForce();
     const stores = await Promise.all(Array.from({ length: 3 }, () => newProcess()));
-    // As 0.1 leaves it: a setting, and no records of keys.
+    // The storage of version 0.1: a setting, and no key records.
     const [{ store, directory }] = stores as [Process];
     for (const kind of ["signing-key", "signing-key-set"]) {
       const { records } = await store.scan(kind, undefined, 10);
@@ -457,19 +457,19 @@ describe("a process", () => {
       watch: () => () => undefined,
     }));
     const [one, two] = [await opened(), await looking.open()];
-    const told: string[] = [];
+    const reports: string[] = [];
     jest.useFakeTimers({
       doNotFake: ["setTimeout", "clearTimeout", "setImmediate", "nextTick", "performance", "queueMicrotask"],
     });
-    two.start({ worked: () => void told.push("worked"), failed: () => void told.push("failed") });
+    two.start({ worked: () => void reports.push("worked"), failed: () => void reports.push("failed") });
     await one.rotate();
     jest.advanceTimersByTime(59_999);
     await pause(100);
     expect(published(two)).toHaveLength(1);
     isBroken = true;
     jest.advanceTimersByTime(1);
-    while (told.length === 0) await pause(20);
-    expect([told, published(two).length]).toEqual([["failed"], 1]);
+    while (reports.length === 0) await pause(20);
+    expect([reports, published(two).length]).toEqual([["failed"], 1]);
     isBroken = false;
     jest.advanceTimersByTime(60_000);
     await expect(untilPublished(two, 2)).resolves.toBe(2);
@@ -477,13 +477,13 @@ describe("a process", () => {
     await one.retire(String(published(one)[1]));
     jest.advanceTimersByTime(600_000);
     await pause(100);
-    expect([told, published(two).length]).toEqual([["failed", "worked"], 2]);
+    expect([reports, published(two).length]).toEqual([["failed", "worked"], 2]);
   });
 
   it("is notified by the storage about changes of another process [D-KEYS-5]", async () => {
     const [one, two] = [await opened(), await opened()];
     two.start({ worked: () => undefined, failed: () => undefined });
-    // Its first look at the file is what it compares with.
+    // It compares later states of the file with this one.
     await pause(200);
     await one.rotate();
     await expect(untilPublished(two, 2)).resolves.toBe(2);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { classifyAddress, createAddressRules } from "../../../lib/outbound/addresses.ts";
 
-/** The special-purpose registries of IANA and multicast, written down once more. */
+/** The special-purpose registries of IANA and multicast. */
 const NOT_PUBLIC_4 = [
   "0.0.0.0/8",
   "10.0.0.0/8",
@@ -50,7 +50,7 @@ const NOT_PUBLIC_6 = [
   "fe80::/10",
   "fec0::/10",
   "ff00::/8",
-  // What nobody has been given.
+  // Unassigned addresses.
   "::/3",
   "4000::/2",
   "8000::/1",
@@ -67,7 +67,7 @@ const METADATA = ["fd00:ec2::/32", "fd20:ce::/32"];
 
 type Version = 4 | 6;
 
-/** Another reading of addresses than the one of the library: Node's own. */
+/** Node's own address lists, independent of the library. */
 function blockList(networks: readonly string[]): BlockList {
   const list = new BlockList();
   for (const network of networks) {
@@ -101,7 +101,7 @@ function toNumber(address: string): bigint {
   return [...before!, ...zeros, ...after!].reduce((sum, part) => sum * 65_536n + BigInt(`0x${part}`), 0n);
 }
 
-/** Addresses in a network, on its edges, and right beside them. */
+/** Addresses in a network, at its edges, and next to them. */
 function around(network: string): fc.Arbitrary<string> {
   const [address = "", bits] = network.split("/");
   const version: Version = address.includes(":") ? 6 : 4;

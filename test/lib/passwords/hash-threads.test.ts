@@ -1,4 +1,4 @@
-/** Hash threads: every task is answered or refused, whatever happens to its thread. */
+/** Every task of a hash thread gets a result or an error, whatever happens to its thread. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

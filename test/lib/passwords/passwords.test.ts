@@ -183,7 +183,7 @@ describe("signing in with a password", () => {
   it("computes a hash for an unknown account too, and none for an oversized password", async () => {
     const passwords = createPasswords({ ...RULES, parallel: 1 });
     const hash = await passwords.hash(PASSWORD);
-    // While a comparison with nothing holds the only place, the next one waits for it: it does work.
+    // A comparison without a hash uses the only slot, so the next one waits: it does work.
     const order: string[] = [];
     const nothing = passwords.verify(null, PASSWORD).then((ok) => order.push(`nothing ${ok}`));
     const known = passwords.verify(hash, PASSWORD).then((ok) => order.push(`known ${ok}`));
@@ -195,7 +195,7 @@ describe("signing in with a password", () => {
   });
 
   it("never takes less work for a wrong password against an imported hash than for an unknown name [D-IMPORT-1]", async () => {
-    // So dear that nothing else in this process comes near it.
+    // Expensive enough to stand out in this process.
     const dear = createPasswords({ ...RULES, passes: 40, parallel: 1 });
     const cpuOf = async (hash: string | null): Promise<number> => {
       const before = process.cpuUsage();
@@ -212,13 +212,13 @@ describe("signing in with a password", () => {
       "argon2i of the same cost": await hashArgon2(PASSWORD, { ...OURS, timeCost: 40, algorithm: 1 }),
       "our own of a lower cost": await hashArgon2(PASSWORD, OURS),
     };
-    const nobody = await cpuOf(null);
+    const withoutHash = await cpuOf(null);
     for (const [name, hash] of Object.entries(cheap)) {
-      expect([name, (await cpuOf(hash)) > nobody / 2]).toEqual([name, true]);
+      expect([name, (await cpuOf(hash)) > withoutHash / 2]).toEqual([name, true]);
     }
     const before = process.cpuUsage();
     expect(await dear.verify(cheap.bcrypt, PASSWORD)).toBe(true);
-    expect(process.cpuUsage(before).user).toBeLessThan(nobody / 2);
+    expect(process.cpuUsage(before).user).toBeLessThan(withoutHash / 2);
     await dear.close();
   });
 

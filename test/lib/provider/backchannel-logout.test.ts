@@ -44,11 +44,11 @@ const call = () => ({
 
 describe("requests for back-channel logout", () => {
   it("arrive unchanged, and the response comes back [D-ACCOUNT-16]", async () => {
-    const seen: unknown[] = [];
+    const requests: unknown[] = [];
     const url = await opened(
       httpPeer((request, response) => {
         void bodyOf(request).then((body) => {
-          seen.push([request.method, request.url, request.headers["content-type"], body]);
+          requests.push([request.method, request.url, request.headers["content-type"], body]);
           return response.writeHead(200, { "content-type": "text/plain" }).end("fine");
         });
       }),
@@ -59,7 +59,9 @@ describe("requests for back-channel logout", () => {
       "text/plain",
       "fine",
     ]);
-    expect(seen).toEqual([["POST", "/logout", "application/x-www-form-urlencoded", "logout_token=a.b.c"]]);
+    expect(requests).toEqual([
+      ["POST", "/logout", "application/x-www-form-urlencoded", "logout_token=a.b.c"],
+    ]);
   });
 
   it("obey the address rules of notifications and follow no redirects [D-ACCOUNT-16, D-NOTIFY-18]", async () => {

@@ -16,12 +16,12 @@ const NEW = newKeys("new");
 
 let keys: readonly JWK[];
 let made: string[];
-let heard: string[];
+let calls: string[];
 let current: CurrentProvider;
 beforeEach(() => {
   keys = OLD;
   made = [];
-  heard = [];
+  calls = [];
   current = createCurrentProvider(
     (signing) => {
       made.push(signing[0]?.kid ?? "");
@@ -30,7 +30,7 @@ beforeEach(() => {
         features: { devInteractions: { enabled: false } },
         jwks: { keys: signing.map((key) => ({ ...key })) },
       });
-      provider.on("server_error", () => heard.push("own"));
+      provider.on("server_error", () => calls.push("own"));
       return provider;
     },
     () => keys,
@@ -50,7 +50,7 @@ it("stays the same until the keys change", () => {
 });
 
 it("keeps the listeners of the host application, each once, and its own", () => {
-  const host = (name: string) => () => void heard.push(name);
+  const host = (name: string) => () => void calls.push(name);
   const gone = host("gone");
   const { provider } = current();
   (provider as EventEmitter)
@@ -66,12 +66,12 @@ it("keeps the listeners of the host application, each once, and its own", () => 
   emit("grant.success");
   emit("grant.success");
   emit("server_error");
-  expect(heard).toEqual(["first", "once", "first", "own", "error"]);
+  expect(calls).toEqual(["first", "once", "first", "own", "error"]);
 });
 
 it("runs the middleware of the host application in order, even if it was added later", async () => {
   const mark = (name: string) => async (_ctx: unknown, next: () => Promise<unknown>) => {
-    heard.push(name);
+    calls.push(name);
     await next();
   };
   current().provider.use(mark("first"));
@@ -86,7 +86,7 @@ it("runs the middleware of the host application in order, even if it was added l
     const context: unknown = served.provider.createContext(req as never, res as never);
     await served.run(context as Context);
   }
-  expect(heard).toEqual(["first", "second", "third", "first", "second", "third"]);
+  expect(calls).toEqual(["first", "second", "third", "first", "second", "third"]);
 });
 
 it("reports whether the host application has listeners, even after a change", () => {

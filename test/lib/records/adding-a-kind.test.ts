@@ -1,4 +1,4 @@
-/** What the page about adding a kind says, done on each storage. */
+/** Follows the page about adding a kind on each storage. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ interface Bookmark {
   readonly url: string;
 }
 
-/** What the file of the page exports. */
+/** The exports of the page's file. */
 interface Page {
   readonly BOOKMARK: AnyKind;
   createBookmarks(records: Records): {
@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(FOLDER, { recursive: true, force: true }));
 
-/** A store with nothing in it, and what has to be closed after it. */
+/** An empty store, and what closes its server. */
 interface Opened {
   readonly store: RecordStore;
   readonly close: () => Promise<void>;
@@ -77,7 +77,7 @@ async function onRedis(clock: ManualClock): Promise<Opened> {
   return { store, close: () => server.close() };
 }
 
-/** Adds the kind as the page says, and does what its functions promise. */
+/** Adds the kind as the page describes, and checks its functions. */
 async function useBookmarks(open: (clock: ManualClock) => Promise<Opened>): Promise<void> {
   const clock = new ManualClock();
   const { store, close } = await open(clock);
@@ -107,7 +107,7 @@ async function useBookmarks(open: (clock: ManualClock) => Promise<Opened>): Prom
       { ...first, url: expect.stringMatching(/^https:\/\/news\.example\/[abc]$/) },
     ]);
 
-    // Gone with its account, and after a year.
+    // Bookmarks are removed with their account, and after a year.
     const removal = new Changes();
     removal.drop(ACCOUNT.ref("ada"));
     await records.commit(removal);

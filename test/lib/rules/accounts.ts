@@ -27,7 +27,7 @@ const wanted = (services: string[], portal?: string): AccountChange =>
 /** @param stage the store of the running case. */
 export function describeAccounts(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  const commit = (asked: AccountChange) => stage.storage.directory.commitAccount(asked);
+  const commit = (wanted: AccountChange) => stage.storage.directory.commitAccount(wanted);
 
   it("finds an account by its sub and by each of its names", async () => {
     const ada = account(1, { services: { "1": 1102020202, "2": null }, service_generations: { "2": 3 } });
@@ -57,7 +57,7 @@ export function describeAccounts(stage: Stage, runner: TestRunner): void {
     const owner = await stage.storage.directory.findAccountByName("wanted");
     expect(owner?.user_id).toBe(codes.indexOf(undefined) + 1);
     await expect(stage.storage.directory.listAccounts({ limit: 100 })).resolves.toEqual([owner]);
-    // What a refused change claimed beside it is free again.
+    // Other names of a refused change are free again.
     const loser = codes.indexOf("name_taken");
     await commit(creation(account(loser + 1), { claimNames: [`own${loser}`] }));
   });

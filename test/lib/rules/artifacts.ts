@@ -6,7 +6,7 @@ import { Changes } from "../../../lib/records/records.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
 import { artifact, hostileKeys, put, type Stage } from "./stage.ts";
 
-/** Milliseconds by which a look at a coarse clock may be wrong. */
+/** Milliseconds of tolerance for a coarse clock. */
 const TICKS = 2;
 
 const DESCENDANTS = ["AuthorizationCode", "AccessToken", "RefreshToken"];
@@ -148,16 +148,16 @@ export function describeArtifacts(stage: Stage, { describe, expect, it }: TestRu
     const consumed = Number(await since());
     expect(consumed).toBeGreaterThan(-ANSWERED_WITHIN - TICKS);
     expect(performance.now() - before + TICKS - ANSWERED_WITHIN).toBeGreaterThan(consumed);
-    // The clock of the service has no part in it.
+    // It is independent of the service's clock.
     stage.clock.advance(50_000);
     const found = (await artifacts.find("AuthorizationCode", "k"))!.artifact;
     await artifacts.markAnswered(found);
     const noted = performance.now();
-    // Neither does a note that comes later.
+    // So is a later mark.
     await expect(artifacts.markAnswered(found)).rejects.toMatchObject({ code: "condition_failed" });
-    const asking = performance.now();
+    const read = performance.now();
     const answered = Number(await since());
-    expect(answered).toBeGreaterThan(asking - noted - TICKS);
+    expect(answered).toBeGreaterThan(read - noted - TICKS);
     expect(performance.now() - before + TICKS).toBeGreaterThan(answered);
   });
 

@@ -1,4 +1,4 @@
-/** The audit: what is found by what, in which order, by which pages, and for how long. */
+/** The audit log: filters, order, pages and retention. */
 import {
   type AuditEvent,
   type AuditFilter,
@@ -16,7 +16,7 @@ function signIn(sub: string, more: Partial<AuditEvent> = {}): AuditEvent {
   return { actor: { kind: "account", id: sub }, client: "news", action: "sign_in", subject: sub, ...more };
 }
 
-/** Every record that fits, by pages of this size; no page may be larger, and no record come twice. */
+/** All matching records, read in pages of this size. Checks page sizes and duplicates. */
 async function all({ storage }: Stage, filter: AuditFilter, limit = 1_000): Promise<AuditRecord[]> {
   const found: AuditRecord[] = [];
   for (let after: string | undefined; ;) {
@@ -66,18 +66,18 @@ function describeReading(stage: Stage, runner: TestRunner): void {
 
   it("filters by account, client, action, time and all of them, newest first [D-AUDIT-1]", async () => {
     const { audit } = stage.storage;
-    const told: { readonly at: number; readonly event: AuditEvent }[] = [];
+    const appended: { readonly at: number; readonly event: AuditEvent }[] = [];
     const people = ["ada", "bob", "__proto__", "a~b", "x".repeat(300)];
     for (let number = 0; number < 60; number += 1) {
       const sub = people[number % people.length] ?? "";
       const action = number % 3 === 0 ? "grant.created" : "sign_in";
       const event = signIn(sub, { action, client: number % 2 === 0 ? "news" : "shop" });
-      told.push({ at: Math.floor(stage.clock.now() / 1000), event });
+      appended.push({ at: Math.floor(stage.clock.now() / 1000), event });
       await audit.append(event);
-      // Hours and days end on the way.
+      // Records span several hours and days.
       stage.clock.advance(number % 4 === 0 ? 0 : 2_000_000);
     }
-    const [first, last] = [told[10]!.at, told[50]!.at];
+    const [first, last] = [appended[10]!.at, appended[50]!.at];
     const filters: AuditFilter[] = [
       {},
       ...people.map((account) => ({ account })),
@@ -93,7 +93,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     ];
     for (const filter of filters) {
       const { account, client, action, since = 0, until = Infinity } = filter;
-      const expected = told
+      const expected = appended
         .filter(({ at, event }) => {
           const fits = [
             account === undefined || event.subject === account,
@@ -106,13 +106,13 @@ function describeReading(stage: Stage, runner: TestRunner): void {
         .toReversed();
       for (const limit of [1, 7, 1_000]) {
         const found = await all(stage, filter, limit);
-        const seen = found.map(({ at, subject, client: through, action: done }) => [
+        const rows = found.map(({ at, subject, client: through, action: done }) => [
           at,
           subject,
           through,
           done,
         ]);
-        expect(seen).toEqual(expected);
+        expect(rows).toEqual(expected);
       }
     }
   });
@@ -126,7 +126,7 @@ function describeReading(stage: Stage, runner: TestRunner): void {
     });
     await audit.append({ actor: { kind: "client", id: "news" }, action: "family.revoked", subject: "bob" });
     await audit.append({ ...SYSTEM, action: "client.updated", subject: "news" });
-    // The name of a program is no account, and a receiver is neither.
+    // Ids of other kinds do not match.
     await audit.append({ actor: { kind: "system", id: "bob" }, action: "receiver.test", subject: "news" });
     const actions = async (filter: AuditFilter): Promise<string[]> =>
       (await all(stage, filter)).map(({ action }) => action);
@@ -185,7 +185,7 @@ function describeKeeping(stage: Stage, runner: TestRunner): void {
     await audit.append(signIn("ada"));
     stage.clock.advance(400 * DAY * 1000 - 1);
     expect(await all(stage, { account: "ada" })).toHaveLength(1);
-    // There are 9,600 hours to look through: a call stops on the way and says where.
+    // A call reads a part of the 9,600 hours and returns a cursor.
     expect(await all(stage, {})).toHaveLength(1);
     stage.clock.advance(1);
     for (const filter of [{}, { account: "ada" }, { client: "news" }, { action: "sign_in" }])

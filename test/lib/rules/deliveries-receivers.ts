@@ -93,7 +93,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.receiver("service:1")).resolves.toMatchObject({
       heldUntil: stage.clock.now() + 60_000,
     });
-    // A success does not go on in the lane: it is the worker that ends the hold.
+    // A success does not continue the lane, because the worker ends the hold.
     const [claim] = [...first, ...second];
     const finished = await deliveries.finish(claim as Claim, { kind: "delivered" }, { lease: TERMS });
     expect(finished).toEqual({ recorded: true });
@@ -131,7 +131,7 @@ export function describeReceivers(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.receiver("service:1")).resolves.toEqual(untouchedReceiver);
     await expect(deliveries.releaseHeld("service:1", 1)).resolves.toBe(0);
     stage.clock.advance(1);
-    // What failed after the mark waits for its own time.
+    // Later failures keep their retry time.
     await expect(claimable(stage)).resolves.toEqual(["b1", "c1"]);
     await expect(found(stage, "b1")).resolves.toMatchObject({ failures: 1 });
     stage.clock.advance(100_002);

@@ -1,4 +1,4 @@
-/** The contract of what operators do, of purging, counting and putting right. */
+/** The contract of redriving, discarding, finding, purging, counting and repairing deliveries. */
 import type { Claim, DeliveryPage } from "../../../lib/deliveries/delivery.ts";
 import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
@@ -99,7 +99,7 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(redrive(["p1", "x2"], PASSABLE)).resolves.toEqual({ p1: "superseded", x2: "redriven" });
     await deliveries.finish(third, { kind: "parked", reason: "attempts_used_up" });
     await expect(redrive(["p1"], PASSABLE)).resolves.toEqual({ p1: "redriven" });
-    // Who has died over it has not been heard of since: it goes again, and then it is the newest.
+    // After its lease ends, the later one counts as not sent, so this one may be sent.
     await store(stage, delivery("p4", "b"), delivery("p5", "b"));
     await deliveries.discard("x2", "by_hand");
     await deliveries.discard("p1", "by_hand");
@@ -176,8 +176,8 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
       const fewer: number[] = [];
       let after: string | undefined;
       do {
-        const asked = { type: "DELETE_ACCOUNT", first, limit: 2, ...(after !== undefined && { after }) };
-        const page = await deliveries.page(asked);
+        const query = { type: "DELETE_ACCOUNT", first, limit: 2, ...(after !== undefined && { after }) };
+        const page = await deliveries.page(query);
         listed.push(...page.deliveries.map(({ id }) => id));
         if (page.next !== undefined) fewer.push(page.deliveries.length);
         after = page.next;
@@ -309,7 +309,7 @@ function describePurging(stage: Stage, runner: TestRunner): void {
     await expect(deliveries.redrive(["d1"], PASSABLE)).resolves.toEqual(new Map([["d1", "superseded"]]));
     await store(stage, delivery("d4", "a"));
     await expect(found(stage, "d4")).resolves.toMatchObject({ sequence: 4 });
-    // A lane of which nothing is left begins anew.
+    // An empty lane starts again.
     await deliver(stage);
     stage.clock.advance(1);
     await deliveries.purge({ payloads: 0, records: stage.clock.now(), limit: 9 });

@@ -1,4 +1,4 @@
-/** What the cases of deliveries are written with. */
+/** Helpers for the cases of deliveries. */
 import type {
   AttemptRecord,
   Claim,
@@ -28,7 +28,7 @@ export async function claimOne(stage: Stage, receiver = "service:1"): Promise<Cl
   return claim;
 }
 
-/** Which deliveries a worker gets now, without a limit. */
+/** All deliveries that a worker can claim now. */
 export async function claimable(stage: Stage, receiver = "service:1"): Promise<string[]> {
   const claims = await stage.storage.deliveries.claimDue(receiver, 1000, OTHER);
   return claims.map(({ delivery }) => delivery.id);
@@ -53,7 +53,7 @@ export function heads({ storage }: Stage, receiver = "service:1"): Promise<LaneH
   return storage.deliveries.dueLanes(receiver, { within: 1e12, limit: 1000 });
 }
 
-/** A delivery that has to be there. */
+/** A delivery that must exist. */
 export async function found({ storage }: Stage, id: string): Promise<Delivery> {
   const delivery = await storage.deliveries.find(id);
   if (delivery === undefined) throw new Error(`${id} is gone`);

@@ -84,7 +84,7 @@ function describeClients(stage: Stage, runner: TestRunner): void {
     await expect(taken).rejects.toMatchObject({ code, name: "IdentifierTaken" });
     await expect(directory.findClient("sub-1")).resolves.toBeUndefined();
     await expect(directory.findAccount("news")).resolves.toBeUndefined();
-    // Whoever has the identifier already changes as before, and it is free again afterwards.
+    // The owner of an identifier can still be changed, and frees it when it is removed.
     await commit({ ...news, name: "Changed", version: 2 }, 1);
     await directory.commitAccount(change(account(1), { name: "Changed" }));
     await directory.commitClient({ client_id: "news", expectedVersion: 2, record: undefined });

@@ -1,4 +1,4 @@
-/** The contract of the rate limiters: how points are counted, whatever counts them. */
+/** The contract of rate limiters. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { RateLimiter } from "../../../adapters/rate-limits.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
@@ -29,7 +29,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     const given: Promise<void>[] = [];
     for (let round = 0; round < 1000; round += 1) {
       taken.push(one.take("k"));
-      // Sometimes the two calls are not in the same turn of the event loop.
+      // Sometimes the two calls are in different iterations of the event loop.
       if (round % 100 === 0) await pause(0);
       given.push(one.giveBack("k"));
     }
@@ -57,7 +57,7 @@ export function describeRateLimits(stage: Stage, runner: TestRunner): void {
     const { allowed, retryAfter } = await two.take("k");
     expect(allowed).toBe(false);
     expect([1, 2]).toContain(retryAfter);
-    // By the storage's clock, or by that of the place where points are counted.
+    // The points follow the storage's clock or the server's.
     while (!(await two.take("k")).allowed) {
       stage.clock.advance(50);
       await pause(50);

@@ -1,4 +1,4 @@
-/** What every case of the storage contract plays on: an empty store, a clock that is moved by hand, samples. */
+/** An empty store, a manual clock and samples for every case of the storage contract. */
 import { artifactRecord } from "../../../lib/artifacts/records.ts";
 import { Changes } from "../../../lib/records/records.ts";
 import type { Artifact, StoredArtifact } from "../../../lib/artifacts/artifact.ts";
@@ -15,13 +15,13 @@ import { type ManualClock, START } from "../../../lib/testing/storage/stage.ts";
 
 export { ManualClock, START } from "../../../lib/testing/storage/stage.ts";
 
-/** The store of the running case; a new one for each. */
+/** The store of the current case. Each case has a new one. */
 export interface Stage {
   storage: Storage;
   clock: ManualClock;
 }
 
-/** Strings that have broken stores: each must be a key that finds only itself. */
+/** Strings that have broken stores. Each must be a distinct key. */
 export const hostileKeys: readonly string[] = [
   "",
   " ",
@@ -64,7 +64,7 @@ export const hostileKeys: readonly string[] = [
   "toString",
 ];
 
-/** Writes artifacts, whatever is there. */
+/** Writes artifacts unconditionally. */
 export async function put(
   { storage, clock }: Stage,
   ...artifacts: (Artifact & Partial<StoredArtifact>)[]
@@ -157,13 +157,13 @@ export function delivery(
   return { id, receiver, sub, type: "PROFILE_CHANGED", payload, at: 1_800_000_000, ...parts };
 }
 
-/** Stores deliveries with the creation of an account that is not theirs. */
+/** Stores deliveries with the creation of another account. */
 export async function store({ storage }: Stage, ...deliveries: NewDelivery[]): Promise<void> {
   const number = await storage.directory.nextUserId();
   await storage.directory.commitAccount(creation(account(number, { sub: `of-${number}` }), { deliveries }));
 }
 
-/** The delivery as it is found before anything was tried. */
+/** The delivery before its first attempt. */
 export function stored(wanted: NewDelivery, sequence: number, storedAt: number = START): Delivery {
   return {
     ...wanted,

@@ -25,7 +25,7 @@ import {
   type Stage,
 } from "./stage.ts";
 
-/** Something of everything that a storage keeps, read back. */
+/** Reads one record of each kind. */
 async function readEverything({ directory, artifacts, deliveries, audit }: Storage): Promise<unknown[]> {
   return Promise.all([
     artifacts.find("Session", "s"),
@@ -149,15 +149,15 @@ const PARTS: Readonly<Record<string, Cases>> = {
   "from opening to closing": describeLife,
 };
 
-/** What the rules are tested over. */
+/** The backend of the rules. */
 export interface Backend {
-  /** Opens a storage with nothing in it. Everything that depends on time follows this clock. */
+  /** Opens an empty storage that follows this clock. */
   open(clock: Clock): Promise<Storage>;
-  /** Opens again what was opened last and has been closed. */
+  /** Reopens the storage that was closed last. */
   reopen(clock: Clock): Promise<Storage>;
 }
 
-/** What the storage of a service promises, over the record stores of one backend. */
+/** The promises of the storage over one backend. */
 export function describeRules(name: string, backend: Backend): void {
   const { afterEach, beforeEach, describe } = jestRunner;
   describe(`the rules of the storage over ${name}`, () => {

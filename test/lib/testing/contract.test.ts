@@ -5,14 +5,14 @@ import { describe, expect, it } from "@jest/globals";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
 import { describeStorage, type StorageBackend, type TestRunner } from "../../../lib/testing.ts";
 
-/** A case as a runner was given it. */
+/** A case that was passed to a runner. */
 interface Described {
   readonly title: string;
   readonly skipped: boolean;
   readonly body: () => void | Promise<void>;
 }
 
-/** Describes the suite to a runner that only takes down what it is told. */
+/** Describes the suite to a runner that only records the cases. */
 function describedFor(differences: Readonly<Record<string, string>>): Described[] {
   const cases: Described[] = [];
   const take = (skipped: boolean) => (title: string, body: Described["body"]) =>

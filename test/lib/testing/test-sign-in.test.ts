@@ -83,13 +83,13 @@ describe("a test service", () => {
     await test.service.accounts.update(ada.account.sub, { name: "Ada" });
     test.clock.advance(60);
     await test.service.accounts.delete(ada.account.sub);
-    const told = await test.notifications();
-    expect(told).toMatchObject([
+    const sent = await test.notifications();
+    expect(sent).toMatchObject([
       { receiver: "service:1", state: "waiting", body: { notification_type: "PROFILE_CHANGED" } },
       { receiver: "service:1", state: "waiting", body: { notification_type: "DELETE_ACCOUNT" } },
     ]);
-    expect(told.map(({ body }) => body.data.timestamp)).toEqual([seconds() - 60, seconds()]);
-    const [first] = told;
+    expect(sent.map(({ body }) => body.data.timestamp)).toEqual([seconds() - 60, seconds()]);
+    const [first] = sent;
     expect(await test.service.notifications.find(first!.id)).toMatchObject({ attempts: 0 });
   });
 

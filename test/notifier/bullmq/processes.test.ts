@@ -218,7 +218,7 @@ describe("without Redis", () => {
         logger: pino({ level: "silent" }),
       });
       await expect(service.notifications.list({ state: "delivered" })).resolves.toHaveLength(1);
-      expect(worker.said()).not.toMatch(/unhandled|uncaught/iu);
+      expect(worker.output()).not.toMatch(/unhandled|uncaught/iu);
     },
   );
 
@@ -257,8 +257,8 @@ it("over TLS, with a CA of one's own and a user: the password is nowhere, whatev
     await service.accounts.update(sub, { name: "Lovelace" });
     await delivered(2);
     await expect(worker.stop()).resolves.toBe(0);
-    expect(worker.said()).not.toContain(SECRET);
-    expect(worker.said()).not.toContain("localhost");
+    expect(worker.output()).not.toContain(SECRET);
+    expect(worker.output()).not.toContain("localhost");
   } finally {
     setDefaultCACertificates(trusted);
     await own.close();
