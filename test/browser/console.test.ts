@@ -1,25 +1,21 @@
 /** The account page and the delivery console in a real browser, by keyboard, and checked by axe. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "../flows/running-service.ts";
 import { signIn, TestBrowser, violations } from "./chromium.ts";
 
 let browser: TestBrowser;
 let running: RunningService;
-let receiver: Server;
+let inbox: Inbox;
 let list: string;
 /** A delivery that is parked. */
 let parked: string;
 
 beforeAll(async () => {
   browser = await TestBrowser.launch();
-  receiver = createServer((request, response) => {
-    request.resume().on("end", () => response.writeHead(500).end(`<h1>Broken</h1>${"x".repeat(500)}`));
-  });
-  await new Promise<void>((resolve) => void receiver.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/notify`;
+  inbox = await openInbox();
+  inbox.react = () => (response) => response.writeHead(500).end(`<h1>Broken</h1>${"x".repeat(500)}`);
   running = await startService({
     config: {
       operators: [OPERATOR.sub],
@@ -30,7 +26,7 @@ beforeAll(async () => {
   const { accounts, directory, events, notifications } = running.service;
   await accounts.import(OPERATOR);
   const types = ["PROFILE_CHANGED"] as const;
-  const settings = { url, client_id: "r", client_secret: "the secret of it", types };
+  const settings = { url: inbox.url("/notify"), client_id: "r", client_secret: "the secret of it", types };
   await directory.services.put("8", { name: "Paused", receiver: settings });
   await directory.services.put("9", { name: "Failing", receiver: settings });
   await notifications.pause("service:8");
@@ -49,9 +45,8 @@ afterEach(async () => {
 
 afterAll(async () => {
   await browser?.close();
-  receiver?.closeAllConnections();
-  receiver?.close();
   await running?.close();
+  await inbox?.close();
 });
 
 /** An operator on the list page. */

@@ -88,26 +88,6 @@ describe("the internal client", () => {
     }
   });
 
-  it("can't be listed, found, changed or registered", async () => {
-    const { clients } = running.service;
-    expect((await clients.list()).map(({ client_id }) => client_id)).toEqual(["news", "partner", "shop"]);
-    await expect(clients.find(ACCOUNT_CLIENT)).resolves.toBeUndefined();
-    await expect(
-      clients.register({
-        client_id: ACCOUNT_CLIENT,
-        name: "Mine",
-        service: "1",
-        redirect_uris: ["https://evil.example/"],
-      }),
-    ).rejects.toMatchObject({ code: "already_exists" });
-    await expect(clients.rotateSecret(ACCOUNT_CLIENT)).rejects.toMatchObject({ code: "not_found" });
-    await expect(clients.update(ACCOUNT_CLIENT, { name: "Mine" })).rejects.toMatchObject({
-      code: "not_found",
-    });
-    await expect(clients.remove(ACCOUNT_CLIENT)).resolves.toBe(false);
-    await expect(clients.disable(ACCOUNT_CLIENT)).resolves.toBe(false);
-  });
-
   it("assigns users to no service", async () => {
     const person = { username: "frank", password: "the password of frank" };
     const { sub } = await running.service.accounts.create({ email: "frank@example.com", ...person });

@@ -217,13 +217,6 @@ describe("a third-party client", () => {
     }
   });
 
-  it("can't be registered for the password grant [D-AUTHZ-15]", async () => {
-    const { clients } = running.service;
-    await expect(clients.update(PARTNER.client_id, { password_grant: true })).rejects.toThrow(/password/);
-    const { status, body } = await oauth2.password();
-    expect([status, body["error"]]).toEqual([400, "unauthorized_client"]);
-  });
-
   it("with standard error statuses gets 403 for insufficient_scope [D-TOKEN-2, D-AUTHZ-15]", async () => {
     await running.service.clients.update(PARTNER.client_id, { error_status: "standard" });
     const token = await allowed(await consentPage(oauth2, { scope: "email", prompt: "consent" }), oauth2);

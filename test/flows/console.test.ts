@@ -1,35 +1,22 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Account } from "../../lib/domain/account.ts";
 import type { ServiceEvent, ServiceEvents } from "../../lib/events.ts";
 import { formOf, listed, resultOf } from "../interactions/console-visitor.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { type Inbox, openInbox } from "./inbox.ts";
 import { send, signedIn, signIn } from "./relying-party.ts";
 import { ADA, OPERATOR, type RunningService, startService } from "./running-service.ts";
 
 const FORGED = { origin: "https://evil.example", "content-type": "application/x-www-form-urlencoded" };
 
-let receiver: Server;
-/** The response of the receiver. */
-let status = 200;
-let answer = "";
-/** The `webhook-id` of everything that arrived. */
-let arrived: string[] = [];
+let inbox: Inbox;
 let running: RunningService;
 let account: Account;
 let browser: Browser;
 let list: string;
 
 beforeAll(async () => {
-  receiver = createServer((request, response) => {
-    request.resume().on("end", () => {
-      arrived.push(String(request.headers["webhook-id"]));
-      response.writeHead(status).end(answer);
-    });
-  });
-  await new Promise<void>((resolve) => void receiver.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/notify`;
+  inbox = await openInbox();
   running = await startService({
     config: {
       operators: [OPERATOR.sub],
@@ -40,8 +27,13 @@ beforeAll(async () => {
   const { accounts, directory } = running.service;
   await accounts.import(OPERATOR);
   await directory.services.put("9", {
-    name: "Told",
-    receiver: { url, client_id: "r", client_secret: "the secret of it", types: ["PROFILE_CHANGED"] },
+    name: "Notified",
+    receiver: {
+      url: inbox.url("/notify"),
+      client_id: "r",
+      client_secret: "the secret of it",
+      types: ["PROFILE_CHANGED"],
+    },
   });
   account = await accounts.create({ email: "grace@example.com", name: "Grace", surname: "Hopper" });
   await accounts.assign(account.sub, "9");
@@ -50,14 +42,20 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await running.close();
-  receiver.closeAllConnections();
-  await new Promise((resolve) => void receiver.close(resolve));
+  await inbox.close();
 });
 beforeEach(() => {
-  status = 200;
-  answer = "";
-  arrived = [];
+  respond(200);
+  inbox.arrived.length = 0;
 });
+
+/** Sets the receiver's response. */
+function respond(status: number, body = ""): void {
+  inbox.react = () => (response) => response.writeHead(status).end(body);
+}
+
+/** The `webhook-id` of everything that arrived. */
+const arrived = (): string[] => inbox.arrived.map(({ id }) => id);
 
 /** The next event of this name. */
 function next<E extends ServiceEvent>(name: E): Promise<ServiceEvents[E]> {
@@ -85,7 +83,7 @@ describe("an operator", () => {
   });
 
   it("sees failed deliveries with their attempts, and redrives them", async () => {
-    [status, answer] = [500, "<b>broken</b>"];
+    respond(500, "<b>broken</b>");
     const id = await change("Grace B.", "delivery.parked");
     await browser.get(`${list}?state=parked&receiver=service:9&sub=${account.sub}`);
     expect(listed(browser)).toEqual([id]);
@@ -95,21 +93,21 @@ describe("an operator", () => {
     expect(browser.html).toMatch(/>\d+ ms</);
     // The page does not show the notification's payload.
     expect(browser.html).not.toMatch(/grace|hopper|user_email/i);
-    [status, answer] = [200, "ok"];
+    respond(200, "ok");
     const done = next("delivery.succeeded");
     await press("redrive");
     expect(resultOf(browser)).toBe("It is being sent again.");
     expect((await done).id).toBe(id);
-    expect(arrived).toEqual([id, id]);
+    expect(arrived()).toEqual([id, id]);
     await browser.get(`${list}/${id}`);
     expect(browser.html).toContain("Delivered");
     expect(browser.html).toContain("Response to attempt 2");
   });
 
   it("is warned about superseded deliveries, and can redrive them anyway", async () => {
-    status = 500;
+    respond(500);
     const old = await change("Grace C.", "delivery.parked");
-    status = 200;
+    respond(200);
     const newer = await change("Grace D.", "delivery.succeeded");
     await browser.get(`${list}/${old}`);
     await press("redrive");
@@ -117,7 +115,7 @@ describe("an operator", () => {
     const done = next("delivery.succeeded");
     await press("force");
     await done;
-    expect(arrived).toEqual([old, newer, old]);
+    expect(arrived()).toEqual([old, newer, old]);
   });
 
   it("pauses a receiver, discards a delivery, and resumes", async () => {
@@ -132,12 +130,12 @@ describe("an operator", () => {
     await browser.get(`${list}/${given}`);
     await press("discard");
     expect(resultOf(browser)).toBe("It was discarded.");
-    expect(arrived).toEqual([]);
+    expect(arrived()).toEqual([]);
     const done = next("delivery.succeeded");
     await browser.get(names);
     await press("resume", "service:9");
     expect((await done).id).toBe(kept);
-    expect(arrived).toEqual([kept]);
+    expect(arrived()).toEqual([kept]);
     await browser.get(`${list}?state=discarded`);
     expect(listed(browser)).toEqual([given]);
   });
@@ -146,13 +144,13 @@ describe("an operator", () => {
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
     expect(resultOf(browser)).toMatch(/^service:9 accepted the test: 200, after \d+ ms\.$/);
-    expect(arrived).toEqual([expect.stringMatching(/^test_/)]);
-    status = 503;
+    expect(arrived()).toEqual([expect.stringMatching(/^test_/)]);
+    respond(503);
     const id = await change("Grace G.", "delivery.parked");
     await browser.get(`${list}/receivers`);
     await press("test", "service:9");
     expect(resultOf(browser)).toContain("did not accept the test: 503");
-    status = 200;
+    respond(200);
     const done = next("delivery.succeeded");
     await press("redriveAll", "service:9");
     expect(resultOf(browser)).toContain("Sent again: 1.");
@@ -160,7 +158,7 @@ describe("an operator", () => {
   });
 
   it("returns to the page after a new sign-in; the form is lost", async () => {
-    status = 500;
+    respond(500);
     const id = await change("Grace H.", "delivery.parked");
     const tab = await signedIn(running.openid, OPERATOR);
     await tab.get(`${list}/${id}`);
@@ -178,7 +176,7 @@ describe("the audit", () => {
   it("records the operator's actions, with identifiers only", async () => {
     const { audit } = running.service;
     const since = Math.floor(Date.now() / 1000);
-    status = 500;
+    respond(500);
     const first = await change("Grace I.", "delivery.parked");
     const second = await change("Grace J.", "delivery.parked");
     await browser.get(`${list}/${first}`);

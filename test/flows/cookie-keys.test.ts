@@ -130,7 +130,7 @@ describe.each(["oauth2", "openid"] as const)("with a new first key, at %s", (kin
     const browser = await party(kind).browser().get(`${list}/receivers`);
     const receiver = { url: "https://receiver.example/", client_id: "r", client_secret: "the secret of it" };
     await running.service.directory.services.put("9", {
-      name: "Told",
+      name: "Notified",
       receiver: { ...receiver, types: ["PROFILE_CHANGED"] },
     });
     await start([FRESH, OLD]);

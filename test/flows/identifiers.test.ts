@@ -46,17 +46,4 @@ describe("a client_id that looks like a sub", () => {
       problems: ["config.seed.accounts[0]: a client with this client_id exists already"],
     });
   });
-
-  it("belongs to a client or to an account, never both, if both come at once [D-IDENTIFIER-2]", async () => {
-    const { accounts, clients } = running.service;
-    for (let round = 0; round < 10; round += 1) {
-      const id = randomUUID();
-      const results = await Promise.allSettled([register(id), importAs(id), register(id), importAs(id)]);
-      const failures = results.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-      const codes = failures.map((error: unknown) => Reflect.get(Object(error), "code"));
-      expect(codes).toEqual(["already_exists", "already_exists", "already_exists"]);
-      const found = [await clients.find(id), await accounts.find(id)];
-      expect(found.filter((each) => each !== undefined)).toHaveLength(1);
-    }
-  });
 });

@@ -1,78 +1,46 @@
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { createRemoteJWKSet, decodeJwt, type JWTPayload, jwtVerify } from "jose";
 import * as client from "openid-client";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { type Inbox, openInbox } from "./inbox.ts";
 import { type RelyingParty, relyingParty, send, type Tokens } from "./relying-party.ts";
 import { NEWS, type RunningService, SHOP, startService } from "./running-service.ts";
 
 const GOODBYE = "http://127.0.0.1:4000/goodbye";
 
-/** A server that receives logout tokens. */
-class LogoutReceiver {
-  readonly server: Server;
-  /** Path and logout token of each request. */
-  readonly requests: { path: string; token: string }[] = [];
-  /** Statuses of the next answers; 200 after them. */
-  readonly statuses: number[] = [];
-  #arrived: () => void = () => undefined;
-
-  constructor() {
-    this.server = createServer((request, response) => {
-      const chunks: Buffer[] = [];
-      request.on("data", (chunk: Buffer) => chunks.push(chunk));
-      request.on("end", () => {
-        const form = new URLSearchParams(Buffer.concat(chunks).toString());
-        this.requests.push({ path: request.url ?? "", token: form.get("logout_token") ?? "" });
-        response.writeHead(this.statuses.shift() ?? 200).end();
-        this.#arrived();
-      });
-    });
-  }
-
-  async listen(): Promise<string> {
-    await new Promise<void>((resolve) => void this.server.listen(0, "127.0.0.1", resolve));
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
-  }
-
-  /** Waits for the given number of requests, and removes them. */
-  async take(count: number): Promise<{ path: string; token: string }[]> {
-    while (this.requests.length < count) {
-      await new Promise<void>((resolve) => {
-        this.#arrived = resolve;
-      });
-    }
-    return this.requests.splice(0);
-  }
-}
-
-const receiver = new LogoutReceiver();
-let address: string;
+let receiver: Inbox;
 let running: RunningService;
 let news: RelyingParty;
 let shop: RelyingParty;
+
+/** Waits for the given number of logout requests, and removes them. */
+async function take(count: number): Promise<{ path: string; token: string }[]> {
+  await receiver.until(({ length }) => length >= count);
+  return receiver.arrived.splice(0).map(({ path, body }) => ({
+    path,
+    token: new URLSearchParams(body).get("logout_token") ?? "",
+  }));
+}
 
 /** The clients with addresses for both kinds of logout. */
 async function withLogout(service: RunningService): Promise<{ news: RelyingParty; shop: RelyingParty }> {
   for (const { client_id } of [NEWS, SHOP]) {
     await service.service.clients.update(client_id, {
       post_logout_redirect_uris: [GOODBYE],
-      backchannel_logout_uri: `${address}/${client_id}`,
+      backchannel_logout_uri: receiver.url(`/${client_id}`),
     });
   }
   return { news: relyingParty(service, "openid", NEWS), shop: relyingParty(service, "openid", SHOP) };
 }
 
 beforeAll(async () => {
-  address = await receiver.listen();
+  receiver = await openInbox();
   running = await startService({ config: { notifications: { allowedReceivers: ["127.0.0.1"] } } });
   ({ news, shop } = await withLogout(running));
 });
 afterAll(async () => {
   await running.close();
-  receiver.server.closeAllConnections();
-  await new Promise((resolve) => void receiver.server.close(resolve));
+  await receiver.close();
 });
 
 /** A browser that is signed in at both clients, with the tokens of the first. */
@@ -113,7 +81,7 @@ describe("RP-initiated logout", () => {
     expect(browser.location?.searchParams.get("state")).toBe("a b");
     expect(await isSignedIn(browser)).toBe(false);
     expect((await news.userinfo(tokens.access_token)).status).toBe(200);
-    const received = await receiver.take(2);
+    const received = await take(2);
     expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
   });
 
@@ -136,7 +104,7 @@ describe("RP-initiated logout", () => {
     expect([browser.status, browser.location]).toEqual([200, undefined]);
     expect(browser.url.pathname).toBe("/openid/oauth2/logout/success");
     expect(await isSignedIn(browser)).toBe(false);
-    await receiver.take(2);
+    await take(2);
   });
 
   it("refuses a form of another site [D-DEPLOY-4]", async () => {
@@ -156,7 +124,7 @@ describe("back-channel logout", () => {
     const { browser, tokens } = await signedIn();
     await browser.get(`${running.openid}/oauth2/logout`);
     await browser.submit(browser.form("logout"), { logout: "yes" });
-    const received = await receiver.take(2);
+    const received = await take(2);
     const payloads = await Promise.all(received.map(({ path, token }) => verified(token, path.slice(1))));
     for (const payload of payloads) {
       expect(payload).toMatchObject({
@@ -184,7 +152,7 @@ describe("back-channel logout", () => {
       await news.tokens({ scope: "openid" }, person);
       await shop.tokens({}, person);
       await change();
-      const received = await receiver.take(2);
+      const received = await take(2);
       expect(received.map(({ path }) => path).toSorted()).toEqual(["/news", "/shop"]);
       for (const { path, token } of received) {
         expect(await verified(token, path.slice(1))).toMatchObject({ sub });

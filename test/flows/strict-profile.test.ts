@@ -1,4 +1,3 @@
-/** `profile: strict`, production, and free-text values. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
 import { createSignInService } from "../../lib/service.ts";
@@ -60,39 +59,5 @@ describe("profile strict", () => {
     const byPost = await send(address, { method: "POST", headers });
     expect([byPost.status, byPost.body]).toEqual([200, {}]);
     expect((await send(address, { method: "POST", headers })).status).toBe(400);
-  });
-});
-
-describe("production", () => {
-  it("refuses an in-memory storage at start-up [D-RUN-1]", async () => {
-    const deployments = { oauth2: { url: "https://login.example" } };
-    await expect(
-      createSignInService({ deployments, proxy: false, storage: "sqlite::memory:" }),
-    ).rejects.toMatchObject({
-      code: "configuration",
-      message: expect.stringMatching(/^config\.storage: /),
-    });
-  });
-});
-
-describe("gender", () => {
-  it("is free text or null [D-TOKEN-17]", async () => {
-    const running = await startService();
-    try {
-      const news = new RelyingParty(running.oauth2, "oauth2", NEWS);
-      const { accounts } = running.service;
-      const sub = running.bob.sub;
-      for (const gender of ["non-binary, thank you", null]) {
-        await accounts.update(sub, { gender });
-        const { username, password } = BOB;
-        const { body } = await news.token({ grant_type: "password", username, password });
-        const profile = await send(`${running.oauth2}/external/profile?client_id=${NEWS.client_id}`, {
-          headers: { authorization: `Bearer ${String(body["access_token"])}` },
-        });
-        expect(profile.body["gender"]).toBe(gender);
-      }
-    } finally {
-      await running.close();
-    }
   });
 });

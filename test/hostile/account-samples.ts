@@ -56,7 +56,10 @@ export async function fillConsole({ service }: RunningService): Promise<readonly
   await accounts.import(OPERATOR);
   const url = `http://127.0.0.1:${await nobodysPort()}/notify`;
   const receiver = { url, client_id: "r", client_secret: "the secret of it" };
-  await directory.services.put("9", { name: "Told", receiver: { ...receiver, types: ["PROFILE_CHANGED"] } });
+  await directory.services.put("9", {
+    name: "Notified",
+    receiver: { ...receiver, types: ["PROFILE_CHANGED"] },
+  });
   const ids: string[] = [];
   for (const email of ["grace@example.com", "jean@example.com"]) {
     const { sub } = await accounts.create({ email });

@@ -147,12 +147,4 @@ describe("CORS", () => {
     const token = await send(`${running.openid}/oauth2/token`, { method: "OPTIONS", headers: preflight });
     expect([token.status, cors(token.headers)]).toEqual([405, []]);
   });
-
-  it.each(KINDS)("does not refuse requests with an Origin at the token endpoint of %s", async (kind) => {
-    const news = relyingParty(running, kind, NEWS);
-    const code = await news.code({}, ADA);
-    const form = { grant_type: "authorization_code", code, redirect_uri: CALLBACK };
-    const answer = await news.token(form, { authorization: basic(NEWS), origin: "https://app.example" });
-    expect([answer.status, cors(answer.headers)]).toEqual([200, []]);
-  });
 });

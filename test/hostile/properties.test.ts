@@ -150,7 +150,7 @@ describe("the redirect address", () => {
 
 describe("Basic credentials", () => {
   const printable = fc.string({ unit: "grapheme-ascii", minLength: 16, maxLength: 60 });
-  it("work plain and form-encoded with any printable ASCII secret, and with no other secret [TOKEN-CODE-2, AUTH-2, D-TOKEN-6]", async () => {
+  it("work plain and form-encoded with any printable ASCII secret, and with no other secret [RES-CLIENT-2, TOKEN-CODE-2, AUTH-2, D-TOKEN-6]", async () => {
     let count = 0;
     const awkward = [
       "a+b%2Bc:d&e=f g%zz%",
@@ -158,6 +158,8 @@ describe("Basic credentials", () => {
       "++++++++++++++++",
       "%".repeat(16),
       ":".repeat(16),
+      `"quotes" and \\ ~-._!*'()`,
+      "a & b = c, 100% +",
     ];
     await fc.assert(
       fc.asyncProperty(kind, printable, async (where, client_secret) => {

@@ -7,9 +7,9 @@ import {
 } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { readCookie } from "../../lib/testing/browser/cookie-jar.ts";
-import { readForms } from "../../lib/testing/browser/forms.ts";
+import { Browser } from "../../../lib/testing/browser/browser.ts";
+import { readCookie } from "../../../lib/testing/browser/cookie-jar.ts";
+import { readForms } from "../../../lib/testing/browser/forms.ts";
 
 const PAGE = `<!doctype html><h1>Form</h1>
 <form method="post" action="/echo"><input type="hidden" name="csrf" value="a&amp;b"><input name="name" value="old">
