@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { relyingParty, signIn } from "./relying-party.ts";
-import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
+import { NEWS, type RunningService, startService } from "./running-service.ts";
 
 const KINDS: readonly DeploymentKind[] = ["oauth2", "openid"];
 const LINK = "Go to your account";

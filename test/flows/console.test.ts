@@ -111,7 +111,7 @@ describe("an operator", () => {
     const newer = await change("Grace D.", "delivery.succeeded");
     await browser.get(`${list}/${old}`);
     await press("redrive");
-    expect(resultOf(browser)).toContain("would bring old data back");
+    expect(resultOf(browser)).toContain("The receiver has newer data");
     const done = next("delivery.succeeded");
     await press("force");
     await done;

@@ -4,7 +4,6 @@ import { decodeJwt } from "jose";
 import { TestClock } from "../../lib/testing/test-clock.ts";
 import { basic, readTokens, type RelyingParty, relyingParty, signIn, type Tokens } from "./relying-party.ts";
 import {
-  ADA,
   CALLBACK,
   type KnownClient,
   NEWS,

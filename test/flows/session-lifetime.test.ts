@@ -8,15 +8,7 @@ import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { TestClock } from "../../lib/testing/test-clock.ts";
 import { newStorage, type StorageConfig } from "../servers/storage.ts";
 import { readTokens, type RelyingParty, relyingParty, signedIn, signIn } from "./relying-party.ts";
-import {
-  ADA,
-  NEWS,
-  OPERATOR,
-  PARTNER,
-  type RunningService,
-  startService,
-  storageIn,
-} from "./running-service.ts";
+import { NEWS, OPERATOR, PARTNER, type RunningService, startService, storageIn } from "./running-service.ts";
 
 const KINDS = ["oauth2", "openid"] as const;
 const DAY = 86_400;

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { calculatePKCECodeChallenge, randomPKCECodeVerifier } from "openid-client";
-import { createSignInService } from "../../lib/service.ts";
 import { basic, RelyingParty, send } from "./relying-party.ts";
-import { ADA, BOB, NEWS, type RunningService, startService } from "./running-service.ts";
+import { ADA, NEWS, type RunningService, startService } from "./running-service.ts";
 
 describe("profile strict", () => {
   let running: RunningService;

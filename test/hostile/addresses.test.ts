@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointsOf } from "../../config/deployments.ts";
 import type { DeploymentKind } from "../../config/configuration.ts";
-import { basic, relyingParty, send } from "../flows/relying-party.ts";
-import { ADA, CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
+import { relyingParty, send } from "../flows/relying-party.ts";
+import { CALLBACK, NEWS, type RunningService, startService } from "../flows/running-service.ts";
 import { fillConsole, WITH_CONSOLE, withAccountPages } from "./account-samples.ts";
 import { rawRequest, type RawAnswer, sendRaw } from "./raw.ts";
 import { type Sample, samples, sendSample } from "./requests.ts";

@@ -4,7 +4,7 @@ import { decodeJwt } from "jose";
 import type { Browser } from "../../lib/testing/browser/browser.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { basic, readTokens, type RelyingParty, relyingParty, send, signIn } from "../flows/relying-party.ts";
-import { ADA, PARTNER, type RunningService, startService } from "../flows/running-service.ts";
+import { PARTNER, type RunningService, startService } from "../flows/running-service.ts";
 import { PLANTED } from "./verdict.ts";
 
 let running: RunningService;

@@ -27,7 +27,7 @@ const wanted = (services: string[], portal?: string): AccountChange =>
 /** @param stage the store of the running case. */
 export function describeAccounts(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
-  const commit = (wanted: AccountChange) => stage.storage.directory.commitAccount(wanted);
+  const commit = (each: AccountChange) => stage.storage.directory.commitAccount(each);
 
   it("finds an account by its sub and by each of its names", async () => {
     const ada = account(1, { services: { "1": 1102020202, "2": null }, service_generations: { "2": 3 } });
