@@ -117,7 +117,7 @@ describe("a copy", () => {
   it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
     const { to, running } = await interrupted();
     await expect(running.ended).resolves.toBe(1);
-    expect(running.said()).toContain(
+    expect(running.output()).toContain(
       "Stopped. Run the same command again, and it continues where it stopped.",
     );
     await expect(startOn(to)).rejects.toMatchObject({
@@ -229,7 +229,7 @@ describe("artifacts in Redis", () => {
     );
     await kept.stop();
     await expect(running.ended).resolves.toBe(1);
-    expect(running.said()).toMatch(
+    expect(running.output()).toMatch(
       /Redis.*\. Run the same command again, and it continues where it stopped\.\n$/,
     );
     await kept.start();

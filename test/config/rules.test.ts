@@ -220,7 +220,10 @@ describe("rules between keys", () => {
       "config.keys.secrets: is required because config.storage is not SQLite",
       { ...PRODUCTION, ...MONGO, keys: {} },
     ],
-    ["config.keys.secrets: is required because config.storage is not SQLite", { ...PRODUCTION, storage: STORE }],
+    [
+      "config.keys.secrets: is required because config.storage is not SQLite",
+      { ...PRODUCTION, storage: STORE },
+    ],
     [
       "config.artifacts: must be a `redis://`",
       { ...PRODUCTION, storage: STORE, keys: { secrets }, artifacts: "sqlite:./other.db" },
