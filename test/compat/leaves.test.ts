@@ -258,7 +258,7 @@ describe("the caller", () => {
     expect(callerAddress(request({ "x-forwarded-for": "192.0.2.5" }, "10.0.0.1"), 3)).toBe("192.0.2.5");
   });
 
-  it("is an address without the port that some proxies write beside it", () => {
+  it("is an address without the port that some proxies append", () => {
     expect(via("203.0.113.7:50123")).toBe("203.0.113.7");
     expect(via("203.0.113.7:50123, 10.0.0.9:443")).toBe("203.0.113.7");
     expect(via("[2001:db9::7]:50123, [2001:db8::1]")).toBe("2001:db9::7");

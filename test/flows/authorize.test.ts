@@ -115,7 +115,7 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
     ["bytes that are not UTF-8", {}, "&state=%ff", "invalid_request"],
     ["an overlong NUL", {}, "&state=%c0%80", "invalid_request"],
     ["NUL", {}, "&state=a%00b", "invalid_request"],
-    ["NUL in a parameter nobody knows", {}, "&x=%00", "invalid_request"],
+    ["NUL in an unknown parameter", {}, "&x=%00", "invalid_request"],
     ["a broken escape in a name", {}, "&%=x", "invalid_request"],
   ];
   it.each(refusals)(

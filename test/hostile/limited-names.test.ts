@@ -61,7 +61,7 @@ function visible(browser: Browser, username: string): unknown {
 }
 
 /** All responses to a browser: four from one address of a network, then two from another one. */
-async function toldAtForm(username: string, network: string): Promise<unknown[]> {
+async function formResponses(username: string, network: string): Promise<unknown[]> {
   const answers: unknown[] = [];
   for (const address of [...times(4, `${network}.1`), ...times(2, `${network}.2`)]) {
     const browser = await from(address);
@@ -71,7 +71,7 @@ async function toldAtForm(username: string, network: string): Promise<unknown[]>
 }
 
 /** All responses to clients: four to one, then two to another. */
-async function toldAtGrant(username: string) {
+async function grantResponses(username: string) {
   const answers: Answer[] = [];
   for (const client of [...times(4, news), ...times(2, shop)]) {
     answers.push(await client.password(wrong(username)));
@@ -83,11 +83,11 @@ describe("the sign-in form", () => {
   it("responds to unknown and existing names in the same way [D-LIMIT-1]", async () => {
     const signIn = { accountAndAddress: points(3), account: points(4) };
     await start({ clock: frozen(), rateLimits: { signIn } });
-    const known = await toldAtForm("ada", "192.0.2");
+    const known = await formResponses("ada", "192.0.2");
     expect(known.filter((each) => typeof each === "number")).toEqual([400, 400, 400, 429, 400, 429]);
-    expect(await toldAtForm("eve", "198.51.100")).toEqual(known);
-    expect(await toldAtForm("ada@example.com", "203.0.113")).toEqual(
-      await toldAtForm("eve@example.com", "233.252.0"),
+    expect(await formResponses("eve", "198.51.100")).toEqual(known);
+    expect(await formResponses("ada@example.com", "203.0.113")).toEqual(
+      await formResponses("eve@example.com", "233.252.0"),
     );
   });
 
@@ -120,13 +120,13 @@ describe("the password grant", () => {
   it("responds to unknown and existing names in the same way [D-LIMIT-1]", async () => {
     const passwordGrant = { accountAndClient: points(3), account: points(4) };
     await start({ clock: frozen(), rateLimits: { passwordGrant } });
-    const known = await toldAtGrant("ada");
+    const known = await grantResponses("ada");
     const limited = known.map(({ headers }) => headers.some(([name]) => name === "retry-after"));
     expect(limited).toEqual([false, false, false, true, false, true]);
-    expect(await toldAtGrant("eve")).toEqual(known);
+    expect(await grantResponses("eve")).toEqual(known);
     // One name has used up its points; the other name of the same account still has all of them.
-    expect(await toldAtGrant("ada@example.com")).toEqual(known);
-    expect(await toldAtGrant("eve@example.com")).toEqual(known);
+    expect(await grantResponses("ada@example.com")).toEqual(known);
+    expect(await grantResponses("eve@example.com")).toEqual(known);
   });
 
   it("shares the points of one client among all names that are too long [D-LIMIT-2]", async () => {

@@ -133,7 +133,7 @@ export const OTHERS: readonly Probe[] = [
   ...["scope", "ui_locales", "claims_locales", "acr_values", "login_hint", "state", "nonce"].flatMap(
     (parameter): Probe[] =>
       ["openid profile", ""].map((scope) => ({
-        title: `authorize, ${parameter} beside scope ${scope}`,
+        title: `authorize, ${parameter} with scope ${scope}`,
         ask: (name) => [
           `/oauth2/authorize${query({ ...AUTHORIZE, ...(scope && { scope }), [parameter]: `${parameter === "scope" ? scope : ""} ${name}`.trim() })}`,
         ],

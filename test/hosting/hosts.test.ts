@@ -81,7 +81,7 @@ describe("a body parser in front of the service", () => {
       "koa-body with files and small limits",
       [koaBody({ multipart: true, formLimit: "2kb", jsonLimit: "1kb" })],
     ],
-    ["one that keeps the text beside the members", [textAndMembers]],
+    ["one that keeps the text and the members", [textAndMembers]],
     ["one that keeps the members only", [membersOnly]],
     ["one that keeps the text only", [textOnly]],
     ["one in front of Koa", [beforeKoa]],
