@@ -4,6 +4,7 @@ import type { NotificationsInput } from "../../config/input.ts";
 import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { type NotificationType, NOTIFICATION_TYPES } from "../../notifier/plan.ts";
+import { newStorage } from "../servers/storage.ts";
 import { type Inbox, openInbox } from "./inbox.ts";
 
 /** A service with its log and its receivers. */
@@ -39,7 +40,7 @@ export async function startNotified(notifications: NotificationsInput = {}): Pro
   const log: string[] = [];
   const service = await createSignInService({
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    storage: "sqlite::memory:",
+    ...(await newStorage()),
     logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
     notifications: { ...SHORT, ...notifications },
   });
