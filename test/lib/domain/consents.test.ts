@@ -1,8 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
+import { SYSTEM } from "../../../lib/audit/audit-event.ts";
+import { consentOf } from "../../../lib/domain/consents.ts";
 import type { Consent } from "../../../lib/directory/directory.ts";
 import { StorageUnavailable } from "../../../lib/errors.ts";
-import { CLIENTS, consent, GRANTABLE, openDomain, seed, withCommit, type Domain } from "./open-domain.ts";
+import {
+  CLIENTS,
+  codeOf,
+  consent,
+  type Domain,
+  GRANTABLE,
+  openDomain,
+  seed,
+  withCommit,
+} from "./open-domain.ts";
 
 const REDIRECT = { redirect_uris: ["https://c.example/cb"] };
 
@@ -68,6 +79,17 @@ describe("the consents of a user", () => {
       }),
       { numRuns: 40 },
     );
+  });
+
+  it("are refused after the end of their session or account", async () => {
+    const { sessions_generation: sessionsGeneration } = (await domain.accounts.record(sub))!;
+    const given = { scopes: ["email"], claims: [], sessionsGeneration };
+    const refused = (): Promise<unknown> => codeOf(domain.accounts.rememberConsent(sub, "c", given, SYSTEM));
+    await domain.accounts.endSessions(sub);
+    expect(await refused()).toBe("condition_failed");
+    expect(consentOf((await domain.accounts.record(sub))!, "c")).toEqual({ scopes: [], claims: [] });
+    await domain.accounts.delete(sub);
+    expect(await refused()).toBe("condition_failed");
   });
 
   it("end with their client, for all accounts, and do not return with a new client of the same id [D-CONSENT-1]", async () => {
