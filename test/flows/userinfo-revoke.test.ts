@@ -151,19 +151,6 @@ describe.each(KINDS)("userinfo and profile, %s", (kind) => {
       expect(repeated.status).toBe(400);
     }
   });
-
-  it("accept only GET, at exactly their paths [D-DEPLOY-8, D-DEPLOY-11]", async () => {
-    const { access_token } = await news[kind].tokens();
-    for (const path of [...ALL[kind].userinfo, ...ALL[kind].profile]) {
-      for (const method of ["POST", "HEAD", "OPTIONS", "DELETE"]) {
-        const { status, headers } = await news[kind].bearer(path, access_token, { method });
-        expect([status, headers.get("allow")]).toEqual([405, "GET"]);
-      }
-      for (const other of [`${path}/`, path.toUpperCase(), `${path}.json`]) {
-        expect((await news[kind].bearer(other, access_token)).status).toBe(404);
-      }
-    }
-  });
 });
 
 describe.each(KINDS)("the documented revoke, %s", (kind) => {
