@@ -65,7 +65,7 @@ export function createProtocol(
   };
 }
 
-/** Starts to read what oidc-provider will ask for. If it never asks, nobody sees a fault of this read. */
+/** Starts a read that oidc-provider will make later. If it does not, a fault of the read is ignored. */
 export function prefetch(
   artifacts: Pick<ArtifactStore, "find">,
   model: string,

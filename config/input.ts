@@ -203,7 +203,7 @@ export interface MetricsInput {
   readonly token?: string;
 }
 
-/** The argument of `createSignInService`. Unknown keys and wrong values are errors, all reported at once. */
+/** The argument of `createSignInService`. Unknown keys and wrong values are errors, all reported together. */
 export interface SignInServiceConfig {
   /** The base URLs. At least one is required. */
   readonly deployments: DeploymentsInput;

@@ -1,4 +1,4 @@
-/** Which values are valid keys, and the file beside an SQLite database that holds `keys.secrets`. */
+/** Which values are valid keys, and the file next to an SQLite database that holds `keys.secrets`. */
 import { createPrivateKey, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, link, mkdir, open, unlink } from "node:fs/promises";

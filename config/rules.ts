@@ -1,4 +1,4 @@
-/** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported at once. */
+/** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import type { Deployment, DeploymentKind } from "./configuration.ts";
 import { baseProblems, findClashes, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";

@@ -1,5 +1,5 @@
 /**
- * The one schema of the configuration: each key by itself, with its form and its meaning. Problems and the
+ * The one schema of the configuration: each key alone, with its form and its meaning. Problems and the
  * documentation are made from it. Rules between keys are in `rules.ts`.
  */
 import type { Logger } from "pino";
@@ -57,7 +57,7 @@ type Final =
   | "profile"
   | "metrics";
 
-/** What the schema gives: each key right by itself, fixed defaults filled in. */
+/** What the schema gives: each key valid on its own, fixed defaults filled in. */
 export interface CheckedConfig
   extends
     Pick<Configuration, Final>,
@@ -215,7 +215,7 @@ const shape = {
   ),
 };
 
-/** Checks each key by itself. @see readConfiguration for the rules between keys and for readable problems. */
+/** Checks each key on its own. @see readConfiguration for the rules between keys and for readable problems. */
 export const configurationSchema: z.ZodType<CheckedConfig> = writtenAs<SignInServiceConfig>()(
   described(z.strictObject(shape), { form: "an object", description: "The configuration" }),
 );

@@ -129,7 +129,7 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
       response_type: "code",
       redirect_uri: deployment.url + CALLBACK_PATH,
       state: returns.seal(ctx, deployment.path + path + search),
-      // A random challenge has no known verifier, so nobody can exchange the code (RFC 7636 section 4.6).
+      // A random challenge has no known verifier, so the code can't be exchanged (RFC 7636 section 4.6).
       code_challenge: randomBytes(32).toString("base64url"),
       code_challenge_method: "S256",
     });
@@ -218,7 +218,7 @@ export function createReturnPaths({
   return {
     seal(ctx, path) {
       const { deployment } = ctx.state;
-      // A sign-in in another tab depends on the cookie that is there.
+      // A sign-in in another tab depends on the existing cookie.
       const browser = browserOf(ctx) ?? randomBytes(16).toString("base64url");
       const flags = `Path=${deployment.path}/account; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax`;
       ctx.append("Set-Cookie", `${cookie}=${browser}; ${flags}${deployment.secure ? "; Secure" : ""}`);

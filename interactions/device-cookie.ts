@@ -1,6 +1,6 @@
 /**
  * A cookie that remembers which accounts have signed in on this browser, so that wrong guesses elsewhere cannot lock the
- * owner out of it. It holds a random id of the browser and, for each account, two signatures that identify nobody. A new
+ * owner out of it. It holds a random id of the browser and, for each account, two signatures that don't identify anyone. A new
  * password invalidates the entry of its account.
  */
 import { randomBytes } from "node:crypto";
@@ -72,7 +72,7 @@ export function createDeviceCookies({
   readonly name: string;
   readonly earlierName: string;
 }): DeviceCookies {
-  /** The id, and the signatures of each account. Of two cookies with this name, one was planted by somebody else. */
+  /** The id, and the signatures of each account. Of two cookies with this name, one was set by an attacker. */
   function parsed(ctx: CookieContext): readonly string[] {
     const values = cookiesOf(ctx).flatMap(([each, value]) => (each === name ? [value] : []));
     const [value = ""] = values;

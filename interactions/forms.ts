@@ -22,7 +22,7 @@ export interface FormOrigin {
 
 /**
  * False if the browser says that another site sent the form: cross-site request forgery, or signing a person in to
- * somebody else's account. Our pages are `no-referrer`, so browsers send `Origin: null` with our own forms too; then
+ * the attacker's account. Our pages are `no-referrer`, so browsers send `Origin: null` with our own forms too; then
  * `Sec-Fetch-Site` and the hidden field decide.
  */
 export function isFromHere(ctx: FormOrigin): boolean {

@@ -69,7 +69,7 @@ export function readViews(folders: readonly string[], variables: string): Views 
   const render = (name: string, locals: Locals): string => {
     const view = views.get(name);
     if (view === undefined) throw new TypeError(`there is no view ${name}.ejs`);
-    // Replaces EJS's own `include`, which prefers files beside the including file to the team's folders, and has one
+    // Replaces EJS's own `include`, which prefers files next to the including file to the team's folders, and has one
     // cache for the process: two services would share their views.
     const include = (partial: string, more: Locals = {}): string => render(partial, { ...locals, ...more });
     return view({ ...locals, include });

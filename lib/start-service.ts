@@ -8,7 +8,7 @@ import type { SignInService } from "./service.ts";
 
 /**
  * Starts the service: opens its storage, reads or makes its keys, and builds both deployments.
- * @throws ConfigurationError with all problems at once.
+ * @throws ConfigurationError with all problems together.
  * @throws SignInError `keys` when the keys don't belong to the storage.
  * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */

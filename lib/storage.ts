@@ -116,9 +116,9 @@ function migratesAtStart(tell: (text: string) => void = () => undefined): V01Opt
     onProgress(what, done, total) {
       const now = performance.now();
       if (last === undefined)
-        tell("version 0.1 has written this storage: it is carried over now, see docs/migrating.md");
+        tell("this storage was written by version 0.1 and is being migrated, see docs/migrating.md");
       else if (now - last < NEWS) return;
-      else tell(`carrying over ${what}: ${done} of ${total}`);
+      else tell(`migrating ${what}: ${done} of ${total}`);
       last = now;
     },
   };

@@ -13,7 +13,7 @@ export interface AttemptTarget {
 export interface AttemptOptions {
   /** The `webhook-id`: the same on every attempt of a delivery. */
   readonly id: string;
-  /** Aborts the attempt at once: it resolves with `failed` and the code `aborted`. */
+  /** Aborts the attempt: it resolves with `failed` and the code `aborted`. */
   readonly signal: AbortSignal;
 }
 

@@ -76,7 +76,7 @@ export interface Notifications {
   /** A delivery by its `webhook-id`, with its attempts. */
   find(id: string): Promise<(ShownDelivery & { readonly history: readonly ShownAttempt[] }) | undefined>;
   /**
-   * Sends a delivery again, at once and as the head of its lane, with all attempts of the schedule. `superseded`: it is
+   * Sends a delivery again, immediately and as the head of its lane, with all attempts of the schedule. `superseded`: it is
    * a `PROFILE_CHANGED` older than what its lane has delivered since; only `force` sends it.
    */
   redrive(id: string, options?: CallOptions & { readonly force?: boolean }): Promise<RedriveResult>;
@@ -92,7 +92,7 @@ export interface Notifications {
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
   /**
-   * Sends one notification about nobody, now and without a retry: a documented body with the nil UUID and the
+   * Sends one notification about no real account, without retries: a documented body with the nil UUID and the
    * `user_id` 0. `undefined` when no such receiver is configured.
    */
   test(receiver: string, options?: CallOptions): Promise<TestResult | undefined>;

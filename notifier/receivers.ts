@@ -89,7 +89,7 @@ export class Receivers {
   }
 
   /**
-   * Sends one notification about nobody, to see whether the receiver can be reached and accepts it.
+   * Sends one notification about no real account, to test whether the receiver can be reached and accepts it.
    * @returns `undefined` when no such receiver is configured.
    */
   async test(receiver: string, attempt: Attempt, clock: Clock): Promise<TestResult | undefined> {

@@ -11,7 +11,7 @@ import type { Receivers } from "./receivers.ts";
 export interface Upkeep {
   /** Runs all steps once. */
   pass(): Promise<void>;
-  /** Runs a pass at once, and then every minute; five seconds after a pass that failed. */
+  /** Runs a pass immediately, and then every minute; five seconds after a pass that failed. */
   start(): void;
   /** Waits for the step that is running. */
   stop(): Promise<void>;

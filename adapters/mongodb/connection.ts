@@ -29,7 +29,7 @@ const CONCERNS: MongoClientOptions = {
 
 /**
  * Milliseconds for each stage of an operation. The driver's heartbeat notices a server that does not answer; later
- * operations fail at once or go to the next primary.
+ * operations fail immediately or go to the next primary.
  */
 const TIMES: MongoClientOptions = {
   serverSelectionTimeoutMS: 3000,

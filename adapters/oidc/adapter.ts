@@ -116,7 +116,7 @@ class ArtifactAdapter implements Adapter {
     this.#options = options;
   }
 
-  /** Runs in the unit of the request. Outside a request it commits at once. */
+  /** Runs in the unit of the request. Outside a request it commits immediately. */
   async #in<T>(work: (unit: Unit) => Promise<T>): Promise<T> {
     const { units, clock } = this.#options;
     const unit = units.current();

@@ -80,7 +80,7 @@ export function patienceFor(database: DatabaseSync): number {
 }
 
 /**
- * Creates the tables or migrates those of version 0.1, in one transaction. Several processes may start at once: all
+ * Creates the tables or migrates those of version 0.1, in one transaction. Several processes may start at the same time: all
  * but the first wait for its lock, and then find nothing left to do.
  * @param now milliseconds since the epoch: what has expired by then is not migrated.
  * @throws ConfigurationError when the file belongs to another program or a later version.

@@ -38,7 +38,7 @@ export function metricsPlace(
 
 /**
  * Handles the public port. `/health` only says whether everything works. `/metrics` exists only for requests with the
- * token, so that nobody else learns of it.
+ * token, so that no one else learns it.
  */
 export function publicMonitoring(service: SignInService): Middleware {
   const { clock, metrics } = service.configuration;

@@ -122,7 +122,7 @@ export interface AuditStore {
   position(): number;
   /** The record of an event that happens now, for the commit of the change itself. */
   recordOf(event: AuditEvent): RecordData;
-  /** Stores a record at once, in a commit of its own. */
+  /** Stores a record immediately, in its own commit. */
   append(event: AuditEvent): Promise<void>;
   /** Stores a batch of events in one commit, which a power failure may lose. */
   appendCollected(events: readonly CollectedEvent[]): Promise<void>;

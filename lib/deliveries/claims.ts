@@ -203,7 +203,7 @@ export function createClaims(access: LaneAccess): Calls {
     const isStopped = state !== undefined && (state.value.paused || state.value.heldUntil !== null);
     const changes = new Changes();
     const claims: { readonly kept: KeptDelivery; readonly claim: Claim }[] = [];
-    /** Claims the next delivery at once if it may be sent now. */
+    /** Claims the next delivery in the same commit if it may be sent now. */
     const claimNext = (next: KeptDelivery): KeptDelivery => {
       if (lease === undefined || isStopped || dueAt(next) > now) return next;
       const { kept, claim } = claimed(next, lease, now);

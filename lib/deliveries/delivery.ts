@@ -43,7 +43,7 @@ export interface Delivery extends Omit<NewDelivery, "payload"> {
   /** How many attempts of the retry schedule were used up since the delivery was stored or redriven. */
   readonly failures: number;
   readonly storedAt: number;
-  /** Waiting only: the earliest time of the next attempt. In the past if it may be sent at once. */
+  /** Waiting only: the earliest time of the next attempt. In the past if it may be sent now. */
   readonly nextAttemptAt: number | null;
   /** When the delivery was delivered, parked or discarded; `null` while it waits. */
   readonly finishedAt: number | null;
@@ -101,7 +101,7 @@ export type Outcome =
   /** The attempt failed, and the delivery is due again after this many milliseconds. */
   | { readonly kind: "retry"; readonly after: number }
   | { readonly kind: "parked"; readonly reason: string }
-  /** Unchanged: the delivery stays the head, is due at once and has used up no attempt. */
+  /** Unchanged: the delivery stays the head, is due immediately and has used up no attempt. */
   | { readonly kind: "kept" };
 
 /** Options of `finish`. */
@@ -268,7 +268,7 @@ export interface DeliveryStore {
   parkWaiting(receiver: string, reason: string, limit: number): Promise<number>;
 
   /**
-   * Makes deliveries wait again, due at once and with all attempts of the schedule, in one step. A redriven delivery
+   * Makes deliveries wait again, due immediately and with all attempts of the schedule, in one step. A redriven delivery
    * becomes the head of its lane, after redriven ones with a lower sequence. Deliveries behind it that had failed are due
    * as soon as they are the head.
    * @param supersedable types that are `superseded` if their lane has delivered something later or is sending it now,

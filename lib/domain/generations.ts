@@ -1,5 +1,5 @@
 /**
- * Generations: counters on the account that decide at once which sessions, codes and tokens are still valid. A
+ * Generations: counters on the account that decide which sessions, codes and tokens are still valid. A
  * session or grant carries the values that were current when it was made; it is refused when one of them differs.
  */
 import type { AccountRecord } from "../directory/directory.ts";

@@ -35,7 +35,7 @@ async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): P
   return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
 }
 
-/** Inserts the value if absent and returns the stored one, so that any number of processes can start at once. */
+/** Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time. */
 async function keepSealed(
   directory: DirectoryStore,
   sealer: Sealer,

@@ -69,7 +69,7 @@ export function isRotationDue(keys: Keys, alg: string, now: number, every: numbe
 /** A key without its times. */
 export type NewSigningKey = Pick<SigningKeyRecord, "kid" | "alg" | "sealed">;
 
-/** The first key of an algorithm: it signs at once. */
+/** The first key of an algorithm: it signs immediately. */
 export function firstKey(key: NewSigningKey, now: number): SigningKeyRecord {
   return { ...key, published_at: now, signs_from: now, retires_at: null };
 }
@@ -83,7 +83,7 @@ export function withNext(keys: Keys, fresh: NewSigningKey, now: number): Keys {
 }
 
 /**
- * The keys without a compromised one. If it signs, the next key signs at once; if it is the next key, the signing key
+ * The keys without a compromised one. If it signs, the next key signs immediately; if it is the next key, the signing key
  * stays.
  * @param makeKey makes a replacement if it signs and there is no next key.
  */

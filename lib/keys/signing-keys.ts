@@ -50,14 +50,14 @@ export interface Keys {
   /** Every key in the JWKS, the oldest first. */
   list(): Promise<SigningKey[]>;
   /**
-   * Makes a new key for each algorithm. It is published at once and signs in an hour. The previous key stays published
+   * Makes a new key for each algorithm. It is published immediately and signs in an hour. The previous key stays published
    * until nothing that it signed can be used. While a new key waits to sign, no other one is made for its algorithm.
    * @returns the keys that sign next, one for each algorithm.
    * @throws SignInError `keys` when the keys come from the configuration: change them there.
    */
   rotate(options?: CallOptions): Promise<SigningKey[]>;
   /**
-   * Removes a compromised key at once: what it has signed is refused from now on. If it is the signing key, the next one
+   * Removes a compromised key immediately: what it has signed is refused from now on. If it is the signing key, the next one
    * takes over immediately.
    * @throws NotFound if there is no such key.
    * @throws SignInError `keys` when the keys come from the configuration.

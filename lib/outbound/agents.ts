@@ -22,7 +22,7 @@ export interface GuardedAgentOptions {
   readonly rules: AddressRules;
   /** Idle connections that are kept for each host; 0: every request opens a connection. */
   readonly keep: number;
-  /** Connections to each host at once; further requests wait. Default: no limit. */
+  /** Parallel connections to each host; further requests wait. Default: no limit. */
   readonly most?: number | undefined;
   /** Default: the system's resolver, with its hosts file. */
   readonly resolve?: Resolve | undefined;

@@ -34,7 +34,7 @@ export type HashAnswer =
 
 /** A thread starts when it is needed and ends after a minute without work. */
 export interface HashThreads {
-  /** How many tasks the threads take at once: for each, one that runs and one that follows. */
+  /** How many tasks the threads accept: for each thread, one that runs and one that follows. */
   readonly capacity: number;
   /**
    * The Argon2id hash as a PHC string.
@@ -147,7 +147,7 @@ class HashThread {
 }
 
 /**
- * @param count how many hashes are computed at once.
+ * @param count how many hashes are computed in parallel.
  * @param script what the threads run. Default: `hash-thread` next to this file.
  */
 export function createHashThreads(count: number, script: string = SCRIPT): HashThreads {

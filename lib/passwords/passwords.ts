@@ -14,7 +14,7 @@ export interface Passwords {
   /**
    * Whether this is the password. `null` stands for an account that has no password or does not exist: the answer is
    * `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
-   * it is also hashed at our cost. A password that is too long is `false` at once, for every account.
+   * it is also hashed at our cost. A password that is too long is `false` immediately, for every account.
    * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
    */
   verify(hash: string | null, password: string): Promise<boolean>;
@@ -37,7 +37,7 @@ const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number
 const LIMITS: QueueLimits = { maxWaiting: 256, maxWait: 4_500 };
 
 /**
- * @param rules hashing cost, length in Unicode characters, and how many hashes are computed at once.
+ * @param rules hashing cost, length in Unicode characters, and how many hashes are computed in parallel.
  * @throws TypeError when the cost is below OWASP's minimum.
  */
 export function createPasswords(rules: PasswordRules): Passwords {
@@ -126,7 +126,7 @@ export interface QueueLimits {
 /**
  * A semaphore with two priorities and a limit on waiting. It keeps a flood of sign-ins from making every sign-in too
  * late: those that can't be answered within the time of a request get a 503 with `Retry-After` instead.
- * @param capacity how many run at once.
+ * @param capacity how many run in parallel.
  */
 export function createHashQueue(
   capacity: number,

@@ -35,7 +35,7 @@ export function currentGenerations(account: AccountRecord, client: ClientRecord)
 
 /**
  * Whether a code or token with these generations is still valid. Deleting an account, unassigning it and changing its
- * password raise a counter, so everything that was issued before is refused at once. A disabled account has no valid
+ * password raise a counter, so everything that was issued before is refused immediately. A disabled account has no valid
  * tokens.
  */
 export function isCurrent(carried: unknown, account: AccountRecord, client: ClientRecord): boolean {

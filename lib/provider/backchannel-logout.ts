@@ -209,7 +209,7 @@ function isGuardError(error: unknown): boolean {
   return Error.isError(error) && (error.message === GUARD || isGuardError(error.cause));
 }
 
-/** The `fetch` of the host application connects by itself, so it gets the guard of oidc-provider, unless the address is allowed. */
+/** The `fetch` of the host application opens its own connections, so it gets the guard of oidc-provider, unless the address is allowed. */
 function hostFetch(send: typeof globalThis.fetch, rules: AddressRules): typeof globalThis.fetch {
   return async (target, init) => {
     const url = new URL(target instanceof Request ? target.url : target);

@@ -68,7 +68,7 @@ export const KNOWN_CLAIMS: ReadonlySet<string> = new Set([
   ...SIGN_IN_CLAIMS,
 ]);
 
-/** Longest `claims` parameter in bytes: all claims by name, with room for values. */
+/** Longest `claims` parameter in bytes: enough for all claims by name, with values. */
 export const MOST_CLAIMS_BYTES = 8_192;
 
 /** All claims about a user. oidc-provider selects those that were requested and granted. */

@@ -108,7 +108,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   keepSessionGeneration(provider);
   reportEndedAccess(provider, units, events, audit);
   options.backchannel.listen(provider);
-  // oidc-provider answers an unexpected error by itself. The HTTP layer needs it, for example if the storage is down.
+  // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.
   provider.on("server_error", (_ctx, error) => {
     const unit = units.current();
     if (unit !== undefined) unit.failure ??= error;

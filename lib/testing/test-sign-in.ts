@@ -63,14 +63,14 @@ const CALLBACK = "http://127.0.0.1:9/callback";
 const MANY = { points: 1_000_000, seconds: 900 };
 
 /**
- * Starts a service for tests. Everything is kept in memory, nothing is logged, and no notification is sent: they
- * are stored, and `notifications()` shows them. All of that can be configured otherwise.
+ * Starts a service for tests. By default it stores everything in memory, logs nothing, and sends no notifications:
+ * `notifications()` returns those that it has stored.
  *
- * Time is `clock`: it begins with the system's and stands still until it is advanced. Codes, tokens, ID tokens, sessions,
- * limits and notifications go by it. Timers do not: a service that is configured to deliver looks for what is
- * due every `notifications.poll` seconds of the system. DPoP proofs are compared with the system's time.
- * @param config without `deployments` it listens on a free port of the loopback, with both deployments; with
- * them, `service.routes()` is to be mounted there by the test, in its own application.
+ * `clock` starts with the system's time and stands still until a test advances it. Codes, tokens, ID tokens, sessions, limits
+ * and notifications follow it. Timers don't: a service that delivers polls every `notifications.poll` seconds of the system.
+ * DPoP proofs are compared with the system's time.
+ * @param config without `deployments` the service has both, and listens on a free port of the loopback. With them, the
+ * test mounts `service.routes()` in its own application.
  */
 export async function createTestSignIn(config: TestSignInConfig = {}): Promise<TestSignIn> {
   const clock = new TestClock();

@@ -9,7 +9,7 @@ export interface OpenedRedis {
   readonly client: Redis;
   /** Opens a connection for a worker, whose commands wait as long as it takes. Its duplicates behave the same. */
   forWorker(): Redis;
-  /** Closes all these connections; commands that wait on them fail at once. */
+  /** Closes all these connections; commands that wait on them fail immediately. */
   disconnect(): void;
   /** Whether there was a warning. */
   readonly warned: boolean;

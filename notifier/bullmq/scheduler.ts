@@ -63,7 +63,7 @@ const LONGEST_SLICE = 2000;
 /** Milliseconds for a Redis that does not answer while the connections are closed. */
 const FAREWELL = 3000;
 
-/** The id of a job, and no receiver's name. The job is removed at once; one that stays does nothing for an hour. */
+/** The id of a job, and no receiver's name. The job is removed immediately; one that stays does nothing for an hour. */
 const TRIAL = "trial";
 const HOUR = 3_600_000;
 
