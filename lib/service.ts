@@ -137,7 +137,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
       minSecretLength: configuration.production ? 32 : 16,
     });
-    await keepAccountClient(configuration, clients);
+    await putAccountClient(configuration, clients);
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
     const http = createServiceHttp({
       configuration,
@@ -196,12 +196,12 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
 }
 
 /** The account pages sign in through an internal client, one for both deployments. */
-async function keepAccountClient(
+async function putAccountClient(
   { deployments, interactions }: Configuration,
   clients: ClientInternals,
 ): Promise<void> {
   const { oauth2, openid } = deployments;
-  await clients.keepInternal({
+  await clients.putInternal({
     client_id: ACCOUNT_CLIENT,
     name: interactions.theme.name ?? "Account",
     redirect_uris: [oauth2, openid].flatMap((each) => (each === undefined ? [] : each.url + CALLBACK_PATH)),

@@ -64,7 +64,7 @@ interface Counter {
   readonly value: number;
 }
 
-const keptIn = (db: Db, name: string): Collection<Stored> => db.collection<Stored>(KEPT + name);
+const collectionIn = (db: Db, name: string): Collection<Stored> => db.collection<Stored>(KEPT + name);
 
 /**
  * Marks the database as one with records, unless it is marked.
@@ -103,7 +103,7 @@ async function moveStray(db: Db, name: string): Promise<void> {
     const writes = stray.map((document) => ({
       replaceOne: { filter: { _id: document._id }, replacement: document, upsert: true },
     }));
-    await keptIn(db, name).bulkWrite(writes, { ordered: false });
+    await collectionIn(db, name).bulkWrite(writes, { ordered: false });
   }
   await db.collection(name).drop();
 }
@@ -238,12 +238,12 @@ class V01Reader {
   }
 
   #all(name: (typeof COLLECTIONS)[number], filter: Filter<Stored>): Promise<Stored[]> {
-    return keptIn(this.#db, name).find(filter).toArray();
+    return collectionIn(this.#db, name).find(filter).toArray();
   }
 
   async #lanes(stored: readonly Stored[]): Promise<ReadonlyMap<string, V01Lane>> {
     const ids = stored.map(({ _id }) => String(_id));
-    const heads = await keptIn(this.#db, "deliveries")
+    const heads = await collectionIn(this.#db, "deliveries")
       .aggregate<Stored>([
         { $match: { state: "waiting", lane: { $in: ids } } },
         { $group: { _id: "$lane", first: { $min: "$sequence" } } },
@@ -352,7 +352,7 @@ export async function openMongoV01({
     const source = SOURCES[part];
     const { from, by, only } = source;
     const behind = after === undefined ? {} : { [by]: { $gt: toValue(source, after) } };
-    const found = await keptIn(db, from)
+    const found = await collectionIn(db, from)
       .find({ ...only?.(clock.now()), ...behind })
       .sort({ [by]: 1 })
       .limit(limit)
@@ -373,7 +373,7 @@ export async function openMongoV01({
       for (const name of COLLECTIONS) await run(() => close(db, name));
     },
     read: (part, after, limit) => run(() => read(part, after, limit)),
-    count: (part) => run(() => keptIn(db, SOURCES[part].from).estimatedDocumentCount()),
+    count: (part) => run(() => collectionIn(db, SOURCES[part].from).estimatedDocumentCount()),
     lastUserId: () => run(async () => (await counters.findOne({ _id: "user_id" }))?.value ?? 0),
     removeOld: () =>
       run(async () => {
@@ -381,7 +381,7 @@ export async function openMongoV01({
         for (const name of COLLECTIONS) {
           if ((await typeOf(db, name)) === "view") await db.collection(name).drop();
           if ((await typeOf(db, KEPT + name)) === undefined) continue;
-          await keptIn(db, name).drop();
+          await collectionIn(db, name).drop();
           isRemoved = true;
         }
         await db.collection(LIMITS).drop();

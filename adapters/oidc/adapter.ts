@@ -15,7 +15,7 @@ export interface OidcAdapterOptions {
 }
 
 /**
- * Milliseconds for which an expired code is kept. A replay revokes the family for at least ten minutes after the
+ * Milliseconds for which an expired code is stored. A replay revokes the family for at least ten minutes after the
  * exchange; the rest allows for clock differences.
  */
 const KEPT_AFTER_EXPIRY = 660_000;
@@ -47,21 +47,21 @@ type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
  */
 function withoutGrants(authorizations: object): object {
   const entries = Object.entries(authorizations as Readonly<Record<string, { readonly grantId?: string }>>);
-  return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...kept }]) => [clientId, kept]));
+  return Object.fromEntries(entries.map(([clientId, { grantId: _grant, ...stored }]) => [clientId, stored]));
 }
 
 function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
-  const { jti: _id, consumed: _consumed, ...kept } = payload as Payload;
-  const session = kept["session"] as Payload | undefined;
+  const { jti: _id, consumed: _consumed, ...stored } = payload as Payload;
+  const session = stored["session"] as Payload | undefined;
   if (model === "Interaction" && session) {
     // oidc-provider stores the session identifier of the browser here and never reads it.
     const { cookie: _cookie, ...rest } = session;
-    kept["session"] = rest;
+    stored["session"] = rest;
   }
-  if (model === "Session" && kept["authorizations"])
-    kept["authorizations"] = withoutGrants(kept["authorizations"]);
-  if (typeof kept["returnTo"] === "string") kept["returnTo"] = kept["returnTo"].replace(id, IDENTIFIER);
-  const artifact: Mutable<Artifact> = { model, key: artifactKey(id), payload: kept, expiresAt };
+  if (model === "Session" && stored["authorizations"])
+    stored["authorizations"] = withoutGrants(stored["authorizations"]);
+  if (typeof stored["returnTo"] === "string") stored["returnTo"] = stored["returnTo"].replace(id, IDENTIFIER);
+  const artifact: Mutable<Artifact> = { model, key: artifactKey(id), payload: stored, expiresAt };
   const { grantId, uid, accountId, clientId } = payload;
   if (model === "Grant") artifact.grantKey = artifact.key;
   else if (grantId && descendants.has(model)) artifact.grantKey = artifactKey(grantId);

@@ -5,8 +5,8 @@
 import { hash, randomUUID } from "node:crypto";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { RecordData } from "../../adapters/record-store.ts";
-import { artifactKind, artifactRecord, type KeptArtifact } from "../../lib/artifacts/records.ts";
-import { deliveryRecord, type KeptDelivery, type Lane, laneRecord } from "../../lib/deliveries/records.ts";
+import { artifactKind, artifactRecord, type ArtifactValue } from "../../lib/artifacts/records.ts";
+import { deliveryRecord, type StoredDelivery, type Lane, laneRecord } from "../../lib/deliveries/records.ts";
 import { accountRecord, nameRecord, numberRecord } from "../../lib/directory/records.ts";
 import { PERSON } from "../servers/people.ts";
 import { type GrowingStorage, SERVICES } from "./storage.ts";
@@ -67,7 +67,7 @@ export type MakeArtifact = (
 ) => RecordData;
 
 export async function artifactMaker(place: GrowingStorage, model: string): Promise<MakeArtifact> {
-  const like = await written<KeptArtifact>(place, artifactKind(model).name);
+  const like = await written<ArtifactValue>(place, artifactKind(model).name);
   const {
     consumedAt: _consumed,
     answeredAt: _answered,
@@ -97,7 +97,7 @@ type Make = (index: number) => readonly RecordData[];
 async function makers(place: GrowingStorage): Promise<Readonly<Record<string, Make>>> {
   const account = await place.storage.directory.findAccountByName(PERSON.email);
   if (account === undefined) throw new Error("the service has written no account");
-  const delivery = await written<KeptDelivery>(place, "delivery");
+  const delivery = await written<StoredDelivery>(place, "delivery");
   const artifact = async (model: string): Promise<Make> => {
     const make = await artifactMaker(place, model);
     return (index) => [make(index)];

@@ -6,7 +6,7 @@
 import type { Found, RecordStore } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
 import { Changes, type KindRules, Records } from "../records/records.ts";
-import { artifactKind, artifactRecord, artifactRef, GRANT, type KeptArtifact } from "./records.ts";
+import { artifactKind, artifactRecord, artifactRef, GRANT, type ArtifactValue } from "./records.ts";
 import type { Artifact, ArtifactFilter, StoredArtifact } from "./artifact.ts";
 
 const SESSION = "Session";
@@ -15,7 +15,7 @@ const SESSION = "Session";
 const BATCH = 100;
 
 function toArtifact(model: string, found: Found, now: number): StoredArtifact {
-  const { replay, replayUntil, ...kept } = found.value as unknown as KeptArtifact;
+  const { replay, replayUntil, ...kept } = found.value as unknown as ArtifactValue;
   const { key, version, expiresAt = Number.POSITIVE_INFINITY } = found;
   const artifact = { ...kept, model, key, version, expiresAt };
   if (replay === undefined || replayUntil === undefined || replayUntil <= now) return artifact;

@@ -4,17 +4,17 @@ import { defineKind, type Kind, type KindDeclaration, type IndexPosition } from 
 import type { Artifact, StoredArtifact } from "./artifact.ts";
 
 /** The value of an artifact's record: everything but its key, expiry and version. */
-export type KeptArtifact = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
+export type ArtifactValue = Omit<StoredArtifact, "model" | "key" | "expiresAt" | "version">;
 
 type ArtifactIndex = "uid" | "account" | "client";
-export type ArtifactKind = Kind<KeptArtifact, ArtifactIndex>;
-type Declaration = KindDeclaration<KeptArtifact, ArtifactIndex>;
+export type ArtifactKind = Kind<ArtifactValue, ArtifactIndex>;
+type Declaration = KindDeclaration<ArtifactValue, ArtifactIndex>;
 
 /** The model of the root of a family. */
 export const GRANT = "Grant";
 
 /** Ordered by the time of issue, if the library gives one. */
-function at(name: string | undefined, { payload: { iat } }: KeptArtifact): IndexPosition[] {
+function at(name: string | undefined, { payload: { iat } }: ArtifactValue): IndexPosition[] {
   if (name === undefined) return [];
   return [{ at: name, order: Number.isSafeInteger(iat) ? (iat as number) : 0 }];
 }

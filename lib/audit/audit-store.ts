@@ -10,7 +10,7 @@ import {
   clientsOf,
   DAY,
   HOUR,
-  type KeptAudit,
+  type StoredAudit,
   PARTITIONS,
   refusalRecord,
   refusalRef,
@@ -63,10 +63,10 @@ function partitionsFor({ account, client, action }: AuditFilter): Partitions {
   return { index: "hour", at: PARTITIONS.hour, span: HOUR };
 }
 
-function fits(kept: KeptAudit, { account, client, action }: AuditFilter): boolean {
-  if (action !== undefined && kept.action !== action) return false;
-  if (account !== undefined && !accountsOf(kept).includes(account)) return false;
-  return client === undefined || clientsOf(kept).includes(client);
+function fits(stored: StoredAudit, { account, client, action }: AuditFilter): boolean {
+  if (action !== undefined && stored.action !== action) return false;
+  if (account !== undefined && !accountsOf(stored).includes(account)) return false;
+  return client === undefined || clientsOf(stored).includes(client);
 }
 
 /** One page of the audit while it is read, from the newest record on. */
@@ -88,11 +88,11 @@ class PageReader {
   /** Takes the matching records. @returns whether the page is complete. */
   take(records: readonly Found[]): boolean {
     for (const record of this.#afterPosition(records)) {
-      const kept = record.value as unknown as KeptAudit;
+      const stored = record.value as unknown as StoredAudit;
       this.#read += 1;
-      if (fits(kept, this.#filter)) this.found.push(toAuditRecord(record));
+      if (fits(stored, this.#filter)) this.found.push(toAuditRecord(record));
       if (this.found.length < this.#limit && this.#read < MOST_READ) continue;
-      this.next = { order: kept.order, key: record.key };
+      this.next = { order: stored.order, key: record.key };
       return true;
     }
     return false;
@@ -103,7 +103,7 @@ class PageReader {
     const after = this.#after;
     if (after?.key === undefined) return records;
     const last = records.findIndex(({ key }) => key === after.key);
-    const older = records.findIndex(({ value }) => (value as unknown as KeptAudit).order < after.order);
+    const older = records.findIndex(({ value }) => (value as unknown as StoredAudit).order < after.order);
     if (last === -1 && older === -1) return [];
     this.#after = undefined;
     return records.slice(last === -1 ? older : last + 1);
@@ -121,8 +121,8 @@ export function createAuditStore(records: Records, positions: () => number, rete
       if (one.refusal === undefined) changes.add(auditRecord(one.event, one.order, retention));
       else counted.push({ ...one, ref: refusalRef(one.refusal, one.order) });
     }
-    const before: readonly (Read<KeptAudit> | undefined)[] =
-      counted.length === 0 ? [] : await records.get<readonly KeptAudit[]>(counted.map(({ ref }) => ref));
+    const before: readonly (Read<StoredAudit> | undefined)[] =
+      counted.length === 0 ? [] : await records.get<readonly StoredAudit[]>(counted.map(({ ref }) => ref));
     for (const [index, { ref, ...one }] of counted.entries())
       changes.write(refusalRecord(ref, one, before[index]?.value, retention), before[index]);
     await records.commit(changes, { relaxed: true });

@@ -11,7 +11,7 @@ export const HOUR: number = 3_600_000_000;
 export const DAY: number = 24 * HOUR;
 
 /** The stored record. Members with their default are left out. */
-export interface KeptAudit extends Omit<AuditEvent, "action"> {
+export interface StoredAudit extends Omit<AuditEvent, "action"> {
   /** Another version may have other actions. */
   readonly action: string;
   /** Microseconds since the epoch: the position among all records. */
@@ -33,7 +33,7 @@ export function accountsOf({
   action,
   subject,
   actor,
-}: Pick<KeptAudit, "action" | "subject" | "actor">): string[] {
+}: Pick<StoredAudit, "action" | "subject" | "actor">): string[] {
   const about = subjectOf(action) === "account" && subject !== undefined ? [subject] : [];
   const by =
     (actor.kind === "account" || actor.kind === "operator") && actor.id !== undefined ? [actor.id] : [];
@@ -41,22 +41,23 @@ export function accountsOf({
 }
 
 /** The clients that a record concerns: its subject, the client of the request, and its actor. */
-export function clientsOf({ action, subject, client, actor }: Omit<KeptAudit, "order">): string[] {
+export function clientsOf({ action, subject, client, actor }: Omit<StoredAudit, "order">): string[] {
   const about = subjectOf(action) === "client" && subject !== undefined ? [subject] : [];
   const through = client === undefined ? [] : [client];
   const by = actor.kind === "client" && actor.id !== undefined ? [actor.id] : [];
   return [...new Set([...about, ...through, ...by])];
 }
 
-export const AUDIT: Kind<KeptAudit, keyof typeof PARTITIONS> = defineKind({
+export const AUDIT: Kind<StoredAudit, keyof typeof PARTITIONS> = defineKind({
   name: "audit",
   holds: "who did what, from where, and with which outcome; or how often a rate limit refused",
   key: "the time and random characters; for refusals, the hash of the limit, its bucket and its window",
   index: {
     hour: ({ order }) => [{ at: PARTITIONS.hour(order), order }],
-    account: (kept) => accountsOf(kept).map((sub) => ({ at: PARTITIONS.account(sub), order: kept.order })),
-    client: (kept) =>
-      clientsOf(kept).map((id) => ({ at: PARTITIONS.client(id, kept.order), order: kept.order })),
+    account: (stored) =>
+      accountsOf(stored).map((sub) => ({ at: PARTITIONS.account(sub), order: stored.order })),
+    client: (stored) =>
+      clientsOf(stored).map((id) => ({ at: PARTITIONS.client(id, stored.order), order: stored.order })),
     action: ({ action, order }) => [{ at: PARTITIONS.action(action, order), order }],
   },
   expires: "`audit.retention` after its time",
@@ -66,9 +67,9 @@ export const AUDIT: Kind<KeptAudit, keyof typeof PARTITIONS> = defineKind({
 });
 
 /** @param retention seconds. */
-function recordOf(key: string, kept: KeptAudit, retention: number): RecordData {
-  const expiresAt = Math.floor(kept.order / 1_000) + retention * 1_000;
-  return AUDIT.record(kept, { key, expiresAt });
+function recordOf(key: string, stored: StoredAudit, retention: number): RecordData {
+  const expiresAt = Math.floor(stored.order / 1_000) + retention * 1_000;
+  return AUDIT.record(stored, { key, expiresAt });
 }
 
 const timeKey = (order: number): string => String(order).padStart(16, "0");
@@ -98,18 +99,18 @@ export function refusalRef({ limit, bucket, seconds }: Refusal, order: number): 
 export function refusalRecord(
   ref: Ref,
   { event, order, count }: CollectedEvent,
-  before: KeptAudit | undefined,
+  before: StoredAudit | undefined,
   retention: number,
 ): RecordData {
-  const kept = before ?? { ...event, order };
-  return recordOf(ref.key, { ...kept, count: (before?.count ?? 0) + count }, retention);
+  const stored = before ?? { ...event, order };
+  return recordOf(ref.key, { ...stored, count: (before?.count ?? 0) + count }, retention);
 }
 
 /** The record as the public calls return it. */
 export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): AuditRecord {
-  const kept = value as unknown as KeptAudit;
-  const { order, action, actor, subject, address, browser } = kept;
-  const client = kept.client ?? (subjectOf(action) === "client" ? subject : undefined);
+  const stored = value as unknown as StoredAudit;
+  const { order, action, actor, subject, address, browser } = stored;
+  const client = stored.client ?? (subjectOf(action) === "client" ? subject : undefined);
   return {
     id: key,
     at: Math.floor(order / 1_000_000),
@@ -119,10 +120,10 @@ export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): Aud
     client: client ?? null,
     address: address ?? null,
     browser: browser ?? null,
-    outcome: kept.outcome ?? "success",
-    reason: kept.reason ?? null,
-    count: kept.count ?? 1,
-    detail: kept.detail ?? {},
+    outcome: stored.outcome ?? "success",
+    reason: stored.reason ?? null,
+    count: stored.count ?? 1,
+    detail: stored.detail ?? {},
   };
 }
 
@@ -145,7 +146,7 @@ export function fromFirstVersion(
   retention: number = defaults.audit.retention,
 ): RecordData {
   const { by, client_id, ...rest } = detail;
-  const kept: KeptAudit = {
+  const stored: StoredAudit = {
     order,
     action,
     actor: typeof by === "string" ? { kind: "operator", id: by } : { kind: "system" },
@@ -154,5 +155,5 @@ export function fromFirstVersion(
     ...(Object.keys(rest).length === 0 ? {} : { detail: rest }),
   };
   // The same key if the migration runs again.
-  return recordOf(`${timeKey(order)}-v01`, kept, retention);
+  return recordOf(`${timeKey(order)}-v01`, stored, retention);
 }

@@ -5,7 +5,7 @@ import { type LaneAccess, laneQuery } from "./lane-access.ts";
 import {
   deliveryRecord,
   deliveryRef,
-  type KeptDelivery,
+  type StoredDelivery,
   type Lane,
   laneKey,
   laneRecord,
@@ -28,7 +28,7 @@ export function createPositions(access: Pick<LaneAccess, "clock">): Positions {
 interface OpenLane {
   readonly was: Read<Lane> | undefined;
   /** The waiting head; `undefined`: the first delivery that is added becomes the head. */
-  readonly head: Read<KeptDelivery> | undefined;
+  readonly head: Read<StoredDelivery> | undefined;
   lane: Lane;
   isEmpty: boolean;
 }
@@ -46,7 +46,7 @@ async function openLanes(
   const lanes = [...keys].map(([key, { receiver, sub }], index) => {
     const was = found[index] && read<Lane>(found[index]);
     const first = pages[index]?.records[0];
-    const head = first && read<KeptDelivery>(first);
+    const head = first && read<StoredDelivery>(first);
     const fresh: Lane = { receiver, sub, lastSequence: 0, lastDelivered: 0, flight: null };
     return [key, { was, head, lane: was?.value ?? fresh, isEmpty: head === undefined }] as const;
   });

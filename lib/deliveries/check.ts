@@ -7,14 +7,14 @@ import type { Stores } from "../records/kinds.ts";
 import { Changes, type KindRules, type Read } from "../records/records.ts";
 import { LaneAccess, laneQuery } from "./lane-access.ts";
 import { LaneEdit } from "./lane-edit.ts";
-import { DELIVERY, type KeptDelivery, LANE, type Lane, RECEIVER } from "./records.ts";
+import { DELIVERY, type StoredDelivery, LANE, type Lane, RECEIVER } from "./records.ts";
 
-const deliveryIn = ({ value }: Found): KeptDelivery => value as unknown as KeptDelivery;
+const deliveryIn = ({ value }: Found): StoredDelivery => value as unknown as StoredDelivery;
 const laneOf = (found: Found): Ref => LANE.ref([deliveryIn(found).receiver, deliveryIn(found).sub]);
 const receiverOf = (found: Found): Ref => RECEIVER.ref(deliveryIn(found).receiver);
 
 /** Whether the first waiting delivery is the head, and no other is. */
-function hasRightHead(waiting: readonly Read<KeptDelivery>[]): boolean {
+function hasRightHead(waiting: readonly Read<StoredDelivery>[]): boolean {
   return waiting.every(({ value }, index) => value.isHead === (index === 0));
 }
 

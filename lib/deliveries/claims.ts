@@ -15,7 +15,7 @@ import {
   deliveryRecord,
   deliveryRef,
   dueAt,
-  type KeptDelivery,
+  type StoredDelivery,
   type KnownReceiver,
   type Lane,
   laneRecord,
@@ -43,44 +43,44 @@ function allowedBy(
 
 /** The head while it is claimed, and the claim. */
 function claimed(
-  head: KeptDelivery,
+  head: StoredDelivery,
   { owner, span }: LeaseTerms,
   now: number,
-): { readonly kept: KeptDelivery; readonly claim: Omit<Claim, "probe"> } {
+): { readonly stored: StoredDelivery; readonly claim: Omit<Claim, "probe"> } {
   const leaseEnd = now + span;
   const fence = head.fence + 1;
-  const kept = { ...head, fence, lease: { owner, end: leaseEnd }, flight: null };
-  return { kept, claim: { delivery: toDelivery(head), fence, leaseEnd } };
+  const stored = { ...head, fence, lease: { owner, end: leaseEnd }, flight: null };
+  return { stored, claim: { delivery: toDelivery(head), fence, leaseEnd } };
 }
 
 /** The delivery after an attempt, or after its claim was returned. */
 function withResult(
-  kept: KeptDelivery,
+  stored: StoredDelivery,
   outcome: Outcome,
   attempt: AttemptRecord | undefined,
   now: number,
-): KeptDelivery {
-  const made = attempt === undefined ? [] : [{ ...attempt, number: kept.attempts + 1 }];
-  const after: KeptDelivery = {
-    ...kept,
-    attempts: kept.attempts + made.length,
-    attemptRecords: [...kept.attemptRecords, ...made],
+): StoredDelivery {
+  const made = attempt === undefined ? [] : [{ ...attempt, number: stored.attempts + 1 }];
+  const after: StoredDelivery = {
+    ...stored,
+    attempts: stored.attempts + made.length,
+    attemptRecords: [...stored.attemptRecords, ...made],
     lease: null,
   };
   const over = { isHead: false, nextAttemptAt: null, failedAt: null, finishedAt: now };
   if (outcome.kind === "delivered") return { ...after, ...over, state: "delivered", reason: null };
   // A delivery that was discarded or parked in the meantime stays so.
-  if (kept.state !== "waiting" || outcome.kind === "kept") return after;
+  if (stored.state !== "waiting" || outcome.kind === "kept") return after;
   if (outcome.kind === "retry") {
-    return { ...after, failures: kept.failures + 1, failedAt: now, nextAttemptAt: now + outcome.after };
+    return { ...after, failures: stored.failures + 1, failedAt: now, nextAttemptAt: now + outcome.after };
   }
-  const failures = kept.failures + made.length;
+  const failures = stored.failures + made.length;
   return { ...after, ...over, failures, state: "parked", reason: outcome.reason };
 }
 
 /** The delivery as the head of its lane, while no other delivery of the lane is in flight. */
-export function asHead(kept: KeptDelivery): KeptDelivery {
-  return { ...kept, isHead: true, lease: null, flight: null };
+export function asHead(stored: StoredDelivery): StoredDelivery {
+  return { ...stored, isHead: true, lease: null, flight: null };
 }
 
 /** How many due heads `finish` prefetches for a receiver, so that not every slot that goes on reads its own. */
@@ -89,37 +89,37 @@ const PREFETCH = 20;
 export function createClaims(access: LaneAccess): Calls {
   const { store, clock } = access;
   /** Deliveries as their claims have left them, so that `finish` need not read them again. */
-  const asLeft = new WeakMap<Claim, Read<KeptDelivery>>();
+  const asLeft = new WeakMap<Claim, Read<StoredDelivery>>();
   /** Ids of heads that this process is about to claim. */
   const taken = new Set<string>();
   /** Prefetched heads of each receiver: due when they were read, and not claimed by this process since. */
-  const prefetched = new Map<string, Promise<Read<KeptDelivery>[]>>();
+  const prefetched = new Map<string, Promise<Read<StoredDelivery>[]>>();
 
   /** Claims these heads in one commit; a probe begins the next hold of its receiver. */
   async function claimTogether(
-    heads: readonly Read<KeptDelivery>[],
+    heads: readonly Read<StoredDelivery>[],
     terms: LeaseTerms,
     probed: Read<KnownReceiver> | undefined,
   ): Promise<Claim[]> {
     const now = clock.now();
     const changes = new Changes();
     const made = heads.map((head) => {
-      const { kept, claim } = claimed(head.value, terms, now);
-      changes.write(deliveryRecord(kept), head);
-      return { kept, claim: { ...claim, probe: probed !== undefined } };
+      const { stored, claim } = claimed(head.value, terms, now);
+      changes.write(deliveryRecord(stored), head);
+      return { stored, claim: { ...claim, probe: probed !== undefined } };
     });
     if (probed !== undefined && heads.length > 0)
       changes.write(receiverRecord({ ...probed.value, heldUntil: now + terms.holdAgain }), probed);
     // A claim may be lost in a power failure: its result is not recorded either, and the delivery is sent again.
     const version = await access.commit(changes, { relaxed: true });
-    for (const { kept, claim } of made)
-      if (version !== undefined) asLeft.set(claim, { value: kept, version });
+    for (const { stored, claim } of made)
+      if (version !== undefined) asLeft.set(claim, { value: stored, version });
     return made.map(({ claim }) => claim);
   }
 
   /** Claims those of the heads that no other worker has claimed first. */
   async function claimAll(
-    heads: readonly Read<KeptDelivery>[],
+    heads: readonly Read<StoredDelivery>[],
     terms: LeaseTerms,
     probed: Read<KnownReceiver> | undefined,
   ): Promise<Claim[]> {
@@ -134,7 +134,7 @@ export function createClaims(access: LaneAccess): Calls {
   }
 
   /** The due heads of a receiver that this process is not about to claim, first due first. */
-  async function findDue(receiver: string, most: number): Promise<Read<KeptDelivery>[]> {
+  async function findDue(receiver: string, most: number): Promise<Read<StoredDelivery>[]> {
     const now = clock.now();
     const query = { ...DELIVERY.where("due", receiver), to: Math.floor(now) };
     const heads = await access.deliveries(query, most + taken.size);
@@ -142,7 +142,7 @@ export function createClaims(access: LaneAccess): Calls {
   }
 
   /** Runs a claim, and keeps others in this process from trying to claim the same heads. */
-  async function claiming<T>(heads: readonly Read<KeptDelivery>[], claim: () => Promise<T>): Promise<T> {
+  async function claiming<T>(heads: readonly Read<StoredDelivery>[], claim: () => Promise<T>): Promise<T> {
     for (const { value } of heads) taken.add(value.id);
     try {
       return await claim();
@@ -152,10 +152,10 @@ export function createClaims(access: LaneAccess): Calls {
   }
 
   /** The next due head, from the prefetched ones if there are any. */
-  async function nextDue(receiver: string): Promise<Read<KeptDelivery> | undefined> {
+  async function nextDue(receiver: string): Promise<Read<StoredDelivery> | undefined> {
     const reading = prefetched.get(receiver) ?? findDue(receiver, PREFETCH);
     prefetched.set(receiver, reading);
-    let heads: Read<KeptDelivery>[] = [];
+    let heads: Read<StoredDelivery>[] = [];
     try {
       heads = await reading;
       return heads.shift();
@@ -168,7 +168,7 @@ export function createClaims(access: LaneAccess): Calls {
     receiver: string,
     limit: number,
     terms: LeaseTerms,
-    find: (most: number) => Promise<Read<KeptDelivery>[]>,
+    find: (most: number) => Promise<Read<StoredDelivery>[]>,
   ): Promise<Claim[]> {
     const [known, heads] = await Promise.all([access.receiver(receiver), find(limit)]);
     const now = clock.now();
@@ -182,11 +182,11 @@ export function createClaims(access: LaneAccess): Calls {
     { delivery: { id, receiver, sub }, fence }: Claim,
     outcome: Outcome,
     { attempt, lease, claimFrom = "lane" }: FinishOptions,
-    asClaimed: Read<KeptDelivery> | undefined,
+    asClaimed: Read<StoredDelivery> | undefined,
   ): Promise<Finished> {
     const key = { receiver, sub };
     const refs = [laneRef(key), receiverRef(receiver), ...(asClaimed === undefined ? [deliveryRef(id)] : [])];
-    const [lane, state, read] = await access.get<[Lane, KnownReceiver, KeptDelivery]>(refs);
+    const [lane, state, read] = await access.get<[Lane, KnownReceiver, StoredDelivery]>(refs);
     const own = asClaimed ?? read;
     const lost = { recorded: false };
     if (own === undefined || lane === undefined) return lost;
@@ -202,13 +202,13 @@ export function createClaims(access: LaneAccess): Calls {
     const now = clock.now();
     const isStopped = state !== undefined && (state.value.paused || state.value.heldUntil !== null);
     const changes = new Changes();
-    const claims: { readonly kept: KeptDelivery; readonly claim: Claim }[] = [];
+    const claims: { readonly stored: StoredDelivery; readonly claim: Claim }[] = [];
     /** Claims the next delivery in the same commit if it may be sent now. */
-    const claimNext = (next: KeptDelivery): KeptDelivery => {
+    const claimNext = (next: StoredDelivery): StoredDelivery => {
       if (lease === undefined || isStopped || dueAt(next) > now) return next;
-      const { kept, claim } = claimed(next, lease, now);
-      claims.push({ kept, claim: { ...claim, probe: false } });
-      return kept;
+      const { stored, claim } = claimed(next, lease, now);
+      claims.push({ stored, claim: { ...claim, probe: false } });
+      return stored;
     };
     const after = withResult(own.value, outcome, attempt, now);
     const stays = isHead && after.state === "waiting";
@@ -227,7 +227,7 @@ export function createClaims(access: LaneAccess): Calls {
     );
     const [next] = claims;
     if (next === undefined) return { recorded: true };
-    if (version !== undefined) asLeft.set(next.claim, { value: next.kept, version });
+    if (version !== undefined) asLeft.set(next.claim, { value: next.stored, version });
     return { recorded: true, next: next.claim };
   }
 
@@ -256,7 +256,7 @@ export function createClaims(access: LaneAccess): Calls {
       return receivers.flatMap(({ receiver, heldUntil }, index) => {
         const [first] = pages[index]?.records ?? [];
         if (first === undefined) return [];
-        const { value } = first as unknown as Read<KeptDelivery>;
+        const { value } = first as unknown as Read<StoredDelivery>;
         return [{ receiver, dueAt: Math.max(heldUntil ?? 0, dueAt(value)) }];
       });
     },

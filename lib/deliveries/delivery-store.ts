@@ -10,7 +10,7 @@ import type {
 import type { Query } from "../../adapters/record-store.ts";
 import { createClaims } from "./claims.ts";
 import { type LaneAccess } from "./lane-access.ts";
-import { DELIVERY, type KeptDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
+import { DELIVERY, type StoredDelivery, type KnownReceiver, LANE, RECEIVER, toDelivery } from "./records.ts";
 import { createByHand, createReceivers, createUpkeep } from "./upkeep.ts";
 import { PAGE, type Read, read } from "../records/records.ts";
 
@@ -36,7 +36,7 @@ async function entriesFor(access: LaneAccess, filter: DeliveryFilter): Promise<O
   );
 }
 
-function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
+function fits(filter: DeliveryFilter, delivery: StoredDelivery): boolean {
   return (["receiver", "sub", "type", "state"] as const).every(
     (name) => filter[name] === undefined || filter[name] === delivery[name],
   );
@@ -45,7 +45,7 @@ function fits(filter: DeliveryFilter, delivery: KeptDelivery): boolean {
 /** What was read of all index entries together. */
 interface ReadPage {
   /** In the order of positions, whether they match or not; none is missing before the last of them. */
-  readonly inOrder: readonly KeptDelivery[];
+  readonly inOrder: readonly StoredDelivery[];
   readonly isEnd: boolean;
   /** How many were read. */
   readonly count: number;
@@ -57,7 +57,7 @@ async function readEntries(
   direction: 1 | -1,
 ): Promise<ReadPage> {
   const pages = await access.store.list(queries);
-  const all = pages.map(({ records }) => records.map((record) => read<KeptDelivery>(record).value));
+  const all = pages.map(({ records }) => records.map((record) => read<StoredDelivery>(record).value));
   // Deliveries beyond the end of an entry that has more would come too early.
   const ends = all.flatMap((records, index) => {
     const last = records.at(-1);
@@ -76,12 +76,12 @@ async function search(
   access: LaneAccess,
   { first, limit, ...filter }: Omit<DeliveryPage, "after">,
   position: number | undefined,
-): Promise<{ readonly found: readonly KeptDelivery[]; readonly last?: KeptDelivery }> {
+): Promise<{ readonly found: readonly StoredDelivery[]; readonly last?: StoredDelivery }> {
   const descending = first === "newest";
   const direction = descending ? -1 : 1;
   const where = await entriesFor(access, filter);
-  const found: KeptDelivery[] = [];
-  let last: KeptDelivery | undefined;
+  const found: StoredDelivery[] = [];
+  let last: StoredDelivery | undefined;
   for (let looked = 0; looked < MAX_READ;) {
     const behind = last?.position ?? position;
     const bounds = behind === undefined ? {} : { [descending ? "to" : "from"]: behind + direction };
@@ -148,7 +148,7 @@ async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
         receiver,
         waiting: waiting[index] ?? 0,
         parked: parked[index] ?? 0,
-        oldest: first === undefined ? null : (first as unknown as Read<KeptDelivery>).value.storedAt,
+        oldest: first === undefined ? null : (first as unknown as Read<StoredDelivery>).value.storedAt,
       };
     })
     .filter((each) => each.waiting > 0 || each.parked > 0);

@@ -26,7 +26,7 @@ export interface NewDelivery {
 }
 
 /**
- * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: no longer retried, kept until an
+ * `waiting`: to be sent, now or later. `delivered`: answered with 2xx. `parked`: no longer retried, stored until an
  * operator redrives it. `discarded`: given up by an operator.
  */
 export type DeliveryState = "waiting" | "delivered" | "parked" | "discarded";

@@ -6,7 +6,7 @@ import {
   DELIVERY,
   deliveryRecord,
   deliveryRef,
-  type KeptDelivery,
+  type StoredDelivery,
   type KnownReceiver,
   type Lane,
   laneRef,
@@ -19,7 +19,7 @@ export function laneQuery({ receiver, sub }: LaneKey, which: "waiting" | "lane",
 }
 
 export class LaneAccess extends Records {
-  delivery(id: string): Promise<Read<KeptDelivery> | undefined> {
+  delivery(id: string): Promise<Read<StoredDelivery> | undefined> {
     return this.find(deliveryRef(id));
   }
 
@@ -37,17 +37,17 @@ export class LaneAccess extends Records {
     return all.toSorted((one, other) => (one.receiver < other.receiver ? -1 : 1));
   }
 
-  deliveries(query: Omit<Query, "limit">, most?: number): Promise<Read<KeptDelivery>[]> {
+  deliveries(query: Omit<Query, "limit">, most?: number): Promise<Read<StoredDelivery>[]> {
     return this.list(query, most);
   }
 
   /** The waiting deliveries of a lane, head first. */
-  waiting(lane: LaneKey, most?: number): Promise<Read<KeptDelivery>[]> {
+  waiting(lane: LaneKey, most?: number): Promise<Read<StoredDelivery>[]> {
     return this.list(laneQuery(lane, "waiting"), most);
   }
 }
 
 /** Writes a delivery if it has changed. */
-export function writeDelivery(changes: Changes, was: Read<KeptDelivery>, now: KeptDelivery): void {
+export function writeDelivery(changes: Changes, was: Read<StoredDelivery>, now: StoredDelivery): void {
   if (now !== was.value) changes.write(deliveryRecord(now), was);
 }

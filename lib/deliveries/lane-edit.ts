@@ -2,19 +2,19 @@
 import type { LaneKey } from "./delivery.ts";
 import { asHead } from "./claims.ts";
 import { type LaneAccess, writeDelivery } from "./lane-access.ts";
-import { type Flight, type KeptDelivery, type Lane, laneRecord } from "./records.ts";
+import { type Flight, type StoredDelivery, type Lane, laneRecord } from "./records.ts";
 import type { Changes, Read } from "../records/records.ts";
 
 /** One lane with its waiting deliveries while they are edited. */
 export class LaneEdit {
   readonly #was: Read<Lane>;
-  readonly #read = new Map<string, Read<KeptDelivery>>();
-  readonly #now = new Map<string, KeptDelivery>();
+  readonly #read = new Map<string, Read<StoredDelivery>>();
+  readonly #now = new Map<string, StoredDelivery>();
   readonly #clock: LaneAccess["clock"];
   readonly #flight: Flight | null;
   #lastDelivered: number;
 
-  private constructor(access: LaneAccess, lane: Read<Lane>, waiting: readonly Read<KeptDelivery>[]) {
+  private constructor(access: LaneAccess, lane: Read<Lane>, waiting: readonly Read<StoredDelivery>[]) {
     this.#was = lane;
     this.#lastDelivered = lane.value.lastDelivered;
     this.#clock = access.clock;
@@ -44,17 +44,17 @@ export class LaneEdit {
   }
 
   /** Adds a delivery of the lane that does not wait. */
-  include(delivery: Read<KeptDelivery>): void {
+  include(delivery: Read<StoredDelivery>): void {
     this.#read.set(delivery.value.id, delivery);
     this.#now.set(delivery.value.id, delivery.value);
   }
 
-  change(id: string, parts: Partial<KeptDelivery>): void {
-    this.#now.set(id, { ...(this.#now.get(id) as KeptDelivery), ...parts });
+  change(id: string, parts: Partial<StoredDelivery>): void {
+    this.#now.set(id, { ...(this.#now.get(id) as StoredDelivery), ...parts });
   }
 
   /** The waiting deliveries in their order. */
-  waiting(): KeptDelivery[] {
+  waiting(): StoredDelivery[] {
     return [...this.#now.values()]
       .filter(({ state }) => state === "waiting")
       .toSorted((one, other) => one.sequence - other.sequence);
@@ -77,9 +77,9 @@ export class LaneEdit {
       // A delivery in flight keeps its lease, so that its result is recorded.
       this.#now.set(each.id, { ...each, isHead: false, flight: null });
     }
-    for (const [id, was] of this.#read) writeDelivery(changes, was, this.#now.get(id) as KeptDelivery);
-    const kept = first === undefined ? flight : null;
-    const lane: Lane = { ...this.lane, flight: kept, lastDelivered: this.#lastDelivered };
+    for (const [id, was] of this.#read) writeDelivery(changes, was, this.#now.get(id) as StoredDelivery);
+    const stored = first === undefined ? flight : null;
+    const lane: Lane = { ...this.lane, flight: stored, lastDelivered: this.#lastDelivered };
     const record = laneRecord(lane);
     if (JSON.stringify(lane) === JSON.stringify(this.lane)) changes.expect(record, this.#was);
     else changes.write(record, this.#was);
@@ -88,6 +88,6 @@ export class LaneEdit {
 }
 
 /** The delivery in flight while this one is the head: itself, or the one that it waits for. */
-function flightOf({ id, sequence, lease, flight }: KeptDelivery): Flight | null {
+function flightOf({ id, sequence, lease, flight }: StoredDelivery): Flight | null {
   return lease === null ? flight : { id, sequence, end: lease.end };
 }

@@ -15,7 +15,7 @@ export interface Flight {
 }
 
 /** A stored delivery with its attempts. */
-export interface KeptDelivery extends Delivery {
+export interface StoredDelivery extends Delivery {
   /** Its position among all deliveries: approximately microseconds since the epoch. */
   readonly position: number;
   readonly attemptRecords: readonly DeliveryAttempt[];
@@ -47,14 +47,14 @@ export interface KnownReceiver extends ReceiverState {
 }
 
 /** When a head may be claimed, in milliseconds since the epoch. */
-export function dueAt({ lease, flight, nextAttemptAt }: KeptDelivery): number {
+export function dueAt({ lease, flight, nextAttemptAt }: StoredDelivery): number {
   return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
 }
 
 /** What is purged next of a finished delivery: first its payload, later its record. */
 export type PurgeStage = "payload" | "record";
 
-function purgePositions({ finishedAt, payload, state }: KeptDelivery): IndexPosition[] {
+function purgePositions({ finishedAt, payload, state }: StoredDelivery): IndexPosition[] {
   if (finishedAt === null) return [];
   const stage: PurgeStage = payload === null || state === "parked" ? "record" : "payload";
   return [{ at: stage, order: Math.floor(finishedAt) }];
@@ -66,7 +66,7 @@ type DeliveryIndex = "open" | "receiver" | "user" | "lane" | "waiting" | "due" |
  * A delivery keeps its entries in `receiver`, `user` and `lane` for as long as it is stored, so that no list misses it
  * while its state changes.
  */
-export const DELIVERY: Kind<KeptDelivery, DeliveryIndex> = defineKind({
+export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   name: "delivery",
   holds: "a notification for one receiver, with its attempts",
   key: "its id",
@@ -116,14 +116,14 @@ export const deliveryRef = (id: string): Ref => DELIVERY.ref(id);
 export const laneRef = ({ receiver, sub }: LaneKey): Ref => LANE.ref([receiver, sub]);
 export const laneKey = (lane: LaneKey): string => laneRef(lane).key;
 export const receiverRef = (receiver: string): Ref => RECEIVER.ref(receiver);
-export const deliveryRecord = (delivery: KeptDelivery): RecordData => DELIVERY.record(delivery);
+export const deliveryRecord = (delivery: StoredDelivery): RecordData => DELIVERY.record(delivery);
 export const laneRecord = (lane: Lane): RecordData => LANE.record(lane);
 export const receiverRecord = (receiver: KnownReceiver): RecordData => RECEIVER.record(receiver);
 
 /** The delivery without what only the storage needs. */
-export function toDelivery(kept: KeptDelivery): Delivery {
-  const { id, receiver, sub, type, payload, at, sequence, state, attempts, failures } = kept;
-  const { storedAt, nextAttemptAt, finishedAt, reason } = kept;
+export function toDelivery(stored: StoredDelivery): Delivery {
+  const { id, receiver, sub, type, payload, at, sequence, state, attempts, failures } = stored;
+  const { storedAt, nextAttemptAt, finishedAt, reason } = stored;
   return {
     id,
     receiver,

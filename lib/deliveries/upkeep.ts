@@ -12,7 +12,7 @@ import {
   DELIVERY,
   deliveryRecord,
   deliveryRef,
-  type KeptDelivery,
+  type StoredDelivery,
   type KnownReceiver,
   LANE,
   laneKey,
@@ -44,7 +44,7 @@ export function createByHand(access: LaneAccess): ByHand {
   /** Redrives deliveries of one lane in order. Those that can't be redriven stay as they are. */
   async function redriveLane(
     changes: Changes,
-    wanted: readonly Read<KeptDelivery>[],
+    wanted: readonly Read<StoredDelivery>[],
     supersedable: ReadonlySet<string>,
     results: Map<string, RedriveResult>,
   ): Promise<void> {
@@ -78,10 +78,10 @@ export function createByHand(access: LaneAccess): ByHand {
   ): Promise<ReadonlyMap<string, RedriveResult>> {
     const found = await access.store.get(ids.map((id) => deliveryRef(id)));
     const results = new Map<string, RedriveResult>();
-    const lanes = new Map<string, Read<KeptDelivery>[]>();
+    const lanes = new Map<string, Read<StoredDelivery>[]>();
     for (const [index, id] of ids.entries()) {
       const record = found[index];
-      const delivery = record && read<KeptDelivery>(record);
+      const delivery = record && read<StoredDelivery>(record);
       const problem = problemOf(delivery);
       results.set(id, problem ?? "redriven");
       if (delivery === undefined || problem !== undefined) continue;
@@ -115,7 +115,7 @@ export function createByHand(access: LaneAccess): ByHand {
   };
 }
 
-function problemOf(delivery: Read<KeptDelivery> | undefined): RedriveResult | undefined {
+function problemOf(delivery: Read<StoredDelivery> | undefined): RedriveResult | undefined {
   if (delivery === undefined) return "unknown";
   if (delivery.value.state === "waiting") return "waiting";
   return delivery.value.payload === null ? "purged" : undefined;
@@ -223,7 +223,7 @@ export function createReceivers(access: LaneAccess): Receivers {
 }
 
 export function createUpkeep(access: LaneAccess): Upkeep {
-  const finished = (at: PurgeStage, to: number, limit: number): Promise<Read<KeptDelivery>[]> =>
+  const finished = (at: PurgeStage, to: number, limit: number): Promise<Read<StoredDelivery>[]> =>
     limit <= 0
       ? Promise.resolve([])
       : access.deliveries({ ...DELIVERY.where("purge", at), to: Math.floor(to) }, limit);
@@ -270,7 +270,7 @@ export function createUpkeep(access: LaneAccess): Upkeep {
 
   return {
     async purge({ payloads, records, limit }) {
-      const old: Read<KeptDelivery>[] = [];
+      const old: Read<StoredDelivery>[] = [];
       for (const stage of ["record", "payload"] as const)
         old.push(...(await finished(stage, records, limit - old.length)));
       for (const { value } of old) await access.retry(() => forget(value.id));

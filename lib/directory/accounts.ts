@@ -22,7 +22,7 @@ import {
   BY_NUMBER,
   entryRef,
   isOpen,
-  type KeptEntry,
+  type StoredEntry,
   nameRecord,
   nameRef,
   numberRecord,
@@ -92,7 +92,7 @@ export function createAccounts(
     const wanted: (readonly [EntryKind, string])[] = change.requireServices.map((key) => ["service", key]);
     if (change.requirePortal !== undefined) wanted.push(["portal", change.requirePortal]);
     const refs: Ref[] = wanted.map(([kind, key]) => entryRef(kind, key));
-    const found: readonly (Read<KeptEntry> | undefined)[] = await records.get<readonly KeptEntry[]>(refs);
+    const found: readonly (Read<StoredEntry> | undefined)[] = await records.get<readonly StoredEntry[]>(refs);
     for (const [index, [kind, key]] of wanted.entries()) {
       const entry = found[index];
       if (!isOpen(entry, records.clock)) throw new UnknownReference(`${kind} ${key}`);

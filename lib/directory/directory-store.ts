@@ -25,14 +25,14 @@ import {
   entryRef,
   identifierRecord,
   isOpen,
-  type KeptEntry,
+  type StoredEntry,
   REFERRING,
   type Setting,
   settingRef,
 } from "./records.ts";
 
 type Clients = Pick<DirectoryStore, "findClient" | "listClients" | "commitClient">;
-type Settings = Pick<DirectoryStore, "keep" | "kept">;
+type Settings = Pick<DirectoryStore, "ensureSetting" | "findSetting">;
 type Entries = Pick<DirectoryStore, "findEntry" | "listEntries" | "putEntry" | "removeEntry">;
 
 /** How many references an error names. */
@@ -49,7 +49,7 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
     const { client_id, expectedVersion, record, audit } = change;
     const service = record?.service ?? null;
     const refs = [clientRef(client_id), accountRef(client_id), entryRef("service", service ?? "")];
-    const [client, reserved, entry] = await records.get<[ClientRecord, IdentifierOwner, KeptEntry]>(refs);
+    const [client, reserved, entry] = await records.get<[ClientRecord, IdentifierOwner, StoredEntry]>(refs);
     if (client?.value.version !== expectedVersion) {
       if (expectedVersion === undefined) throw new AlreadyExists(`client ${client_id}`);
       throw new VersionConflict("the client was changed in between");
@@ -88,8 +88,8 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
 }
 
 function createEntries(records: Records, { recordOf }: Audit): Entries {
-  const find = (kind: EntryKind, key: string): Promise<Read<KeptEntry> | undefined> =>
-    records.find<KeptEntry>(entryRef(kind, key));
+  const find = (kind: EntryKind, key: string): Promise<Read<StoredEntry> | undefined> =>
+    records.find<StoredEntry>(entryRef(kind, key));
 
   /** The references to the entry, as `StillReferenced` lists them. */
   async function references(kind: EntryKind, key: string): Promise<string[]> {
@@ -137,14 +137,14 @@ function createEntries(records: Records, { recordOf }: Audit): Entries {
       return found && withoutMark(found.value);
     },
     async listEntries(kind) {
-      const all = await records.all<KeptEntry>(kind);
+      const all = await records.all<StoredEntry>(kind);
       return all.map(withoutMark).toSorted((one, other) => byKey(one.key, other.key));
     },
     putEntry(kind, record, audit) {
       const copy = structuredClone(record);
       return records.retry(async () => {
         const { key, group } = copy;
-        const [entry, parent] = await records.get<[KeptEntry, KeptEntry]>([
+        const [entry, parent] = await records.get<[StoredEntry, StoredEntry]>([
           entryRef(kind, key),
           entryRef("group", group ?? ""),
         ]);
@@ -162,7 +162,7 @@ function createEntries(records: Records, { recordOf }: Audit): Entries {
   };
 }
 
-function withoutMark({ closingUntil: _closed, ...entry }: KeptEntry): Omit<KeptEntry, "closingUntil"> {
+function withoutMark({ closingUntil: _closed, ...entry }: StoredEntry): Omit<StoredEntry, "closingUntil"> {
   return entry;
 }
 
@@ -171,11 +171,11 @@ function createSettings(records: Records): Settings {
   const find = async (name: string): Promise<string | undefined> =>
     (await records.find<Setting>(settingRef(name)))?.value.value;
   return {
-    kept: find,
-    keep: (name, value) =>
+    findSetting: find,
+    ensureSetting: (name, value) =>
       records.retry(async () => {
-        const kept = await find(name);
-        if (kept !== undefined) return kept;
+        const stored = await find(name);
+        if (stored !== undefined) return stored;
         const changes = new Changes();
         changes.write({ ...settingRef(name), value: { value } }, undefined);
         await records.commit(changes);

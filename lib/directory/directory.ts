@@ -176,7 +176,7 @@ export interface DirectoryStore {
   removeEntry(kind: EntryKind, key: string, audit?: AuditEvent): Promise<boolean>;
 
   /** Stores `value` under `name` unless there is a value; returns the stored one. */
-  keep(name: string, value: string): Promise<string>;
+  ensureSetting(name: string, value: string): Promise<string>;
   /** The value that is stored under `name`. */
-  kept(name: string): Promise<string | undefined>;
+  findSetting(name: string): Promise<string | undefined>;
 }

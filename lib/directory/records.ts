@@ -6,19 +6,19 @@ import { defineKind, type Kind, type IndexPosition } from "../records/kinds.ts";
 import type { Read } from "../records/records.ts";
 
 /** An entry. While it is being removed, until `closingUntil`, nothing new can refer to it. */
-export type KeptEntry = EntryRecord & { readonly closingUntil?: number };
+export type StoredEntry = EntryRecord & { readonly closingUntil?: number };
 
 /** Whether an entry exists and can be referred to. */
-export function isOpen(entry: Read<KeptEntry> | undefined, clock: Clock): entry is Read<KeptEntry> {
+export function isOpen(entry: Read<StoredEntry> | undefined, clock: Clock): entry is Read<StoredEntry> {
   return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
 }
 
 function entryKind(
   name: EntryKind,
   holds: string,
-  group?: Kind<KeptEntry, "group">,
-): Kind<KeptEntry, "group"> {
-  return defineKind<KeptEntry, "group">({
+  group?: Kind<StoredEntry, "group">,
+): Kind<StoredEntry, "group"> {
+  return defineKind<StoredEntry, "group">({
     name,
     holds,
     key: "its key",
@@ -34,7 +34,7 @@ function entryKind(
 const GROUP = entryKind("group", "a group of services with one receiver of notifications");
 
 /** Services, groups and portals. */
-export const ENTRIES: Readonly<Record<EntryKind, Kind<KeptEntry, "group">>> = {
+export const ENTRIES: Readonly<Record<EntryKind, Kind<StoredEntry, "group">>> = {
   group: GROUP,
   service: entryKind("service", "a service to which people are assigned", GROUP),
   portal: entryKind("portal", "a portal to which accounts belong"),
@@ -169,4 +169,4 @@ export const nameRecord = (name: string, sub: string): RecordData =>
 export const numberRecord = (userId: number, sub: string): RecordData =>
   USER_ID.record({ sub }, { key: String(userId) });
 export const clientRecord = (client: ClientRecord): RecordData => CLIENT.record(client);
-export const entryRecord = (kind: EntryKind, entry: KeptEntry): RecordData => ENTRIES[kind].record(entry);
+export const entryRecord = (kind: EntryKind, entry: StoredEntry): RecordData => ENTRIES[kind].record(entry);

@@ -143,7 +143,7 @@ export interface ClientInternals {
   /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
   secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
   /** Registers the internal client, or updates it to these values. */
-  keepInternal(client: InternalClient): Promise<ClientRecord>;
+  putInternal(client: InternalClient): Promise<ClientRecord>;
 }
 
 type PublicClient = ClientRecord & { readonly service: string };

@@ -110,7 +110,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
   /** A new client must not inherit tokens and consents of a removed one with the same id. */
   async function forgetRemoved(client_id: string, caller: Caller): Promise<void> {
-    if ((await directory.kept(removalMark(client_id))) === undefined) return;
+    if ((await directory.findSetting(removalMark(client_id))) === undefined) return;
     if ((await directory.findClient(client_id)) !== undefined) return;
     await artifacts.removeByClient(client_id);
     await forgetConsents(client_id, caller);
@@ -224,7 +224,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const caller = callerOf(callOptions);
       const known = await directory.findClient(client_id);
       if (known === undefined || known.service === null) return false;
-      await directory.keep(removalMark(client_id), "1");
+      await directory.ensureSetting(removalMark(client_id), "1");
       const { changed } = await change(
         client_id,
         caller,
@@ -247,7 +247,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
     secretMatches: (record, presented) => secretMatches(secretKey, record, presented, clock.now() / 1000),
 
-    async keepInternal(client) {
+    async putInternal(client) {
       const now = seconds(clock);
       const { record } = await change(client.client_id, SYSTEM, (before) => {
         if (before !== undefined && before.service !== null) {
@@ -338,8 +338,8 @@ function secretMatches(
   const hashes = valid.length > 0 ? valid.map(({ hash }) => hash) : [hmac(key, "")];
   let matches = 0;
   for (const hash of hashes) {
-    const kept = Buffer.from(hash);
-    matches |= Number(kept.length === digest.length && timingSafeEqual(kept, digest));
+    const stored = Buffer.from(hash);
+    matches |= Number(stored.length === digest.length && timingSafeEqual(stored, digest));
   }
   return valid.length > 0 && matches === 1;
 }

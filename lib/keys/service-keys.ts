@@ -36,14 +36,15 @@ async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): P
 }
 
 /** Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time. */
-async function keepSealed(
+async function ensureSealed(
   directory: DirectoryStore,
   sealer: Sealer,
   name: string,
   make: () => string,
 ): Promise<string> {
-  const kept = (await directory.kept(name)) ?? (await directory.keep(name, sealer.seal(name, make())));
-  return sealer.open(name, kept);
+  const stored =
+    (await directory.findSetting(name)) ?? (await directory.ensureSetting(name, sealer.seal(name, make())));
+  return sealer.open(name, stored);
 }
 
 const curveAlgorithms: Readonly<Record<string, string>> = {
@@ -73,16 +74,19 @@ const random = (): string => randomBytes(32).toString("base64");
  * @throws SignInError `keys` when the secrets don't belong to this storage.
  */
 export async function openSealer(configuration: Configuration, directory: DirectoryStore): Promise<Sealer> {
-  const [check, copy] = await Promise.all([directory.kept("check"), directory.kept(UNFINISHED_COPY)]);
+  const [check, copy] = await Promise.all([
+    directory.findSetting("check"),
+    directory.findSetting(UNFINISHED_COPY),
+  ]);
   if (copy !== undefined) {
     throw new ConfigurationError([
       "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
     ]);
   }
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
-  const kept = check ?? (await directory.keep("check", sealer.seal("check", CHECK)));
+  const stored = check ?? (await directory.ensureSetting("check", sealer.seal("check", CHECK)));
   try {
-    sealer.open("check", kept);
+    sealer.open("check", stored);
   } catch (cause) {
     throw new SignInError(
       "keys",
@@ -102,7 +106,7 @@ export async function loadServiceKeys(
   const sealer = await openSealer(configuration, directory);
   const [cookies, signing, clientSecrets] = await Promise.all([
     keys.cookies ??
-      keepSealed(directory, sealer, "cookie-keys", () => JSON.stringify([random()])).then(
+      ensureSealed(directory, sealer, "cookie-keys", () => JSON.stringify([random()])).then(
         (text) => JSON.parse(text) as string[],
       ),
     keys.signing
@@ -115,7 +119,7 @@ export async function loadServiceKeys(
           usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
           every: keys.rotation?.signing,
         }),
-    keepSealed(directory, sealer, "client-secret-key", random),
+    ensureSealed(directory, sealer, "client-secret-key", random),
   ]);
   return {
     sealer,

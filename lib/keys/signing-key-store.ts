@@ -21,7 +21,7 @@ export interface SigningKeyRecord {
 }
 
 /** All signing keys of a storage at one moment, the oldest first. */
-export interface KeptSigningKeys {
+export interface StoredSigningKeys {
   readonly keys: readonly SigningKeyRecord[];
   /** It changes with every change of a key; `undefined` before the first key. */
   readonly version: string | undefined;
@@ -37,7 +37,7 @@ export interface SigningKeyChange {
 }
 
 export interface SigningKeyStore {
-  read(): Promise<KeptSigningKeys>;
+  read(): Promise<StoredSigningKeys>;
   /** Only the `version`, which is cheaper to read. */
   version(): Promise<string | undefined>;
   /**
@@ -45,7 +45,9 @@ export interface SigningKeyStore {
    * @param decide gets the current keys; `undefined` changes nothing.
    */
   change(
-    decide: (kept: KeptSigningKeys) => SigningKeyChange | undefined | Promise<SigningKeyChange | undefined>,
+    decide: (
+      stored: StoredSigningKeys,
+    ) => SigningKeyChange | undefined | Promise<SigningKeyChange | undefined>,
   ): Promise<void>;
   /** Calls back soon after another process may have changed the keys, but not reliably. @returns a function that stops it. */
   watch(onChange: () => void): () => void;
@@ -85,7 +87,7 @@ const EARLIER = settingRef("signing-keys");
 /** The kinds that change whenever a signing key does. */
 export const WATCHED_KEY_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
 
-interface ReadSigningKeys extends KeptSigningKeys {
+interface ReadSigningKeys extends StoredSigningKeys {
   readonly set: Read<KeySet> | undefined;
   readonly setting: Read<Setting> | undefined;
 }
@@ -109,16 +111,16 @@ export function createSigningKeyStore(
   }
 
   async function changeOnce(decide: Parameters<SigningKeyStore["change"]>[0]): Promise<void> {
-    const kept = await readOnce();
-    const change = await decide(kept);
+    const stored = await readOnce();
+    const change = await decide(stored);
     if (change === undefined) return;
     const { keys, audit } = change;
     const kids = new Set(keys.map(({ kid }) => kid));
     const changes = new Changes();
-    changes.write(SIGNING_KEY_SET.record({ kids: [...kids] }), kept.set);
-    for (const key of keys) if (!kept.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
-    for (const { kid } of kept.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
-    if (kept.setting !== undefined) changes.delete(EARLIER, kept.setting);
+    changes.write(SIGNING_KEY_SET.record({ kids: [...kids] }), stored.set);
+    for (const key of keys) if (!stored.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
+    for (const { kid } of stored.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
+    if (stored.setting !== undefined) changes.delete(EARLIER, stored.setting);
     for (const each of audit) changes.add(recordOf(each));
     await records.commit(changes);
   }

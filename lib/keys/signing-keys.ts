@@ -5,7 +5,7 @@ import type { JWK } from "oidc-provider";
 import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { NotFound, SignInError } from "../errors.ts";
-import type { KeptSigningKeys, SigningKeyRecord, SigningKeyStore } from "./signing-key-store.ts";
+import type { StoredSigningKeys, SigningKeyRecord, SigningKeyStore } from "./signing-key-store.ts";
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString, type CallOptions, callerOf, checked } from "../domain/arguments.ts";
@@ -125,17 +125,17 @@ export interface SigningKeysOptions {
  */
 export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {
   const { store, sealer, clock } = options;
-  let kept = await store.read();
-  if (kept.version === undefined) {
+  let stored = await store.read();
+  if (stored.version === undefined) {
     await store.change(async ({ version, earlier }) => {
       if (version !== undefined) return undefined;
       const key = earlier === undefined ? await makeKey(sealer, "RS256") : earlierKey(sealer, earlier);
       return { keys: [firstKey(key, seconds(clock))], audit: [] };
     });
-    kept = await store.read();
+    stored = await store.read();
   }
-  const keys = new KeptKeys(options);
-  keys.take(kept);
+  const keys = new StoredKeys(options);
+  keys.take(stored);
   await keys.refresh();
   return keys;
 }
@@ -176,9 +176,9 @@ interface InForce {
   readonly until: number;
 }
 
-class KeptKeys implements SigningKeys {
+class StoredKeys implements SigningKeys {
   readonly #options: SigningKeysOptions;
-  #kept: KeptSigningKeys = { keys: [], version: undefined };
+  #stored: StoredSigningKeys = { keys: [], version: undefined };
   /** The private parts, by `kid`. */
   #opened: ReadonlyMap<string, JWK> = new Map();
   #inForce: InForce = { jwks: [], from: Infinity, until: -Infinity };
@@ -200,7 +200,7 @@ class KeptKeys implements SigningKeys {
   list(): Promise<SigningKey[]> {
     return this.#serialize(async () => {
       await this.#reload();
-      return stillPublished(this.#kept.keys, this.#now(), this.#options.usable).map((key) =>
+      return stillPublished(this.#stored.keys, this.#now(), this.#options.usable).map((key) =>
         this.#shown(key),
       );
     });
@@ -212,7 +212,7 @@ class KeptKeys implements SigningKeys {
       await this.#change((keys, now) =>
         this.#rotated(keys, now, ID_TOKEN_ALGORITHMS, { ...caller, by: "call" }),
       );
-      const { keys } = this.#kept;
+      const { keys } = this.#stored;
       const now = this.#now();
       return ID_TOKEN_ALGORITHMS.flatMap(
         (alg) => nextKey(keys, alg, now) ?? signingKey(keys, alg, now) ?? [],
@@ -241,7 +241,7 @@ class KeptKeys implements SigningKeys {
   refresh(): Promise<void> {
     return this.#serialize(async () => {
       await this.#reload();
-      const { keys } = this.#kept;
+      const { keys } = this.#stored;
       if (!this.#isDue(keys, this.#now())) return;
       await this.#change(async (current, now) => {
         if (!this.#isDue(current, now)) return undefined;
@@ -291,15 +291,15 @@ class KeptKeys implements SigningKeys {
   }
 
   /** @throws SignInError when no secret opens a key; then the keys in force stay. */
-  take(kept: KeptSigningKeys): void {
+  take(stored: StoredSigningKeys): void {
     const { sealer } = this.#options;
     this.#opened = new Map(
-      kept.keys.map(({ kid, sealed: text }) => [
+      stored.keys.map(({ kid, sealed: text }) => [
         kid,
         this.#opened.get(kid) ?? (JSON.parse(sealer.open(`signing-key ${kid}`, text)) as JWK),
       ]),
     );
-    this.#kept = kept;
+    this.#stored = stored;
     this.#decide(this.#now());
   }
 
@@ -316,7 +316,7 @@ class KeptKeys implements SigningKeys {
   }
 
   #decide(now: number): void {
-    const { keys, until } = keysInForce(this.#kept.keys, now, this.#options.usable);
+    const { keys, until } = keysInForce(this.#stored.keys, now, this.#options.usable);
     const jwks = keys.flatMap(({ kid }) => this.#opened.get(kid) ?? []);
     const before = this.#inForce.jwks;
     const isSame = jwks.length === before.length && jwks.every((jwk, index) => jwk === before[index]);
@@ -325,7 +325,7 @@ class KeptKeys implements SigningKeys {
 
   async #reload(): Promise<void> {
     const { store } = this.#options;
-    if ((await store.version()) !== this.#kept.version) this.take(await store.read());
+    if ((await store.version()) !== this.#stored.version) this.take(await store.read());
   }
 
   async #rotated(
@@ -366,7 +366,7 @@ class KeptKeys implements SigningKeys {
 
   #shown(key: SigningKeyRecord): SigningKey {
     const { kid, alg, published_at, signs_from, retires_at } = key;
-    const state = stateOf(key, this.#kept.keys, this.#now());
+    const state = stateOf(key, this.#stored.keys, this.#now());
     const published_until = publishedUntil(key, this.#options.usable);
     return { kid, alg, state, published_at, signs_from, retires_at, published_until };
   }

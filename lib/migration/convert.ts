@@ -6,7 +6,7 @@ import { type FirstAuditRecord, fromFirstVersion } from "../audit/records.ts";
 import {
   deliveryRecord,
   type Flight,
-  type KeptDelivery,
+  type StoredDelivery,
   laneRecord,
   receiverRecord,
 } from "../deliveries/records.ts";
@@ -28,7 +28,7 @@ function flightApart({ lease, head }: V01Lane): Flight | null {
   return { id: lease.claimed, sequence: lease.sequence, end: lease.end };
 }
 
-function toKept({ history, lane, ...delivery }: V01Delivery, position: number): KeptDelivery {
+function toStored({ history, lane, ...delivery }: V01Delivery, position: number): StoredDelivery {
   const isHead = delivery.state === "waiting" && lane?.head === delivery.sequence;
   const claim = lane?.lease?.claimed === delivery.id ? lane.lease : null;
   return {
@@ -83,7 +83,7 @@ const CONVERT: { readonly [Part in V01Part]: Convert<V01Items[Part]> } = {
   },
   deliveries: (delivery, last) => {
     const position = positionAfter(last, delivery.storedAt);
-    return [[deliveryRecord(toKept(delivery, position))], position];
+    return [[deliveryRecord(toStored(delivery, position))], position];
   },
   // Each receiver that ever had a delivery gets a record. Those with a state are replaced by the next part.
   lanes: unordered((lane) => [

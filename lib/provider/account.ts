@@ -80,7 +80,7 @@ interface LoginResult {
 }
 
 /** Copies the generation from the result of the sign-in form to the session, before any rule reads it. */
-export function keepSessionGeneration(provider: Provider): void {
+export function storeSessionGeneration(provider: Provider): void {
   provider.on("interaction.ended", ({ oidc: { session, result } }) => {
     const login = result?.["login"] as LoginResult | undefined;
     if (login?.generation === undefined || login.accountId !== session?.accountId) return;

@@ -15,7 +15,7 @@ import { seconds } from "../clock.ts";
 import type { AccountInternals } from "../domain/account.ts";
 import type { ClientInternals } from "../domain/client.ts";
 import type { ServiceEmitter } from "../events.ts";
-import { findAccount, isCurrent, keepSessionGeneration } from "./account.ts";
+import { findAccount, isCurrent, storeSessionGeneration } from "./account.ts";
 import type { AttemptLimits } from "./attempt-limits.ts";
 import { reportEndedAccess } from "./audit.ts";
 import { type BackchannelLogout, backchannelFetch } from "./backchannel-logout.ts";
@@ -105,7 +105,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
 
   const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
   patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.clock);
-  keepSessionGeneration(provider);
+  storeSessionGeneration(provider);
   reportEndedAccess(provider, units, events, audit);
   options.backchannel.listen(provider);
   // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { artifactKind, artifactRecord } from "../../lib/artifacts/records.ts";
-import { DELIVERY, type KeptDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
+import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
 import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
 import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
@@ -66,9 +66,9 @@ const withValue =
   (record: RecordData): RecordData => ({ ...record, value: { ...record.value, ...parts } });
 
 /** The deliveries of the lane of somebody, in their order. */
-async function laneOf({ storage }: Stores, sub: string): Promise<KeptDelivery[]> {
+async function laneOf({ storage }: Stores, sub: string): Promise<StoredDelivery[]> {
   const { records } = await storage.scan(DELIVERY.name, undefined, 1_000);
-  const all = records.map(({ value }) => value as unknown as KeptDelivery);
+  const all = records.map(({ value }) => value as unknown as StoredDelivery);
   return all
     .filter((delivery) => delivery.sub === sub)
     .toSorted((one, other) => one.sequence - other.sequence);
@@ -93,7 +93,7 @@ const damages: readonly Damage[] = [
     "a delivery is due at another time",
     async (stores, ada) => {
       const [head] = await laneOf(stores, ada);
-      const other = DELIVERY.record({ ...(head as KeptDelivery), nextAttemptAt: Date.now() + 1e9 });
+      const other = DELIVERY.record({ ...(head as StoredDelivery), nextAttemptAt: Date.now() + 1e9 });
       await alter(stores, DELIVERY, other, (record) => ({ ...record, index: other.index ?? [] }));
     },
     /^delivery: 1 records with wrong index entries/m,
@@ -153,7 +153,7 @@ const damages: readonly Damage[] = [
     "a lane has no head",
     async (stores, ada) => {
       const [head] = await laneOf(stores, ada);
-      await force(stores.storage, { put: [DELIVERY.record({ ...(head as KeptDelivery), isHead: false })] });
+      await force(stores.storage, { put: [DELIVERY.record({ ...(head as StoredDelivery), isHead: false })] });
     },
     /^lane: 1 lanes whose head is not their first waiting delivery/m,
   ],
@@ -161,7 +161,9 @@ const damages: readonly Damage[] = [
     "a lane has two heads",
     async (stores, ada) => {
       const [, second] = await laneOf(stores, ada);
-      await force(stores.storage, { put: [DELIVERY.record({ ...(second as KeptDelivery), isHead: true })] });
+      await force(stores.storage, {
+        put: [DELIVERY.record({ ...(second as StoredDelivery), isHead: true })],
+      });
     },
     /^lane: 1 lanes whose head is not their first waiting delivery/m,
   ],

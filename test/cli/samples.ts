@@ -6,7 +6,7 @@ import { KINDS } from "../../lib/records/all-kinds.ts";
 import { AUDIT } from "../../lib/audit/records.ts";
 import { artifactRecord } from "../../lib/artifacts/records.ts";
 import { untouchedReceiver } from "../../lib/deliveries/delivery.ts";
-import { DELIVERY, type KeptDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
+import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
 import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../../lib/keys/signing-key-store.ts";
 import { account, client, entry, hostileKeys } from "../lib/rules/stage.ts";
@@ -26,7 +26,7 @@ function laneOf(index: number): { readonly receiver: string; readonly sub: strin
 }
 
 /** The first of its lane waits. */
-function delivery(index: number, now: number): KeptDelivery {
+function delivery(index: number, now: number): StoredDelivery {
   const state = STATES[index % STATES.length] ?? "waiting";
   const isWaiting = state === "waiting";
   return {

@@ -14,7 +14,7 @@ import type {
 } from "../../../adapters/record-store.ts";
 import { KINDS } from "../../../lib/records/all-kinds.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
-import type { KeptDelivery } from "../../../lib/deliveries/records.ts";
+import type { StoredDelivery } from "../../../lib/deliveries/records.ts";
 import { createDeliveryStore } from "../../../lib/deliveries/delivery-store.ts";
 import { LaneAccess } from "../../../lib/deliveries/lane-access.ts";
 import type { AccountRecord } from "../../../lib/directory/directory.ts";
@@ -175,7 +175,7 @@ export async function openReader({ storage }: { readonly storage: string }): Pro
         .map(([sub]) => `the account ${sub} is not as its last change has left it`);
     },
     async deliveries() {
-      const found = (await all(store, "delivery")).map(({ value }) => value as unknown as KeptDelivery);
+      const found = (await all(store, "delivery")).map(({ value }) => value as unknown as StoredDelivery);
       return found.map(({ id, state }) => ({ id, state }));
     },
     async waiting() {

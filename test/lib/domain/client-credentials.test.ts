@@ -143,7 +143,7 @@ describe("secrets of a client", () => {
   });
 
   it("never match without a client, without a secret, or for another client", async () => {
-    await domain.clients.keepInternal({
+    await domain.clients.putInternal({
       client_id: "~account",
       name: "Account",
       redirect_uris: ["https://a/cb"],

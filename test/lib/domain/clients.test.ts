@@ -231,12 +231,12 @@ describe("the internal client", () => {
 
   it("can't be found, listed or changed from outside", async () => {
     await Promise.all([
-      domain.clients.keepInternal(internal),
-      domain.reopen().clients.keepInternal(internal),
+      domain.clients.putInternal(internal),
+      domain.reopen().clients.putInternal(internal),
     ]);
-    expect((await domain.clients.keepInternal(internal)).version).toBe(1);
+    expect((await domain.clients.putInternal(internal)).version).toBe(1);
     expect(
-      (await domain.clients.keepInternal({ ...internal, redirect_uris: ["https://b/cb"] })).version,
+      (await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] })).version,
     ).toBe(2);
     expect(await domain.clients.record("~account")).toMatchObject({
       service: null,

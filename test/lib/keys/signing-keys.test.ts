@@ -130,11 +130,11 @@ describe("the first start", () => {
       });
     }
     const text = JSON.stringify([{ ...jwk, kid: "-of-version-0.1_" }]);
-    await directory.keep("signing-keys", sealer.seal("signing-keys", text));
+    await directory.ensureSetting("signing-keys", sealer.seal("signing-keys", text));
     const all = await Promise.all(stores.map((each) => each.open()));
     for (const keys of all) expect(published(keys)).toEqual(["-of-version-0.1_"]);
     expect(all[0]?.inForce()).toEqual([{ ...jwk, kid: "-of-version-0.1_" }]);
-    await expect(directory.kept("signing-keys")).resolves.toBeUndefined();
+    await expect(directory.findSetting("signing-keys")).resolves.toBeUndefined();
     await all[0]?.rotate();
     await expect(states(await opened())).resolves.toEqual(["signing", "published"]);
   });

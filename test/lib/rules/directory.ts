@@ -200,15 +200,15 @@ function describeKept(stage: Stage, runner: TestRunner): void {
   const { expect, it } = runner;
   it("keeps the first value of a name, also of 50 concurrent ones", async () => {
     const { directory } = stage.storage;
-    await expect(directory.kept("key")).resolves.toBeUndefined();
+    await expect(directory.findSetting("key")).resolves.toBeUndefined();
     const values = await Promise.all(
-      Array.from({ length: 50 }, (_, index) => directory.keep("key", `value ${index}`)),
+      Array.from({ length: 50 }, (_, index) => directory.ensureSetting("key", `value ${index}`)),
     );
     expect(new Set(values).size).toBe(1);
-    await expect(directory.kept("key")).resolves.toBe(values[0]);
-    await expect(directory.keep("key", "late")).resolves.toBe(values[0]);
-    await Promise.all(hostileKeys.map((key) => directory.keep(`n${key}`, key)));
-    await expect(Promise.all(hostileKeys.map((key) => directory.kept(`n${key}`)))).resolves.toEqual(
+    await expect(directory.findSetting("key")).resolves.toBe(values[0]);
+    await expect(directory.ensureSetting("key", "late")).resolves.toBe(values[0]);
+    await Promise.all(hostileKeys.map((key) => directory.ensureSetting(`n${key}`, key)));
+    await expect(Promise.all(hostileKeys.map((key) => directory.findSetting(`n${key}`)))).resolves.toEqual(
       hostileKeys,
     );
   });

@@ -34,7 +34,7 @@ async function readEverything({ directory, artifacts, deliveries, audit }: Stora
     directory.findAccountByName(account(1).email),
     directory.listClients(),
     directory.listEntries("service"),
-    directory.kept("name"),
+    directory.findSetting("name"),
     audit.list({ limit: 9 }),
     deliveries.list({ limit: 9 }),
   ]);
@@ -54,7 +54,7 @@ async function writeEverything(stage: Stage): Promise<void> {
   );
   const record = client("news", { service: "1" });
   await directory.commitClient({ client_id: "news", expectedVersion: undefined, record });
-  await directory.keep("name", "value");
+  await directory.ensureSetting("name", "value");
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
@@ -85,8 +85,8 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => directory.listEntries("service"),
     () => directory.putEntry("service", entry("1")),
     () => directory.removeEntry("service", "1"),
-    () => directory.keep("n", "v"),
-    () => directory.kept("n"),
+    () => directory.ensureSetting("n", "v"),
+    () => directory.findSetting("n"),
     () => audit.append({ ...SYSTEM, action: "receiver.test", subject: "s" }),
     () => audit.appendCollected([{ event: { ...SYSTEM, action: "sign_in" }, order: 1, count: 1 }]),
     () => audit.list({ limit: 1 }),
