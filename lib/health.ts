@@ -11,7 +11,7 @@ export interface PartHealth {
 }
 
 export interface Health {
-  /** Whether all parts are. */
+  /** Whether all parts are `ok`. */
   readonly ok: boolean;
   readonly parts: Readonly<Record<string, PartHealth>>;
 }
