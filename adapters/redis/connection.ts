@@ -178,6 +178,7 @@ export class Connection {
 
   /** @throws Unanswered, or StorageUnavailable when Redis sent an error. */
   async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
+    this.#writeTogether();
     try {
       return await command(this.#client);
     } catch (error) {
@@ -186,10 +187,22 @@ export class Connection {
   }
 
   /**
+   * Writes the commands of one turn of the event loop to the socket at once. A write costs Node more than the command:
+   * without this a code exchange takes a tenth more CPU.
+   */
+  #writeTogether(): void {
+    const { stream } = this.#client;
+    if (stream.writableCorked > 0) return;
+    stream.cork();
+    process.nextTick(() => stream.uncork());
+  }
+
+  /**
    * Runs a script, and loads it if Redis has not cached it.
    * @throws as `send` does.
    */
   async run({ sha, text }: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
+    this.#writeTogether();
     try {
       return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
     } catch (error) {

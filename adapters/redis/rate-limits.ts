@@ -5,9 +5,8 @@ import { ALLOWED, type RateLimiter, type RateLimiterFactory, refused, type Taken
 import { type Connection, script } from "./connection.ts";
 
 /**
- * ARGV: the service's time, points to take (negative: to give back, 0: to look), the limit, and the window in
- * milliseconds. Returns the points taken and the end of the window. A number above the limit was refused and is not
- * stored.
+ * ARGV: the service's time, points to take (negative: to give back), the limit, and the window in milliseconds. Returns
+ * the points taken and the end of the window. A number above the limit was refused and is not stored.
  */
 const COUNT = script(`
 local now, points, limit, span = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -16,7 +15,6 @@ if not till or tonumber(till) <= now then
   taken, till = 0, string.format("%.3f", now + span)
 end
 local wanted = math.max(0, taken + points)
-if points == 0 then return { tostring(wanted), till } end
 if wanted == 0 then
   redis.call("DEL", KEYS[1])
 elseif wanted <= limit then
@@ -27,26 +25,34 @@ return { tostring(wanted), till }`);
 /** Any text as a part of a key. JSON distinguishes lone surrogates, which UTF-8 does not. */
 const part = (text: string): string => hash("sha256", JSON.stringify(text), "base64url");
 
+function toTaken([taken = "0", end = "0"]: readonly string[], limit: number, now: number): Taken {
+  const left = Number(end) - now;
+  return Number(taken) <= limit || left <= 0 ? ALLOWED : refused(left);
+}
+
 /**
  * Limiters shared by all processes with this Redis. Their windows follow the clock of the service. Calls take effect in
  * order, because they go through one connection.
  */
 export function redisRateLimits(connection: Connection, prefix: string, clock: Clock): RateLimiterFactory {
   return (name, { points, seconds }): RateLimiter => {
-    const count = (key: string, step: number, limit: number): Promise<Taken> =>
+    const keyOf = (bucket: string): string => `${prefix}points:${name}:${part(bucket)}`;
+    const count = (bucket: string, step: number): Promise<Taken> =>
       connection.during(async () => {
         const now = clock.now();
         const values = [String(now), String(step), String(points), String(seconds * 1_000)];
-        const answer = await connection.run(COUNT, [`${prefix}points:${name}:${part(key)}`], values);
-        const [taken = "0", till = "0"] = answer as readonly string[];
-        const left = Number(till) - now;
-        return Number(taken) <= limit || left <= 0 ? ALLOWED : refused(left);
+        const answer = await connection.run(COUNT, [keyOf(bucket)], values);
+        return toTaken(answer as readonly string[], points, now);
       });
     return {
-      take: (key) => count(key, 1, points),
-      look: (key) => count(key, 0, points - 1),
-      async giveBack(key) {
-        await count(key, -1, points);
+      take: (bucket) => count(bucket, 1),
+      look: (bucket) =>
+        connection.during(async () => {
+          const window = await connection.send((client) => client.get(keyOf(bucket)));
+          return toTaken(window?.split(" ") ?? [], points - 1, clock.now());
+        }),
+      async giveBack(bucket) {
+        await count(bucket, -1);
       },
     };
   };

@@ -14,11 +14,21 @@ import { type Script, script } from "./connection.ts";
 const CORE = `
 local call, prefix, now = redis.call, ARGV[1], tonumber(ARGV[2])
 
+-- What Redis holds, read once: also what has expired, and orphans.
+local loaded = {}
+local function stored(id)
+  if loaded[id] == nil then
+    local f = call("HMGET", prefix .. "r:" .. id, "v", "n", "b", "e", "p", "q", "i")
+    loaded[id] = f[1] and
+      { id = id, v = f[1], n = f[2], b = f[3], e = f[4] or nil, p = f[5] or nil, q = f[6] or nil, i = f[7] or nil }
+  end
+  return loaded[id] or nil
+end
+
 local function load(id)
-  local f = call("HMGET", prefix .. "r:" .. id, "v", "n", "b", "e", "p", "q", "i")
-  if not f[1] then return nil end
-  if f[4] and tonumber(f[4]) <= now then return nil end
-  return { id = id, v = f[1], n = f[2], b = f[3], e = f[4] or nil, p = f[5] or nil, q = f[6] or nil, i = f[7] or nil }
+  local one = stored(id)
+  if one and one.e and tonumber(one.e) <= now then return nil end
+  return one
 end
 
 -- The record, if it is live, and its parent.
@@ -86,8 +96,9 @@ return pages`,
 );
 
 /**
- * The rest of ARGV: id of the commit, its deadline by Redis's clock, milliseconds for which the id is stored, and the
- * changes as JSON. Returns `done`, `late`, or `failed` with the records whose conditions did not hold.
+ * The rest of ARGV: id of the commit, its deadline by Redis's clock, milliseconds for which the id is stored, the
+ * changes as JSON, and the values of the records. Returns `done`, `late`, or `failed` with the records whose conditions
+ * did not hold.
  */
 export const COMMIT: Script = script(
   CORE,
@@ -135,57 +146,56 @@ local function drop(one)
   end)
   if one.p then call("SREM", prefix .. "c:" .. one.q .. " " .. one.p, one.id) end
   call("DEL", prefix .. "r:" .. one.id)
-end
-
--- Also a stored record that has expired or is an orphan.
-local function kept(record)
-  local f = call("HMGET", prefix .. "r:" .. record, "b", "p", "q", "i", "e")
-  if not f[1] then return nil end
-  return { id = record, b = f[1], p = f[2] or nil, q = f[3] or nil, i = f[4] or nil, e = f[5] or nil }
+  loaded[one.id] = false
 end
 
 local function erase(one)
   drop(one)
   local family = prefix .. "c:" .. one.b .. " " .. one.id
   for _, child in ipairs(call("SMEMBERS", family)) do
-    local record = kept(child)
+    local record = stored(child)
     if record and record.p == one.id and record.q == one.b then drop(record) end
   end
   call("DEL", family)
 end
 
 for _, record in ipairs(change.remove) do
-  local one = kept(record)
+  local one = stored(record)
   if one then erase(one) end
 end
-for _, one in ipairs(change.put) do
-  local before, current = kept(one.id), live(one.id)
-  local born = id
-  if current then
-    born = current.b
-    drop(current)
-  elseif before then
-    erase(before)
+for at, one in ipairs(change.put) do
+  local before, current, parent = stored(one.id), live(one.id), one.parent and stored(one.parent)
+  -- Most changes leave alone where the record is found.
+  local stays = current and current.i == one.entries and current.e == one.ends and current.p == one.parent
+    and (not parent or current.q == parent.b)
+  if before and not current then erase(before) elseif current and not stays then drop(current) end
+  local key, born = prefix .. "r:" .. one.id, current and current.b or id
+  local value = ARGV[6 + at]
+  local fields = { "v", value, "n", id, "b", born }
+  local function also(name, text)
+    if text then fields[#fields + 1], fields[#fields + 2] = name, text end
   end
-  local key = prefix .. "r:" .. one.id
-  call("HSET", key, "v", one.value, "n", id, "b", born)
-  if one.entries then call("HSET", key, "i", one.entries) end
-  if one.ends then
-    call("HSET", key, "e", one.ends)
-    call("PEXPIRE", key, span(one.ends))
+  if not stays then
+    also("i", one.entries)
+    also("e", one.ends)
+    also("p", one.parent)
+    also("q", parent and parent.b)
   end
-  if one.parent then
-    -- A record that this commit has put may have expired already.
-    local parent = kept(one.parent)
-    local family = prefix .. "c:" .. parent.b .. " " .. one.parent
-    call("HSET", key, "p", one.parent, "q", parent.b)
-    call("SADD", family, one.id)
-    if parent.e then call("PEXPIRE", family, span(parent.e)) end
+  call("HSET", key, unpack(fields))
+  loaded[one.id] =
+    { id = one.id, v = value, n = id, b = born, e = one.ends, p = one.parent, q = parent and parent.b, i = one.entries }
+  if not stays then
+    if one.ends then call("PEXPIRE", key, span(one.ends)) end
+    if parent then
+      local family = prefix .. "c:" .. parent.b .. " " .. one.parent
+      call("SADD", family, one.id)
+      if parent.e then call("PEXPIRE", family, span(parent.e)) end
+    end
+    indexes(loaded[one.id], function(name, order)
+      call("ZADD", name, order, one.id)
+      if one.ends then call("ZADD", prefix .. "dying", one.ends, name .. "\\n" .. one.id) end
+    end)
   end
-  indexes({ id = one.id, i = one.entries }, function(name, order)
-    call("ZADD", name, order, one.id)
-    if one.ends then call("ZADD", prefix .. "dying", one.ends, name .. "\\n" .. one.id) end
-  end)
 end
 call("SET", prefix .. "m:" .. id, "1", "PX", remembered)
 return { "done" }`,

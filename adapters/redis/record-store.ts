@@ -75,26 +75,27 @@ function toFound([id, value, version = "", end]: Row, parent?: Row): Found | und
 const indexName = (kind: string, { name, at }: Pick<IndexEntry, "name" | "at">): string =>
   `${kind} ${name} ${at}`;
 
-/** Values are JSON inside the JSON: the script stores them as text. */
-function toPut({ kind, key, value, expiresAt, parent, index = [] }: RecordData): object {
+/** A record to write, without its value. */
+function toPut({ kind, key, expiresAt, parent, index = [] }: RecordData): object {
   return {
     id: idOf({ kind, key }),
-    value: JSON.stringify(value),
     ends: expiresAt === undefined ? undefined : String(expiresAt),
     parent: parent && idOf(parent),
     entries: index.length === 0 ? undefined : entriesOf(index),
   };
 }
 
-function toArgument({ expect = [], put = [], remove = [] }: Commit): string {
+/** A commit as the script takes it: what it does, and the values of its records, which the script does not read. */
+function toArguments({ expect = [], put = [], remove = [] }: Commit): readonly string[] {
   const parentsFirst = put.toSorted(
     (one, other) => Number(one.parent !== undefined) - Number(other.parent !== undefined),
   );
-  return JSON.stringify({
+  const change = {
     expect: expect.map(({ ref, version }) => ({ id: idOf(ref), version })),
     put: parentsFirst.map(toPut),
     remove: remove.map(idOf),
-  });
+  };
+  return [JSON.stringify(change), ...parentsFirst.map(({ value }) => JSON.stringify(value))];
 }
 
 /** Orders are text: numbers in a script lose their last digits. */
@@ -181,17 +182,21 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
   const run = (text: Parameters<Connection["run"]>[0], values: readonly string[]): Promise<unknown> =>
     connection.run(text, [], [prefix, String(clock.now()), ...values]);
 
-  async function attempt(change: Commit, argument: string, deadline: number): Promise<readonly string[]> {
+  async function attempt(
+    { id }: Commit,
+    parts: readonly string[],
+    deadline: number,
+  ): Promise<readonly string[]> {
     const redisDeadline = await connection.timeAt(deadline);
     const storedFor = Math.ceil(Math.max(0, deadline - performance.now()) + STORED_FOR);
-    const answer = await run(COMMIT, [change.id, String(redisDeadline), String(storedFor), argument]);
+    const answer = await run(COMMIT, [id, String(redisDeadline), String(storedFor), ...parts]);
     return answer as readonly string[];
   }
 
   const reads = new ReadBatch(async (ids) => (await run(GET, ids)) as readonly Row[]);
 
   /** Repeats the commit until its outcome is known. The script runs a commit once and answers "done" again. */
-  async function commit(change: Commit, argument: string, wait: number): Promise<void> {
+  async function commit(change: Commit, parts: readonly string[], wait: number): Promise<void> {
     if (!connection.isReady) throw new StorageUnavailable("there is no connection to Redis");
     const deadline = performance.now() + wait;
     const end = deadline + GRACE;
@@ -199,7 +204,7 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
       try {
         const [outcome, ...failed] = await withTimeout(
           end - performance.now(),
-          attempt(change, argument, deadline),
+          attempt(change, parts, deadline),
           lateFault,
         );
         if (outcome === "done") return;
@@ -269,11 +274,11 @@ function createStore(connection: Connection, prefix: string, clock: Clock): Reco
     async commit(change) {
       checkCommit(change);
       // Serialised now, because the caller may change its objects.
-      const argument = toArgument(change);
+      const parts = toArguments(change);
       const wait = change.deadline - clock.now();
       await connection.during(async () => {
         if (wait <= 0) throw new StorageUnavailable("the deadline of this commit has passed");
-        await commit(change, argument, wait);
+        await commit(change, parts, wait);
       });
     },
     next: (counter, atLeast = 1) =>

@@ -1,12 +1,13 @@
 /** The authorization code grant: simultaneous exchanges of one code are a tie; a later exchange is a replay. */
 import type { ServerResponse } from "node:http";
-import { setTimeout as pause } from "node:timers/promises";
 import { errors, type TokenEndpointGrantContext } from "oidc-provider";
 import { artifactKey } from "../../adapters/oidc/adapter.ts";
 import type { Unit, UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
+import { withTimeout } from "../../adapters/with-timeout.ts";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { Artifact, StoredArtifact } from "../artifacts/artifact.ts";
 import { type Clock, monotonic } from "../clock.ts";
+import { StorageUnavailable } from "../errors.ts";
 
 /** A grant type at the token endpoint. */
 export type GrantHandler = (
@@ -108,14 +109,9 @@ export function codeGrant(
   /** Lets every process see that the code was used before a client can know the tokens. */
   async function markAnswered(code: StoredArtifact | undefined, { deadline }: Unit): Promise<void> {
     if (code === undefined) return;
-    const marked = new AbortController();
-    const timeLeft = Math.max(0, deadline - clock.now());
+    const late = (): Error => new StorageUnavailable("the code was not marked in time");
     // The tokens are committed, so they are sent in any case; without the mark the code soon counts as answered.
-    await Promise.race([
-      artifacts.markAnswered(code),
-      pause(timeLeft, undefined, { signal: marked.signal, ref: false }),
-    ]).catch(() => undefined);
-    marked.abort();
+    await withTimeout(deadline - clock.now(), artifacts.markAnswered(code), late).catch(() => undefined);
   }
 
   return async (ctx) => {
