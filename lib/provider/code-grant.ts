@@ -93,6 +93,8 @@ export function createCodeExchanges(store: Pick<ArtifactStore, "sinceAnswer">, c
   };
 }
 
+const notMarked = (): StorageUnavailable => new StorageUnavailable("the code was not marked as used in time");
+
 /**
  * Of several simultaneous exchanges one gets the tokens; the others fail without ending anything. A later exchange is a
  * replay, which oidc-provider answers by revoking the family.
@@ -109,9 +111,8 @@ export function codeGrant(
   /** Lets every process see that the code was used before a client can know the tokens. */
   async function markAnswered(code: StoredArtifact | undefined, { deadline }: Unit): Promise<void> {
     if (code === undefined) return;
-    const late = (): Error => new StorageUnavailable("the code was not marked in time");
     // The tokens are committed, so they are sent in any case; without the mark the code soon counts as answered.
-    await withTimeout(deadline - clock.now(), artifacts.markAnswered(code), late).catch(() => undefined);
+    await withTimeout(deadline - clock.now(), artifacts.markAnswered(code), notMarked).catch(() => undefined);
   }
 
   return async (ctx) => {
