@@ -4,8 +4,7 @@ import type { NotificationsInput } from "../../config/input.ts";
 import type { ReceiverSettings } from "../../lib/domain/receivers.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { type NotificationType, NOTIFICATION_TYPES } from "../../notifier/plan.ts";
-import { newStorage } from "../servers/storage.ts";
-import { type Inbox, openInbox } from "./inbox.ts";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
 
 /** A service with its log and its receivers. */
 export interface Notified {
@@ -40,7 +39,7 @@ export async function startNotified(notifications: NotificationsInput = {}): Pro
   const log: string[] = [];
   const service = await createSignInService({
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    ...(await newStorage()),
+    storage: "sqlite::memory:",
     logger: pino({ level: "trace" }, { write: (line: string) => void log.push(line) }),
     notifications: { ...SHORT, ...notifications },
   });

@@ -6,19 +6,15 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
 import { verifyNotification } from "../../notifier/receiving/verify-notification.ts";
-import type { StorageConfig } from "../servers/storage.ts";
-import { type Inbox, openInbox } from "./inbox.ts";
-import { storageIn } from "./running-service.ts";
+import { type Inbox, openInbox } from "../flows/inbox.ts";
 
 const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64"));
 const SIGNING = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
 
 let folder: string;
-let storage: StorageConfig;
 let inbox: Inbox;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), "sign-in-rotation-"));
-  storage = await storageIn(folder);
   inbox = await openInbox();
 });
 afterEach(async () => {
@@ -29,7 +25,7 @@ afterEach(async () => {
 function start(...secrets: (string | undefined)[]): Promise<SignInService> {
   return createSignInService({
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
-    ...storage,
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
     keys: { secrets: secrets.filter((secret) => secret !== undefined) },
     logger: pino({ level: "silent" }),
     notifications: { allowedReceivers: ["127.0.0.1"], poll: 0.05 },

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { NotificationsInput } from "../../config/input.ts";
 import type { SignInService } from "../../lib/service.ts";
-import type { Inbox } from "./inbox.ts";
+import type { Inbox } from "../flows/inbox.ts";
 import { type Notified, startNotified } from "./notified.ts";
 
 const SECRET = `whsec_${Buffer.alloc(32, 5).toString("base64")}`;
