@@ -92,7 +92,7 @@ function wantsPage({ ctx, endpoint }: Exchange): boolean {
   return PAGES.has(endpoint) && ctx.accepts("json", "html") === "html";
 }
 
-/** The documented interface answers 400 where the standards say 401 or 403, unless the client asked for the standards. */
+/** The documented interface uses 400 where the standards use 401 or 403. Clients with `error_status: standard` get the latter. */
 function statusFor(exchange: Exchange, error: EndpointError): { status: number; challenge?: string } {
   const { ctx, client, endpoint } = exchange;
   if (endpoint === "standardUserinfo") return standardStatus[error.error] ?? { status: error.status };

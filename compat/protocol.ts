@@ -225,7 +225,7 @@ interface ProviderError {
   readonly description: string;
 }
 
-/** The error that oidc-provider reports, whether it rendered JSON or asked for an error page. */
+/** The error that oidc-provider reports, whether it rendered JSON or requested an error page. */
 function problemOf({ state, body, status }: ProtocolAnswer): ProviderError | undefined {
   if (state.problem) return providerError(state.problem.error, state.problem.error_description);
   if (status < 400) return undefined;

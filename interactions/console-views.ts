@@ -19,7 +19,7 @@ export const RECEIVERS_PATH = "/account/deliveries/receivers";
 /** The states of a delivery, in the order of the filter. */
 const STATES: readonly DeliveryState[] = ["waiting", "parked", "delivered", "discarded"];
 
-/** The part of the list that a request asks for, or what is wrong with the request. */
+/** The requested part of the list, or the problem of the request. */
 export interface ConsoleQuery {
   readonly filter: DeliveryFilter;
   /** Starts after this delivery. */

@@ -74,7 +74,7 @@ const formOf = (uid: string): string => `interaction ${uid}`;
 export function createProviderFlow(parts: ProviderFlowParts): InteractionFlow {
   const { currentProvider, accounts, clients, devices, forms } = parts;
 
-  /** The account that is asked for consent; `undefined` if it is unusable or the session has ended. */
+  /** The account whose consent is requested; `undefined` if it is unusable or the session has ended. */
   async function consentingAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
     if (session?.accountId === undefined) return undefined;
     const stored: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);

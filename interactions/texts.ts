@@ -14,7 +14,7 @@ export interface Translator {
   has(key: string): boolean;
 }
 
-/** The texts of every configured locale, and what is wrong with them. */
+/** The texts of every configured locale, and their problems. */
 export interface Texts {
   readonly translators: ReadonlyMap<string, Translator>;
   /** In the form `config.interactions.…: …`; empty if nothing is wrong. */

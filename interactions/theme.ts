@@ -1,7 +1,7 @@
 /** The theme: a team chooses up to three colours, and the others are derived so that all text stays readable. */
 import type { InteractionSettings } from "../config/configuration.ts";
 
-/** The checked theme, or what is wrong with it. */
+/** The checked theme, or its problems. */
 export interface Theme {
   /** CSS: rules on `:root` with every variable that `views/style.css` uses. */
   readonly css: string;

@@ -35,7 +35,7 @@ export interface SignInService {
   readonly accounts: Accounts;
   readonly clients: Clients;
   readonly directory: Directory;
-  /** Notifications: what was delivered, what is waiting, and operations on them. */
+  /** Notifications: delivered and waiting ones, and operations on them. */
   readonly notifications: Notifications;
   /** The audit log: sign-ins, changes and operations, by identifiers without names. */
   readonly audit: AuditLog;

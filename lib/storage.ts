@@ -51,7 +51,7 @@ export interface Storage {
    * @returns how many.
    */
   sweep(limit: number): Promise<number>;
-  /** Finishes what is running and closes files and connections. Safe to call twice. */
+  /** Finishes the running calls and closes files and connections. Safe to call twice. */
   close(): Promise<void>;
 }
 

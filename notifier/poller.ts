@@ -80,7 +80,7 @@ export class Poller implements Scheduler {
     return this.#loop;
   }
 
-  /** Looks once and starts what is due. @returns milliseconds until the next known delivery is due. */
+  /** Looks once and starts due deliveries. @returns milliseconds until the next known delivery is due. */
   async pass(): Promise<number> {
     const due = await this.#deliveries.dueReceivers();
     const now = this.#clock.now();

@@ -6,7 +6,7 @@ const VERSION = "v1,";
 /** More than any rotation needs. A longer header would only cost the receiver time. */
 const MAX_SIGNATURES = 16;
 
-/** What is signed. */
+/** The signed parts of a request. */
 export interface Signed {
   /** `webhook-id`: no dot. */
   readonly id: string;

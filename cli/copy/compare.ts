@@ -23,7 +23,7 @@ export interface ComparisonRun {
   readonly onCount: (count: number) => void;
 }
 
-/** Compares what is copied. Versions differ between stores, and parents follow from the values. */
+/** Compares the copied parts. Versions differ between stores, and parents follow from the values. */
 function isSameRecord(kind: AnyKind, one: Found | undefined, other: Found | undefined): boolean {
   if (one === undefined || other === undefined) return one === other;
   return (

@@ -200,7 +200,7 @@ export interface ReceiverCounts {
   readonly oldest: number | null;
 }
 
-/** What is old enough to be purged, as points in time. */
+/** The ages at which data is purged, as points in time. */
 export interface PurgeLimits {
   /** Payloads and responses of deliveries that were delivered or discarded until then. */
   readonly payloads: number;

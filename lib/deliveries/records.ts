@@ -1,4 +1,4 @@
-/** Deliveries, lanes and receivers as records: what is stored of each, and its indexes. */
+/** The records of deliveries, lanes and receivers, and their indexes. */
 import type { Delivery, DeliveryAttempt, LaneKey, ReceiverState } from "./delivery.ts";
 import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import { defineKind, type Kind, type IndexPosition } from "../records/kinds.ts";
@@ -51,7 +51,7 @@ export function dueAt({ lease, flight, nextAttemptAt }: StoredDelivery): number 
   return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
 }
 
-/** What is purged next of a finished delivery: first its payload, later its record. */
+/** The part of a finished delivery that is purged next: first its payload, later its record. */
 export type PurgeStage = "payload" | "record";
 
 function purgePositions({ finishedAt, payload, state }: StoredDelivery): IndexPosition[] {

@@ -313,7 +313,7 @@ function generateSecret(): string {
   return randomBytes(32).toString("base64url");
 }
 
-/** What is stored of a secret. */
+/** A secret as it is stored. */
 function digestOf(key: SecretKey, secret: string): ClientSecret {
   return { hash: hmac(key, secret) };
 }

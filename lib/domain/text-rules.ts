@@ -145,7 +145,7 @@ export function receiverAddressProblem(address: string): Problem {
   return urlProblem(address);
 }
 
-/** What is wrong with any URL. The URL parser corrects much silently, and other parsers do so differently. */
+/** What is wrong with any URL. The URL parser corrects many errors silently, and other parsers correct them differently. */
 function urlProblem(address: string): Problem {
   if (address.length > MAX_URL) return `must have at most ${MAX_URL} characters`;
   if (!/^[\u0021-\u007e]*$/u.test(address)) return "must be printable ASCII without spaces";
@@ -155,7 +155,7 @@ function urlProblem(address: string): Problem {
   if (authority === undefined) return "must be an absolute URL that begins with https:// or http://";
   if (authority.includes("@")) return "must not have a user name or password";
   const host = authority.replace(/:\d*$/u, "").toLowerCase();
-  // `127.1`, `0x7f000001` and `%61` are other spellings of a host: what a person reviews must be what is used.
+  // `127.1`, `0x7f000001` and `%61` are other spellings of a host: a reviewer must see the host that is used.
   return URL.parse(address)?.hostname === host
     ? undefined
     : "must be an absolute URL with its host written plainly";

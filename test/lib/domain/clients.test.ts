@@ -230,14 +230,11 @@ describe("the internal client", () => {
   const internal = { client_id: "~account", name: "Account", redirect_uris: ["https://a/cb"] };
 
   it("can't be found, listed or changed from outside", async () => {
-    await Promise.all([
-      domain.clients.putInternal(internal),
-      domain.reopen().clients.putInternal(internal),
-    ]);
+    await Promise.all([domain.clients.putInternal(internal), domain.reopen().clients.putInternal(internal)]);
     expect((await domain.clients.putInternal(internal)).version).toBe(1);
-    expect(
-      (await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] })).version,
-    ).toBe(2);
+    expect((await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] })).version).toBe(
+      2,
+    );
     expect(await domain.clients.record("~account")).toMatchObject({
       service: null,
       secrets: [],
