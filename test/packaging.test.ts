@@ -29,7 +29,7 @@ const root = join(import.meta.dirname, "..");
 const manifest: Manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const entries = Object.keys(manifest.exports).map((path) => join(manifest.name, path));
 const work = mkdtempSync(join(tmpdir(), "sign-in-service-package-"));
-/** The project of somebody who installed the package and nothing else. */
+/** A project that has only this package installed. */
 const consumer = join(work, "consumer");
 const installed = join(consumer, "node_modules", manifest.name);
 
@@ -37,7 +37,7 @@ function run(command: string, args: readonly string[], cwd: string): string {
   return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-/** What a program of the consumer prints as JSON: the names that each entry point exports. */
+/** The names that each entry point exports, as a program of the consumer prints them. */
 function printed(file: string, source: string): Record<string, string[]> {
   writeFileSync(join(consumer, file), source);
   return JSON.parse(run(process.execPath, [file], consumer));
@@ -73,7 +73,7 @@ const SERVICE = `
   await service.close();
 `;
 
-/** Builds, packs and unpacks; the packages that it depends on are those of this checkout, and no other. */
+/** Builds, packs and unpacks the package, with the dependencies of this checkout. */
 function install(): void {
   const unpacked = join(work, "source");
   mkdirSync(unpacked);
@@ -176,7 +176,7 @@ describe("the packed package", () => {
   });
 
   it("has types for all of them, including those of other packages", () => {
-    // Each of these lines is wrong, and must be an error: where types are missing, anything goes.
+    // Each of these lines must be an error. Without types, they would compile.
     const wrong = [
       ...entries.map((_entry, index) => `entry${index}.thereIsNoSuchName;`),
       "export const routes: number = service.routes();",

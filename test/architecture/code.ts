@@ -13,10 +13,10 @@ import type { Source } from "../../build/syntax.ts";
 import { isProduct } from "./rule.ts";
 import type { Rule } from "./rule.ts";
 
-/** The one file that reads `process.env`; plain scripts that run before the first install may as well. */
+/** The file that reads `process.env`. Plain scripts that run before the first install may read it too. */
 const ENVIRONMENT = "config/environment.ts";
 
-/** Lines of a source where `test` says what is wrong with a node. */
+/** The lines of a source with nodes for which `test` returns a problem. */
 export function report(source: Source, test: (node: Node) => string | undefined): string[] {
   const found: string[] = [];
   walk(source.tree, (node) => {

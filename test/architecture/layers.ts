@@ -44,7 +44,7 @@ function packageOf(specifier: string): string {
     .join("/");
 }
 
-/** Every import that leads back to where it came from: one line for each closed round. */
+/** Every import cycle, one line each. */
 function cycles(tree: Tree): string[] {
   const next = Map.groupBy(edges(tree), ({ from }) => from);
   const done = new Set<string>();

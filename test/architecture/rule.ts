@@ -7,21 +7,21 @@ export interface Tree {
   readonly sources: readonly Source[];
 }
 
-/** One rule, with a small tree that breaks it: a rule that finds nothing there finds nothing anywhere. */
+/** A rule, with a small tree that violates it. */
 export interface Rule {
   /** The rule as a sentence. */
   readonly says: string;
   /** Each violation as `path:line what`, in the order of the files. */
   readonly check: (tree: Tree) => readonly string[];
-  /** Violations, and beside them what looks like one and is allowed. */
+  /** Violations, and similar allowed code. */
   readonly planted: Readonly<Record<string, string>>;
-  /** Exactly what is found there. */
+  /** The expected violations. */
   readonly finds: readonly string[];
 }
 
 const PRODUCT = /^(?:lib|adapters|config|compat|interactions|notifier|cli)\//;
 
-/** Whether a path belongs to what is published; tests, tools, examples and benchmarks do not. */
+/** Whether a path is part of the published package. */
 export function isProduct(path: string): boolean {
   return PRODUCT.test(path);
 }

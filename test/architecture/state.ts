@@ -19,22 +19,22 @@ import { report, WRITES } from "./code.ts";
 import { isProduct } from "./rule.ts";
 import type { Rule } from "./rule.ts";
 
-/** Classes whose only use at module level is to be filled later. */
+/** Classes whose instances at module level are mutable state. */
 const FILLED_LATER = new Set(["WeakMap", "WeakSet", "AsyncLocalStorage", "EventEmitter"]);
-/** Classes that hold a constant table when their type says that nobody writes to them. */
+/** Classes that may hold a constant table if their type is readonly. */
 const TABLES = new Set(["Map", "Set", "Array"]);
 const CHANGES = new Set(
   "push pop shift unshift splice sort reverse fill copyWithin set add delete clear".split(" "),
 );
 
-/** What is started, never imported. */
+/** Files that are started, never imported. */
 const STARTED: ReadonlySet<string> = new Set([
   "notifier/main.ts",
   "cli/main.ts",
   "lib/passwords/hash-thread.ts",
 ]);
 
-/** What happens as soon as the module is imported: statements that are neither a declaration nor an import. */
+/** Statements that run on import: neither declarations nor imports. */
 const RUNS: ReadonlySet<SyntaxKind> = new Set([
   SyntaxKind.ExpressionStatement,
   SyntaxKind.IfStatement,
@@ -52,12 +52,12 @@ function declarations(statement: Statement): readonly VariableDeclaration[] {
   return isVariableStatement(statement) ? statement.declarationList.declarations : [];
 }
 
-/** `let` and `var`, told by the source text: the flags of a list are not part of the syntax tree's contract. */
+/** `let` and `var`, found in the source text, because the syntax tree does not expose the flags. */
 function isReassignable(statement: Statement): boolean {
   return isVariableStatement(statement) && /^(?:let|var)\b/.test(statement.declarationList.getText());
 }
 
-/** Something to be filled later, at module level, that no readonly type protects. */
+/** Mutable containers at module level without a readonly type. */
 function isContainer({ type, initializer }: VariableDeclaration): boolean {
   if (initializer === undefined) return false;
   const readonly = type !== undefined && /^(?:readonly |Readonly)/.test(type.getText());
@@ -99,7 +99,7 @@ function changed(node: Node): string | undefined {
   return CHANGES.has(node.expression.name.text) ? rootOf(node.expression.expression) : undefined;
 }
 
-/** Names of literals and containers at module level that no other declaration of the file hides. */
+/** Names of literals and containers at module level that are not shadowed in the file. */
 function tables(tree: SourceFile): Set<string> {
   const names = tree.statements
     .flatMap(declarations)

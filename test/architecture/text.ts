@@ -8,14 +8,14 @@ const SAYS_NOTHING = /^(?:utils?|helpers?|commons?|misc|shared|types?)$/i;
 /** Written so that this file does not find itself. */
 const EXCUSES =
   /(?:ox|es|ts|bio)lint[-]disable|@ts[-](?:ignore|nocheck|expect-error)|(?:biome|prettier|oxfmt)[-]ignore|(?:istanbul|c8|v8)[ ]ignore/;
-/** Parts of planted lines, for the same reason. */
+/** Parts of planted lines, split for the same reason. */
 const OFF = "-disable";
 const TS = "@ts";
 const REGISTRY = "registry";
 const HOME = "/home";
 const AI = "AI";
 
-/** What belongs to a machine or to how the work is done, never to the project. */
+/** Text about a machine or the way of working, which does not belong in the project. */
 const FOREIGN: Readonly<Record<string, RegExp>> = {
   "a path of one machine": /(?<![\w.~{}$)-])\/(?:home|Users|root|work|workspace)\/[\w.-]/,
   "a package registry": /\b(?:registry\.[\w-]+\.(?:org|com|io|net)|[\w-]+\.(?:jfrog|pkg)\.\w+)\b/i,
@@ -44,17 +44,17 @@ function lengthOf(text: string): number {
   return text.split("\n").length - (text.endsWith("\n") ? 1 : 0);
 }
 
-/** Parts of a path that say nothing: of folders, and of file names up to the first dot. */
+/** Meaningless names of folders and files, up to the first dot. */
 function emptyName(path: string): string | undefined {
   return path.split("/").find((part) => SAYS_NOTHING.test(part.split(".")[0] ?? ""));
 }
 
-/** Spaces in place of text, so that lines stay where they are. */
+/** Replaces text by spaces, so that line numbers stay the same. */
 function blank(text: string): string {
   return text.replaceAll(/[^\n]/g, " ");
 }
 
-/** Why a template breaks the rule: raw output, or text for people that is not in a locale file. */
+/** Why a template violates the rule: raw output, or text that is not in a locale file. */
 function templateFaults(path: string, text: string): string[] {
   const at = (index: number): string => `${path}:${text.slice(0, index).split("\n").length}`;
   const raw = [...text.matchAll(/<%-(?!\s*include\(\s*(["'])[\w./-]+\1)/g)].map(
@@ -77,7 +77,7 @@ function templateFaults(path: string, text: string): string[] {
   ];
 }
 
-/** Files and folders of ours that a document names and that are not there, unless it shows how to write them. */
+/** Missing files and folders that a document mentions, unless it shows how to write them. */
 function gonePaths(tree: Tree): string[] {
   const paths = [...tree.files.keys()];
   const isThere = (path: string): boolean =>
@@ -94,7 +94,7 @@ function gonePaths(tree: Tree): string[] {
     );
 }
 
-/** @param checkout the folder where the project lies on this machine. */
+/** @param checkout the folder of the project. */
 export function textRules(checkout: string): readonly Rule[] {
   return [
     {

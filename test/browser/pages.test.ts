@@ -139,10 +139,10 @@ describe("the pages", () => {
 
   it("load nothing from other hosts", async () => {
     const page = await browser.newPage();
-    const asked: string[] = [];
-    page.on("request", (request) => asked.push(new URL(request.url()).origin));
+    const origins: string[] = [];
+    page.on("request", (request) => origins.push(new URL(request.url()).origin));
     await page.goto(authorize(running.oauth2));
-    expect(new Set(asked.filter((origin) => origin !== "null"))).toEqual(new Set([running.origin]));
+    expect(new Set(origins.filter((origin) => origin !== "null"))).toEqual(new Set([running.origin]));
   });
 
   it("send the response by form post if the client requests it", async () => {

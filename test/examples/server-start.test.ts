@@ -205,7 +205,7 @@ describe("a server that can't start", () => {
     });
     expect(await start({ registration: true })).toEqual({
       code: 1,
-      said: "config.interactions.registration: must be `false`: this version has no self-registration\n",
+      output: "config.interactions.registration: must be `false`: this version has no self-registration\n",
     });
   });
 

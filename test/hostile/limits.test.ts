@@ -15,7 +15,7 @@ const WINDOW = 900;
 
 let running: RunningService;
 let news: RelyingParty;
-/** Milliseconds by which the service's clock is ahead. */
+/** Milliseconds that are added to the service's clock. */
 let offset = 0;
 
 async function start(config: Omit<SignInServiceConfig, "deployments"> = {}): Promise<void> {

@@ -132,7 +132,7 @@ async function expectUnknown(
   }
 }
 
-/** Seeds with the name in one place. */
+/** Seeds that contain the name once. */
 const seedsWith = (name: string): readonly (readonly [Seed, path: string])[] => [
   [{ services: keyed(name, ENTRY) }, `services.${name}`],
   [{ groups: keyed(name, ENTRY) }, `groups.${name}`],
@@ -144,7 +144,7 @@ const seedsWith = (name: string): readonly (readonly [Seed, path: string])[] => 
   [{ accounts: [{ email: email(name), portal: name }] }, "accounts[0].portal"],
 ];
 
-/** Parts of a configuration with the name in one place. */
+/** Parts of a configuration that contain the name once. */
 const settingsWith = (name: string): readonly (readonly [object, path: string])[] => [
   [keyed(name, {}), name],
   [{ lifetimes: keyed(name, 5) }, `lifetimes.${name}`],

@@ -20,7 +20,7 @@ export function pagesWith(settings: Partial<PageSettings> = {}): Pages {
   return createPages({ locales: LOCALES, views: [], copy: {}, theme: {}, ...settings });
 }
 
-/** Every page in every state, with the given text in all places. */
+/** Every page in every state, with the given text everywhere. */
 export function allPages(pages: Pages, locale: string, text: string): Record<string, Promise<string>> {
   return Object.fromEntries(
     samplePages(locale, text).map((sample) => [`${sample.page}, ${sample.state}`, sample.with(pages)]),
