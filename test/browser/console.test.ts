@@ -100,7 +100,7 @@ describe("the account page and the console", () => {
     const page = await browser.newPage();
     await page.goto(list);
     await signIn(page, ADA);
-    await expect(page.locator("main").innerText()).resolves.toContain("operators of the service");
+    await expect(page.locator("main").innerText()).resolves.toContain("for operators only");
     await expect(violations(page)).resolves.toEqual([]);
   });
 
