@@ -1,3 +1,5 @@
+import { availableParallelism } from "node:os";
+
 export default {
   testEnvironment: "node",
   testMatch: ["<rootDir>/test/**/*.test.ts"],
@@ -6,6 +8,7 @@ export default {
   coverageProvider: "v8",
   workerIdleMemoryLimit: "512MB",
   testTimeout: 60_000,
-  // Most tests wait for servers and clocks of their own; on few cores one worker would do nothing meanwhile.
-  maxWorkers: "100%",
+  testSequencer: "<rootDir>/test/slow-first.mjs",
+  // Slow tests wait for servers, processes and deadlines: with one worker more than there are cores, few are idle.
+  maxWorkers: availableParallelism() + 1,
 };

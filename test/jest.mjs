@@ -1,12 +1,12 @@
-// One run of jest, in a process group of its own, with a time-out around it.
+// Runs jest once, in its own process group and with a time-out.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
-/** Milliseconds in which jest has to end after its last test: what is still open then was leaked. */
+/** Milliseconds within which jest must end after its last test. What is open after that is a leak. */
 const GRACE = 15_000;
-/** What jest says of a worker that did not end by itself; it is no failure for jest. */
+/** Printed by jest about a worker that did not end by itself. jest doesn't count it as a failure. */
 const LEAKED = "failed to exit gracefully";
 
 const root = join(import.meta.dirname, "..");
@@ -14,16 +14,16 @@ const bin = join(root, "node_modules", ".bin");
 const [major = 0] = process.versions.node.split(".").map(Number);
 const node = major >= 24 ? process.execPath : join(bin, "node");
 
-/** Kills jest and everything that it started: they are one process group. */
+/** Kills jest and its child processes: they are one process group. */
 function killGroup(child, signal) {
   try {
     process.kill(-child.pid, signal);
   } catch {
-    // All of it has ended by itself.
+    // They have all ended already.
   }
 }
 
-/** jest asks the pipe for colours, not the terminal behind it. */
+/** jest looks at the pipe, not at the terminal behind it. */
 function colours() {
   return process.stderr.isTTY && process.env.FORCE_COLOR === undefined ? { FORCE_COLOR: "1" } : {};
 }
@@ -41,7 +41,7 @@ function spawnJest(outputFile, args, env) {
     ],
     {
       cwd: root,
-      // With --json jest says on stderr what is for people.
+      // With --json, jest prints its report for people on stderr.
       stdio: ["ignore", "inherit", "pipe"],
       env: {
         ...process.env,
@@ -55,7 +55,7 @@ function spawnJest(outputFile, args, env) {
   );
 }
 
-/** Resolves with how jest ended, and with what went wrong beside failed tests. */
+/** Resolves with how jest ended, and with problems other than failed tests. */
 function watch(child, outputFile, timeOut) {
   let said = "";
   child.stderr.on("data", (chunk) => {
@@ -82,17 +82,17 @@ function watch(child, outputFile, timeOut) {
       signal,
       () => stop(`stopped by ${signal}`),
     ]);
-    for (const [signal, told] of signals) process.on(signal, told);
+    for (const [signal, listener] of signals) process.on(signal, listener);
     const finish = (ended) => {
       clearTimeout(late);
       clearInterval(look);
-      for (const [signal, told] of signals) process.off(signal, told);
+      for (const [signal, listener] of signals) process.off(signal, listener);
       if (said.includes(LEAKED)) problem ??= "a test left something open: its worker had to be killed";
       resolve({ problem, ended });
     };
     child.on("error", (error) => finish((problem ??= error.message)));
     child.on("exit", (code, signal) => {
-      // Whatever jest left behind ends with it, and must not keep its end of the pipe open.
+      // Ends what jest left behind: it would keep the pipe open.
       killGroup(child, "SIGKILL");
       child.stderr.on("close", () => finish(signal ?? code));
       setTimeout(() => finish(signal ?? code), 2_000).unref();
@@ -100,7 +100,7 @@ function watch(child, outputFile, timeOut) {
   });
 }
 
-/** Passed and failed tests of jest's report; a file that can't be loaded is a failed test. */
+/** Counts the tests in jest's report. A file that can't be loaded is a failed test. */
 function count(outputFile) {
   if (!existsSync(outputFile)) return undefined;
   const report = JSON.parse(readFileSync(outputFile, "utf8"));
@@ -112,8 +112,8 @@ function count(outputFile) {
 }
 
 /**
- * Runs jest with these arguments and this environment, for `timeOut` milliseconds at most. Resolves with the numbers
- * of tests; every way of failing that no test reports counts as a failed one. `stopped`: nothing should run after it.
+ * Runs jest with these arguments and this environment, for at most `timeOut` milliseconds. Resolves with the numbers
+ * of tests. Every failure outside a test counts as a failed test. `stopped`: a signal ended it; run nothing else.
  */
 export async function runJest({ args, env, timeOut }) {
   const folder = mkdtempSync(join(tmpdir(), "sign-in-service-test-"));

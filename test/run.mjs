@@ -4,25 +4,41 @@ import { runJest } from "./jest.mjs";
 import { prepareMachine } from "./machine.mjs";
 
 /** Tests that start a service on the storage that `TEST_STORAGE` names. */
-const WHOLE_WAYS = ["test/flows", "test/hostile", "test/hosting"];
+const END_TO_END = ["test/flows", "test/hostile", "test/hosting"];
 
-/** The runs of `npm test`: everything, and the whole ways through where many processes share what they keep. */
+/** The flows in which every kind of record is written, raced for, expired or revoked. The other flows test rules alone. */
+const SMALL_SET = [
+  "account-changes",
+  "authorize",
+  "families",
+  "logout",
+  "notifications",
+  "session-lifetime",
+  "signing-keys",
+  "token",
+  "userinfo-revoke",
+].map((flow) => `test/flows/${flow}.test.ts`);
+
+/** In these, processes and servers are killed at random for minutes; each fault has a test of its own beside. */
+const CAMPAIGN = "test/faults/campaign/campaign.test.ts";
+
+/** The runs of `npm test`: everything on SQLite, and a few flows where many processes share what they keep. */
 const USUAL = [
-  { storage: "sqlite", args: [] },
-  { storage: "postgresql", args: ["test/flows"] },
-  { storage: "mongodb+redis", args: ["test/flows"] },
+  { storage: "sqlite", args: [`--testPathIgnorePatterns=${CAMPAIGN}`] },
+  { storage: "postgresql", args: SMALL_SET },
+  { storage: "mongodb+redis", args: SMALL_SET },
 ];
 
-/** Those, the rules over the record store, and the campaign in which processes and servers are killed. */
-const ON_EACH = [...WHOLE_WAYS, "test/lib/rules.test.ts", "test/faults/campaign/campaign.test.ts"];
+/** What depends on the storage. */
+const ON_EACH = [...END_TO_END, "test/lib/rules.test.ts", CAMPAIGN];
 
-/** The runs of `npm run test:all`: everything, and what depends on the storage on all other ones. */
+/** The runs of `npm run test:all`: everything with many rounds, and what depends on the storage on all other ones. */
 const ALL = [
   { storage: "sqlite", args: [] },
   { storage: "sqlite+redis", args: ON_EACH },
   { storage: "postgresql", args: ON_EACH },
   { storage: "mongodb", args: ON_EACH },
-  { storage: "mongodb+redis", args: ON_EACH },
+  { storage: "mongodb+redis", args: [...ON_EACH, "test/cluster"] },
 ];
 
 /** What to run; with arguments, or with a storage that was chosen, one run is meant. */
@@ -36,8 +52,9 @@ function chooseRuns(args, chosen) {
 const missing = prepareMachine();
 for (const sentence of missing) console.error(`\n!!! ${sentence}\n`);
 
+const isAll = process.argv[2] === "--all";
 const runs = chooseRuns(process.argv.slice(2), process.env.TEST_STORAGE);
-/** Milliseconds for everything; the usual runs take some minutes, all of them about three times as long. */
+/** Milliseconds for everything; the usual runs take some minutes, all of them many times as long. */
 const patience = Number(process.env.TEST_TIMEOUT_SECONDS ?? (runs === USUAL ? 25 : 60) * 60) * 1000;
 const end = performance.now() + patience;
 
@@ -47,7 +64,7 @@ for (const { storage, args } of runs) {
   const timeOut = Math.max(0, end - performance.now());
   const { passed, failed, skipped, stopped } = await runJest({
     args,
-    env: { TEST_STORAGE: storage },
+    env: { TEST_STORAGE: storage, ...(isAll && { TEST_ROUNDS: "all" }) },
     timeOut,
   });
   total.passed += passed;

@@ -1,4 +1,4 @@
-/** Servers that stop, sleep and lose their answers: every backend knows what became of a commit, and goes on by itself. */
+/** Servers that stop, stand still and lose responses: every backend knows the outcome of a commit and recovers by itself. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
@@ -6,15 +6,18 @@ import type { OpenedStore } from "../../adapters/open.ts";
 import type { Commit, Expectation, Ref } from "../../adapters/record-store.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { find, outcomes, ref, thing } from "../../lib/testing/storage/stage.ts";
+import { rounds } from "../rounds.ts";
 import { Wire } from "../servers/wire.ts";
 import { type Server, SERVERS, through } from "./backends.ts";
 import { openAt } from "./open-at.ts";
 
 const clock = createSystemClock();
-/** Milliseconds for what has to come to an end some time. */
+/** Milliseconds within which a store recovers. */
 const PATIENCE = 30_000;
-/** Milliseconds within which every call is answered or refused. */
+/** Milliseconds within which every call ends. */
 const ANSWERED = 8_000;
+/** How often connections break. */
+const CUTS = rounds(6, 20);
 /** What no error may repeat. */
 const SECRET = "a-secret-that-is-nowhere";
 
@@ -48,7 +51,7 @@ function calls({ store, rateLimits }: OpenedStore): (() => Promise<unknown>)[] {
   ];
 }
 
-/** All of the calls, again and again, until they are done. */
+/** Repeats all calls until they succeed. */
 async function untilHealed(): Promise<void> {
   const end = performance.now() + PATIENCE;
   for (;;) {
@@ -73,7 +76,7 @@ async function expectRefused(): Promise<void> {
   }
 }
 
-/** Commits as soon as the server takes it, which happens once. */
+/** Commits as soon as the server accepts it, once. */
 async function commitOnce(change: Omit<Commit, "id" | "deadline">): Promise<void> {
   for (;;) {
     const [code] = await outcomes([commit(4_500, change)]);
@@ -82,7 +85,7 @@ async function commitOnce(change: Omit<Commit, "id" | "deadline">): Promise<void
   }
 }
 
-/** Two records that are put together. */
+/** Two records of the same commit. */
 const both = (keys: readonly string[]): Ref[] => keys.flatMap((key) => [ref(key), ref(`${key}-too`)]);
 
 describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }) => {
@@ -112,7 +115,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       await Promise.all(processes.map(({ store }) => store.close()));
     });
 
-    it("refuses every call while the server is gone, and has all that was acknowledged when it is back", async () => {
+    it("refuses every call while the server is down, and has everything acknowledged when it is back", async () => {
       await commit(4_500, { put: [thing("before")] });
       await server.kill();
       await expectRefused();
@@ -122,7 +125,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       expect(await find(opened.store, "before")).toBeDefined();
     });
 
-    it("refuses every call while the server stands still, and goes on when it wakes up", async () => {
+    it("refuses every call while the server stands still, and recovers when it continues", async () => {
       server.pause();
       await expectRefused();
       server.resume();
@@ -141,7 +144,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
         server.resume();
         expect(refused).toEqual(["storage_unavailable", "storage_unavailable"]);
         await untilHealed();
-        // What was on its way all the time has been looked at by now.
+        // By now the server has processed what was in transit.
         await pause(300);
         const [code, token, other] = await opened.store.get(
           ["code", "token", "other"].map((key) => ref(key)),
@@ -169,7 +172,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       },
     );
 
-    it("knows what became of a commit, whichever answer is lost", async () => {
+    it("knows the outcome of a commit, whichever response is lost", async () => {
       for (let answer = 1; answer <= 8; answer += 1) {
         await commit(4_500, { put: [thing("code"), thing("parent")] });
         const version = (await find(opened.store, "code"))?.version ?? "";
@@ -190,7 +193,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       }
     });
 
-    it("hands out no number of a counter twice, whichever answer is lost", async () => {
+    it("hands out no number of a counter twice, whichever response is lost", async () => {
       const numbers: number[] = [];
       for (let answer = 1; numbers.length < 20; answer = (answer % 4) + 1) {
         void wire.loseAnswer(answer);
@@ -204,20 +207,20 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       expect(new Set(numbers).size).toBe(numbers.length);
     });
 
-    it("loses no commit that was acknowledged and writes none that was refused, however often connections break", async () => {
+    it("loses no acknowledged commit and writes no refused one, however often connections break", async () => {
       const acknowledged: string[] = [];
       const refused: string[] = [];
       const stop = new AbortController();
       const writers = Array.from({ length: 8 }, async (_, writer) => {
         for (let number = 0; !stop.signal.aborted; number += 1) {
           const key = `${writer}-${number}`;
-          // Two in one: neither may be there alone.
+          // Two records in one commit: neither may be stored alone.
           const [code] = await outcomes([commit(4_500, { put: [thing(key), thing(`${key}-too`)] })]);
           (code === "done" ? acknowledged : refused).push(key);
           if (code !== "done") await pause(5);
         }
       });
-      for (let round = 0; round < 20; round += 1) {
+      for (let round = 0; round < CUTS; round += 1) {
         const before = acknowledged.length;
         while (acknowledged.length < before + 10) await pause(5);
         if (round % 2 === 0) wire.cut();
@@ -231,7 +234,7 @@ describe.each(SERVERS)("a store in $name", ({ describe: describeBackend, start }
       expect((await opened.store.get(both(refused))).filter((record) => record !== undefined)).toEqual([]);
     });
 
-    it("is closed while the server does not answer", async () => {
+    it("closes while the server does not respond", async () => {
       server.pause();
       const asked = outcomes(calls(opened).map((call) => call()));
       await pause(20);

@@ -5,6 +5,7 @@ import type { Commit, Expectation, RecordData, RecordStore } from "../../adapter
 import { createSystemClock } from "../../lib/clock.ts";
 import { find, keysOf, outcomes, ref, thing } from "../../lib/testing/storage/stage.ts";
 import { describeStorage } from "../../lib/testing/storage/suite.ts";
+import { rounds } from "../rounds.ts";
 import { BACKENDS, type Ground } from "./backends.ts";
 import { openAt } from "./open-at.ts";
 import { StoreProcess } from "./two-processes.ts";
@@ -168,7 +169,8 @@ const RACES: Readonly<Record<string, Race>> = {
     found: ["a"],
   },
 };
-const ROUNDS = 10;
+const ROUNDS = rounds(3, 10);
+const WRITES = rounds(40, 100);
 
 /** Patiently, for many may meet. @returns the version of what is put. */
 async function commit(store: RecordStore, change: Change): Promise<string> {
@@ -189,7 +191,7 @@ async function whileLooking(
     return looks;
   })();
   try {
-    for (let round = 0; round < 100; round += 1) await write(round);
+    for (let round = 0; round < WRITES; round += 1) await write(round);
   } finally {
     over.abort();
   }
@@ -260,7 +262,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBac
         }
       });
 
-      it("a page has a record once while it moves in the index, at the place that it tells", async () => {
+      it("a page has a record once while it moves in the index, at the position that its value names", async () => {
         const [one, other] = stores;
         const rest = [2, 4, 6].map((order) => placed(`rest-${order}`, order));
         await commit(one, { put: [...rest, placed("moving", 0)] });
@@ -298,7 +300,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBac
         );
       });
 
-      it("a scan has what is there throughout, whatever else comes and goes", async () => {
+      it("a scan has every record that stays, while others come and go", async () => {
         const [one, other] = stores;
         const rest = Array.from({ length: 40 }, (_, number) => placed(`rest-${number}`, number));
         await commit(one, { put: rest });
@@ -321,7 +323,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBac
         );
       });
 
-      it("a counter gives each its own numbers, larger ones every time", async () => {
+      it("a counter gives each process numbers of its own, in ascending order", async () => {
         const numbers = await Promise.all(
           stores.map(async (store, at) => {
             const own: number[] = [];
@@ -348,7 +350,7 @@ describe.each(BACKENDS)("two processes on $name", ({ name, describe: describeBac
         await Promise.all(opened.map((store) => store.close()));
       });
 
-      it("everything that was acknowledged is there when its process was killed, and nothing is there by half", async () => {
+      it("everything acknowledged is stored when its process is killed, and no commit is stored in part", async () => {
         const [, other] = stores;
         const dying = new StoreProcess();
         const store = await dying.open(address, clock);

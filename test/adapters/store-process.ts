@@ -1,4 +1,4 @@
-/** The other process of `two-processes.ts`: opens stores and asks them what it is told to. */
+/** The other process of `two-processes.ts`: opens stores and calls them for the test. */
 import type { RecordStore } from "../../adapters/record-store.ts";
 import { openAt } from "./open-at.ts";
 import type { Call, Reply } from "./two-processes.ts";

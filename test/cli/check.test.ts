@@ -1,5 +1,7 @@
-/** `storage check` on every storage: what is planted is found, shown without personal data, and put right. */
+/** `storage check` on every storage: it finds planted damage, shows it without personal data, and repairs it. */
 import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, Found, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
 import { artifactKind, artifactRecord } from "../../lib/artifacts/records.ts";
@@ -7,6 +9,7 @@ import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../lib/deliver
 import { ACCOUNT, ENTRIES, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
 import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { createSignInService, type SignInService } from "../../lib/service.ts";
+import { ROOT } from "../examples/documents.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis, type OwnRedis } from "../servers/redis.ts";
@@ -20,7 +23,7 @@ import {
   withStores,
   Workshop,
 } from "./stage.ts";
-import { use } from "./used-service.ts";
+import { fillWith } from "./samples.ts";
 
 const workshop = new Workshop();
 afterAll(() => workshop.remove());
@@ -32,6 +35,42 @@ function openService(place: Addresses): Promise<SignInService> {
     notifications: { worker: false },
     keys: { secrets: [Buffer.alloc(32, 7).toString("base64")] },
   });
+}
+
+const MEDIA = {
+  url: "https://media.example/notify",
+  client_id: "media",
+  client_secret: "of the receiver",
+  types: ["PROFILE_CHANGED", "DELETE_ACCOUNT"] as const,
+};
+
+/** Uses a service as people and operators do. @returns the `sub` of each account. */
+async function use(service: SignInService): Promise<string[]> {
+  const { directory, clients, accounts } = service;
+  await directory.portals.put("main", { name: "Main" });
+  await directory.groups.put("media", { name: "Media", receiver: MEDIA });
+  await directory.services.put("1", { name: "News", group: "media" });
+  await directory.services.put("2", { name: "Shop" });
+  await clients.register({
+    client_id: "news",
+    name: "News",
+    service: "1",
+    redirect_uris: ["https://news.example/"],
+  });
+  const made: string[] = [];
+  for (const name of ["ada", "bob", "eve"]) {
+    const services = { "1": 5, "2": null };
+    const { sub } = await accounts.import({
+      email: `${name}@example.com`,
+      username: name,
+      portal: "main",
+      services,
+    });
+    await accounts.update(sub, { surname: "One" });
+    await accounts.update(sub, { surname: "Two" });
+    made.push(sub);
+  }
+  return made;
 }
 
 function check({ storage, artifacts }: Addresses, ...options: string[]): Promise<Outcome> {
@@ -192,8 +231,18 @@ async function addFamily({ artifacts }: Stores, accountId: string): Promise<void
   await force(artifacts, { put });
 }
 
-/** The cases, on one place that is put right after each. */
-function describeChecks(newPlace: () => Promise<Addresses>): void {
+/** Those that depend on where a record is kept. The others are found in its value, wherever that comes from. */
+const ofStores = damages.filter(([name]) =>
+  [
+    "a record is in none of its indexes",
+    "a sign-in name is gone",
+    "a lane has two heads",
+    "a grant is in none of its indexes",
+  ].includes(name),
+);
+
+/** The cases, on one storage that each case repairs. */
+function describeChecks(newPlace: () => Promise<Addresses>, cases: readonly Damage[]): void {
   let place: Addresses;
   let subs: readonly [string, string];
   let sound: Everything;
@@ -210,15 +259,15 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
     sound = await everythingIn(place);
   });
 
-  it("finds nothing wrong with what a service has used, and changes nothing", async () => {
+  it("finds nothing wrong in the storage of a service, and changes nothing", async () => {
     const { code, said } = await check(place);
     expect([code, said]).toEqual([0, expect.stringMatching(/^No problems found \(\d+ checks\)\.$/m)]);
     await expect(check(place, "--repair")).resolves.toMatchObject({ code: 0 });
     await expect(everythingIn(place)).resolves.toEqual(sound);
   }, 60_000);
 
-  it.each(damages)(
-    "reports that %s, changes nothing, and puts it right when it is told to",
+  it.each(cases)(
+    "reports that %s, changes nothing, and repairs it with --repair",
     async (_, plant, says) => {
       await withStores(place, (stores) => plant(stores, ...subs));
       const damaged = await everythingIn(place);
@@ -236,7 +285,7 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
     60_000,
   );
 
-  it("leaves to a person what only a person can decide, and a service works on the rest", async () => {
+  it("leaves what it cannot repair to the operator, and a service works with the rest", async () => {
     const service2 = ENTRIES.service.ref("2");
     const entry = await withStores(place, async (stores) => {
       const found = await find(stores, ENTRIES.service, service2);
@@ -288,7 +337,13 @@ function describeChecks(newPlace: () => Promise<Addresses>): void {
   }, 120_000);
 }
 
-describe("storage check on SQLite", () => describeChecks(() => Promise.resolve(workshop.sqlite())));
+/** The rules that a page of the documentation has in this place. */
+function rightsIn(page: string, where: RegExp): string[] {
+  const text = readFileSync(join(ROOT, "docs", page), "utf8");
+  return where.exec(text)?.[1]?.split(" ") ?? [];
+}
+
+describe("storage check on SQLite", () => describeChecks(() => Promise.resolve(workshop.sqlite()), damages));
 
 describe("storage check on PostgreSQL", () => {
   let server: OwnPostgres;
@@ -297,14 +352,14 @@ describe("storage check on PostgreSQL", () => {
   }, 60_000);
   afterAll(() => server.close());
 
-  it("refuses a database of which nothing is there, and makes nothing in it", async () => {
+  it("refuses an empty database, and creates nothing in it", async () => {
     const place = { storage: await server.newDatabase() };
     const said = expect.stringContaining("ADDRESS: there is no storage in that database of PostgreSQL.");
     await expect(check(place)).resolves.toMatchObject({ code: 1, said });
     await expect(check(place)).resolves.toMatchObject({ code: 1, said });
   }, 60_000);
 
-  describeChecks(async () => ({ storage: await server.newDatabase() }));
+  describeChecks(async () => ({ storage: await server.newDatabase() }), ofStores);
 });
 
 describe("storage check on SQLite and Redis", () => {
@@ -314,7 +369,37 @@ describe("storage check on SQLite and Redis", () => {
   });
   afterAll(() => redis.close());
 
-  describeChecks(async () => ({ ...workshop.sqlite(), artifacts: redis.url }));
+  describeChecks(async () => ({ ...workshop.sqlite(), artifacts: redis.url }), ofStores);
+
+  describe("with records", () => {
+    const place = workshop.sqlite();
+
+    beforeAll(() =>
+      withStores({ ...place, artifacts: redis.url }, (stores) => fillWith(stores, 10, Date.now())),
+    );
+
+    it("works with a user that has the documented rights", async () => {
+      const service = rightsIn("redis.md", /^ACL SETUSER sign-in (.+)$/mu);
+      const allow = (...rules: string[]) => redis.client.call("ACL", "SETUSER", "sign-in", ...rules);
+      await allow(...service);
+      const artifacts = redis.url.replace("//", "//sign-in:password@");
+      const words = ["storage", "check", place.storage, "--artifacts", artifacts];
+      expect((await runHere(words)).said).not.toContain("NOPERM");
+      await allow("-scan");
+      const { code, said } = await runHere(words);
+      expect([code, said]).toEqual([1, expect.stringContaining("Redis does not let this user SCAN")]);
+      expect(said).not.toContain("password");
+    });
+
+    it("reports a Redis that may evict keys", async () => {
+      await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
+      const words = ["storage", "check", place.storage, "--artifacts", redis.url, "--repair"];
+      const { code, said } = await runHere(words);
+      await redis.client.config("SET", "maxmemory-policy", "noeviction");
+      expect(code).toBe(1);
+      expect(said).toMatch(/artifacts: 1 unsuitable settings \(.*maxmemory-policy allkeys-lru/);
+    });
+  });
 });
 
 describeMongo("storage check on MongoDB", () => {
@@ -324,5 +409,5 @@ describeMongo("storage check on MongoDB", () => {
   }, 60_000);
   afterAll(() => mongo.close());
 
-  describeChecks(async () => ({ storage: mongo.nextUrl() }));
+  describeChecks(async () => ({ storage: mongo.nextUrl() }), ofStores);
 });

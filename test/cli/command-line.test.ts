@@ -13,7 +13,7 @@ const workshop = new Workshop();
 afterAll(() => workshop.remove());
 
 describe("the command line", () => {
-  it("takes places from configuration files, and repeats nothing of what is in them", async () => {
+  it("reads addresses from configuration files, and prints nothing of their content", async () => {
     const [from, path] = [workshop.sqlite(), workshop.path()];
     await withStores(from, (stores) => fillWith(stores, 10, Date.now()));
     const file = join(workshop.folder, "from.json");
@@ -64,13 +64,13 @@ describe("the command line", () => {
     ],
   ];
 
-  it.each(wrong)("answers what is wrong: %s", async (says, ...words) => {
+  it.each(wrong)("reports a wrong call: %s", async (says, ...words) => {
     const { code, said } = await runHere(words);
     expect([code, said.trim()]).toEqual([2, expect.stringMatching(says)]);
     expect(said).not.toContain("password");
   });
 
-  it("goes on to its end, and says nothing of it, when nobody reads what it says any more", async () => {
+  it("continues silently to its end when its output is closed", async () => {
     const place = workshop.sqlite();
     await withStores(place, (stores) => fillWith(stores, 10, Date.now()));
     const words = ["storage", "check", place.storage];
@@ -84,7 +84,7 @@ describe("the command line", () => {
     expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
   }, 60_000);
 
-  it("explains itself", async () => {
+  it("prints its usage", async () => {
     const all = await runHere(["--help"]);
     expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage copy +copies/m) });
     const copying = await runHere(["storage", "copy", "--help"]);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { SETTING } from "../../lib/directory/records.ts";
 import { UNFINISHED_COPY } from "../../lib/storage.ts";
+import { rounds } from "../rounds.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { fillWith } from "./samples.ts";
@@ -15,7 +16,7 @@ import {
   Workshop,
 } from "./stage.ts";
 
-const SIZE = 700;
+const SIZE = rounds(150, 700);
 
 describeMongo("storage copy with MongoDB", () => {
   const workshop = new Workshop();
@@ -49,7 +50,7 @@ describeMongo("storage copy with MongoDB", () => {
     expect([code, said]).toEqual([0, expect.stringContaining("both storages hold the same")]);
   }
 
-  it("moves SQLite to MongoDB and Redis through several kills, and back, and nothing changes on the way", async () => {
+  it("moves SQLite to MongoDB and Redis through several kills, and back, without a change", async () => {
     let there = { storage: "", artifacts: "" };
     for (let kills = 0, place = 0; kills < 2; place += 1) {
       const to = { storage: server.nextUrl(), artifacts: `${redis.url}?prefix=there${place}:` };
@@ -71,7 +72,7 @@ describeMongo("storage copy with MongoDB", () => {
     await expect(lostEntries(there)).resolves.toEqual([]);
   }, 600_000);
 
-  it("moves all of it into MongoDB, from there to another database, and back", async () => {
+  it("moves everything to MongoDB, from there to another database, and back", async () => {
     const [from, one, other, back] = [
       workshop.sqlite(),
       { storage: server.nextUrl() },
@@ -89,7 +90,7 @@ describeMongo("storage copy with MongoDB", () => {
     });
   }, 300_000);
 
-  it("refuses a database of which nothing is there, and makes none", async () => {
+  it("refuses an empty database, and creates none", async () => {
     const url = server.nextUrl();
     const outcome = await workshop.run(copyWords({ storage: url }, workshop.sqlite()));
     expect(outcome).toMatchObject({
@@ -100,7 +101,7 @@ describeMongo("storage copy with MongoDB", () => {
     await expect(db.listCollections().toArray()).resolves.toEqual([]);
   }, 60_000);
 
-  it("names no password when MongoDB is not there, or refuses", async () => {
+  it("prints no password when MongoDB is unavailable or refuses", async () => {
     const url = "mongodb://ada:pass%2Fword@127.0.0.1:1/x?serverSelectionTimeoutMS=100";
     const { code, said } = await workshop.run(copyWords({ storage: "env:URL" }, workshop.sqlite()), {
       URL: url,

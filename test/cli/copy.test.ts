@@ -7,6 +7,7 @@ import { ENTRIES } from "../../lib/directory/records.ts";
 import { createSignInService } from "../../lib/service.ts";
 import { ROOT } from "../examples/documents.ts";
 import type { Running } from "../examples/processes.ts";
+import { rounds } from "../rounds.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
 import { fillWith } from "./samples.ts";
 import {
@@ -25,7 +26,8 @@ import {
 } from "./stage.ts";
 
 const workshop = new Workshop();
-const SIZE = 1000;
+const SIZE = rounds(400, 1000);
+const KILLS = rounds(2, 5);
 const big = workshop.sqlite();
 let inBig: Everything;
 let redis: OwnRedis;
@@ -82,7 +84,7 @@ async function interrupted(): Promise<{ readonly to: Addresses; readonly running
 }
 
 describe("a copy", () => {
-  it("has every record of every part, and says how many", async () => {
+  it("has every record of every kind, and prints how many", async () => {
     const to = workshop.sqlite();
     const { code, said } = await workshop.run(copyWords(big, to));
     expect([code, said]).toEqual([0, expect.stringContaining("both storages hold the same")]);
@@ -99,8 +101,8 @@ describe("a copy", () => {
     await expect(everythingIn(big)).resolves.toEqual(inBig);
   }, 120_000);
 
-  it("goes on where it was after SIGKILL, again and again", async () => {
-    for (let kills = 0; kills < 5;) {
+  it("continues where it was after each SIGKILL", async () => {
+    for (let kills = 0; kills < KILLS;) {
       const to = workshop.sqlite();
       kills += await copyThroughKills(
         () => workshop.start(copyWords(big, to)),
@@ -138,7 +140,7 @@ describe("a copy", () => {
     await expect(everythingIn(to)).resolves.toEqual(inBig);
   }, 120_000);
 
-  it("finds out that what it has copied was changed since, and does not call it done", async () => {
+  it("detects that copied records have changed since, and reports failure", async () => {
     const from = workshop.sqlite();
     await withStores(from, (stores) => fillWith(stores, 600, Date.now()));
     const to = workshop.sqlite();
@@ -159,7 +161,7 @@ describe("a copy", () => {
     await expect(startOn(to)).rejects.toMatchObject({ code: "configuration" });
   }, 120_000);
 
-  it("refuses a target with anything in it, a source with nothing, and a file that is not there", async () => {
+  it("refuses a target that is not empty, an empty source, and a missing file", async () => {
     const [from, to] = [await small(), await small()];
     const before = await everythingIn(to);
     await expect(workshop.run(copyWords(from, to))).resolves.toMatchObject({
@@ -187,7 +189,7 @@ describe("a copy", () => {
 describe("artifacts in Redis", () => {
   const password = "pass%3Aw%2Ford-of-redis";
 
-  it("are moved there and back, and nothing changes on the way", async () => {
+  it("move there and back without a change", async () => {
     const [there, back] = [{ ...workshop.sqlite(), artifacts: `${redis.url}/3` }, workshop.sqlite()];
     await expect(workshop.run(copyWords(big, there))).resolves.toMatchObject({ code: 0 });
     await expect(redis.client.select(3)).resolves.toBe("OK");
@@ -202,8 +204,8 @@ describe("artifacts in Redis", () => {
     ).resolves.toMatchObject({ code: 1, said: expect.stringContaining("already contains grant, session,") });
   }, 240_000);
 
-  it("go on after SIGKILL too", async () => {
-    for (let kills = 0, place = 0; kills < 3; place += 1) {
+  it("continue after SIGKILL", async () => {
+    for (let kills = 0, place = 0; kills < KILLS; place += 1) {
       const to = { ...workshop.sqlite(), artifacts: `${redis.url}?prefix=killed${place}:` };
       const mark = (): string | undefined => markIn(pathOf(to));
       kills += await copyThroughKills(
@@ -218,7 +220,7 @@ describe("artifacts in Redis", () => {
     }
   }, 240_000);
 
-  it("are copied on from where they were when Redis is back that was away", async () => {
+  it("continue when an unavailable Redis is back", async () => {
     const kept = await openOwnRedis(["--appendonly", "yes", "--appendfsync", "always"]);
     const to = { ...workshop.sqlite(), artifacts: kept.url };
     const running = workshop.start(copyWords(big, to));
@@ -237,7 +239,7 @@ describe("artifacts in Redis", () => {
     await kept.close();
   }, 120_000);
 
-  it("are reached with a password that is never printed", async () => {
+  it("need a password that is never printed", async () => {
     const documented = readFileSync(join(ROOT, "docs/redis.md"), "utf8");
     const rights = /ACL SETUSER .* (\+@connection .*)/.exec(documented)![1]!.split(" ");
     await redis.client.call("ACL", "SETUSER", "copier", "on", ">pass:w/ord-of-redis", "~*", ...rights);

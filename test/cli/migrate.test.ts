@@ -31,7 +31,7 @@ async function migrate(words: readonly string[], answer?: boolean): Promise<Outc
 }
 
 describe("migrate", () => {
-  it("carries a storage over, says when there is nothing to do, and removes what was kept when it is confirmed", async () => {
+  it("migrates a storage, reports when there is nothing to do, and removes the old data after a confirmation", async () => {
     const storage = ["--storage", `sqlite:${restoreSqlite(fixture)}`];
     expect(await migrate([...storage, "--remove-old", "--yes"])).toMatchObject({
       code: 1,
@@ -60,7 +60,7 @@ describe("migrate", () => {
     });
   });
 
-  it("refuses a file that is not there, and makes none", async () => {
+  it("refuses a missing file, and creates none", async () => {
     const path = join(mkdtempSync(join(tmpdir(), "sign-in-migrate-")), "typo.db");
     expect(await migrate(["--storage", `sqlite:${path}`])).toMatchObject({
       code: 1,
@@ -78,14 +78,14 @@ describe("migrate", () => {
     [["--storage", "env:NOTHING"], "NOTHING is not set"],
     [["--storage", "sqlite:x.db", "--artifacts", "hidden"], "artifacts"],
     [["--storage", "sqlite:x.db", "--unknown"], "--unknown"],
-  ])("%j is a wrong call, and its sentence repeats no address", async (words, sentence) => {
+  ])("%j is a wrong call, and the error prints no address", async (words, sentence) => {
     const { code, err } = await migrate(words);
     expect(err).toContain(sentence);
     expect(err).not.toContain("hidden");
     expect(code).toBe(2);
   });
 
-  it("says which server does not answer, without the password, and how to go on", async () => {
+  it("reports which server does not respond, without the password, and how to continue", async () => {
     const { code, err } = await migrate(["--storage", "env:STORAGE"]);
     expect(code).toBe(1);
     expect(err).toContain("Run the same command again");

@@ -1,4 +1,4 @@
-/** A service that is moved to another storage: whoever was signed in there is, and what was promised is kept. */
+/** A service that moves to another storage: people stay signed in, and tokens and notifications are kept. */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { SignInServiceConfig } from "../../config/input.ts";
@@ -113,8 +113,9 @@ async function move(
   }
 }
 
-describe("a service that is moved", () => {
-  const says = "knows its people, tokens, sessions and clients, and delivers what was waiting, in order";
+describe("a service that moves", () => {
+  const says =
+    "keeps its accounts, tokens, sessions and clients, and delivers waiting notifications in order";
 
   it(`to another SQLite file ${says}`, () => move(workshop.sqlite()), 60_000);
 

@@ -33,7 +33,7 @@ export async function withStores<T>(place: Addresses, work: (stores: Stores) => 
   }
 }
 
-/** A record, whatever its store calls its version. */
+/** A record without the version, which differs between stores. */
 export type Kept = Omit<Found, "version">;
 
 /** All records of a place, by their kind, each with its parent and found in its indexes. */
@@ -146,7 +146,7 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
   const said: string[] = [];
   const stop = new AbortController();
   const output = {
-    // On a terminal each step is told, the first one at once.
+    // On a terminal, each step is shown, the first one at once.
     isTTY: stopAt !== undefined,
     write(text: string) {
       said.push(text);

@@ -1,4 +1,4 @@
-/** App processes behind a proxy that gives each request to the next one, on the same stores. */
+/** App processes on the same storage, behind a round-robin proxy. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
@@ -6,7 +6,6 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { describe } from "@jest/globals";
 import { pino } from "pino";
 import { createProxy } from "../../examples/cluster/proxy.ts";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
@@ -15,28 +14,16 @@ import type { Answer, Order } from "../faults/campaign/app.ts";
 import type { Change, Outcome } from "../faults/campaign/change.ts";
 import { Member } from "../faults/campaign/member.ts";
 import { LIMITS, seedOf } from "../faults/load.ts";
-import { describeMongo, openMongoServer } from "../servers/mongodb.ts";
+import { openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres } from "../servers/postgresql.ts";
 import { openOwnRedis } from "../servers/redis.ts";
 
-/** Where the processes keep things. */
-export type Stores = "sqlite" | "sqlite+redis" | "postgresql" | "mongodb" | "mongodb+redis";
+/** The storage that all processes share, beside a Redis: PostgreSQL, or MongoDB where `TEST_STORAGE` says so. */
+const ON_MONGODB = process.env["TEST_STORAGE"]?.startsWith("mongodb") === true;
 
-/** What the tests of many processes run on: PostgreSQL where `TEST_STORAGE` says so, else MongoDB and Redis. */
-const USUAL: Stores = process.env["TEST_STORAGE"] === "postgresql" ? "postgresql" : "mongodb+redis";
-
-/** For tests of a cluster on the usual stores. */
-export const describeCluster: typeof describe | typeof describe.skip =
-  USUAL === "postgresql" ? describe : describeMongo;
-
-export interface ClusterOptions {
-  /** Default: PostgreSQL, or MongoDB with the artifacts in Redis, as `TEST_STORAGE` says. */
-  readonly stores?: Stores;
-  /** One process each: by how many milliseconds its clock is ahead. Default: four that are right. */
-  readonly clocks?: readonly number[];
-}
-
-/** Milliseconds for a test; and no connection is closed in the moment in which the next request is sent on it. */
+/** How many processes there are. */
+const PROCESSES = 4;
+/** Milliseconds for a test, and for idle connections: none closes while the next request is sent on it. */
 export const PATIENCE = 600_000;
 /** The port of a process that has not started yet: connections to it are refused. */
 const NOBODY = 1;
@@ -46,31 +33,30 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** What app.ts says beside its answers to orders. */
-type Told = "request" | { readonly port: number };
+/** What app.ts sends beside its answers to orders. */
+type Message = "request" | { readonly port: number };
 
 /** One app process. After a kill another one takes its place. */
 export class App {
-  /** How many requests have come here. */
+  /** How many requests it has received. */
   requests = 0;
   readonly member: Member;
   #port = NOBODY;
   #orders = 0;
   readonly #pending = new Map<number, (outcome: Outcome) => void>();
 
-  constructor(options: { config: object; ahead: number; log: number; compiled: string }) {
-    const { config, ahead, log, compiled } = options;
+  constructor({ config, log, compiled }: { config: object; log: number; compiled: string }) {
     this.member = new Member({
       script: join(import.meta.dirname, "app.ts"),
-      args: [JSON.stringify(config), String(ahead)],
+      args: [JSON.stringify(config)],
       log,
       compiled,
-      onMessage: (message) => this.#hear(message as Told | Answer),
+      onMessage: (message) => this.#receive(message as Message | Answer),
       onGone: () => this.#gone(),
     });
   }
 
-  /** Where it listens, or did until it was killed. */
+  /** Where it listens, or listened until it was killed. */
   get port(): number {
     return this.#port;
   }
@@ -79,7 +65,7 @@ export class App {
     return this.member.isReady && this.#port !== NOBODY;
   }
 
-  /** Has an account changed by this process. `failed`: it said so, or was killed before it could answer. */
+  /** Makes this process change an account. `failed`: it reported a fault, or was killed before it could answer. */
   order(change: Change): Promise<Outcome> {
     this.#orders += 1;
     const order: Order = { number: this.#orders, change };
@@ -90,7 +76,7 @@ export class App {
     });
   }
 
-  #hear(message: Told | Answer): void {
+  #receive(message: Message | Answer): void {
     if (message === "request") this.requests += 1;
     else if ("port" in message) this.#port = message.port;
     else {
@@ -110,7 +96,7 @@ export class Cluster {
   readonly apps: readonly App[];
   /** The address of the proxy. */
   readonly url: string;
-  /** On the same stores, in the process of the test: to make things and to look at them. */
+  /** On the same storage, in the process of the test. */
   readonly service: SignInService;
   readonly #close: () => Promise<void>;
 
@@ -119,13 +105,10 @@ export class Cluster {
   }
 
   /** @param people who has an account, by their usernames. */
-  static async open(
-    people: readonly string[],
-    { stores = USUAL, clocks = [0, 0, 0, 0] }: ClusterOptions = {},
-  ): Promise<Cluster> {
-    const mongo = stores.startsWith("mongodb") ? await openMongoServer() : undefined;
-    const postgres = stores === "postgresql" ? await openOwnPostgres() : undefined;
-    const redis = stores.endsWith("redis") ? await openOwnRedis() : undefined;
+  static async open(people: readonly string[]): Promise<Cluster> {
+    const mongo = ON_MONGODB ? await openMongoServer() : undefined;
+    const postgres = ON_MONGODB ? undefined : await openOwnPostgres();
+    const redis = await openOwnRedis();
     const folder = newFolder();
     const logFile = join(folder, "apps.log");
     const log = openSync(logFile, "a");
@@ -134,19 +117,20 @@ export class Cluster {
     const url = await listening(proxy);
     const config = {
       deployments: { oauth2: { url: url }, openid: { url: `${url}/openid` } },
-      storage: mongo?.nextUrl() ?? (await postgres?.newDatabase()) ?? `sqlite:${join(folder, "sign-in.db")}`,
-      ...(redis && { artifacts: redis.url, queue: redis.url }),
+      storage: mongo?.nextUrl() ?? (await postgres?.newDatabase()) ?? "",
+      artifacts: redis.url,
+      queue: redis.url,
       keys: { secrets: [randomBytes(32).toString("base64")] },
       proxy: true,
       rateLimits: LIMITS,
-      // What is given out is looked at much later.
+      // Codes are used much later.
       lifetimes: { authorizationCode: 600 },
       notifications: { worker: false },
     };
     const service = await createSignInService({ ...config, logger: pino({ level: "silent" }) });
     await applySeed(service, seedOf(people));
-    for (const ahead of clocks)
-      apps.push(new App({ config, ahead, log, compiled: join(folder, "compiled") }));
+    for (let number = 0; number < PROCESSES; number += 1)
+      apps.push(new App({ config, log, compiled: join(folder, "compiled") }));
     proxy.on("request", createProxy(apps));
     const cluster = new Cluster({
       apps,
@@ -157,7 +141,7 @@ export class Cluster {
         proxy.close();
         proxy.closeAllConnections();
         await service.close();
-        await redis?.close();
+        await redis.close();
         await mongo?.close();
         await postgres?.close();
         closeSync(log);

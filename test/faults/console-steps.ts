@@ -6,7 +6,7 @@ import { OPERATOR, PASSWORD, type Stage } from "./stage.ts";
 import type { Ready, Step } from "./step.ts";
 
 const CONSOLE = "/account/deliveries";
-const RECEIVER = "service:told";
+const RECEIVER = "service:shop";
 
 /** An operator's browser, and a delivery that is parked. */
 async function atWork(stage: Stage): Promise<{ operator: Person; id: string }> {
@@ -16,14 +16,14 @@ async function atWork(stage: Stage): Promise<{ operator: Person; id: string }> {
   const operator = new Person(account.username);
   await operator.signIn(authorizeUrl(stage.oauth2, stage.clients.news));
   const receiver = {
-    url: "https://told.example",
-    client_id: "told",
+    url: "https://shop.example",
+    client_id: "shop",
     client_secret: "its secret",
     types: ["PROFILE_CHANGED"],
   } as const;
-  await directory.services.put("told", { name: "Told", receiver });
+  await directory.services.put("shop", { name: "Shop", receiver });
   const { sub } = await stage.person();
-  await accounts.assign(sub, "told");
+  await accounts.assign(sub, "shop");
   await accounts.update(sub, { name: "Another" });
   await stage.storage.storage.deliveries.parkWaiting(RECEIVER, "attempts_used_up", 9);
   const [delivery] = await notifications.list({ sub });

@@ -18,10 +18,10 @@ import { WatchedStorage } from "./watched-storage.ts";
 let stage: Stage;
 
 /** The events since the last request that failed, and the codes of the faults among them. */
-const told: ServiceEvent[] = [];
+const emitted: ServiceEvent[] = [];
 const codes: unknown[] = [];
 
-/** What a request that failed may have told: that it did, and the account changes that stand. */
+/** Events that a failed request may emit: the fault, and account changes that stay. */
 const TRUE_OF_FAULTS: ReadonlySet<ServiceEvent> = new Set(["fault", "account.changed"]);
 
 beforeAll(async () => {
@@ -29,7 +29,7 @@ beforeAll(async () => {
   const { events } = stage.service;
   const emit = events.emit.bind(events);
   events.emit = (event, argument) => {
-    told.push(event);
+    emitted.push(event);
     if (event === "fault") codes.push(Reflect.get(Object(argument), "code"));
     return emit(event, argument);
   };
@@ -62,10 +62,10 @@ const FAULTS: readonly Fault[] = [
   { make: () => new TypeError(`${MESSAGE} of ${PASSWORD}`), accept: "*/*", isPage: false },
 ];
 
-/** Sends the request while the call number `at` fails; the answer, which call it was, and what was told. */
+/** Sends the request while the call number `at` fails; returns the response, the name of the call, and the events. */
 async function failing(wire: Wire, at: number, { make, accept }: Fault) {
   const calls: string[] = [];
-  told.length = 0;
+  emitted.length = 0;
   codes.length = 0;
   stage.storage.fail = ({ name }) => {
     calls.push(name);
@@ -73,7 +73,7 @@ async function failing(wire: Wire, at: number, { make, accept }: Fault) {
   };
   const response = await send({ ...wire, headers: { ...wire.headers, accept } });
   stage.storage.fail = () => undefined;
-  return { response, failed: calls[at - 1], events: [...told] };
+  return { response, failed: calls[at - 1], events: [...emitted] };
 }
 
 function without(dump: Dump, tables: readonly string[]): Dump {
@@ -130,11 +130,11 @@ describe("a fault at any operation of the store", () => {
       ...Object.values(clients).map(({ client_secret }) => client_secret),
     ];
     expect(secrets.filter((secret) => log.includes(secret))).toEqual([]);
-    // Codes, tokens and cookies: whatever is long and random. Only the names of files are that long.
+    // Codes, tokens and cookies are long and random. Only file names are as long.
     expect(log.replaceAll(/file:[^\s)"]+/g, "").match(/[A-Za-z0-9_-]{40,}/g)).toBeNull();
   });
 
-  it("takes no rate-limit point: the store's faults are nobody's wrong guesses [D-TOKEN-21]", async () => {
+  it("takes no rate-limit points: a fault of the store is not a wrong guess [D-TOKEN-21]", async () => {
     const points = { points: 2, seconds: 900 };
     const limited = await openStage({
       rateLimits: {
@@ -167,7 +167,7 @@ describe("a fault at any operation of the store", () => {
     }
   });
 
-  it("at the start is StorageUnavailable, lets go of the storage, and the next start succeeds", async () => {
+  it("at the start is StorageUnavailable, closes the storage, and the next start succeeds", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sign-in-start-"));
     const config = {
       deployments: { oauth2: { url: "http://127.0.0.1:9" } },

@@ -1,4 +1,4 @@
-/** Sign-ins, exchanges and refreshes without a pause, with a book of what was acknowledged. */
+/** Sign-ins, exchanges and refreshes without a pause, and a record of what was acknowledged. */
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Seed } from "../../lib/seed.ts";
 import {
@@ -24,7 +24,7 @@ export const CLIENTS: readonly Credentials[] = ["keeping", "rotating"].map((clie
 
 const PEOPLE = ["one", "two", "three", "four"];
 
-/** A limit that the load never meets. */
+/** A limit that the load never reaches. */
 const ROOM = { points: 100_000, seconds: 900 };
 
 export const LIMITS: NonNullable<SignInServiceConfig["rateLimits"]> = {
@@ -42,7 +42,7 @@ export function seedOf(people: readonly string[]): Seed {
       redirect_uris: [CALLBACK],
       service: "1",
       password_grant: true,
-      // A refresh without an answer is asked for again, by a busy machine much later.
+      // A refresh without a response is repeated, on a busy machine much later.
       refresh_tokens: { rotate: client.client_id === "rotating", reuseWindow: 300 },
     })),
     accounts: people.map((username) => ({
@@ -64,15 +64,15 @@ export function configuration(url: string, port: number): Readonly<Record<string
   };
 }
 
-/** A code that was given out, and what became of it. */
+/** An issued code and its use. */
 export interface GivenCode {
   readonly client: number;
   readonly code: string;
-  /** `unknown`: it was sent, and no answer came. */
+  /** `unknown`: it was sent without a response. */
   use: "unused" | "unknown" | "exchanged";
 }
 
-/** Tokens of which the client was told. */
+/** Tokens that the client has received. */
 export interface GivenTokens {
   readonly client: number;
   readonly accessTokens: string[];
@@ -80,7 +80,7 @@ export interface GivenTokens {
   refreshToken: string;
 }
 
-/** What the clients were told. */
+/** What the clients have received. */
 export interface Book {
   readonly codes: GivenCode[];
   readonly families: GivenTokens[];
@@ -120,8 +120,8 @@ async function work(base: string, number: number, book: Book, signal: AbortSigna
 }
 
 /**
- * What the clients were told that turned out not to be so.
- * @param ask how it is found out.
+ * The responses that did not hold.
+ * @param ask Sends a request.
  */
 export async function brokenPromises(
   base: string,
@@ -142,20 +142,20 @@ export async function brokenPromises(
     const wire = exchange(base, CLIENTS[client]!, code);
     const first = (await ask(wire)).status;
     const second = (await ask(wire)).status;
-    // Without an answer nobody knows whether it was used; twice it is not.
+    // Without a response, it may be used or not, but never twice.
     const allowed = { unused: [200], unknown: [200, 400], exchanged: [400] }[use];
     if (!allowed.includes(first) || second !== 400) broken.push(`code, ${use}: ${first}, then ${second}`);
   }
   return broken;
 }
 
-/** Runs until the server is gone or the signal says so. */
+/** Runs until the server is gone or the signal is aborted. */
 export async function load(base: string, book: Book, signal: AbortSignal): Promise<void> {
   const workers = Array.from({ length: 8 }, async (_each, number) => {
     try {
       await work(base, number, book, signal);
     } catch (error) {
-      // The connection was cut with the process. Anything else is a fault of the service.
+      // The connection broke with the process. Any other error is a defect of the service.
       if ((error as { name?: string }).name !== "TypeError") throw error;
     }
   });

@@ -1,4 +1,4 @@
-/** What a request reads without needing one for the other is on its way at the same time. */
+/** Reads of a request that do not depend on each other run at the same time. */
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import {
   authorizeUrl,
@@ -31,7 +31,7 @@ async function together(wire: Wire, one: string, other: string): Promise<Respons
   return answer;
 }
 
-describe("the client is read together with", () => {
+describe("the client is read at the same time as", () => {
   it("the code that is exchanged", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
@@ -54,7 +54,7 @@ describe("the client is read together with", () => {
 });
 
 describe("a client that has tried too many secrets", () => {
-  it("gets nothing for a good code and the right one, and may use both later", async () => {
+  it("gets nothing for a valid code with the right secret, and may use both later", async () => {
     const limited = await openStage({ rateLimits: { clientSecret: { points: 2, seconds: 900 } } });
     try {
       const { news } = limited.clients;

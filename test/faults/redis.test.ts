@@ -57,9 +57,9 @@ async function walkOne(step: Step, at: number): Promise<boolean> {
   return !isOver;
 }
 
-describe("a connection to Redis that breaks in the middle of a request", () => {
+describe("a connection to Redis that breaks during a request", () => {
   it.each(steps.map((step) => [step.name, step] as const))(
-    "is 503, or not noticed when the outcome can be asked for: %s [ERR-9]",
+    "is 503, or invisible when the outcome can be read: %s [ERR-9]",
     async (_name, step) => {
       let at = 1;
       while (at < MOST && (await walkOne(step, at))) at += 1;
@@ -69,8 +69,8 @@ describe("a connection to Redis that breaks in the middle of a request", () => {
   );
 });
 
-describe("a Redis that sleeps", () => {
-  it("is 503 at every endpoint, and the same request sent again succeeds when it has woken up [ERR-9]", async () => {
+describe("a Redis that stands still", () => {
+  it("is 503 at every endpoint, and the same request succeeds when Redis continues [ERR-9]", async () => {
     await untilHealthy();
     const all = [];
     for (const step of steps) all.push({ step, ready: await step.prepare(stage) });
@@ -86,7 +86,7 @@ describe("a Redis that sleeps", () => {
     }
   });
 
-  it("in the middle of an exchange: the code works once when it wakes up after the 503 [D-TOKEN-5]", async () => {
+  it("during an exchange: the code works once when Redis continues after the 503 [D-TOKEN-5]", async () => {
     const { news } = stage.clients;
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, news, code);
@@ -102,7 +102,7 @@ describe("a Redis that sleeps", () => {
     expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 400]);
   });
 
-  it("and wakes up in time: the request that waited succeeds", async () => {
+  it("and continues in time: the waiting request succeeds", async () => {
     const { news } = stage.clients;
     const { code } = await signedIn(stage);
     const commit = stage.storage.hold("artifacts.commit");
@@ -125,7 +125,7 @@ it("a Redis that is slow: every request takes longer and succeeds", async () => 
   for (const [index, { ready }] of all.entries()) await ready.good(answers[index]!);
 });
 
-it("a Redis that was started anew and has forgotten everything: people sign in again, nothing is restarted", async () => {
+it("a Redis that restarts empty: people sign in again, and no process restarts", async () => {
   await untilHealthy();
   const { code } = await signedIn(stage);
   await redis.stop();

@@ -64,7 +64,7 @@ describe("the login form", () => {
     await expectOneCode(await Promise.all(on.map((answer) => send(person.wire(get(located(answer)))))));
   });
 
-  it("sent again after the sign-in is over says start again, whatever its password is", async () => {
+  it("sent again after the sign-in shows that it must be started again, with any password", async () => {
     const { person } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
     const answer = await person.go(wire);
@@ -72,7 +72,7 @@ describe("the login form", () => {
     expectStartAgain(await send(wire));
   });
 
-  it("whose second sending stands before its commit while the first is gone through says start again", async () => {
+  it("sent twice, of which the second waits before its commit until the first is over, shows that it must be started again", async () => {
     const { person } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
     let first: Response | undefined;
@@ -84,7 +84,7 @@ describe("the login form", () => {
     await tokensOf(await exchanged(first!));
   });
 
-  it("of a password that changes meanwhile gives no session: the form is shown again [D-ACCOUNT-7]", async () => {
+  it("with a password that changes meanwhile creates no session: the form is shown again [D-ACCOUNT-7]", async () => {
     const { person, sub } = await newcomer();
     const wire = person.wire(await person.login(newsUrl()));
     const [answer] = await interleaved(stage, [wire], "artifacts.commit", () =>
@@ -174,7 +174,7 @@ describe("an authorization with a session", () => {
     else expectStartAgain(answer!);
   });
 
-  it("while the sessions end: the next authorization asks again [D-ACCOUNT-8]", async () => {
+  it("while the sessions end: the next authorization shows the form [D-ACCOUNT-8]", async () => {
     const { person, sub } = await signedIn(stage);
     const wire = person.wire(get(newsUrl()));
     await interleaved(stage, [wire], "artifacts.commit", () => stage.service.accounts.endSessions(sub));
@@ -212,7 +212,7 @@ describe("an authorization with a session", () => {
 });
 
 describe("100 wrong passwords in parallel", () => {
-  it("all standing at the look-up of the account take the ten points at the form; the rest is 429, and so is the right one then [D-TOKEN-21]", async () => {
+  it("all waiting at the look-up of the account take the ten points of the form; the rest is 429, and so is the right password then [D-TOKEN-21]", async () => {
     const limited = await openStage({ rateLimits: {} });
     try {
       const { username } = await limited.person();

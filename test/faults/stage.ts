@@ -1,4 +1,4 @@
-/** A service on a real server and a real database file, over a storage that can be watched. */
+/** A service on a real server and a real database file, with a storage that tests can observe. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -22,14 +22,14 @@ export interface Credentials {
 }
 
 export const PASSWORD = "correct horse battery";
-/** The `sub` of the one who may use the delivery console; whoever needs it makes the account. */
+/** The `sub` of the operator of the delivery console. Tests that need the account create it. */
 export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
 export const CALLBACK = "http://127.0.0.1:9/callback";
 
 /** The clients, each of a service of its own. */
 const CLIENTS = {
   news: { service: "1", password_grant: true },
-  // The window is open still when a fault is over and a busy machine has come to it.
+  // The window is still open when a fault is over on a busy machine.
   rotating: { service: "2", password_grant: true, refresh_tokens: { rotate: true, reuseWindow: 300 } },
   sliding: { service: "3", password_grant: true, refresh_tokens: { sliding: true } },
   stranger: { service: "4", first_party: false },
@@ -54,7 +54,7 @@ export interface Stage {
   close(): Promise<void>;
 }
 
-/** Limits that no test meets by chance. */
+/** A limit that no test reaches by accident. */
 const ROOM = { points: 100_000, seconds: 900 };
 
 function plenty(): NonNullable<SignInServiceConfig["rateLimits"]> {
@@ -106,9 +106,9 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       logger: pino({ level: "trace" }, { write: (line) => void log.push(line) }),
       rateLimits: plenty(),
       operators: [OPERATOR],
-      // What is given out is used after a fault.
+      // Codes are used after a fault is over.
       lifetimes: { authorizationCode: 600 },
-      // Its calls of the store would come between those that are counted.
+      // Its storage calls would come between those that are counted.
       notifications: { worker: false },
       ...config,
     },
@@ -143,7 +143,7 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
       return { ...account, username };
     },
     async dump() {
-      // Whoever reads the audit finds in it what this process has done.
+      // Reading the audit log writes the records that are still buffered.
       await service.audit.list({ limit: 1 });
       return dumpOf((reader ??= new DatabaseSync(file, { readOnly: true })));
     },

@@ -57,7 +57,7 @@ async function expectDead(tokens: Tokens, name: ClientName = "news"): Promise<vo
   const introspected = await send(
     post(`${stage.openid}/oauth2/introspect`, { token: tokens.access_token }, basic(client)),
   );
-  // A disabled client may not ask; anybody else is told that the token is not active.
+  // A disabled client is refused; for other clients the token is not active.
   expect([200, 400]).toContain(introspected.status);
   if (introspected.status === 200) expect(await introspected.json()).toEqual({ active: false });
 }
@@ -111,7 +111,7 @@ describe("while a code is exchanged, between its reading and the commit", () => 
   });
 
   it.each(changes)(
-    "%s, and what was stored can't be removed: the tokens are dead all the same [D-ACCOUNT-9]",
+    "%s, and the stored artifacts can't be removed: the tokens are invalid anyway [D-ACCOUNT-9]",
     async (_name, change) => {
       const { sub, code } = await signedIn(stage);
       const wire = exchange(stage.oauth2, stage.clients.news, code);
@@ -124,7 +124,7 @@ describe("while a code is exchanged, between its reading and the commit", () => 
     },
   );
 
-  it("the client is disabled: its tokens open nothing until it is enabled again", async () => {
+  it("the client is disabled: its tokens are refused until it is enabled again", async () => {
     const { code } = await signedIn(stage);
     const { news } = stage.clients;
     const wire = exchange(stage.oauth2, news, code);
@@ -135,7 +135,7 @@ describe("while a code is exchanged, between its reading and the commit", () => 
     await expectWorks(tokens);
   });
 
-  it("the client is removed: nothing is left that works", async () => {
+  it("the client is removed: none of its tokens works", async () => {
     const redirect_uris = ["http://127.0.0.1:9/callback"];
     const client = await stage.service.clients.register({ name: "Short", service: "1", redirect_uris });
     const short = { ...stage, clients: { ...stage.clients, news: client } };
@@ -147,7 +147,7 @@ describe("while a code is exchanged, between its reading and the commit", () => 
 });
 
 describe("one code", () => {
-  it("of 50 exchanges that stand before the commit together gives tokens to exactly one [D-TOKEN-13]", async () => {
+  it("gives tokens to exactly one of 50 exchanges that wait before the commit together [D-TOKEN-13]", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
     const answers = await interleaved(
@@ -165,7 +165,7 @@ describe("one code", () => {
     await expectDead(tokens);
   });
 
-  it("of 50 exchanges at once, unheld, gives tokens to exactly one and ends nothing [D-TOKEN-13]", async () => {
+  it("gives tokens to exactly one of 50 exchanges at once, and revokes nothing [D-TOKEN-13]", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
     const answers = await Promise.all(Array.from({ length: 50 }, () => send(wire)));
@@ -173,7 +173,7 @@ describe("one code", () => {
     await expectWorks(await tokensOf(answers.find(({ status }) => status === 200)!));
   });
 
-  it("that is read before the first exchange is answered, and looked at after it, ends nothing [D-TOKEN-13]", async () => {
+  it("that is read before the response of the first exchange, and checked after it, revokes nothing [D-TOKEN-13]", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
     let first: Response | undefined;
@@ -192,7 +192,7 @@ describe("one code", () => {
 
 describe("while a token is refreshed, between its reading and the commit", () => {
   it.each(["news", "sliding", "rotating"] as const)(
-    "the family is revoked: nothing of it lives on, client %s [D-TOKEN-19]",
+    "the family is revoked: none of its tokens works, client %s [D-TOKEN-19]",
     async (name) => {
       const { tokens } = await granted(name);
       const wire = refresh(stage.oauth2, stage.clients[name], tokens.refresh_token);
@@ -202,7 +202,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
     },
   );
 
-  it("the code of its family is replayed: nothing of it lives on [D-TOKEN-13]", async () => {
+  it("the code of its family is replayed: none of its tokens works [D-TOKEN-13]", async () => {
     const { code } = await signedIn(stage);
     const wire = exchange(stage.oauth2, stage.clients.news, code);
     const tokens = await tokensOf(await send(wire));
@@ -211,14 +211,14 @@ describe("while a token is refreshed, between its reading and the commit", () =>
     await expectDead(tokens);
   });
 
-  it("the account is deleted: nothing is gained [D-ACCOUNT-6]", async () => {
+  it("the account is deleted: no tokens are issued [D-ACCOUNT-6]", async () => {
     const { sub, tokens } = await granted();
     const wire = refresh(stage.oauth2, stage.clients.news, tokens.refresh_token);
     await expectNothingGained(await one(wire, "artifacts.commit", () => stage.service.accounts.delete(sub)));
     await expectDead(tokens);
   });
 
-  it("the same rotating token is refreshed: both get the same answer, and it works [D-TOKEN-12]", async () => {
+  it("the same rotating token is refreshed: all requests get the same response, and it works [D-TOKEN-12]", async () => {
     const { tokens } = await granted("rotating");
     const wire = refresh(stage.openid, stage.clients.rotating, tokens.refresh_token);
     const answers = await interleaved(stage, [wire, wire, wire, wire], "artifacts.commit");
@@ -227,7 +227,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
     await expectWorks(first!, "rotating");
   });
 
-  it("the same token that stays is refreshed: each gets an access token that works [D-TOKEN-12]", async () => {
+  it("the same token without rotation is refreshed: each request gets an access token that works [D-TOKEN-12]", async () => {
     const { tokens } = await granted();
     const wire = refresh(stage.openid, stage.clients.news, tokens.refresh_token);
     const answers = await interleaved(stage, [wire, wire, wire], "artifacts.commit");
@@ -239,7 +239,7 @@ describe("while a token is refreshed, between its reading and the commit", () =>
 
 describe("while the password grant runs", () => {
   it.each(["directory.commitAccount", "artifacts.commit"])(
-    "the account is deleted before %s: nothing is gained [D-ACCOUNT-6]",
+    "the account is deleted before %s: no tokens are issued [D-ACCOUNT-6]",
     async (name) => {
       const { sub, username } = await stage.person();
       const wire = passwordGrant(stage.oauth2, stage.clients.news, username);
@@ -255,7 +255,7 @@ describe("while the password grant runs", () => {
   );
 
   it.each(["directory.commitAccount", "artifacts.commit"])(
-    "the password changes between its comparison and %s: nothing is gained [D-ACCOUNT-7]",
+    "the password changes between its verification and %s: no tokens are issued [D-ACCOUNT-7]",
     async (name) => {
       const { sub, username } = await stage.person();
       const wire = passwordGrant(stage.oauth2, stage.clients.news, username);
@@ -265,7 +265,7 @@ describe("while the password grant runs", () => {
   );
 });
 
-describe("revocations that meet", () => {
+describe("simultaneous revocations", () => {
   it("of one refresh token by RFC 7009 are all 200 [D-TOKEN-19]", async () => {
     const { tokens } = await granted();
     const wire = revocation(tokens.refresh_token);
@@ -275,7 +275,7 @@ describe("revocations that meet", () => {
     await expectDead(tokens);
   });
 
-  it("of one access token by RFC 7009 are all 200, and its family lives on [D-TOKEN-19]", async () => {
+  it("of one access token by RFC 7009 are all 200, and its family stays valid [D-TOKEN-19]", async () => {
     const { tokens } = await granted();
     const wire = revocation(tokens.access_token);
     expect(statuses(await interleaved(stage, [wire, wire, wire], "artifacts.commit"))).toEqual([
@@ -285,7 +285,7 @@ describe("revocations that meet", () => {
     await tokensOf(await send(refresh(stage.oauth2, stage.clients.news, tokens.refresh_token)));
   });
 
-  it("of one access token by the documented call are one 200 and else 400 [D-TOKEN-18]", async () => {
+  it("of one access token by the documented call are 200 once and 400 otherwise [D-TOKEN-18]", async () => {
     const { tokens } = await granted();
     const wire = withToken("GET", `${stage.oauth2}/oauth2/revoke`, stage.clients.news, tokens.access_token);
     expect(statuses(await interleaved(stage, [wire, wire, wire], "artifacts.commit"))).toEqual([

@@ -1,28 +1,25 @@
-/** One code in two processes that share a storage: each with what it remembers, and with a clock of its own. */
+/** One code in two services that share a storage: each with its own cache and its own clock. */
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { ANSWERED_WITHIN } from "../../lib/artifacts/artifact.ts";
+import { BACKENDS, type Ground } from "../adapters/backends.ts";
+import { rounds } from "../rounds.ts";
 import { exchange, refresh, send, signedIn, type Tokens, tokensOf, withToken } from "./person.ts";
 import { openStage, type Stage } from "./stage.ts";
+
+/** Milliseconds by which the clock of the other service is ahead. */
+const AHEAD = [0, -3, 1500, 5000, -5000];
+/** How often two exchanges race. */
+const RACES = rounds(10, 40);
+const SECRETS = [Buffer.alloc(32, 7).toString("base64")];
 
 let here: Stage;
 let elsewhere: Stage;
 /** Milliseconds by which the other clock is ahead. */
 let ahead = 0;
 
-beforeAll(async () => {
-  here = await openStage();
-  elsewhere = await openStage({
-    storage: `sqlite:${here.file}`,
-    clock: { now: () => Date.now() + ahead },
-  });
-});
 afterEach(() => {
   ahead = 0;
-});
-afterAll(async () => {
-  await elsewhere.close();
-  await here.close();
 });
 
 async function isAlive({ access_token, refresh_token }: Tokens): Promise<boolean[]> {
@@ -37,64 +34,115 @@ async function isAlive({ access_token, refresh_token }: Tokens): Promise<boolean
 const use = (code: string, { oauth2 }: Stage): Promise<Response> =>
   send(exchange(oauth2, here.clients.news, code));
 
-describe.each([0, 1500, 5000, -5000])(
-  "a code that a process has consumed, and another one %d ms ahead",
-  (milliseconds) => {
-    it("and that is not answered yet is refused to several at once, and ends nothing [D-TOKEN-13]", async () => {
-      ahead = milliseconds;
-      const { code } = await signedIn(here);
-      const commit = here.storage.hold("artifacts.commit", { at: "after" });
-      const asked = use(code, here);
-      await commit.reached;
-      const lost = await Promise.all([1, 2, 3].map(() => use(code, elsewhere)));
-      commit.release();
-      expect(lost.map(({ status }) => status)).toEqual([400, 400, 400]);
-      expect(await isAlive(await tokensOf(await asked))).toEqual([true, true]);
+describe.each(BACKENDS)("two services on $name", ({ name, describe: describeBackend, start }) => {
+  describeBackend("with clocks of their own", () => {
+    let ground: Ground;
+
+    beforeAll(async () => {
+      ground = await start();
+      const address = await ground.newAddress();
+      // Redis has only the artifacts; the rest is in the SQLite file of the first service.
+      const store = name === "Redis" ? { artifacts: address } : { storage: address };
+      const config = { ...store, keys: { secrets: SECRETS } };
+      here = await openStage(config);
+      elsewhere = await openStage({
+        storage: `sqlite:${here.file}`,
+        ...config,
+        clock: { now: () => Date.now() + ahead },
+      });
+    });
+    afterAll(async () => {
+      await elsewhere.close();
+      await here.close();
+      await ground.close();
     });
 
-    it("is refused to one alone that came before the answer and is looked at after it, and ends nothing [D-TOKEN-13]", async () => {
-      ahead = milliseconds;
-      const { code } = await signedIn(here);
-      const read = elsewhere.storage.hold("artifacts.find");
-      const asked = use(code, elsewhere);
-      await read.reached;
-      const tokens = await tokensOf(await use(code, here));
-      read.release();
-      expect((await asked).status).toBe(400);
-      expect(await isAlive(tokens)).toEqual([true, true]);
-    });
+    describe.each(AHEAD)(
+      "a code that one service has consumed, and another service with a clock %d ms ahead",
+      (milliseconds) => {
+        it("is refused to several requests before the response of the first, which revokes nothing [D-TOKEN-13]", async () => {
+          ahead = milliseconds;
+          const { code } = await signedIn(here);
+          const commit = here.storage.hold("artifacts.commit", { at: "after" });
+          const asked = use(code, here);
+          await commit.reached;
+          const lost = await Promise.all([1, 2, 3].map(() => use(code, elsewhere)));
+          commit.release();
+          expect(lost.map(({ status }) => status)).toEqual([400, 400, 400]);
+          expect(await isAlive(await tokensOf(await asked))).toEqual([true, true]);
+        });
 
-    it("is a replay from the answer on, which ends the family, whether it comes alone or with others [D-TOKEN-13]", async () => {
-      ahead = milliseconds;
-      for (const times of [1, 3]) {
+        it("is replayed by every request after that response, alone or with others, which revokes the family [D-TOKEN-13]", async () => {
+          ahead = milliseconds;
+          for (const times of [1, 3]) {
+            // Each service is first once.
+            for (const [first, second] of [
+              [here, elsewhere],
+              [elsewhere, here],
+            ] as const) {
+              const { code } = await signedIn(here);
+              const tokens = await tokensOf(await use(code, first));
+              const replays = await Promise.all(Array.from({ length: times }, () => use(code, second)));
+              expect(replays.map(({ status }) => status)).toEqual(replays.map(() => 400));
+              expect(await isAlive(tokens)).toEqual([false, false]);
+            }
+          }
+        });
+      },
+    );
+
+    it("gives the tokens to one of two exchanges at once, which seldom loses them, for any difference of the clocks [D-TOKEN-13]", async () => {
+      let lost = 0;
+      for (let round = 0; round < RACES; round += 1) {
+        ahead = AHEAD[round % AHEAD.length]!;
         const { code } = await signedIn(here);
-        const tokens = await tokensOf(await use(code, here));
-        const replays = await Promise.all(Array.from({ length: times }, () => use(code, elsewhere)));
-        expect(replays.map(({ status }) => status)).toEqual(replays.map(() => 400));
-        expect(await isAlive(tokens)).toEqual([false, false]);
+        const answers = await Promise.all([here, elsewhere].map((each) => use(code, each)));
+        expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 400]);
+        const tokens = await tokensOf(answers.find(({ status }) => status === 200)!);
+        if ((await isAlive(tokens)).includes(false)) lost += 1;
       }
+      // On a busy machine one of the two may come late; decided by the clocks it would be nearly all.
+      expect(lost).toBeLessThan(RACES / 2);
     });
-  },
-);
 
-describe("the answer of an exchange, when the storage can't note it", () => {
-  it("is given all the same, and a replay ends the family after five seconds [D-TOKEN-13, D-TOKEN-5]", async () => {
-    const { code } = await signedIn(here);
-    here.storage.fail = ({ name }) => {
-      if (name === "artifacts.markAnswered") throw new Error("not now");
-    };
-    const tokens = await tokensOf(await use(code, here));
-    here.storage.fail = () => undefined;
-    await pause(ANSWERED_WITHIN);
-    expect((await use(code, elsewhere)).status).toBe(400);
-    expect(await isAlive(tokens)).toEqual([false, false]);
-  });
+    // A server's time is known to some milliseconds, and a doubt counts as a replay. What follows is exact.
+    if (name !== "an SQLite file") return;
 
-  it("waits for it no longer than its deadline [D-TOKEN-5]", async () => {
-    const { code } = await signedIn(here);
-    const mark = here.storage.hold("artifacts.markAnswered");
-    const tokens = await tokensOf(await use(code, here));
-    mark.release();
-    expect(await isAlive(tokens)).toEqual([true, true]);
+    it.each(AHEAD)(
+      "a code is refused to a request that came before the response to the first and is checked after it, which revokes nothing: clock %d ms ahead [D-TOKEN-13]",
+      async (milliseconds) => {
+        ahead = milliseconds;
+        const { code } = await signedIn(here);
+        const read = elsewhere.storage.hold("artifacts.find");
+        const asked = use(code, elsewhere);
+        await read.reached;
+        const tokens = await tokensOf(await use(code, here));
+        read.release();
+        expect((await asked).status).toBe(400);
+        expect(await isAlive(tokens)).toEqual([true, true]);
+      },
+    );
+
+    describe("the response to an exchange that the storage can't record", () => {
+      it("is sent anyway, and a replay revokes the family after five seconds [D-TOKEN-13, D-TOKEN-5]", async () => {
+        const { code } = await signedIn(here);
+        here.storage.fail = (call) => {
+          if (call.name === "artifacts.markAnswered") throw new Error("not now");
+        };
+        const tokens = await tokensOf(await use(code, here));
+        here.storage.fail = () => undefined;
+        await pause(ANSWERED_WITHIN);
+        expect((await use(code, elsewhere)).status).toBe(400);
+        expect(await isAlive(tokens)).toEqual([false, false]);
+      });
+
+      it("does not wait beyond its deadline [D-TOKEN-5]", async () => {
+        const { code } = await signedIn(here);
+        const mark = here.storage.hold("artifacts.markAnswered");
+        const tokens = await tokensOf(await use(code, here));
+        mark.release();
+        expect(await isAlive(tokens)).toEqual([true, true]);
+      });
+    });
   });
 });

@@ -137,7 +137,7 @@ describe("a database file of version 0.1", () => {
     );
   });
 
-  it("and one of a later version are told apart", async () => {
+  it("is distinguished from one of a later version", async () => {
     const path = restoreSqlite(fixture);
     const place = { storage: `sqlite:${path}`, artifacts: `sqlite:${path}`, clock };
     await (await openStorage(place)).close();

@@ -79,7 +79,7 @@ describe("an attempt", () => {
     expect(third).toHaveProperty("webhook-timestamp");
   });
 
-  it("says what the receiver answered, and follows no redirect [D-NOTIFY-12]", async () => {
+  it("reports the response of the receiver, and follows no redirect [D-NOTIFY-12]", async () => {
     const paths: string[] = [];
     const peer = await opened(
       httpPeer((request, response) => {
@@ -110,7 +110,7 @@ describe("an attempt", () => {
     expect([29, 30]).toContain(retryAfter);
   });
 
-  it("never rejects and never goes out with a secret or header that can't be sent [D-NOTIFY-11]", async () => {
+  it("never rejects, and is never sent with a secret or header that can't be sent [D-NOTIFY-11]", async () => {
     const peer = await opened(bytesPeer(OK));
     const { attempt } = deliverer();
     const broken = target(at(peer), { signing_secrets: ["whsec_not base64"] });
@@ -122,7 +122,7 @@ describe("an attempt", () => {
     expect(peer.connections()).toBe(0);
   });
 
-  it("ends at once when it is told to, and is not begun after that", async () => {
+  it("ends at once when its signal is aborted, and does not start after that", async () => {
     const stop = new AbortController();
     const peer = await opened(tcpPeer((socket) => socket.on("data", () => stop.abort())));
     const { attempt } = deliverer();
@@ -132,7 +132,7 @@ describe("an attempt", () => {
     expect(peer.connections()).toBe(1);
   });
 
-  it("leaves nothing behind on the signal, with fifty at once on it", async () => {
+  it("leaves no listeners on the signal, with fifty attempts at once", async () => {
     const peer = await opened(
       httpPeer((request, response) => void request.resume().on("end", () => response.end())),
     );
@@ -152,8 +152,8 @@ describe("an attempt", () => {
   });
 });
 
-describe("a connection that is kept", () => {
-  it("is used again, and closed by the receiver in that moment is no failure of it", async () => {
+describe("a connection that is kept alive", () => {
+  it("is reused, and when the receiver closes it meanwhile that is not a failure", async () => {
     const ids: string[] = [];
     const peer = await opened(
       tcpPeer((socket) => {
@@ -172,7 +172,7 @@ describe("a connection that is kept", () => {
     expect([ids, peer.connections()]).toEqual([["one", "two", "two"], 2]);
   });
 
-  it("that was waited for is connected already, and its answer may take as long as any [D-NOTIFY-13]", async () => {
+  it("that had to be waited for is connected already, and its response may take the full time [D-NOTIFY-13]", async () => {
     let first: (() => void) | undefined;
     const peer = await opened(
       httpPeer((request, response) => {
@@ -191,7 +191,7 @@ describe("a connection that is kept", () => {
     expect(peer.connections()).toBe(1);
   });
 
-  it("is not tried again when it was new, nor when something had been answered", async () => {
+  it("is not retried when it was new, nor after a part of the response", async () => {
     const answers = ["", "HTTP/1.1 5"];
     const peer = await opened(
       tcpPeer((socket) =>

@@ -43,8 +43,8 @@ function directoryOf(parts: {
   };
 }
 
-/** Receiver → what it is told in `data.services`. */
-function told(
+/** Receiver → `data.services` of its notification. */
+function notified(
   type: NotificationType,
   before: PlannedAccount,
   after: PlannedAccount | undefined,
@@ -56,56 +56,58 @@ function told(
   return Object.fromEntries(deliveries.map(({ receiver, body }) => [receiver, body.data.services]));
 }
 
-describe("who is told what", () => {
+describe("who is notified of what", () => {
   it("merges services of one group into one notification that lists all of them [EVENT-6]", () => {
     const directory = directoryOf({
       services: { "1": entry(null, "g"), "2": entry(null, "g"), "3": entry(ALL) },
       groups: { g: entry(ALL) },
     });
-    expect(told("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({
+    expect(notified("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({
       "group:g": { "1": 11, "2": null },
       "service:3": { "3": 33 },
     });
   });
 
-  it("tells a service in a group with a receiver through the group alone, also when the group does not take the type [D-NOTIFY-4]", () => {
+  it("notifies a service in a group with a receiver through the group alone, also when the group does not take the type [D-NOTIFY-4]", () => {
     const directory = directoryOf({
       services: { "1": entry(ALL, "g"), "2": entry(ALL, "g"), "3": entry(ALL, "g") },
       groups: { g: entry(["PROFILE_CHANGED"]) },
     });
-    expect(told("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({});
-    expect(told("PROFILE_CHANGED", ada, { ...ada, name: "A" }, directory)).toEqual({
+    expect(notified("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({});
+    expect(notified("PROFILE_CHANGED", ada, { ...ada, name: "A" }, directory)).toEqual({
       "group:g": { "1": 11, "2": null, "3": 33 },
     });
   });
 
-  it("tells each service of a group without a receiver by itself [D-NOTIFY-4]", () => {
+  it("notifies each service of a group without a receiver by itself [D-NOTIFY-4]", () => {
     const directory = directoryOf({
       services: { "1": entry(ALL, "g"), "2": entry(ALL, "g"), "3": entry(null) },
       groups: { g: entry(null) },
     });
-    expect(told("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({
+    expect(notified("DELETE_ACCOUNT", ada, undefined, directory)).toEqual({
       "service:1": { "1": 11 },
       "service:2": { "2": null },
     });
   });
 
-  it("tells the portal of the account once, with all services concerned, or with none [EVENT-7]", () => {
+  it("notifies the portal of the account once, with all services concerned, or with none [EVENT-7]", () => {
     const directory = directoryOf({
       services: { "1": entry(ALL) },
       portals: { p: entry(ALL), q: entry(ALL) },
     });
     const inPortal = { ...ada, portal: "p" };
-    expect(told("DELETE_ACCOUNT", inPortal, undefined, directory)).toEqual({
+    expect(notified("DELETE_ACCOUNT", inPortal, undefined, directory)).toEqual({
       "service:1": { "1": 11 },
       "portal:p": { "1": 11, "2": null, "3": 33 },
     });
     const alone = { ...inPortal, services: {} };
-    expect(told("PROFILE_CHANGED", alone, { ...alone, name: "A" }, directory)).toEqual({ "portal:p": {} });
-    expect(told("DELETE_ACCOUNT", { ...ada, services: {} }, undefined, directory)).toEqual({});
+    expect(notified("PROFILE_CHANGED", alone, { ...alone, name: "A" }, directory)).toEqual({
+      "portal:p": {},
+    });
+    expect(notified("DELETE_ACCOUNT", { ...ada, services: {} }, undefined, directory)).toEqual({});
   });
 
-  it("tells an unassignment only about the services unassigned, with the numbers that they had", () => {
+  it("lists only the unassigned services, with the numbers that they had", () => {
     const directory = directoryOf({
       services: { "1": entry(null, "g"), "2": entry(null, "g"), "3": entry(ALL) },
       groups: { g: entry(ALL) },
@@ -113,14 +115,14 @@ describe("who is told what", () => {
     });
     const before = { ...ada, portal: "p" };
     const after = { ...before, services: { "2": null } };
-    expect(told("UNASSINGED_FROM_SERVICE", before, after, directory)).toEqual({
+    expect(notified("UNASSINGED_FROM_SERVICE", before, after, directory)).toEqual({
       "group:g": { "1": 11 },
       "service:3": { "3": 33 },
       "portal:p": { "1": 11, "3": 33 },
     });
   });
 
-  it("tells nobody who is not configured for the type, and says why [EVENT-5]", () => {
+  it("notifies no receiver that is not configured for the type, and says why [EVENT-5]", () => {
     const directory = directoryOf({
       services: { "1": entry(["PROFILE_CHANGED"]), "2": entry([]), "3": entry(null) },
       portals: { p: entry(["UNASSINGED_FROM_SERVICE"]) },
@@ -152,7 +154,7 @@ describe("who is told what", () => {
     );
   });
 
-  it("gives the address after the action, for a deletion the last one [D-NOTIFY-8]", () => {
+  it("has the email address after the action, or the last one for a deletion [D-NOTIFY-8]", () => {
     const directory = directoryOf({ services: { "1": entry(ALL) } });
     const emails = [{ ...ada, email: "new@example.com" }, undefined].map((after) => {
       const type = after === undefined ? "DELETE_ACCOUNT" : "PROFILE_CHANGED";
@@ -161,7 +163,7 @@ describe("who is told what", () => {
     expect(emails).toEqual(["new@example.com", "ada@example.com"]);
   });
 
-  it("survives keys that objects have by themselves", () => {
+  it("works with keys that every object inherits", () => {
     const services = JSON.parse('{"__proto__":1,"constructor":null,"toString":3}') as Record<
       string,
       number | null
@@ -220,7 +222,7 @@ const directories = fc.record({
 
 type Parts = Record<"services" | "groups" | "portals", Record<string, PlannedEntry>>;
 
-/** The same rules read the other way round: for each receiver of the directory, what is it told? */
+/** The same rules the other way round: what does each receiver of the directory get? */
 function oracle(
   type: NotificationType,
   account: PlannedAccount,
@@ -248,7 +250,7 @@ function oracle(
 }
 
 describe("the plan against an oracle", () => {
-  it("tells exactly the receivers that the rules name, about exactly the services [D-NOTIFY-2]", () => {
+  it("notifies exactly the receivers that the rules name, about exactly the services [D-NOTIFY-2]", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...ALL),
@@ -265,7 +267,7 @@ describe("the plan against an oracle", () => {
             PROFILE_CHANGED: Object.keys(has),
             UNASSINGED_FROM_SERVICE: gone,
           };
-          const found = told(type, before, after, directoryOf(parts));
+          const found = notified(type, before, after, directoryOf(parts));
           const numbers = type === "PROFILE_CHANGED" ? has : had;
           const expected = Object.entries(oracle(type, before, concerned[type], parts)).map(
             ([name, keys]) => [name, Object.fromEntries(keys.map((service) => [service, numbers[service]]))],
@@ -277,12 +279,12 @@ describe("the plan against an oracle", () => {
     );
   });
 
-  it("never shows a receiver a service that does not share it, and never tells one twice", () => {
+  it("never shows a receiver a service that is not its own, and never notifies one twice", () => {
     fc.assert(
       fc.property(fc.constantFrom(...ALL), services, directories, (type, had, parts) => {
         const after = type === "DELETE_ACCOUNT" ? undefined : { ...ada, services: {} };
         for (const [name, list] of Object.entries(
-          told(type, { ...ada, services: had }, after, directoryOf(parts)),
+          notified(type, { ...ada, services: had }, after, directoryOf(parts)),
         )) {
           const shown = Object.keys(list as object);
           if (name.startsWith("service:")) expect(shown).toEqual([name.slice("service:".length)]);

@@ -9,9 +9,13 @@ import type { SignInService } from "../../lib/service.ts";
 import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
 import { type Inbox, openInbox } from "../flows/inbox.ts";
+import { rounds } from "../rounds.ts";
 import { describeMongo, type MongoServer, openMongoServer } from "../servers/mongodb.ts";
 import { openOwnPostgres, type OwnPostgres } from "../servers/postgresql.ts";
 
+/** Milliseconds of a lease: the time of an attempt, and 15 seconds. */
+const LEASE = 20_000;
+const ACCOUNTS = rounds(15, 40);
 const SECRET = Buffer.alloc(32, 7).toString("base64");
 
 let folder: string;
@@ -21,7 +25,7 @@ let inbox: Inbox;
 let sub: string;
 const running: Running[] = [];
 
-/** An app that does not deliver, on an empty storage, and a receiver. */
+/** Opens an app that does not deliver, on an empty storage, and a receiver. */
 async function openApp(storage: Pick<SignInServiceConfig, "storage" | "keys">): Promise<void> {
   inbox = await openInbox();
   config = {
@@ -29,7 +33,6 @@ async function openApp(storage: Pick<SignInServiceConfig, "storage" | "keys">): 
     ...storage,
     notifications: {
       allowedReceivers: ["127.0.0.1"],
-      // A lease is the time of an attempt and 15 seconds: the shortest that a killed worker can be waited for.
       timeouts: { total: 5 },
       retryDelays: [0.1],
       poll: 0.05,
@@ -52,8 +55,10 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function startWorker(): Promise<Running> {
-  const worker = start("test/notifier/worker-process.ts", { args: [JSON.stringify(config)], cwd: folder });
+/** @param ahead milliseconds by which its clock is ahead. */
+async function startWorker(ahead = 0): Promise<Running> {
+  const args = [JSON.stringify(config), String(ahead)];
+  const worker = start("test/notifier/worker-process.ts", { args, cwd: folder });
   running.push(worker);
   await worker.until(/ready/);
   return worker;
@@ -61,10 +66,10 @@ async function startWorker(): Promise<Running> {
 
 const states = async (): Promise<string[]> => (await service.notifications.list()).map(({ state }) => state);
 
-/** Changes 40 accounts three times each, by several apps in turn, and looks at what arrives: all, each lane in order. */
+/** Changes the accounts three times each, through each app in turn, and expects all deliveries, each lane in order. */
 async function changeMany(apps: readonly SignInService[]): Promise<void> {
   const subs = await Promise.all(
-    Array.from({ length: 40 }, async (_, index) => {
+    Array.from({ length: ACCOUNTS }, async (_, index) => {
       const account = { email: `n${index}@example.com`, services: { "1": index } };
       return (await service.accounts.import(account)).sub;
     }),
@@ -72,7 +77,7 @@ async function changeMany(apps: readonly SignInService[]): Promise<void> {
   for (const name of ["one", "two", "three"]) {
     await Promise.all(subs.map((each, index) => apps[index % apps.length]!.accounts.update(each, { name })));
   }
-  await inbox.until((arrived) => arrived.length >= 120);
+  await inbox.until((arrived) => arrived.length >= 3 * ACCOUNTS);
   for (const each of subs) {
     const own = inbox.arrived.filter(({ body }) => body.includes(each));
     const listed = await service.notifications.list({ sub: each });
@@ -81,9 +86,9 @@ async function changeMany(apps: readonly SignInService[]): Promise<void> {
   }
 }
 
-/** Of storages that tell what another process has stored. */
+/** For storages that notify other processes of changes. */
 function describeHints(): void {
-  it("learns of what another process stored, and of the end of a pause, long before it looks by itself", async () => {
+  it("gets a hint about new deliveries and resumed receivers, long before its next poll", async () => {
     config = { ...config, notifications: { ...config.notifications, poll: 300 } };
     const worker = await startWorker();
     await service.accounts.update(sub, { name: "Ada" });
@@ -96,8 +101,9 @@ function describeHints(): void {
   });
 }
 
+/** What depends on the storage. */
 function describeWorkers(): void {
-  it("delivers what the app stores in the same storage, and ends with 0 when it is told to", async () => {
+  it("delivers what the app stores in the same storage, and ends with 0 at SIGTERM", async () => {
     await service.accounts.update(sub, { name: "Ada" });
     expect(inbox.arrived).toEqual([]);
     const worker = await startWorker();
@@ -108,7 +114,43 @@ function describeWorkers(): void {
     await expect(worker.stop()).resolves.toBe(0);
   });
 
-  it("sees at once what another process says of a receiver: a new address, a pause, and its end", async () => {
+  it("that is killed during a delivery loses nothing: the delivery is sent again with the same id, and the next one after it [D-NOTIFY-10]", async () => {
+    inbox.react = () => () => {};
+    await service.accounts.update(sub, { name: "Ada" });
+    await service.accounts.delete(sub);
+    const first = await startWorker();
+    await inbox.until((arrived) => arrived.length === 1);
+    await expect(first.stop("SIGKILL")).resolves.toBe("SIGKILL");
+    inbox.react = () => 200;
+    const second = await startWorker(LEASE);
+    await second.until(/succeeded[^]*succeeded/);
+    const [id, next] = (await service.notifications.list()).map((each) => each.id);
+    expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
+    expect(inbox.arrived[1]?.body).toBe(inbox.arrived[0]?.body);
+    await expect(states()).resolves.toEqual(["delivered", "delivered"]);
+  });
+
+  it("shares the work with another worker, and with apps that deliver themselves: each delivery arrives once, each lane in order", async () => {
+    const notifications = { ...config.notifications, worker: true };
+    const logger = pino({ level: "silent" });
+    const apps = await Promise.all(
+      [1, 2].map(() => createSignInService({ ...config, notifications, logger })),
+    );
+    const workers = [await startWorker(), await startWorker()];
+    await changeMany([service, ...apps]);
+    await Promise.all(apps.map((app) => app.close()));
+    for (const worker of workers) await expect(worker.stop()).resolves.toBe(0);
+    expect(inbox.arrived).toHaveLength(3 * ACCOUNTS);
+  });
+}
+
+describe("a worker as a process of its own, on a SQLite file", () => {
+  beforeEach(() => openApp({ storage: `sqlite:${join(folder, "sign-in.db")}` }));
+
+  describeWorkers();
+  describeHints();
+
+  it("sees changes of a receiver by another process at once: a new address, a pause, and its end", async () => {
     const credentials = { client_id: "c", client_secret: "s", types: NOTIFICATION_TYPES };
     const receiver = (path: string) => ({ url: inbox.url(path), ...credentials });
     const paths = (): string[] => inbox.arrived.map(({ path }) => path);
@@ -122,7 +164,7 @@ function describeWorkers(): void {
     await service.notifications.pause("service:1");
     await service.directory.services.put("2", { name: "2", receiver: receiver("/c") });
     await service.accounts.assign(sub, "2", 7);
-    // Those of the other receiver show that the worker has looked, and looked again.
+    // Deliveries to the other receiver show that the worker has polled twice.
     for (const name of ["three", "four"]) {
       const before = inbox.arrived.length;
       await service.accounts.update(sub, { name });
@@ -134,7 +176,7 @@ function describeWorkers(): void {
     expect(paths().slice(4)).toEqual(["/b", "/b"]);
   });
 
-  it("finishes the delivery that is in flight when it is told to end", async () => {
+  it("finishes the delivery in flight at SIGTERM", async () => {
     let answer: ServerResponse | undefined;
     inbox.react = () => (response) => {
       answer = response;
@@ -152,54 +194,7 @@ function describeWorkers(): void {
     expect(inbox.arrived).toHaveLength(1);
   });
 
-  it("that is killed in the middle of a delivery loses nothing: it goes again with the same id, and the next after it [D-NOTIFY-10]", async () => {
-    inbox.react = () => () => {};
-    await service.accounts.update(sub, { name: "Ada" });
-    await service.accounts.delete(sub);
-    const first = await startWorker();
-    await inbox.until((arrived) => arrived.length === 1);
-    await expect(first.stop("SIGKILL")).resolves.toBe("SIGKILL");
-    inbox.react = () => 200;
-    const second = await startWorker();
-    await second.until(/succeeded[^]*succeeded/);
-    const [id, next] = (await service.notifications.list()).map((each) => each.id);
-    expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
-    expect(inbox.arrived[1]?.body).toBe(inbox.arrived[0]?.body);
-    await expect(states()).resolves.toEqual(["delivered", "delivered"]);
-  });
-
-  it("shares the work with another one: each delivery arrives once, each lane in order", async () => {
-    const workers = [await startWorker(), await startWorker()];
-    await changeMany([service]);
-    for (const worker of workers) await expect(worker.stop()).resolves.toBe(0);
-    expect(inbox.arrived).toHaveLength(120);
-  });
-
-  it("shares the work with the apps that deliver themselves", async () => {
-    const apps = await Promise.all(
-      [1, 2].map(() =>
-        createSignInService({
-          ...config,
-          notifications: { ...config.notifications, worker: true },
-          logger: pino({ level: "silent" }),
-        }),
-      ),
-    );
-    const worker = await startWorker();
-    await changeMany([service, ...apps]);
-    await Promise.all(apps.map((app) => app.close()));
-    await expect(worker.stop()).resolves.toBe(0);
-    expect(inbox.arrived).toHaveLength(120);
-  });
-}
-
-describe("a worker as a process of its own, on a SQLite file", () => {
-  beforeEach(() => openApp({ storage: `sqlite:${join(folder, "sign-in.db")}` }));
-
-  describeWorkers();
-  describeHints();
-
-  it("is refused for a storage that no other process sees", async () => {
+  it("is refused for a storage in memory", async () => {
     await expect(createNotificationWorker({ ...config, storage: "sqlite::memory:" })).rejects.toMatchObject({
       code: "configuration",
       problems: [expect.stringContaining("config.storage")],

@@ -22,13 +22,13 @@ afterEach(() => {
   }
 });
 
-/** A receiver that remembers what it was told; the errors of its application beside it. */
+/** A receiver that keeps its notifications, and the errors of its application. */
 async function receiver(
   settings: Partial<NotificationReceiverOptions> = {},
   before?: Koa.Middleware,
   listens = true,
 ) {
-  const told: ReceivedNotification[] = [];
+  const received: ReceivedNotification[] = [];
   const errors: unknown[] = [];
   const app = new Koa();
   app.silent = true;
@@ -38,7 +38,7 @@ async function receiver(
     notificationReceiver({
       credentials: CREDENTIALS,
       secrets: [SECRET],
-      onNotification: (notification) => void told.push(notification),
+      onNotification: (notification) => void received.push(notification),
       ...settings,
     }),
   );
@@ -46,7 +46,7 @@ async function receiver(
   const server = createServer((request, response) => void handle(request, response));
   servers.push(server);
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/notify`, told, errors };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/notify`, received, errors };
 }
 
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
@@ -88,18 +88,18 @@ const keeping: Koa.Middleware = async (ctx, next) => {
 };
 
 describe("notificationReceiver", () => {
-  it("takes what the service sends, and answers 200 to repeats without handling them again [NOTIFY-4, NOTIFY-6, EVENT-8]", async () => {
-    const { url, told } = await receiver();
+  it("accepts notifications of the service, and answers 200 to repeats without handling them again [NOTIFY-4, NOTIFY-6, EVENT-8]", async () => {
+    const { url, received } = await receiver();
     const { attempt } = deliverer();
     for (const id of ["one", "one", "two", "one"]) {
       expect(await attempt(target(url), BODY, options(id))).toMatchObject({ status: 200, answer: "{}" });
     }
-    expect(told.map(({ id }) => id)).toEqual(["one", "two"]);
-    expect(told[0]).toEqual({ id: "one", ...(JSON.parse(BODY) as object) });
+    expect(received.map(({ id }) => id)).toEqual(["one", "two"]);
+    expect(received[0]).toEqual({ id: "one", ...(JSON.parse(BODY) as object) });
   });
 
-  it("refuses other credentials, wherever they differ [NOTIFY-5]", async () => {
-    const { url, told } = await receiver();
+  it("refuses other credentials [NOTIFY-5]", async () => {
+    const { url, received } = await receiver();
     const wrong = ["news:", ":a secret", "news:a secreT", "news:a secret ", "news", "", "shop:a secret", ":"];
     for (const authorization of [
       ...wrong.map(basic),
@@ -115,20 +115,23 @@ describe("notificationReceiver", () => {
       401,
       'Basic realm="notifications", charset="UTF-8"',
     ]);
-    expect(told).toEqual([]);
+    expect(received).toEqual([]);
   });
 
-  it("takes either of two credentials and secrets while they are being replaced [NOTIFY-5]", async () => {
+  it("accepts both credentials and both secrets during a rotation [NOTIFY-5]", async () => {
     const next = { client_id: "news", client_secret: "zażółć:gęślą" };
-    const { url, told } = await receiver({ credentials: [CREDENTIALS, next], secrets: [OLD_SECRET, SECRET] });
+    const { url, received } = await receiver({
+      credentials: [CREDENTIALS, next],
+      secrets: [OLD_SECRET, SECRET],
+    });
     expect(await post(url, { "webhook-id": "msg_1" })).toEqual([200, {}]);
     const { attempt } = deliverer();
     expect(await attempt(target(url, next), BODY, options("msg_2"))).toMatchObject({ status: 200 });
-    expect(told).toHaveLength(2);
+    expect(received).toHaveLength(2);
   });
 
-  it("refuses a wrong signature and an old one with 401, and what is malformed with 400", async () => {
-    const { url, told } = await receiver();
+  it("refuses wrong and old signatures with 401, and malformed requests with 400", async () => {
+    const { url, received } = await receiver();
     expect(await post(url, { "webhook-signature": "v1,abc" })).toMatchObject([401, {}]);
     expect(await post(url, headersOf(BODY, "msg_1", Math.floor(Date.now() / 1000) - 400))).toMatchObject([
       401,
@@ -139,19 +142,19 @@ describe("notificationReceiver", () => {
       { error: expect.stringContaining("notification_type") },
     ]);
     expect(await post(url, { "webhook-id": "" })).toMatchObject([400, {}]);
-    expect(told).toEqual([]);
+    expect(received).toEqual([]);
   });
 
-  it("checks no signature without a secret, and all else", async () => {
-    const { url, told } = await receiver({ secrets: [] });
+  it("checks everything but the signature when it has no secret", async () => {
+    const { url, received } = await receiver({ secrets: [] });
     expect(await post(url, { "webhook-signature": "", "webhook-timestamp": "" })).toEqual([200, {}]);
     expect(await post(url, { authorization: basic("news:") })).toMatchObject([401, {}]);
     expect(await post(url, {}, "{}")).toMatchObject([400, {}]);
-    expect(told).toHaveLength(1);
+    expect(received).toHaveLength(1);
   });
 
-  it("reads at most 64 KiB, said or not", async () => {
-    const { url, told } = await receiver();
+  it("reads at most 64 KiB, with or without Content-Length", async () => {
+    const { url, received } = await receiver();
     expect(await post(url, {}, `${BODY}${" ".repeat(65_536)}`)).toMatchObject([
       400,
       { error: expect.any(String) },
@@ -172,13 +175,13 @@ describe("notificationReceiver", () => {
       more();
     });
     expect(status).toBe(400);
-    expect(told).toEqual([]);
+    expect(received).toEqual([]);
   });
 
-  it("does not wait for the body of a request that is gone by now", async () => {
+  it("does not wait for the body of an aborted request", async () => {
     const arrived = Promise.withResolvers<void>();
     const answered = Promise.withResolvers<number>();
-    const { url, told } = await receiver({}, async (ctx, next) => {
+    const { url, received } = await receiver({}, async (ctx, next) => {
       const gone = once(ctx.req, "close");
       arrived.resolve();
       await gone.catch(() => undefined);
@@ -191,10 +194,10 @@ describe("notificationReceiver", () => {
     await arrived.promise;
     request.destroy();
     expect(await answered.promise).toBe(400);
-    expect(told).toEqual([]);
+    expect(received).toEqual([]);
   });
 
-  it("answers 503 when it fails, and handles it when it comes again", async () => {
+  it("answers 503 when it fails, and handles the repeat", async () => {
     const handled: string[] = [];
     let broken = true;
     const { url, errors } = await receiver({
@@ -227,7 +230,7 @@ describe("notificationReceiver", () => {
     }
   });
 
-  it("handles once what comes again while it is being handled, and all get its answer", async () => {
+  it("handles a notification once that is repeated meanwhile, and all requests get its answer", async () => {
     let finish: (() => void) | undefined;
     let fail: (() => void) | undefined;
     let calls = 0;
@@ -258,7 +261,7 @@ describe("notificationReceiver", () => {
     expect(calls).toBe(2);
   });
 
-  it("answers its own path and POST only", async () => {
+  it("answers only POST requests to its own path", async () => {
     const { url } = await receiver({ path: "/notify" }, async (ctx, next) => {
       await next();
       if (ctx.status === 404) ctx.body = { mine: true };
@@ -269,7 +272,7 @@ describe("notificationReceiver", () => {
     expect(await post(url)).toEqual([200, {}]);
   });
 
-  it("reads after a body parser what that has kept, and says so when it has kept nothing", async () => {
+  it("uses the raw body that a body parser has kept, and reports when there is none", async () => {
     const kept = await receiver({}, keeping);
     expect(await post(kept.url)).toEqual([200, {}]);
     const parsed = await receiver({}, koaBody());

@@ -40,7 +40,7 @@ it("goes on to the end when retention takes away what it has just looked at", as
   expect(counts).toEqual({ redriven: 149, superseded: 1, waiting: 0, purged: 0, unknown: 0 });
 });
 
-it("who was told is told to the end when retention takes away what was just read", async () => {
+it("acknowledgements are complete although retention removes records while they are read", async () => {
   const { storage, clock } = world;
   await world.add(...lane("old", 500));
   await storage.deliveries.parkWaiting("service:1", "attempts_used_up", 500);
@@ -61,7 +61,7 @@ it("who was told is told to the end when retention takes away what was just read
   expect(acknowledgements.map(({ id }) => id).slice(499)).toEqual(["old499", "new0", "new1", "new2"]);
 });
 
-it("a receiver that was down for longer than all attempts gets everything when it is there again and what is parked is sent again [D-NOTIFY-15]", async () => {
+it("a receiver that was down for longer than all attempts gets everything after a redrive [D-NOTIFY-15]", async () => {
   const users = ["a", "b", "c"];
   await world.add(...["first", "second"].flatMap((name) => users.map((sub) => `${name}-${sub}@1/${sub}`)));
   world.answer = () => 500;

@@ -48,7 +48,7 @@ describe("the retry schedule", () => {
     expect([at(0), at(0.25), at(1)]).toEqual([80_000, 90_000, 120_000]);
   });
 
-  it("takes Retry-After from the planned delay to the larger of twice the delay and one hour", () => {
+  it("follows Retry-After between the planned delay and the larger of twice the delay and one hour", () => {
     const cases: [delay: number, retryAfter: number, expected: number][] = [
       [5, 0, 5],
       [5, 4, 5],
@@ -65,7 +65,7 @@ describe("the retry schedule", () => {
     }
   });
 
-  it("is never sooner than planned and never later than allowed, whatever a receiver asks for", () => {
+  it("is never sooner than planned and never later than allowed, for any Retry-After", () => {
     const numbers = fc.double({ min: 0, max: 1e7, noNaN: true });
     const asked = fc.option(numbers, { nil: undefined });
     const random = fc.double({ min: 0, max: 1, noNaN: true });
@@ -118,19 +118,19 @@ describe("a receiver that fails", () => {
     expect(holds).toEqual([60, 120, 240, 300, 300, 300]);
   });
 
-  it("is not held longer for what was in flight when the hold began", () => {
+  it("is not held longer because of attempts that were in flight when the hold began", () => {
     const held = failing(5);
     expect(failing(20, held, 29_000)).toEqual({ ...held, failures: 25 });
   });
 
-  it("counts from the beginning after a success, and one success makes everything due that had failed", () => {
+  it("counts from zero after a success, and one success makes all failed deliveries due", () => {
     expect(afterSuccess(untouchedReceiver, 5)).toBeUndefined();
     expect(afterSuccess(failing(4), 5)).toEqual(untouchedReceiver);
     expect(afterSuccess(failing(5), 5)).toEqual({ ...untouchedReceiver, releaseUntil: 5 });
     expect(afterSuccess({ ...failing(1), releaseUntil: 3 }, 5)).toMatchObject({ releaseUntil: 3 });
   });
 
-  it("stays paused whatever attempts that were in flight come to, until it is resumed", () => {
+  it("stays paused, however attempts in flight end, until it is resumed", () => {
     const paused = afterPause(failing(5), "410") as ReceiverState;
     expect(paused).toMatchObject({ paused: true, reason: "410", failures: 5 });
     expect(afterPause(paused, "again")).toBeUndefined();
@@ -156,7 +156,7 @@ describe("the result of an attempt", () => {
     }
   });
 
-  it("of which there was no answer is a failure; after the last one the delivery is parked", () => {
+  it("without a response is a failure; after the last one the delivery is parked", () => {
     const failed = { kind: "failed", code: "ECONNREFUSED" };
     expect(verdict(failed, 0).outcome).toEqual({ kind: "retry", after: 5000 });
     expect(verdict(failed, 1).outcome).toEqual({ kind: "retry", after: 300_000 });
@@ -164,7 +164,7 @@ describe("the result of an attempt", () => {
     expect(verdict(answered(503, { retryAfter: 60 })).outcome).toEqual({ kind: "retry", after: 60_000 });
   });
 
-  it("that was refused pauses the receiver and keeps the delivery", () => {
+  it("that the URL guard refused pauses the receiver and keeps the delivery", () => {
     expect(verdict({ kind: "refused", reason: "10.0.0.1 is private" }, 9)).toEqual({
       outcome: { kind: "kept" },
       recorded: true,
@@ -172,7 +172,7 @@ describe("the result of an attempt", () => {
     });
   });
 
-  it("that we broke off ourselves is none", () => {
+  it("that the worker aborted is not counted", () => {
     const signal = AbortSignal.abort();
     const none = { outcome: { kind: "kept" }, recorded: false, receiver: "nothing" };
     expect(verdict({ kind: "failed", code: "aborted" }, 9, signal)).toEqual(none);

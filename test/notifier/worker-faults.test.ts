@@ -55,7 +55,7 @@ async function standing(): Promise<{ worker: Worker; goOn: () => void }> {
 }
 
 describe("a worker that ends", () => {
-  it("finishes what is in flight, begins nothing more, and leaves the rest due", async () => {
+  it("finishes attempts in flight, starts no more, and leaves the rest due", async () => {
     await world.add("d1@1/a", "d2@1/a");
     const answered = Promise.withResolvers<number>();
     const sending = answering(() => answered.promise);
@@ -71,7 +71,7 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1", "d2"]);
   });
 
-  it("sends nothing that it claims while it is being stopped, and hands it back", async () => {
+  it("does not send what it claims while it stops, and releases it", async () => {
     await world.add("d1@1/a");
     const worker = world.worker();
     const stopped = worker.lanes.stop(60_000);
@@ -83,7 +83,7 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1"]);
   });
 
-  it("waits for what it still claims though the claim at another receiver has failed", async () => {
+  it("waits for its running claims although the claim at another receiver has failed", async () => {
     await world.add("d1@1/a", "d2@2/b");
     const [answers, claimed] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
     let isOver = false;
@@ -107,7 +107,7 @@ describe("a worker that ends", () => {
     expect(world.ids().toSorted()).toEqual(["d1", "d2"]);
   });
 
-  it("hands back what does not end in time: it goes again at once, with the same id, and nothing is used up", async () => {
+  it("releases attempts that do not end in time: they are sent again at once, with the same id, and no attempt is used up", async () => {
     await world.add("d1@1/a");
     const sending = answering(
       (_, signal) =>
@@ -131,7 +131,7 @@ describe("a worker that ends", () => {
     expect(world.ids()).toEqual(["d1", "d1"]);
   });
 
-  it("without a word loses its lease, and another one sends again", async () => {
+  it("without a clean end loses its lease, and another worker sends again", async () => {
     await world.add("d1@1/a", "d2@1/a");
     const sending = answering(() => new Promise(() => {}));
     await world.worker().poller.pass();
@@ -146,7 +146,7 @@ describe("a worker that ends", () => {
 });
 
 describe("a worker that stands still between its claim and the POST", () => {
-  it("sends nothing when somebody else has the lane by now", async () => {
+  it("sends nothing when another worker has the lane by now", async () => {
     await world.add("d1@1/a");
     const { worker, goOn } = await standing();
     world.clock.advance(30 * SECOND);
@@ -158,7 +158,7 @@ describe("a worker that stands still between its claim and the POST", () => {
     await expect(world.notifications.find("d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
   });
 
-  it("takes a new lease when the rest of its own is shorter than an attempt", async () => {
+  it("takes a new lease when the rest of its lease is shorter than an attempt", async () => {
     await world.add("d1@1/a");
     const { worker, goOn } = await standing();
     world.clock.advance(20 * SECOND);
@@ -176,14 +176,14 @@ describe("a worker that stands still between its claim and the POST", () => {
 });
 
 describe("a storage that fails", () => {
-  it("is given a result again, so that the receiver need not get it twice", async () => {
+  it("gets the result again, so that the delivery is not repeated", async () => {
     await world.add("d1@1/a");
     await world.worker(failing("finish", 2)).settle();
     await expect(world.notifications.find("d1")).resolves.toMatchObject({ state: "delivered", attempts: 1 });
     expect(world.ids()).toEqual(["d1"]);
   });
 
-  it("for good does not keep a worker that is to end for longer than it is given", async () => {
+  it("permanently does not delay the end of a worker beyond its grace period", async () => {
     await world.add("d1@1/a");
     const asked = answering(() => 200);
     const worker = world.worker(failing("finish", Infinity));
@@ -197,7 +197,7 @@ describe("a storage that fails", () => {
     await expect(state("d1")).resolves.toBe("waiting");
   });
 
-  it("while it is asked about the receiver stops nothing, and is told as a fault", async () => {
+  it("while it reads the state of the receiver stops nothing, and is reported as a fault", async () => {
     await world.add("d1@1/a", "d2@1/a");
     await world.worker(failing("receiver", 1)).settle();
     expect(emitted("fault")).toEqual([{ where: "notifications", code: "storage_unavailable" }]);
@@ -207,7 +207,7 @@ describe("a storage that fails", () => {
 });
 
 describe("upkeep", () => {
-  it("parks what waits for a receiver that is gone, paused or not, and forgets how it was", async () => {
+  it("parks deliveries of a removed receiver, paused or not, and removes its state", async () => {
     await world.add("d1@1/a", "d2@1/b", "e1@2/a");
     await world.notifications.pause("service:1");
     await world.directory.services.put("1", { name: "1" });
@@ -219,7 +219,7 @@ describe("upkeep", () => {
     await expect(world.storage.deliveries.receivers()).resolves.toHaveProperty("size", 0);
   });
 
-  it("leaves alone what waits for a receiver that is there again before it has come to the end", async () => {
+  it("does not park deliveries of a receiver that is configured again meanwhile", async () => {
     const many = Array.from({ length: 600 }, (_each, number) => `d${number}@1/${number}`);
     await world.add(...many);
     await world.directory.services.put("1", { name: "1" });
@@ -261,7 +261,7 @@ describe("upkeep", () => {
     await expect(world.notifications.list()).resolves.toEqual([]);
   });
 
-  it("goes on with what a worker began to make due that died over it", async () => {
+  it("finishes a release that a killed worker has begun", async () => {
     await world.add("d1@1/a");
     world.answer = () => 500;
     const worker = world.worker();

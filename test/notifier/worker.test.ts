@@ -14,7 +14,7 @@ const emitted = (name: string) =>
   world.emitted.filter(([each]) => each === name).map(([, argument]) => argument);
 
 describe("the worker", () => {
-  it("posts what was stored to its receiver, with its id and its credentials, and records the answer", async () => {
+  it("posts stored deliveries to their receivers, with id and credentials, and records the response", async () => {
     await world.receiver("1", { signing_secret: `whsec_${"A".repeat(32)} whsec_${"B".repeat(32)}` });
     await world.add("d1@1/a");
     world.answer = () => ({ kind: "answered", status: 204, answer: "thank <b>you</b>" });
@@ -40,7 +40,7 @@ describe("the worker", () => {
     expect(JSON.stringify(kept)).not.toContain("thank");
   });
 
-  it("tries ten times over 75.6 hours, then parks, and goes on with the next of the lane [D-NOTIFY-14]", async () => {
+  it("tries ten times over 75.6 hours, then parks, and continues with the next delivery of the lane [D-NOTIFY-14]", async () => {
     await world.add("d1@1/a", "d2@1/a");
     world.answer = ({ id }) => (id === "d1" ? 500 : 200);
     await world.worker().live(76 * HOUR);
@@ -83,7 +83,7 @@ describe("the worker", () => {
     expect(times("d2")).toEqual([0, HOUR]);
   });
 
-  it("sends to the receiver as it is at the attempt, and parks when there is none any more [D-NOTIFY-5]", async () => {
+  it("uses the settings of the receiver at the attempt, and parks when the receiver is removed [D-NOTIFY-5]", async () => {
     await world.add("d1@1/a", "d2@2/a", "d3@2/a");
     world.answer = () => 500;
     const worker = world.worker();
@@ -123,7 +123,7 @@ describe("the worker", () => {
     await expect(world.notifications.resume("service:1")).resolves.toBe(false);
   });
 
-  it("pauses a receiver whose address is refused or whose credentials can't be read, and uses up nothing [D-NOTIFY-18]", async () => {
+  it("pauses a receiver whose address is refused or whose credentials can't be read, and uses up no attempt [D-NOTIFY-18]", async () => {
     await world.add("d1@1/a", "d2@2/a");
     world.answer = () => ({ kind: "refused", reason: "10.0.0.1 is a private address" });
     const entry = await world.storage.directory.findEntry("service", "2");
@@ -157,7 +157,7 @@ describe("the worker", () => {
     });
   });
 
-  it("parks what can't be opened any more, and sends the next", async () => {
+  it("parks a delivery that can't be decrypted, and sends the next", async () => {
     await world.add("d1@1/a", "d2@1/a");
     const find = world.storage.deliveries;
     const spoilt = (storage: Storage): Storage => ({
@@ -219,7 +219,7 @@ describe("a receiver that fails", () => {
     for (const user of users) await expect(state(user)).resolves.toBe("delivered");
   });
 
-  it("uses up no attempt of what is held back or paused, however long [D-NOTIFY-15]", async () => {
+  it("uses up no attempts while deliveries are held back or paused, however long [D-NOTIFY-15]", async () => {
     for (const user of users) await world.add(`${user}@1/${user}`);
     world.answer = () => 500;
     const worker = world.worker();
@@ -238,7 +238,7 @@ describe("a receiver that fails", () => {
     expect((await world.notifications.list({ state: "delivered" })).length).toBe(users.length);
   });
 
-  it("does not hold back another one that shares the worker, and has at most its share of it [D-NOTIFY-16]", async () => {
+  it("does not hold back another receiver of the same worker, and uses at most its share of it [D-NOTIFY-16]", async () => {
     const open: (() => void)[] = [];
     world.answer = ({ target }) =>
       target.client_id === "service 1" ? new Promise((resolve) => open.push(() => resolve(500))) : 200;
@@ -256,7 +256,7 @@ describe("a receiver that fails", () => {
     await worker.settle();
   });
 
-  it("does not hold back another one together with as many others as there are places for [D-NOTIFY-16]", async () => {
+  it("does not hold back another receiver, even together with as many failing ones as there are slots [D-NOTIFY-16]", async () => {
     const hanging = ["1", "3", "4", "5", "6", "7"];
     for (const service of hanging) await world.receiver(service);
     const open: (() => void)[] = [];

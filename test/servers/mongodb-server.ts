@@ -26,7 +26,7 @@ interface Options {
   readonly auth?: boolean;
 }
 
-/** A kind of server: how it is started, and whether it has to be told that it is a replica set. */
+/** A kind of server, and how to start it. */
 interface Kind {
   readonly executable: string;
   readonly args: (port: number, folder: string, options: Options) => string[];

@@ -11,6 +11,7 @@ export interface RedisTls {
   readonly port: number;
   /** For `localhost`. */
   readonly cert: string;
+  readonly certFile: string;
   /** Removes the key and the certificate. */
   readonly remove: () => void;
 }
@@ -26,6 +27,7 @@ export async function newRedisTls(): Promise<RedisTls> {
     options: ["--tls-port", String(port), ...files, "--tls-auth-clients", "no"],
     port,
     cert,
+    certFile: join(folder, "cert.pem"),
     remove: () => rmSync(folder, { recursive: true }),
   };
 }

@@ -13,6 +13,6 @@ export function standStill(pid: number): void {
   try {
     while (runs());
   } catch {
-    // A thread or the process itself has ended meanwhile; what is left of it was told to stop.
+    // A thread or the process has ended meanwhile; the rest has got the signal.
   }
 }

@@ -1,4 +1,4 @@
-/** A wire to a server that loses what it is told to lose: connections, and answers on their way back. */
+/** A TCP proxy in front of a server that breaks connections and drops responses on request. */
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
 export class Wire {

@@ -42,7 +42,7 @@ describeMongo("a connection to MongoDB", () => {
   });
   afterEach(() => connection.close());
 
-  it("makes collections and indexes once, whoever comes first", async () => {
+  it("creates collections and indexes once, whichever process is first", async () => {
     const all = await Promise.all(Array.from({ length: 4 }, () => connect(server.nextUrl(), clock)));
     const [first, ...others] = all;
     await Promise.all(all.map(() => prepareCollections(first!.db)));
@@ -80,7 +80,7 @@ describeMongo("a connection to MongoDB", () => {
     await expect(counters().findOne({ _id: "a" })).resolves.toBeNull();
   });
 
-  it("does not commit what its caller was told is too late", async () => {
+  it("does not commit after its deadline was reported to the caller", async () => {
     const gate = Promise.withResolvers<void>();
     const work = connection.inTransaction(async (session) => {
       await counters().insertOne({ _id: "a", n: 1 }, { session });
@@ -130,7 +130,7 @@ describeMongo("a connection that is lost in the moment in which something is wri
   const onSocket = (message: unknown): void => void sockets.push((message as { socket: Socket }).socket);
   const ping = (): Promise<unknown> => connection.run(() => connection.db.command({ ping: 1 }));
 
-  /** Node tells the driver at the end of the turn that its sockets are closed. */
+  /** Node reports closed sockets to the driver at the end of the turn of the event loop. */
   function loseConnections(): void {
     for (const socket of sockets.splice(0)) socket.destroy();
   }

@@ -40,7 +40,7 @@ async function lives(pattern: string): Promise<ReadonlyMap<string, number>> {
 }
 
 describe("nothing is left behind", () => {
-  it("when everything has expired, whatever was done with it", async () => {
+  it("when everything has expired, regardless of its history", async () => {
     const numbers = Array.from({ length: 12 }, (_, number) => number);
     await Promise.all(
       numbers.map((number) => {
@@ -137,7 +137,7 @@ describe("names", () => {
   });
 });
 
-it.each([1_000, 4e12])("times go by the clock of the service, at %i as well", async (now) => {
+it.each([1_000, 4e12])("times follow the clock of the service, also at %i", async (now) => {
   const own = new ManualClock(now);
   const other = await openRedis({ url: `${redis.url}?prefix=other:`, clock: own });
   const deadline = now + 4_500;
@@ -151,7 +151,7 @@ it.each([1_000, 4e12])("times go by the clock of the service, at %i as well", as
   await other.store.close();
 });
 
-it("a commit that was written is not written again, whoever has written since", async () => {
+it("a commit that was written is not written again, even if another process has written since", async () => {
   const first = { id: "first", put: [thing("k", { value: { n: 1 } })] };
   await commit(first);
   await commit({ put: [thing("k", { value: { n: 2 } })] });
@@ -159,7 +159,7 @@ it("a commit that was written is not written again, whoever has written since", 
   expect((await find(opened.store, "k"))?.value).toEqual({ n: 2 });
 });
 
-it("a key that is not what it should be fails alone", async () => {
+it("a key of the wrong type fails alone", async () => {
   await redis.client.set("sign-in:r:thing spoilt", "no hash");
   const results = await outcomes([
     commit({ put: [thing("a")] }),
@@ -173,7 +173,7 @@ it("a key that is not what it should be fails alone", async () => {
 describe("a primary that has become a replica", () => {
   afterEach(() => redis.client.replicaof("NO", "ONE"));
 
-  it("is not well, and is left by itself for the one that the address leads to by then", async () => {
+  it("is unhealthy, and the connection moves to the primary that has its address by then", async () => {
     const other = await openOwnRedis();
     const wire = await Wire.to(Number(new URL(redis.url).port));
     const service = await openRedis({ url: `redis://127.0.0.1:${wire.port}`, clock });

@@ -1,4 +1,4 @@
-/** Opening: what is waited for, what is refused with one sentence, and what an operator is told. */
+/** Opening: when to wait, what is refused and why, and what the warnings say. */
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
@@ -81,12 +81,12 @@ afterEach(async () => {
 });
 
 describe("a Redis that does not answer", () => {
-  it("is given up after a while, with one sentence", async () => {
+  it("is an error after a while, with one sentence", async () => {
     const { refused } = await attempt(`redis://user:${SECRET}@127.0.0.1:${await freePorts()}`, 300);
     expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (ECONNREFUSED)");
   });
 
-  it("is given up also when it takes connections and says nothing", async () => {
+  it("is also an error when it accepts connections and sends nothing", async () => {
     const redis = await redisWith();
     redis.pause();
     const { refused } = await attempt(redis.url, 300);
@@ -94,7 +94,7 @@ describe("a Redis that does not answer", () => {
     expect(refused).toBe("storage_unavailable: the Redis of config.artifacts can't be used (no answer)");
   });
 
-  it("is given up when it says that it has too many clients, which says nothing of its databases", async () => {
+  it("is an error when it has too many clients, which is not reported as a missing database", async () => {
     const full = createServer((socket) => {
       socket.on("error", () => undefined);
       socket.on("data", (sent: Buffer) => {
@@ -109,7 +109,7 @@ describe("a Redis that does not answer", () => {
     expect(refused).toMatch(/^storage_unavailable: the Redis of config\.artifacts can't be used/);
   });
 
-  it("is waited for: it may start later than the service", async () => {
+  it("may start later than the service", async () => {
     const redis = await redisWith();
     await redis.stop();
     const waiting = attempt(redis.url);
@@ -118,7 +118,7 @@ describe("a Redis that does not answer", () => {
     await works((await waiting).parts!);
   });
 
-  it("is waited for until it has loaded what it keeps, and given up when that takes too long", async () => {
+  it("may still load its data, and is an error when that takes too long", async () => {
     const redis = await redisWith();
     await redis.client.mset(Object.fromEntries(Array.from({ length: 3000 }, (_, key) => [`k${key}`, "v"])));
     await redis.client.save();
@@ -132,7 +132,7 @@ describe("a Redis that does not answer", () => {
     await loading;
   }, 60_000);
 
-  it("beside a storage: both are told of in the health, and a failed start leaves neither open", async () => {
+  it("beside a storage: health reports both, and a failed start leaves neither open", async () => {
     const folder = mkdtempSync(join(tmpdir(), "sign-in-redis-start-"));
     const configuration = { storage: `sqlite:${join(folder, "a.db")}`, clock };
     const cluster = await redisWith("--cluster-enabled", "yes");
@@ -153,8 +153,8 @@ describe("a Redis that does not answer", () => {
 /** For a Redis that has forgotten the scripts, for counters, copies and what version 0.1 has left: not for this start. */
 const UNTRIED = ["+eval", "+incr", "+scan", "+type"];
 
-describe("who asks", () => {
-  it("a password is given, and a wrong one is refused at once", async () => {
+describe("authentication", () => {
+  it("uses the password, and a wrong one is refused at once", async () => {
     const redis = await redisWith();
     await redis.client.config("SET", "requirepass", SECRET);
     await works((await attempt(redis.url.replace("redis://", `redis://:${SECRET}@`))).parts!);
@@ -166,7 +166,7 @@ describe("who asks", () => {
     }
   });
 
-  it("an ACL user needs what the documentation says, and its own prefix", async () => {
+  it("works with an ACL user that has the documented rights and its own prefix", async () => {
     const redis = await redisWith();
     const page = readFileSync(join(import.meta.dirname, "../../../docs/redis.md"), "utf8");
     const rules = /^ACL SETUSER sign-in (.+)$/mu.exec(page)?.[1]?.split(" ") ?? [];
@@ -195,7 +195,7 @@ describe("who asks", () => {
   });
 });
 
-describe("what this Redis is", () => {
+describe("the server", () => {
   it("a Redis Cluster is refused", async () => {
     const redis = await redisWith("--cluster-enabled", "yes");
     expect((await attempt(redis.url)).refused).toBe(
@@ -210,7 +210,7 @@ describe("what this Redis is", () => {
     );
   });
 
-  it("one that may forget keys is named, also when CONFIG is forbidden", async () => {
+  it("one that may evict keys causes a warning, also when CONFIG is forbidden", async () => {
     const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
     const { parts, warnings } = await attempt(redis.url);
     expect(warnings).toEqual([
@@ -219,7 +219,7 @@ describe("what this Redis is", () => {
     await works(parts!);
   });
 
-  it("one whose memory is full refuses what is new and keeps what it has", async () => {
+  it("one whose memory is full refuses new records and keeps the others", async () => {
     const redis = await redisWith();
     const { parts } = await attempt(redis.url);
     await put(parts!.store, "before");
@@ -238,7 +238,7 @@ describe("TLS", () => {
   const trusted = getCACertificates("default");
   afterEach(() => setDefaultCACertificates(trusted));
 
-  it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
+  it("is used with rediss://, and the certificate must be trusted and issued for this host", async () => {
     const { options, port, cert, remove } = await newRedisTls();
     await redisWith(...options);
     const url = `rediss://localhost:${port}`;

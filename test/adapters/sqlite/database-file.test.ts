@@ -27,11 +27,11 @@ beforeEach(() => {
 });
 
 describe("a database file", () => {
-  it("without damage has none", () => {
+  it("without damage is sound", () => {
     expect(findDamage(path, 10)).toEqual({ lines: [], indexes: [] });
   });
 
-  it("with pages that were overwritten is damaged", async () => {
+  it("with overwritten pages is damaged", async () => {
     const file = await open(path, "r+");
     for (let page = 10; page < 20; page += 1)
       await file.write(Buffer.alloc(4_096, 0xff), 0, 4_096, page * 4_096);
@@ -41,7 +41,7 @@ describe("a database file", () => {
     expect(lines.length).toBeLessThanOrEqual(10);
   });
 
-  it("with an index that does not fit its table is sound again once that is made anew", () => {
+  it("with an index that does not match its table is sound after a rebuild", () => {
     // The index has no rows yet, and from now on would have had all of them.
     change(`PRAGMA writable_schema = ON;
       UPDATE sqlite_schema SET sql = replace(sql, 'expires_at IS NOT NULL', 'kind IS NOT NULL')

@@ -14,7 +14,7 @@ beforeEach(() => void files.next());
 
 const turn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** A disk that answers when it is told to. */
+/** A disk whose syncs end when the test says so. */
 class Disk {
   readonly waiting: PromiseWithResolvers<void>[] = [];
   flushes = 0;
@@ -38,7 +38,7 @@ beforeEach(() => {
 });
 
 describe("waiting for the disk", () => {
-  it("covers with one flush all who come before it begins, and with the next all who come during it", async () => {
+  it("covers all writers before a flush with that flush, and those during it with the next one", async () => {
     const { reached } = createDurability(disk.flush);
     const order: string[] = [];
     const first = reached().then(() => order.push("first"));
@@ -58,7 +58,7 @@ describe("waiting for the disk", () => {
     await later;
   });
 
-  it("believes nothing any more after a flush has failed", async () => {
+  it("stays failed after a flush has failed", async () => {
     const durability = createDurability(disk.flush);
     const waiting = [durability.reached(), durability.reached()];
     disk.fail();
@@ -71,7 +71,7 @@ describe("waiting for the disk", () => {
     expect(() => durability.check()).toThrow(expect.objectContaining({ code: "storage_unavailable" }));
   });
 
-  it("fails when the log is not there", async () => {
+  it("fails when the log is missing", async () => {
     await expect(logDurability(files.path).reached()).rejects.toMatchObject({ cause: { code: "ENOENT" } });
   });
 
@@ -114,7 +114,7 @@ describe("a database on that disk", () => {
   });
   afterEach(() => connection.close());
 
-  it("acknowledges a write when it is on the disk, not before, and goes on with others meanwhile", async () => {
+  it("acknowledges a write when it is on the disk, not before, and continues with others meanwhile", async () => {
     const first = put(1);
     expect(await state(first)).toBe("waiting");
     const second = put(2);
@@ -128,7 +128,7 @@ describe("a database on that disk", () => {
     expect(await state(second)).toBe("written");
   });
 
-  it("does not close before what was written is on the disk", async () => {
+  it("does not close before all writes are on the disk", async () => {
     const written = put(1);
     await turn();
     const closed = connection.close();
@@ -137,7 +137,7 @@ describe("a database on that disk", () => {
     await Promise.all([written, closed]);
   });
 
-  it("tells who wrote that it is not known to be written, and writes nothing more, when the disk fails", async () => {
+  it("rejects the writers with an unknown outcome, and writes nothing more, when the disk fails", async () => {
     const first = put(1);
     const outcome = expect(first).rejects.toMatchObject({ code: "storage_unavailable" });
     await turn();
@@ -148,7 +148,7 @@ describe("a database on that disk", () => {
   });
 });
 
-describe("what need not last", () => {
+describe("a relaxed commit", () => {
   let own: Connection;
   let other: Connection;
   let put: (connection: Connection, name: string, relaxed?: boolean) => Promise<unknown>;
@@ -173,12 +173,12 @@ describe("what need not last", () => {
     await closed;
   });
 
-  it("is acknowledged at once, and the disk is left alone", async () => {
+  it("is acknowledged at once, without a flush", async () => {
     expect(await state(put(own, "a", true))).toBe("written");
     expect(disk.flushes).toBe(0);
   });
 
-  it("waits for what has to last and was written before it or with it, and asks for nothing more", async () => {
+  it("waits for durable commits before it or with it, and causes no flush of its own", async () => {
     const lasting = put(own, "a");
     const beside = put(own, "b", true);
     expect(await state(beside)).toBe("waiting");
@@ -198,7 +198,7 @@ describe("what need not last", () => {
     expect(await state(put(own, "d", true))).toBe("written");
   });
 
-  it("waits for the disk once when another process has written, whether that was told or not", async () => {
+  it("waits for the disk once when another process has written, with or without a hint", async () => {
     const elsewhere = put(other, "a");
     expect(await state(elsewhere)).toBe("waiting");
     const relying = put(own, "b", true);
@@ -209,7 +209,7 @@ describe("what need not last", () => {
     expect(disk.flushes).toBe(1);
   });
 
-  it("is not known to be written when the disk that it waits for fails", async () => {
+  it("has an unknown outcome when the flush that it waits for fails", async () => {
     const all = [put(own, "a"), put(own, "b", true)];
     await turn();
     disk.fail();

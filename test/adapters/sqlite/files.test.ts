@@ -78,7 +78,7 @@ describe("a path that can't be opened", () => {
     await expect(start("open").lines.next()).resolves.toMatchObject({ value: "storage_unavailable" });
   });
 
-  it("holds something else than a database", async () => {
+  it("is not a database", async () => {
     await writeFile(files.path, "something else ".repeat(5000));
     await expect(openFile()).rejects.toMatchObject(UNAVAILABLE);
   });
@@ -102,7 +102,7 @@ describe("a path that can't be opened", () => {
     await expect(openFile()).rejects.toMatchObject({ code: "configuration", problems });
   });
 
-  it("holds a damaged database: a call answers or is refused, and none hangs", async () => {
+  it("is a damaged database: every call succeeds or is refused, and none hangs", async () => {
     const store = await openFile();
     const keys = Array.from({ length: 300 }, (_, index) => String(index));
     await commit(store, {
@@ -139,7 +139,7 @@ describe("a file", () => {
     expect(ask("PRAGMA journal_mode")).toBe("wal");
   });
 
-  it("is opened when the process that has a new file locked lets it go", async () => {
+  it("is opened when the process that locks a new file releases it", async () => {
     const child = await lockElsewhere();
     const opening = openFile();
     await pause(30);
@@ -147,7 +147,7 @@ describe("a file", () => {
     await put(await opening, "a");
   });
 
-  it("that may not grow refuses what is new, and keeps what it has", async () => {
+  it("that may not grow refuses new records, and keeps the others", async () => {
     // The limit counts blocks of 512 bytes in a POSIX shell: 2 MiB.
     const { lines } = start("fill", "ulimit -f 4096;");
     const said: string[] = [];
@@ -161,7 +161,7 @@ describe("a file", () => {
 });
 
 describe("another process's lock", () => {
-  it("is waited for until the deadline, and the event loop goes on, and so do reads", async () => {
+  it("is waited for until the deadline, without blocking the event loop or reads", async () => {
     const store = await openFile();
     await put(store, "before");
     await lockElsewhere();
@@ -195,7 +195,7 @@ describe("another process's lock", () => {
     expect(await find(store, "b")).toBeDefined();
   });
 
-  it("lets nobody wait longer than the deadline when the store is closed", async () => {
+  it("delays no caller beyond the deadline when the store closes", async () => {
     const store = await openFile();
     await lockElsewhere();
     const written = put(store, "a", 200);
@@ -205,8 +205,8 @@ describe("another process's lock", () => {
   });
 });
 
-describe("what is remembered of a file", () => {
-  it("is never older than what another connection has acknowledged", async () => {
+describe("the cache of a file", () => {
+  it("is never older than an acknowledged commit of another connection", async () => {
     const [one, other] = [await openFile(), await openFile()];
     await commit(one, { put: [thing("parent"), thing("child", { parent: ref("parent") })] });
     for (let round = 1; round <= 20; round += 1) {
@@ -222,7 +222,7 @@ describe("what is remembered of a file", () => {
     expect(await one.get([ref("parent"), ref("child")])).toEqual([undefined, undefined]);
   });
 
-  it("is not what a commit that failed would have written", async () => {
+  it("has nothing of a failed commit", async () => {
     const store = await openFile();
     await put(store, "a");
     const before = await find(store, "a");
@@ -234,7 +234,7 @@ describe("what is remembered of a file", () => {
     expect(await find(store, "a")).toEqual(before);
   });
 
-  it("is only a part of many records, and each is found", async () => {
+  it("has only some of many records, and each is found", async () => {
     const store = await openFile();
     const all = Array.from({ length: 1_100 }, (_, number) => thing(String(number)));
     await commit(store, { put: all });
@@ -244,7 +244,7 @@ describe("what is remembered of a file", () => {
     }
   });
 
-  it("is not told any more by a store that is closing", async () => {
+  it("is not updated by a store that is closing", async () => {
     const store = await openFile();
     await put(store, "a");
     await find(store, "a");

@@ -40,7 +40,7 @@ const fail = (): Promise<never> =>
     throw new ConditionFailed("no");
   }, 1000);
 
-it("writes what is asked for in one turn in one transaction, each with its own result", async () => {
+it("writes all commits of one turn of the event loop in one transaction, each with its own result", async () => {
   await expect(Promise.all([add(1), add(2), add(3)])).resolves.toEqual([1, 2, 3]);
   expect(commits).toBe(1);
   await add(4);
@@ -48,7 +48,7 @@ it("writes what is asked for in one turn in one transaction, each with its own r
   expect(numbers()).toEqual([1, 2, 3, 4]);
 });
 
-it("undoes alone what fails, with all that it wrote", async () => {
+it("rolls back only the commit that fails", async () => {
   const failed = group.add(() => {
     database.exec("INSERT INTO written VALUES (2)");
     throw new ConditionFailed("no");
@@ -61,7 +61,7 @@ it("undoes alone what fails, with all that it wrote", async () => {
   expect(numbers()).toEqual([1, 3]);
 });
 
-it("tells everybody that nothing is written when the commit fails, and goes on with the next", async () => {
+it("rejects every writer of the group when the commit fails, and continues with the next group", async () => {
   const broken = group.add(() => database.exec("INSERT INTO waiting VALUES (9)"), 1000);
   const results = await Promise.allSettled([add(1), fail(), broken, add(2)]);
   for (const result of results) {
@@ -73,7 +73,7 @@ it("tells everybody that nothing is written when the commit fails, and goes on w
   await expect(add(1)).resolves.toBe(1);
 });
 
-it("tells everybody so when a fault ends the transaction before the commit", async () => {
+it("rejects every writer of the group when a fault ends the transaction before the commit", async () => {
   const broken = () => group.add(() => database.exec("INSERT OR ROLLBACK INTO written VALUES (1)"), 1000);
   const later = { ran: false };
   const results = await Promise.allSettled([
@@ -93,7 +93,7 @@ it("tells everybody so when a fault ends the transaction before the commit", asy
   await expect(add(1)).resolves.toBe(1);
 });
 
-it("goes on after a transaction that could not be undone", async () => {
+it("continues after a transaction that could not be rolled back", async () => {
   const { SQLITE_TRANSACTION, SQLITE_SAVEPOINT, SQLITE_DENY, SQLITE_OK } = constants;
   database.setAuthorizer((action, what) =>
     [SQLITE_TRANSACTION, SQLITE_SAVEPOINT].includes(action) && what === "ROLLBACK" ? SQLITE_DENY : SQLITE_OK,
@@ -109,7 +109,7 @@ it("goes on after a transaction that could not be undone", async () => {
   await group.idle();
 });
 
-it("lets others have their turn between large groups", async () => {
+it("lets the event loop run between large groups", async () => {
   const all = Array.from({ length: 1000 }, (_, index) => index + 1);
   let turns = 0;
   let next: NodeJS.Immediate;
@@ -125,7 +125,7 @@ it("lets others have their turn between large groups", async () => {
   expect(numbers()).toEqual(all);
 });
 
-it("says when nothing waits any more", async () => {
+it("resolves when nothing waits any more", async () => {
   await group.idle();
   const written = add(1);
   await group.idle();

@@ -1,4 +1,4 @@
-/** An app process of a campaign: changes accounts as it is told to. Argument: its configuration, as JSON. */
+/** An app process of a campaign: changes accounts on request. Argument: its configuration as JSON. */
 import { openStores } from "../../../adapters/open.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import { SHARED_KINDS } from "../../../lib/directory/records.ts";
@@ -19,10 +19,10 @@ export interface Answer {
   readonly outcome: Outcome;
 }
 
-/** Carries an order out, and says what came of it. */
+/** Carries out an order and sends the outcome. */
 export async function answer({ accounts }: SignInService, { number, change }: Order): Promise<void> {
-  const told: Answer = { number, outcome: await carryOut(accounts, change) };
-  process.send?.(told);
+  const message: Answer = { number, outcome: await carryOut(accounts, change) };
+  process.send?.(message);
 }
 
 /** The storage that the configuration names, with a journal. */

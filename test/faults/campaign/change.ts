@@ -3,7 +3,7 @@ import { type Account, type AccountChanges, type SignInService, SignInError } fr
 
 export type Services = Readonly<Record<string, number | null>>;
 
-/** What is asked for. Values that are written are of this change alone, so that they tell who wrote them. */
+/** A requested change. It writes values that no other change writes, so that they identify it. */
 export type Change =
   | { readonly kind: "create"; readonly email: string; readonly portal: string | null }
   | {
@@ -19,7 +19,7 @@ export type Change =
   | { readonly kind: "unassign"; readonly sub: string; readonly services: readonly string[] }
   | { readonly kind: "delete"; readonly sub: string };
 
-/** What the caller learns of the account. */
+/** What the caller learns about the account. */
 export type Known = Pick<Account, "sub" | "portal" | "services">;
 
 /**

@@ -1,16 +1,16 @@
-/** How a process of a campaign begins and ends. */
+/** The life of a process in a campaign. */
 import { flushCompileCache } from "node:module";
 import { SignInError } from "../../../lib/errors.ts";
 
-/** Exit code of a process that could not start because Redis or the storage was away: it is no crash. */
+/** Exit code of a process that failed to start because Redis or the storage was unavailable. This is not a crash. */
 export const NOT_NOW = 75;
 
-/** What the process does until it is told to end. */
+/** What the process does until SIGTERM. */
 export interface Work {
   close(): Promise<void>;
 }
 
-/** Nobody is left behind when the campaign itself is killed. */
+/** Ends the process when the campaign itself is killed. */
 function abandoned(): void {
   process.exit(1);
 }
@@ -21,14 +21,14 @@ async function end(work: Work): Promise<void> {
   process.disconnect();
 }
 
-/** Says `ready` when the work has begun; ends it at SIGTERM. Then nothing may keep the process alive. */
+/** Sends `ready` when the work has begun, and closes it at SIGTERM. Nothing may keep the process alive after that. */
 export async function live(begin: () => Promise<Work>): Promise<void> {
   process.once("disconnect", abandoned);
   try {
     const work = await begin();
     process.once("SIGTERM", () => void end(work));
     process.send?.("ready");
-    // One that is killed would never write it.
+    // A killed process would never write it.
     flushCompileCache();
   } catch (error) {
     console.error(error);

@@ -14,7 +14,7 @@ export interface Receiver {
   readonly name: string;
   readonly manner: Manner;
   readonly types: readonly NotificationType[];
-  /** It is told of these services, in one notification; or of all services of the accounts of a portal. */
+  /** It gets one notification about these services, or about all services of the accounts of a portal. */
   readonly hearsOf: { readonly services: readonly string[] } | { readonly portal: string };
   /** Whether its notifications are signed. */
   readonly signed: boolean;
@@ -22,7 +22,7 @@ export interface Receiver {
 
 const ALL: readonly NotificationType[] = ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"];
 
-/** Six that are told something, and one that never is: its service has a group with a receiver. */
+/** Six that get notifications, and one that never does: the group of its service has a receiver. */
 export const RECEIVERS: readonly Receiver[] = [
   { name: "group:media", manner: "fails", types: ALL, hearsOf: { services: ["1", "2"] }, signed: true },
   { name: "service:2", manner: "answers", types: ALL, hearsOf: { services: [] }, signed: false },
@@ -45,7 +45,7 @@ export const RECEIVERS: readonly Receiver[] = [
   },
 ];
 
-/** Service → its group. The group `plain` has no receiver, and nobody is told of service 6 but portals. */
+/** Service → its group. The group `plain` has no receiver; only portals get notifications about service 6. */
 const SERVICES: Readonly<Record<string, string | undefined>> = {
   "1": "media",
   "2": "media",

@@ -23,7 +23,7 @@ export interface ChangeCounts {
   readonly refused: number;
   /** Acknowledged, and not committed. */
   readonly forgotten: number;
-  /** Committed, although nobody asked for it or the caller was told that it was refused. */
+  /** Committed, although nobody requested it or the response was a refusal. */
   readonly unasked: number;
   /** Faults that no caller is to see, such as an error of the code. */
   readonly surprises: number;

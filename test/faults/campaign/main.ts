@@ -1,4 +1,4 @@
-/** `npm run test:faults`: what becomes of notifications when everything fails that can. */
+/** `npm run test:faults`: what happens to notifications when everything fails that can. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { campaign } from "./campaign.ts";
 import { type CampaignOptions, readOptions, USAGE } from "./options.ts";
 import { type Outcomes, tableOf, wrongCounts } from "./report.ts";
 
-/** So many problems are printed; all of them are in the kept folder. */
+/** How many problems are printed. The folder has all of them. */
 const SHOWN = 20;
 
 const say = (text: string): void => console.error(text);
@@ -20,7 +20,7 @@ function optionsOf(args: readonly string[]): CampaignOptions | "help" | undefine
   }
 }
 
-/** Prints what came of it. @returns whether everything is as it has to be. */
+/** Prints the result. @returns Whether all counts are right. */
 function report(outcomes: Outcomes, { storage, seed, json }: CampaignOptions, folder: string): boolean {
   const wrong = [...outcomes].flatMap(([queue, { counts }]) =>
     wrongCounts(counts).map((label) => `${queue}: ${label}`),

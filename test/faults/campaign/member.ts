@@ -1,4 +1,4 @@
-/** A process of a campaign: killed again and again, and started again each time. */
+/** A process of a campaign that restarts after every kill. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
@@ -8,24 +8,24 @@ export interface MemberOptions {
   /** Path of its script. */
   readonly script: string;
   readonly args: readonly string[];
-  /** File descriptor for what it says. */
+  /** File descriptor for its output. */
   readonly log: number;
   /** Folder for compiled code, so that it starts in half the time. */
   readonly compiled: string;
   readonly onMessage?: (message: unknown) => void;
-  /** Told when the process has ended, however it did. */
+  /** Called when the process has ended, for whatever reason. */
   readonly onGone?: () => void;
 }
 
-/** Milliseconds for which a process works at least before it is worth killing. */
+/** Milliseconds that a process runs at least before it is killed. */
 const WORKS = 1000;
-/** Milliseconds before a process that could not start is started again. */
+/** Milliseconds before a process that failed to start is restarted. */
 const AGAIN = 200;
 
 export class Member {
   /** How often it was killed. */
   kills = 0;
-  /** How often it ended without being told to. */
+  /** How often it ended by itself. */
   crashes = 0;
   readonly #options: MemberOptions;
   #child: ChildProcess;
@@ -45,7 +45,7 @@ export class Member {
     return this.#readyAt !== undefined;
   }
 
-  /** Whether it has worked for a second, and for as long as it took to start. */
+  /** Whether it has run for a second, and for at least as long as it took to start. */
   get hasWorked(): boolean {
     if (this.#readyAt === undefined) return false;
     return performance.now() - this.#readyAt > Math.max(WORKS, this.#readyAt - this.#spawnedAt);
@@ -56,7 +56,7 @@ export class Member {
     this.#child.send(message, () => undefined);
   }
 
-  /** SIGKILL; another one is started. */
+  /** Sends SIGKILL. A new process takes its place. */
   kill(): void {
     if (this.#killed || this.#ending || this.#child.exitCode !== null) return;
     this.#killed = true;
@@ -64,14 +64,14 @@ export class Member {
     this.#child.kill("SIGKILL");
   }
 
-  /** SIGTERM, once it has started. @returns the exit code or the name of the signal that ended it. */
+  /** Sends SIGTERM once the process is ready. @returns The exit code, or the name of the signal that ended it. */
   async stop(): Promise<number | string> {
     while (!this.isReady && !this.#ending) await this.#ready.promise;
     this.#ending = true;
     return this.#end("SIGTERM");
   }
 
-  /** SIGKILL, and no other one is started. */
+  /** Sends SIGKILL and starts no new process. */
   async destroy(): Promise<void> {
     this.#ending = true;
     this.#ready.resolve();

@@ -43,9 +43,9 @@ export interface Counts extends ChangeCounts, DeliveryCounts, Readonly<ServerFau
   readonly contradictions: number;
   readonly workerKills: number;
   readonly appKills: number;
-  /** Processes that ended without being told to. */
+  /** Processes that ended by themselves. */
   readonly crashes: number;
-  /** Processes that did not end with 0 when they were told to. */
+  /** Processes that did not end with 0 after SIGTERM. */
   readonly badEndings: number;
   /** Requests that were not as documented: method, credentials, type, signature. */
   readonly badRequests: number;
@@ -56,7 +56,7 @@ export interface Outcome {
   readonly problems: readonly string[];
 }
 
-/** How it stands, for whoever watches. */
+/** The progress of a round. */
 export interface Progress {
   readonly asked: number;
   readonly posts: number;
@@ -87,7 +87,7 @@ function notifications(): NonNullable<SignInServiceConfig["notifications"]> {
 const FIRST_NUMBER = 1_000_000;
 /** Milliseconds in which fewer deliveries have to wait than before: else those that wait are taken for lost. */
 const PATIENCE = 60_000;
-/** Milliseconds for processes to end when they are told to. */
+/** Milliseconds within which processes end after SIGTERM. */
 const ENDING = 35_000;
 const LOOK = 100;
 /** What the faults have to come to at least, and how many times longer than planned that may take. */
@@ -231,7 +231,7 @@ export class Round {
     }
   }
 
-  /** Ends whatever is still there. Safe to call twice. */
+  /** Ends all processes and servers that still run. Safe to call twice. */
   async close(): Promise<void> {
     await Promise.all([...this.#workers, ...this.#apps].map((member) => member.destroy()));
     await this.#reader?.close();
@@ -287,6 +287,6 @@ export class Round {
     );
     const bad = (await Promise.all(endings)).filter((how) => how !== 0);
     late.abort();
-    return bad.map((how) => `a process that was told to end ended: ${how}`);
+    return bad.map((how) => `a process ended after SIGTERM with: ${how}`);
   }
 }

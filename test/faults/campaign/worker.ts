@@ -1,5 +1,5 @@
-/** A notification worker as a process of a campaign. Argument: its configuration, as JSON. */
-// Not all of the library: this process is started every second.
+/** A notification worker process of a campaign. Argument: its configuration as JSON. */
+// Loads only a part of the library, because this process restarts every second.
 import { createNotificationWorker } from "../../../notifier/start-worker.ts";
 import { live } from "./child.ts";
 

@@ -1,6 +1,8 @@
-/** A Redis that ends, stands still or forgets everything while deliveries are on their way. */
+/** A Redis that ends, stands still or loses all keys during deliveries. */
+import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { Wire } from "../../servers/wire.ts";
 import { type BullStage, openBullStage, until } from "./stage.ts";
 
 jest.setTimeout(60_000);
@@ -45,7 +47,7 @@ async function inFlight(): Promise<(status: number) => void> {
 }
 
 describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, outage) => {
-  it("takes nothing from it: the result is recorded, the next of the user follows, and others when it is back", async () => {
+  it("does not affect it: the result is recorded, the next delivery of the user follows, and others follow when Redis is back", async () => {
     const answer = await inFlight();
     await outage().begin();
     answer(200);
@@ -57,7 +59,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     expect(ids()).toEqual(["d1", "d2", "d3"]);
   });
 
-  it("lets the worker end: what is in flight is recorded, the rest is left to the next worker", async () => {
+  it("lets the worker end: the delivery in flight is recorded, and the rest is left to the next worker", async () => {
     const answer = await inFlight();
     await stage.add("d3@2/b");
     const [worker] = stage.workers;
@@ -76,7 +78,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
     expect(ids().toSorted()).toEqual(["d1", "d2", "d3"]);
   });
 
-  it("is told in the health, once, also by a process that only stores, which asks again by itself", async () => {
+  it("is reported by health, once, also in a process that only stores deliveries, which reconnects by itself", async () => {
     const app = await stage.worker(redis.url);
     const worker = await stage.worker(redis.url);
     worker.scheduler.start();
@@ -95,7 +97,7 @@ describe.each(outages)("a Redis that %s in the middle of a delivery", (_how, out
   });
 });
 
-it("a Redis that is emptied under a delivery in flight: it is recorded once, and the next goes", async () => {
+it("a Redis that is emptied during a delivery: the delivery is recorded once, and the next one is sent", async () => {
   const answer = await inFlight();
   await redis.client.flushall();
   answer(200);
@@ -104,4 +106,19 @@ it("a Redis that is emptied under a delivery in flight: it is recorded once, and
   stage.workers[0]?.scheduler.wake();
   await stage.nothingWaits();
   expect(ids()).toEqual(["d1", "d2", "d3"]);
+});
+
+it("a Redis that is lost again before the next connection is ready delays the end of no worker", async () => {
+  const wire = await Wire.to(Number(new URL(redis.url).port));
+  const worker = await stage.worker(`redis://127.0.0.1:${wire.port}`);
+  worker.scheduler.start();
+  // It waits for a wake-up when the connection breaks, and the next connection stays silent.
+  await pause(300);
+  wire.delay = 60_000;
+  wire.cut();
+  await pause(500);
+  const begin = performance.now();
+  await worker.end();
+  expect(performance.now() - begin).toBeLessThan(20_000);
+  await wire.close();
 });

@@ -50,7 +50,7 @@ it("a receiver has at most twice its share of wake-ups, however many workers the
   await until(() => stage.posted.filter(({ id }) => id.startsWith("dead")).length === 2 * SHARE);
 });
 
-it("receivers that hang leave a place in the worker for the next one, however many they are", async () => {
+it("receivers that hang leave a slot in the worker for the next receiver, however many they are", async () => {
   stage = await openBullStage({ concurrency: { total: 10, perReceiver: 4 } });
   for (const service of ["1", "2", "3", "4"]) await stage.receiver(service);
   stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
@@ -60,7 +60,7 @@ it("receivers that hang leave a place in the worker for the next one, however ma
   await stage.add(...dead);
   const { scheduler } = await stage.worker(redis.url);
   scheduler.start();
-  // Two get their share, and leave two places: one for the third, one for whoever comes.
+  // Two use their share and leave two slots: one for the third, one for any other.
   await until(() => stage.posted.length === 9);
   await stage.add("well@4/u");
   scheduler.wake();
@@ -68,7 +68,7 @@ it("receivers that hang leave a place in the worker for the next one, however ma
   expect(stage.posted).toHaveLength(10);
 });
 
-it("processes that ask in the same moment ask for no more than there is to send", async () => {
+it("processes that schedule at the same moment schedule no more than there is to send", async () => {
   await open(SHARE);
   const apps = await Promise.all(Array.from({ length: 8 }, () => stage.worker(redis.url)));
   await stage.add("d1@1/a", "d2@1/b");
@@ -79,7 +79,7 @@ it("processes that ask in the same moment ask for no more than there is to send"
   expect(await redis.client.keys("sign-in-service:places:*")).toEqual([]);
 });
 
-it("a wake-up that comes to a worker without room for the receiver comes to one that has", async () => {
+it("a wake-up at a worker without a free slot for the receiver moves to a worker that has one", async () => {
   await open(1);
   const workers = [await stage.worker(redis.url), await stage.worker(redis.url)];
   for (const { scheduler } of workers) scheduler.start();
@@ -94,7 +94,7 @@ it("a wake-up that comes to a worker without room for the receiver comes to one 
   expect(stage.posted).toHaveLength(9);
 });
 
-it("a worker without room for the receiver is not busy with its wake-ups", async () => {
+it("a worker without a free slot for the receiver does not poll its wake-ups", async () => {
   await open(1);
   const { scheduler } = await stage.worker(redis.url);
   scheduler.start();
@@ -110,7 +110,7 @@ it("a worker without room for the receiver is not busy with its wake-ups", async
   expect(stage.posted).toHaveLength(1);
 });
 
-it("what a worker that ends has not sent comes to another one, without anybody telling", async () => {
+it("deliveries that a worker has not sent before its end go to another worker, without a new wake-up", async () => {
   await open(1);
   const workers = [await stage.worker(redis.url), await stage.worker(redis.url)];
   workers[0]?.scheduler.start();
@@ -131,7 +131,7 @@ const slowly = (milliseconds: number) => () =>
 
 const MANY = Array.from({ length: 40 }, (_, index) => `one${index}`);
 
-it("a wake-up brings more than one turn while there are places for others", async () => {
+it("a wake-up covers more than one delivery while there are slots for others", async () => {
   await open(1);
   stage.answer = slowly(TIME_SLICE / 8);
   const worker = await stage.worker(redis.url);
@@ -148,7 +148,7 @@ it("a wake-up brings more than one turn while there are places for others", asyn
   expect(stage.posted).toHaveLength(MANY.length);
 });
 
-it("a receiver that has much to get leaves its place after a turn when there is no other", async () => {
+it("a receiver with many deliveries frees its slot after a time slice when there is no other slot", async () => {
   stage = await openBullStage({ concurrency: { total: 1, perReceiver: 1 } });
   for (const service of ["1", "2"]) await stage.receiver(service);
   stage.answer = slowly(TIME_SLICE / 8);
@@ -164,7 +164,7 @@ it("a receiver that has much to get leaves its place after a turn when there is 
   expect(order.indexOf("other")).toBeLessThan(MANY.length);
 });
 
-it("a worker that ends leaves its wake-up to others, however long its last attempt took", async () => {
+it("a worker that ends leaves its wake-up to other workers, however long its last attempt took", async () => {
   await open(1);
   const last = Promise.withResolvers<number>();
   stage.answer = () => last.promise;
@@ -189,7 +189,7 @@ it("a worker that ends leaves its wake-up to others, however long its last attem
   expect(stage.posted.map(({ id }) => id)).toEqual(["first", "next"]);
 });
 
-it("places that a process took and never used are free again", async () => {
+it("slots that a process reserved and never used become free", async () => {
   await open(1);
   const soon = Date.now() + 1000;
   await redis.client.zadd("sign-in-service:places:service:1", soon, "0", soon, "1");
@@ -200,7 +200,7 @@ it("places that a process took and never used are free again", async () => {
   expect(stage.posted).toHaveLength(1);
 });
 
-it("places that a process took and died over keep nobody waiting for the next minute", async () => {
+it("slots of a process that died delay no delivery until the next minute", async () => {
   await open(SHARE);
   await stage.add("d1@1/a", "d2@2/b");
   // Both receivers' places are taken, and the jobs will never come.
@@ -214,7 +214,7 @@ it("places that a process took and died over keep nobody waiting for the next mi
   expect(stage.posted.map(({ id }) => id).toSorted()).toEqual(["d1", "d2"]);
 });
 
-it("wake-ups that Redis has forgotten, but not their jobs, strand nobody", async () => {
+it("wake-ups that Redis has lost, but not their jobs, leave no delivery behind", async () => {
   await open(SHARE);
   const app = await stage.worker(redis.url);
   await stage.add("d1@1/a", "d2@2/b");

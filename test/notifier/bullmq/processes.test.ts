@@ -1,5 +1,5 @@
-/** An app and workers as processes of their own over one Redis; what kills, stops and parts them. */
-import { rmSync, writeFileSync } from "node:fs";
+/** An app and workers as separate processes with one Redis, and what happens when some of them are killed or stopped. */
+import { rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -12,13 +12,15 @@ import { NOTIFICATION_TYPES } from "../../../notifier/plan.ts";
 import { freePorts, newFolder, type Running, start } from "../../examples/processes.ts";
 import { type Inbox, openInbox } from "../../flows/inbox.ts";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
+import { newRedisTls } from "../../servers/redis-tls.ts";
 import { standStill } from "../../servers/stand-still.ts";
-import { selfSigned } from "../peers.ts";
 import { until } from "./stage.ts";
 
 jest.setTimeout(120_000);
 
 const SECRET = "a-secret-that-is-nowhere";
+/** Milliseconds of a lease: the time of an attempt, and 15 seconds. */
+const LEASE = 16_000;
 const folder = newFolder();
 const running: Running[] = [];
 let redis: OwnRedis;
@@ -39,7 +41,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The app: it stores, and leaves the delivery to workers. */
+/** Opens an app that leaves deliveries to workers. */
 async function openApp(perReceiver = 10, queue = redis.url): Promise<void> {
   config = {
     deployments: { oauth2: { url: "http://127.0.0.1:3999" } },
@@ -47,7 +49,6 @@ async function openApp(perReceiver = 10, queue = redis.url): Promise<void> {
     queue,
     notifications: {
       allowedReceivers: ["127.0.0.1"],
-      // A lease is the time of an attempt and 15 seconds: the shortest that a killed worker can be waited for.
       timeouts: { connect: 1, total: 1 },
       concurrency: { perReceiver },
       worker: false,
@@ -71,15 +72,16 @@ function account(name: string, key = "1"): Promise<string> {
     .then(({ sub }) => sub);
 }
 
-async function startWorker(env: Readonly<Record<string, string>> = {}): Promise<Running> {
-  const args = [JSON.stringify(config)];
-  const worker = start("test/notifier/bullmq/worker-process.ts", { args, env });
+/** @param ahead milliseconds by which its clock is ahead. */
+async function startWorker(env: Readonly<Record<string, string>> = {}, ahead = 0): Promise<Running> {
+  const args = [JSON.stringify(config), String(ahead)];
+  const worker = start("test/notifier/worker-process.ts", { args, env });
   running.push(worker);
-  await worker.until(/^works$/mu);
+  await worker.until(/^ready$/mu);
   return worker;
 }
 
-/** A process that stands still in the middle of a write to SQLite would stop everybody, for as long as it does. */
+/** Pauses the workers outside transactions: a paused writer would lock SQLite for all processes. */
 function pauseOutsideTransactions(workers: readonly Running[]): void {
   const file = new DatabaseSync(config.storage.replace("sqlite:", ""), { timeout: 0 });
   for (let isFree = false; !isFree;) {
@@ -102,7 +104,7 @@ const idsOf = async (sub: string): Promise<string[]> =>
   (await service.notifications.list({ sub })).map(({ id }) => id);
 
 describe("a worker process", () => {
-  it("that is killed loses its lease, and what it sent goes again with the same webhook-id [D-NOTIFY-10]", async () => {
+  it("that is killed loses its lease, and its delivery is sent again with the same webhook-id [D-NOTIFY-10]", async () => {
     await openApp();
     const sub = await account("ada");
     const first = await startWorker();
@@ -111,7 +113,7 @@ describe("a worker process", () => {
     await inbox.until((arrived) => arrived.length === 1);
     await expect(first.stop("SIGKILL")).resolves.toBe("SIGKILL");
     inbox.react = () => 200;
-    const second = await startWorker();
+    const second = await startWorker({}, LEASE);
     await service.accounts.update(sub, { name: "Lovelace" });
     await delivered(2);
     const [id, next] = await idsOf(sub);
@@ -119,7 +121,7 @@ describe("a worker process", () => {
     await expect(second.stop()).resolves.toBe(0);
   });
 
-  it("that stands still loses its lease; what it sent goes again when that is over, and once [D-NOTIFY-10]", async () => {
+  it("that stands still loses its lease: its delivery is sent again after the lease, and once [D-NOTIFY-10]", async () => {
     await openApp();
     const sub = await account("ada");
     const workers = [await startWorker(), await startWorker()];
@@ -128,7 +130,7 @@ describe("a worker process", () => {
     inbox.react = () => (response) => {
       times.push(performance.now());
       answers.push(response);
-      // Which of them it was, is not known.
+      // Either of them may have sent it.
       if (answers.length === 1) pauseOutsideTransactions(workers);
       else response.writeHead(200).end();
     };
@@ -142,15 +144,15 @@ describe("a worker process", () => {
     await delivered(2);
     const [id, next] = await idsOf(sub);
     expect(inbox.arrived.map((post) => post.id)).toEqual([id, id, next]);
-    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(15_000);
+    expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(LEASE - 1_000);
     await expect(service.notifications.find(id ?? "")).resolves.toMatchObject({ attempts: 1 });
     for (const worker of running) await expect(worker.stop()).resolves.toBe(0);
   });
 
-  it("that is killed leaves its wake-ups to others, long before its leases end", async () => {
+  it("that is killed leaves its wake-ups to other workers, long before its leases end", async () => {
     await openApp(1);
     const subs = [await account("a"), await account("b"), await account("c")];
-    // Two workers, one attempt each: these are all the wake-ups that the receiver may have.
+    // Two workers with one attempt each hold all wake-ups that the receiver may have.
     const workers = [await startWorker(), await startWorker()];
     inbox.react = () => () => undefined;
     for (const sub of subs) await service.accounts.update(sub, { name: "Ada" });
@@ -159,6 +161,9 @@ describe("a worker process", () => {
     await Promise.all(workers.map((worker) => worker.stop("SIGKILL")));
     inbox.react = () => 200;
     await startWorker();
+    await inbox.until((arrived) => arrived.length === 3);
+    // For this one the leases are over.
+    await startWorker({}, LEASE);
     await delivered(3);
     const third = (await service.notifications.list()).map(({ id }) => id).find((id) => !taken.includes(id));
     const ids = inbox.arrived.map(({ id }) => id);
@@ -166,11 +171,11 @@ describe("a worker process", () => {
     expect(ids.slice(3).toSorted()).toEqual(taken.toSorted());
   });
 
-  it("has no more wake-ups of a dead receiver in Redis with three others than alone, and serves the living", async () => {
+  it("has as many wake-ups of a dead receiver in Redis with three other workers as alone, and serves the other receiver", async () => {
     await openApp(3);
     const dead = await Promise.all(Array.from({ length: 60 }, (_, index) => account(`d${index}`)));
     const living = await Promise.all(Array.from({ length: 20 }, (_, index) => account(`l${index}`, "2")));
-    // It neither answers nor ends; time-outs let the next ones be tried.
+    // It never responds; time-outs let the next deliveries start.
     inbox.react = ({ path }) => (path === "/2" ? 200 : () => undefined);
     await Promise.all(Array.from({ length: 4 }, () => startWorker()));
     let most = 0;
@@ -195,7 +200,7 @@ describe("a worker process", () => {
 
 describe("without Redis", () => {
   it.each(["stop", "pause"] as const)(
-    "(%s) a worker and an app end as they are told, and what was in flight is recorded",
+    "(%s) a worker and an app end at SIGTERM, and the delivery in flight is recorded",
     async (how) => {
       await openApp();
       const sub = await account("ada");
@@ -222,7 +227,7 @@ describe("without Redis", () => {
     },
   );
 
-  it("a service does not start, and says why", async () => {
+  it("a service does not start, and the error says why", async () => {
     await openApp();
     const queue = `redis://:${SECRET}@127.0.0.1:${await freePorts()}`;
     const starting = createSignInService({ ...config, queue, logger: pino({ level: "silent" }) });
@@ -233,22 +238,16 @@ describe("without Redis", () => {
   });
 });
 
-it("over TLS, with a CA of one's own and a user: the password is nowhere, whatever Redis does", async () => {
-  const files = newFolder();
-  const { key, cert } = selfSigned("localhost");
-  writeFileSync(join(files, "key.pem"), key);
-  writeFileSync(join(files, "cert.pem"), cert);
-  const port = await freePorts();
-  const tls = ["--tls-port", String(port), "--tls-auth-clients", "no"];
-  const named = ["--tls-key-file", join(files, "key.pem"), "--tls-cert-file", join(files, "cert.pem")];
+it("over TLS, with a private CA and a user, no output contains the password, even when Redis fails", async () => {
+  const { options, port, cert, certFile, remove } = await newRedisTls();
   const user = ["--user", "news", "on", `>${SECRET}`, "~sign-in-service:*", "+@all", "-@dangerous", "+info"];
   const trusted = getCACertificates("default");
-  const own = await openOwnRedis([...tls, ...named, ...user]);
+  const own = await openOwnRedis([...options, ...user]);
   try {
     setDefaultCACertificates([...trusted, cert]);
     await openApp(10, `rediss://news:${SECRET}@localhost:${port}/1`);
     const sub = await account("ada");
-    const worker = await startWorker({ NODE_EXTRA_CA_CERTS: join(files, "cert.pem") });
+    const worker = await startWorker({ NODE_EXTRA_CA_CERTS: certFile });
     await service.accounts.update(sub, { name: "Ada" });
     await delivered(1);
     await own.stop();
@@ -262,6 +261,6 @@ it("over TLS, with a CA of one's own and a user: the password is nowhere, whatev
   } finally {
     setDefaultCACertificates(trusted);
     await own.close();
-    rmSync(files, { recursive: true });
+    remove();
   }
 });

@@ -50,7 +50,7 @@ async function jobs(): Promise<Record<string, string>[]> {
 }
 
 describe("over Redis", () => {
-  it("deliveries of a user arrive in their order, once each, with two workers and failures in between", async () => {
+  it("deliveries of a user arrive in order, once each, with two workers and failures", async () => {
     const failed = new Map<string, number>();
     // One in seven fails, but none so often that it is given up.
     stage.answer = ({ id }) => {
@@ -70,7 +70,7 @@ describe("over Redis", () => {
     );
   });
 
-  it("a process that only stores wakes a worker in another one", async () => {
+  it("a process that only stores deliveries wakes a worker in another process", async () => {
     const [app, worker] = [await stage.worker(redis.url), await stage.worker(redis.url)];
     worker.scheduler.start();
     await until(async () => ((await redis.client.client("LIST")) as string).includes("bzpopmin"));
@@ -80,7 +80,7 @@ describe("over Redis", () => {
     expect(stage.posted.map(({ id }) => id)).toEqual(["d1"]);
   });
 
-  it("a Redis that is emptied in the middle loses nothing", async () => {
+  it("a Redis that is emptied meanwhile loses no delivery", async () => {
     let posts = 0;
     stage.answer = async () => {
       posts += 1;
@@ -95,7 +95,7 @@ describe("over Redis", () => {
     expect(stage.posted).toHaveLength(inOrder.length);
   });
 
-  it("what is due and not scheduled is found again when nobody tells of it", async () => {
+  it("deliveries that are due and not scheduled are found without a wake-up", async () => {
     const { scheduler } = await stage.worker(redis.url, 100);
     scheduler.start();
     await stage.add("d1@1/a");
@@ -103,7 +103,7 @@ describe("over Redis", () => {
     expect(stage.posted).toHaveLength(1);
   });
 
-  it("a Redis that is stopped and comes back empty is told as one fault, and delivery goes on", async () => {
+  it("a Redis that is stopped and comes back empty is reported as one fault, and delivery continues", async () => {
     const { scheduler } = await stage.worker(redis.url, 50);
     scheduler.start();
     await stage.add("d1@1/a");
@@ -120,7 +120,7 @@ describe("over Redis", () => {
     expect(stage.healed).toEqual([expect.objectContaining({ failures: expect.any(Number) })]);
   });
 
-  it("a receiver that hangs has at most twice its share of wake-ups, and stands in nobody's way", async () => {
+  it("a receiver that hangs has at most twice its share of wake-ups, and delays no other receiver", async () => {
     await stage.add(...Array.from({ length: 500 }, (_, index) => `dead-${index}@1/u${index}`));
     stage.answer = ({ id }) => (id.startsWith("dead") ? new Promise<number>(() => undefined) : 200);
     const { scheduler } = await stage.worker(redis.url, 20);
@@ -138,7 +138,7 @@ describe("over Redis", () => {
     expect(stage.posted.filter(({ id }) => id.startsWith("dead"))).toHaveLength(10);
   });
 
-  it("a job holds the name of a receiver and nothing else, and nothing of a user is anywhere in Redis", async () => {
+  it("a job has the name of a receiver and nothing else, and Redis has no personal data", async () => {
     const app = await stage.worker(redis.url);
     await stage.add("d1@1/person", "d2@1/person");
     app.scheduler.wake();
@@ -149,7 +149,7 @@ describe("over Redis", () => {
     expect(JSON.stringify(await redis.client.keys("*"))).not.toContain("person");
   });
 
-  it("a worker that ends hands back what is in flight, and another one sends it again", async () => {
+  it("a worker that ends releases deliveries in flight, and another worker sends them again", async () => {
     await stage.add("d1@1/a", "d2@1/a");
     stage.answer = () => new Promise<number>(() => undefined);
     const first = await stage.worker(redis.url);
@@ -168,7 +168,7 @@ describe("over Redis", () => {
 });
 
 describe("at the start", () => {
-  it("a Redis that may evict keys is named, and one that may not is not", async () => {
+  it("a Redis that may evict keys causes a warning, and another one does not", async () => {
     await stage.worker(redis.url);
     expect(stage.warnings).toEqual([]);
     await redis.client.config("SET", "maxmemory-policy", "allkeys-lru");
@@ -176,7 +176,7 @@ describe("at the start", () => {
     expect(stage.warnings).toEqual([expect.stringMatching(/config\.queue .*allkeys-lru.*noeviction/u)]);
   });
 
-  it("a Redis that is not there is an error that says so, without its password", async () => {
+  it("a missing Redis is an error that says so, without its password", async () => {
     const opening = stage.worker("redis://:secret@127.0.0.1:1");
     await expect(opening).rejects.toMatchObject({
       code: "storage_unavailable",
@@ -184,7 +184,7 @@ describe("at the start", () => {
     });
   });
 
-  it("a Redis that never answers is given up", async () => {
+  it("a Redis that never responds is an error", async () => {
     const silent = createServer((socket) => void socket.resume());
     await new Promise<void>((resolve) => void silent.listen(0, "127.0.0.1", resolve));
     const { port } = silent.address() as AddressInfo;

@@ -35,7 +35,7 @@ export interface BullStage {
   readonly posted: Posted[];
   readonly warnings: string[];
   readonly faults: unknown[];
-  /** What was told when looking worked again. */
+  /** Log entries about polls that work again. */
   readonly healed: unknown[];
   /** Those that have not ended, in the order in which they were opened. */
   readonly workers: readonly BullWorker[];

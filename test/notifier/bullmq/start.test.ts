@@ -1,4 +1,4 @@
-/** Opening: which Redis is taken, what is refused with one sentence, and what an operator is told. */
+/** Opening: which Redis is accepted, which one is refused and why, and what the warnings say. */
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type OwnRedis, openOwnRedis } from "../../servers/redis.ts";
@@ -54,7 +54,7 @@ function as(redis: OwnRedis, user: string, password: string): string {
 }
 
 describe("an address", () => {
-  it("gives user, password, database and the prefix of all keys", async () => {
+  it("sets user, password, database and the prefix of all keys", async () => {
     const redis = await redisWith();
     const rules = "resetkeys ~news:* +@all -@dangerous +info";
     await redis.client.call("ACL", "SETUSER", "news", "on", `>${SECRET}@/:%`, ...rules.split(" "));
@@ -67,7 +67,7 @@ describe("an address", () => {
     expect(keys.filter((key) => !key.startsWith("news:"))).toEqual([]);
   });
 
-  it("with the password of the default user is taken, and with a wrong one refused at once", async () => {
+  it("with the password of the default user is accepted, and with a wrong one refused at once", async () => {
     const redis = await redisWith();
     await redis.client.config("SET", "requirepass", SECRET);
     await delivers(as(redis, "", SECRET), "d1");
@@ -78,7 +78,7 @@ describe("an address", () => {
     }
   });
 
-  it("of a database that is not there is refused: the first one is not taken for it", async () => {
+  it("of a missing database is refused: the first database does not take its place", async () => {
     const redis = await redisWith();
     expect(await refused(`${redis.url}/16`)).toBe(
       "configuration: config.queue: this Redis has no database of this number",
@@ -86,7 +86,7 @@ describe("an address", () => {
   });
 });
 
-describe("a user who may too little", () => {
+describe("a user without enough rights", () => {
   it("is refused at the start, for the keys, for scripts and for what they use", async () => {
     const redis = await redisWith();
     const url = as(redis, "news", SECRET);
@@ -106,14 +106,14 @@ describe("a user who may too little", () => {
     }
   });
 
-  it("need not be allowed INFO: then the rule about eviction is left to the operator", async () => {
+  it("works without INFO: a warning asks the operator to check the eviction policy", async () => {
     const redis = await redisWith();
     const rules = "resetkeys ~sign-in-service:* +@all -@dangerous";
     await redis.client.call("ACL", "SETUSER", "news", "on", `>${SECRET}`, ...rules.split(" "));
-    const told = jest.spyOn(console, "warn").mockImplementation(() => undefined);
+    const warn = jest.spyOn(console, "warn").mockImplementation(() => undefined);
     await delivers(as(redis, "news", SECRET), "d1");
-    expect(JSON.stringify(told.mock.calls)).not.toContain(SECRET);
-    told.mockRestore();
+    expect(JSON.stringify(warn.mock.calls)).not.toContain(SECRET);
+    warn.mockRestore();
     expect(stage.warnings).toEqual([
       "the maxmemory-policy of the Redis of config.queue can't be read (the user may not use INFO): make sure that it is noeviction",
     ]);
@@ -121,7 +121,7 @@ describe("a user who may too little", () => {
 });
 
 describe("what this Redis is", () => {
-  it("one that may forget keys is named, also when CONFIG is forbidden, and used", async () => {
+  it("one that may evict keys is used with a warning, also when CONFIG is forbidden", async () => {
     const redis = await redisWith("--maxmemory-policy", "allkeys-lru", "--rename-command", "CONFIG", "");
     await delivers(redis.url, "d1");
     expect(stage.warnings).toEqual([
@@ -143,7 +143,7 @@ describe("what this Redis is", () => {
     );
   });
 
-  it("one that becomes a replica is left for whoever has its address then", async () => {
+  it("one that becomes a replica is left for the primary that takes its address", async () => {
     const redis = await redisWith();
     const worker = await stage.worker(redis.url, 50);
     worker.scheduler.start();
@@ -184,7 +184,7 @@ describe("TLS", () => {
   const trusted = getCACertificates("default");
   afterEach(() => setDefaultCACertificates(trusted));
 
-  it("is spoken with rediss://, and the certificate must be one that is trusted and for this host", async () => {
+  it("is used with rediss://, and the certificate must be trusted and issued for this host", async () => {
     const { options, port, cert, remove } = await newRedisTls();
     await redisWith(...options);
     const url = `rediss://localhost:${port}`;
