@@ -80,8 +80,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: "leaves",
     floor: 0,
-    holds: /^lib\/(?:outbound\/)?[^/]+\.ts$/,
-    box: ["lib/*.ts, lib/outbound/", "errors, events, logger, clock"],
+    holds: /^lib\/(?:(?:outbound|texts)\/)?[^/]+\.ts$/,
+    box: ["lib/*.ts, lib/outbound/, texts/", "errors, events, texts, clock"],
   },
 ];
 

@@ -1,7 +1,7 @@
 /** Sends pages: body, status and all headers. */
 import { securityHeaders } from "../lib/security-headers.ts";
 import type { Pages } from "./pages.ts";
-import type { LanguageWishes } from "./texts.ts";
+import type { LanguageWishes } from "../lib/texts/texts.ts";
 
 /** What sending a page needs of a Koa context. */
 export interface AnswerContext extends LanguageWishes {

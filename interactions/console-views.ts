@@ -8,7 +8,7 @@ import type {
   ConsoleReceiver,
 } from "./delivery-console.ts";
 import type { PageLocals } from "./page-locals.ts";
-import type { Translator } from "./texts.ts";
+import type { Translator } from "../lib/texts/texts.ts";
 import type { Locals } from "./views.ts";
 
 /** The list, below each base URL. A delivery is below it, by its id. */

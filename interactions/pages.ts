@@ -23,7 +23,7 @@ import type {
   StartAgainLocals,
 } from "./page-locals.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
-import { chooseLocale, type LanguageWishes, readTexts, type Translator } from "./texts.ts";
+import { chooseLocale, type LanguageWishes, readTexts, type Translator } from "../lib/texts/texts.ts";
 import { readTheme } from "./theme.ts";
 import { type Locals, readViews, renderProblem } from "./views.ts";
 

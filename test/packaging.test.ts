@@ -113,7 +113,7 @@ describe("the packed package", () => {
     const files = run("find", [".", "-type", "f"], installed).trim().split("\n");
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
-    expect(files).toContain("./dist/interactions/locales/en.json");
+    expect(files).toContain("./dist/lib/texts/locales/en.json");
   });
 
   it("contains its license and changelog, its description and its Node version", () => {

@@ -107,7 +107,7 @@ export function textRules(checkout: string): readonly Rule[] {
         "lib/a.ts": "\n".repeat(500),
         "lib/b.ts": "\n".repeat(501),
         "interactions/views/c.ejs": `${"\n".repeat(500)}x`,
-        "interactions/locales/en.json": "\n".repeat(400),
+        "lib/texts/locales/en.json": "\n".repeat(400),
       },
       finds: ["lib/b.ts:501", "interactions/views/c.ejs:501"],
     },

@@ -33,7 +33,7 @@ async function consentPage(
 }
 
 const texts = JSON.parse(
-  readFileSync(new URL("../../interactions/locales/en.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../../lib/texts/locales/en.json", import.meta.url), "utf8"),
 ) as Record<string, string>;
 /** Field names by their label on the page. Documented names precede standard claims in the file. */
 const FIELDS = new Map(

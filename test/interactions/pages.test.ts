@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createHash } from "node:crypto";
-import type { LanguageWishes } from "../../interactions/texts.ts";
+import type { LanguageWishes } from "../../lib/texts/texts.ts";
 import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
 import { readTags, tagsNamed } from "../../lib/testing/browser/html.ts";
 

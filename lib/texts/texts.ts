@@ -1,7 +1,7 @@
 /** The texts that people read, from the built-in locale files and the configuration, and the locale of a browser. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ownValue } from "../lib/untrusted-keys.ts";
+import { ownValue } from "../untrusted-keys.ts";
 
 /** Locale → key → text with `{placeholders}`. */
 export type Copy = Readonly<Record<string, Readonly<Record<string, string>>>>;
