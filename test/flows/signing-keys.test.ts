@@ -284,15 +284,6 @@ describe("a client's own algorithm", () => {
     },
   );
 
-  it.each(["none", "HS256", "RS512", "", null, ["ES256"], "__proto__"])("can't be %p", async (alg) => {
-    await start();
-    const settings = { name: "x", service: "1", redirect_uris: [NEWS.redirect_uris[0] ?? ""] };
-    const wanted = { ...settings, id_token_signed_response_alg: alg as "ES256" };
-    await expect(running.service.clients.register(wanted)).rejects.toThrow(
-      /id_token_signed_response_alg: must be one of/,
-    );
-  });
-
   it("needs a key in keys.signing, if that is configured", async () => {
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "jwk" });
     await start({ keys: { signing: [rsa] } });

@@ -113,6 +113,7 @@ describe("a client", () => {
         5,
       ],
       error_status: ["other", 401],
+      id_token_signed_response_alg: ["none", "HS256", "RS512", "", null, ["ES256"], "__proto__"],
     };
     for (const [option, values] of Object.entries(wrong)) {
       for (const value of values) {
@@ -120,7 +121,8 @@ describe("a client", () => {
         expect(message).toMatch(new RegExp(`^TypeError client\\.${option}[.\\d\\w]*: (?:must|unknown key)`));
         if (typeof value === "string" && value.length > 4 && option !== "error_status")
           expect(message).not.toContain(value);
-        if (option === "client_id") continue;
+        // These can't be changed.
+        if (["client_id", "id_token_signed_response_alg"].includes(option)) continue;
         expect(await codeOf(domain.clients.update("c", { [option]: value }))).toContain(
           `TypeError changes.${option}`,
         );
