@@ -118,12 +118,11 @@ describe.each(KINDS)("an authorization code, %s", (kind) => {
 describe("an exchanged code", () => {
   const MINUTE = 60;
 
-  it.each([0, 1, 9, 10])(
-    "ends its family on a replay %d minutes later, even after it expired [D-TOKEN-13]",
-    async (minutes) => {
-      const clock = new TestClock();
-      await withService({ config: { clock } }, async (service) => {
-        const party = relyingParty(service, "oauth2", NEWS);
+  it("ends its family on a replay up to ten minutes later, even after it expired [D-TOKEN-13]", async () => {
+    const clock = new TestClock();
+    await withService({ config: { clock } }, async (service) => {
+      const party = relyingParty(service, "oauth2", NEWS);
+      for (const minutes of [0, 1, 9, 10]) {
         const code = await party.code();
         // In the last second of its life.
         clock.advance(59);
@@ -132,9 +131,9 @@ describe("an exchanged code", () => {
         const refreshed = readTokens(await party.refresh(tokens.refresh_token));
         expectRefusal(await party.exchange(code), "invalid_grant");
         for (const each of [tokens, refreshed]) expect(await works(party, each)).toEqual([false, false]);
-      });
-    },
-  );
+      }
+    });
+  });
 
   it("is removed ten minutes after it expired unused [D-TOKEN-13, D-TOKEN-10]", async () => {
     const clock = new TestClock();
