@@ -8,9 +8,11 @@ import { DatabaseSync } from "node:sqlite";
 import Koa from "koa";
 import { pino } from "pino";
 import { openStorage } from "../../lib/storage.ts";
+import { defaults } from "../../config/defaults.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import type { Account } from "../../lib/domain/account.ts";
 import { createSignInServiceOver, type SignInService } from "../../lib/service.ts";
+import { createPasswords } from "../../lib/passwords/passwords.ts";
 import { WatchedStorage } from "./watched-storage.ts";
 
 /** What is in the database: table → its rows as JSON, in their order. */
@@ -121,6 +123,8 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
   const handle = app.callback();
   server.on("request", (req, res) => storage?.inRequest(() => void handle(req, res)));
   const clients = await registerClients(service);
+  // Hashed once: the tests need many accounts.
+  const passwordHash = createPasswords(defaults.passwords).hash(PASSWORD);
   let reader: DatabaseSync | undefined;
   let people = 0;
   return {
@@ -134,10 +138,10 @@ export async function openStage(config: Partial<SignInServiceConfig> = {}): Prom
     async person() {
       people += 1;
       const username = `person${people}`;
-      const account = await service.accounts.create({
+      const account = await service.accounts.import({
         email: `${username}@example.com`,
         username,
-        password: PASSWORD,
+        password_hash: await passwordHash,
         name: "Ada",
       });
       return { ...account, username };
