@@ -75,7 +75,7 @@ export interface RateLimits {
   readonly interactions: RateLimit;
 }
 
-/** Name and colours of the pages. Missing keys keep the built-in values. */
+/** The look of the pages. Missing keys keep the built-in values. */
 export interface Theme {
   /** The name of the service. Plain text: escape it when printing. */
   readonly name?: string;
@@ -83,6 +83,22 @@ export interface Theme {
   readonly accent?: string;
   readonly background?: string;
   readonly text?: string;
+  /** Radius of corners, in pixels: 0 to 24. */
+  readonly radius?: number;
+  /** Names of fonts, separated by commas. None is loaded: they are fonts of the person's device. */
+  readonly fonts?: string;
+  /** Path of an image of at most 12,000 bytes, shown instead of the name. */
+  readonly logo?: string;
+  /** Path of an image of at most 4,000 bytes. */
+  readonly favicon?: string;
+}
+
+/** Addresses in the footer of each page. `{locale}` in one stands for the language of the page. */
+export interface PageLinks {
+  /** May also be a `mailto:` address. */
+  readonly help?: string;
+  readonly privacy?: string;
+  readonly terms?: string;
 }
 
 export interface InteractionSettings {
@@ -93,8 +109,9 @@ export interface InteractionSettings {
   readonly views: readonly string[];
   /** Locale → key → text that replaces the built-in text. */
   readonly copy: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** `name` is text. The other values are CSS colours that are safe in a style sheet. */
   readonly theme: Theme;
+  /** The links in the footer. */
+  readonly links: PageLinks;
 }
 
 export interface NotificationSettings {

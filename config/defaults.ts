@@ -58,7 +58,7 @@ export const defaults: Defaults = deepFreeze({
     interactions: { points: 600, seconds: QUARTER_HOUR },
   },
   audit: { retention: 400 * DAY },
-  interactions: { registration: false, locales: ["en", "pl"], views: [], copy: {}, theme: {} },
+  interactions: { registration: false, locales: ["en", "pl"], views: [], copy: {}, theme: {}, links: {} },
   cookies: { prefix: "" },
   operators: [],
   features: { dpop: false },

@@ -3,7 +3,7 @@ import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Mailer, MailMessage, SmtpSettings, Theme } from "./configuration.ts";
+import type { Mailer, MailMessage, PageLinks, SmtpSettings, Theme } from "./configuration.ts";
 
 /** A rate limit. Missing keys keep their defaults. */
 export interface RateLimitInput {
@@ -135,8 +135,10 @@ export interface InteractionsInput {
   readonly views?: readonly string[];
   /** Locale → key → text that replaces the built-in text. Default none. */
   readonly copy?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Name and colours. Default: the built-in ones. */
+  /** Name, colours, fonts, corners, logo and favicon. Default: the built-in ones. */
   readonly theme?: Theme;
+  /** Links in the footer of each page: help, privacy and terms. Default none. */
+  readonly links?: PageLinks;
 }
 
 /** The service's cookies. */

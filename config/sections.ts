@@ -47,9 +47,12 @@ import {
   isBearerToken,
   isColour,
   isCookiePrefix,
+  isFontList,
+  isHelpLink,
   isHostName,
   isLanguageTag,
   isNetwork,
+  isPageLink,
   isPrintable,
   isSender,
   isSmtpAddress,
@@ -224,6 +227,13 @@ const colour = (description: string) =>
     otherwise: "built in",
   });
 
+const pageLink = (description: string, check: (address: string) => boolean) =>
+  optional(text(2048, check, "an address"), {
+    form: "an https address, or http on loopback",
+    description,
+    otherwise: "none",
+  });
+
 /** `interactions`. */
 export const interactionsSchema: z.ZodType<
   InteractionSettings,
@@ -265,9 +275,39 @@ export const interactionsSchema: z.ZodType<
           accent: colour("Colour of buttons and links"),
           background: colour("Colour of the page"),
           text: colour("Colour of the text"),
+          radius: optional(z.int().min(0).max(24), {
+            form: "a whole number from 0 to 24",
+            description: "Radius of corners, in pixels",
+            otherwise: "10",
+          }),
+          fonts: optional(text(200, isFontList, "names of fonts"), {
+            form: "names of fonts, such as `Inter, system-ui, sans-serif`",
+            description: "Fonts of the person's device to use; none is loaded",
+            otherwise: "`system-ui, sans-serif`",
+          }),
+          logo: optional(text(4096, isPrintable, "a path"), {
+            form: "the path of a PNG, JPEG, WebP or SVG file of at most 12,000 bytes",
+            description: "Logo, shown instead of the name",
+            otherwise: "the first letter of the name, and the name",
+          }),
+          favicon: optional(text(4096, isPrintable, "a path"), {
+            form: "the path of a PNG, ICO, WebP or SVG file of at most 4,000 bytes",
+            description: "Icon of the browser's tab",
+            otherwise: "the first letter of the name",
+          }),
         })
         .prefault({}),
       "The look",
+    ),
+    links: section(
+      z
+        .strictObject({
+          help: pageLink("Help page, or `mailto:` and an address", isHelpLink),
+          privacy: pageLink("Privacy policy", isPageLink),
+          terms: pageLink("Terms of use", isPageLink),
+        })
+        .prefault({}),
+      "Links in the footer of each page; `{locale}` stands for the page's language",
     ),
   }),
 );

@@ -94,6 +94,23 @@ export function isColour(text: string): boolean {
   return /^#(?:[\da-f]{3}|[\da-f]{6})$/iu.test(text);
 }
 
+/** Whether these are names of fonts, separated by commas. No name has a character that ends a CSS string. */
+export function isFontList(text: string): boolean {
+  return text.split(",").every((name) => /^ *[\p{L}\p{N}][\p{L}\p{N} _-]{0,63}$/u.test(name));
+}
+
+/** Whether a page may link to this: an https address, or http on loopback. `{locale}` stands for the page's language. */
+export function isPageLink(text: string): boolean {
+  const url = isPrintable(text) && !/\s/u.test(text) ? URL.parse(text.replaceAll("{locale}", "en")) : null;
+  if (url === null || url.username !== "" || url.password !== "") return false;
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
+}
+
+/** Whether this is a page link, or the address of a mailbox. */
+export function isHelpLink(text: string): boolean {
+  return isPageLink(text) || /^mailto:[\w.+-]+@[\w-]+(?:\.[\w-]+)+$/u.test(text);
+}
+
 /** The parts of a Redis address: `redis://USER:PASSWORD@HOST:PORT/DB?prefix=PREFIX`, or `rediss://` for TLS. */
 export interface RedisAddress {
   readonly tls: boolean;

@@ -80,7 +80,7 @@ function accountPage({ pages, gate, operators, operatorPages: [first] }: Account
     const { kind, path } = ctx.state.deployment;
     const { email, sub } = person.account;
     const html = await pages.account({
-      locale: pages.localeOf(ctx),
+      ...pages.visit(ctx),
       account: email,
       sub,
       ...(first !== undefined && operators.includes(sub) && { deliveries: path + first.path }),

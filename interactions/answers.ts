@@ -1,7 +1,7 @@
 /** Sends pages: body, status and all headers. */
 import { securityHeaders } from "../lib/security-headers.ts";
+import type { LanguageWishes } from "./language.ts";
 import type { Pages } from "./pages.ts";
-import type { LanguageWishes } from "../lib/texts/texts.ts";
 
 /** What sending a page needs of a Koa context. */
 export interface AnswerContext extends LanguageWishes {
@@ -79,16 +79,16 @@ export function seeOther(
 /** Sends these pages in the language of each browser. */
 export function createAnswers(pages: Pages): Answers {
   const common = (ctx: AnswerContext, uiLocales?: string) => ({
-    locale: pages.localeOf(ctx, uiLocales),
+    ...pages.visit(ctx, { uiLocales }),
     accountUrl: `${ctx.state.deployment.url}/account`,
   });
   return {
     async confirmLogout(ctx, { action, xsrf }) {
-      const html = await pages.logout({ locale: pages.localeOf(ctx), action, xsrf });
+      const html = await pages.logout({ ...pages.visit(ctx), action, xsrf });
       sendPage(ctx, pages, { status: 200, html });
     },
     async loggedOut(ctx, { stayed } = { stayed: false }) {
-      const html = await pages.loggedOut({ locale: pages.localeOf(ctx), stayed });
+      const html = await pages.loggedOut({ ...pages.visit(ctx), stayed });
       sendPage(ctx, pages, { status: 200, html });
     },
     async error(ctx, { status, uiLocales, ...shown }) {

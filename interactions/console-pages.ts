@@ -1,5 +1,6 @@
 /** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
 import type { Context } from "koa";
+import type { Clock } from "../lib/clock.ts";
 import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
 import type { SignedIn } from "../lib/provider/account.ts";
 import type { Signer } from "../lib/sealing.ts";
@@ -31,6 +32,7 @@ import type { Pages } from "./pages.ts";
 export interface ConsoleParts {
   readonly pages: Pages;
   readonly console: DeliveryConsole;
+  readonly clock: Clock;
   readonly seals: ConsoleSeals;
   /** Reads the body. Rejects an unreadable one with an error whose `status` is 400. */
   readonly readForm: (ctx: Context) => Promise<Form>;
@@ -52,19 +54,23 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
   ];
 }
 
-/** What every page of the console is given. */
-function common(
-  { pages, seals }: ConsoleParts,
+/** What every page of the console is given. @param receivers those on the page, which get their names. */
+async function common(
+  { pages, console, clock, seals }: ConsoleParts,
   ctx: AccountContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
-): ConsoleLocals {
+  receivers: Iterable<string>,
+): Promise<ConsoleLocals> {
   const base = ctx.state.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
-    locale: pages.localeOf(ctx),
+    ...pages.visit(ctx),
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
+    account: `${base}/account`,
+    names: await console.names([...new Set(receivers)]),
+    now: clock.now(),
     ...(result !== undefined && { result }),
   };
 }
@@ -82,11 +88,13 @@ function list(parts: ConsoleParts): OperatorHandler {
       console.receivers(),
     ]);
     const { deliveries = [], next } = found ?? {};
+    const names = known.map(({ receiver }) => receiver);
+    const shown = [...names, ...deliveries.map(({ receiver }) => receiver)];
     const html = await pages.deliveries({
-      ...common(parts, ctx, request, person),
+      ...(await common(parts, ctx, request, person, shown)),
       filter,
       deliveries,
-      receivers: known.map(({ receiver }) => receiver),
+      receivers: names,
       isLater: after !== undefined,
       ...(wrongSub !== undefined && { wrongSub }),
       ...(next !== undefined && { next }),
@@ -104,7 +112,7 @@ function delivery(parts: ConsoleParts): OperatorHandler {
   return async (ctx, request, person) => {
     const found = await console.find(request.id);
     if (found === undefined) return answers.error(ctx, { status: 404, error: "no_delivery" });
-    const all = common(parts, ctx, request, person);
+    const all = await common(parts, ctx, request, person, [found.receiver]);
     // Overwriting newer data is offered only after a warning.
     const isSuperseded = all.result?.code === "superseded";
     const token = (action: string): string => seals.token(person, [action, found.id]);
@@ -132,7 +140,14 @@ function receivers(parts: ConsoleParts): OperatorHandler {
       for (const action of actionsOf(report)) tokens[action] = seals.token(person, [action, receiver]);
       return { report, tokens };
     });
-    const html = await pages.receivers({ ...common(parts, ctx, request, person), receivers: withTokens });
+    const all = await common(
+      parts,
+      ctx,
+      request,
+      person,
+      found.map(({ receiver }) => receiver),
+    );
+    const html = await pages.receivers({ ...all, receivers: withTokens });
     sendPage(ctx, pages, { status: 200, html });
   };
 }

@@ -82,6 +82,12 @@ export interface ConsoleLocals extends PageLocals {
   readonly list: string;
   /** Path of the receivers. */
   readonly receiversPath: string;
+  /** Path of the account page. */
+  readonly account: string;
+  /** Names of services, groups and portals, by receiver. */
+  readonly names: ReadonlyMap<string, string>;
+  /** Milliseconds since the epoch; times are shown relative to it. */
+  readonly now: number;
   /** The result of the form that led here. */
   readonly result?: ConsoleResult;
 }
@@ -124,8 +130,32 @@ export interface ReceiversLocals extends ConsoleLocals {
 /** A point in time for a `<time>` element. */
 interface Moment {
   readonly iso: string;
+  /** The exact time in UTC. */
   readonly text: string;
+  /** Such as "5 minutes ago". */
+  readonly relative: string;
 }
+
+type Moments = (at: number) => Moment;
+
+/** How urgent a state is, as the class of its badge. */
+type Tone = "" | "good" | "busy" | "warning" | "bad";
+
+const TONES: Readonly<Record<DeliveryState, Tone>> = {
+  waiting: "busy",
+  parked: "bad",
+  delivered: "good",
+  discarded: "",
+};
+
+/** Units of relative times and their seconds, the largest first. */
+const UNITS = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+] as const;
 
 /** Characters of a response to show at most: it comes from outside. */
 const MOST_ANSWER = 4_096;
@@ -139,26 +169,45 @@ const BAD: ReadonlySet<string> = new Set([
   "testUnknown",
 ]);
 
-/** Formats times in UTC, as the logs do, in the style of a locale. */
-function moments(locale: string): (at: number) => Moment {
+/** Formats times in the style of a locale: relative to now, and exactly in UTC, as the logs do. */
+function moments({ locale, now }: Pick<ConsoleLocals, "locale" | "now">): Moments {
+  const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const fromNow = (at: number): string => {
+    const seconds = (at - now) / 1000;
+    const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
+    return relative.format(Math.trunc(seconds / size), unit);
+  };
   const format = new Intl.DateTimeFormat(locale, {
     dateStyle: "medium",
     timeStyle: "medium",
     timeZone: "UTC",
   });
-  return (at) => ({ iso: new Date(at).toISOString(), text: `${format.format(at)} UTC` });
+  return (at) => ({
+    iso: new Date(at).toISOString(),
+    text: `${format.format(at)} UTC`,
+    relative: fromNow(at),
+  });
 }
 
 function common(
   t: Translator,
-  { list, receiversPath, result }: ConsoleLocals,
+  { list, receiversPath, account, result }: ConsoleLocals,
   { heading, here }: { readonly heading: string; readonly here: "list" | "receivers" | "delivery" },
 ): Locals {
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
   ];
-  return { heading, wide: true, nav, list, result: result && shownResult(t, result) };
+  return { heading, wide: true, nav, list, account, result: result && shownResult(t, result) };
+}
+
+/** A receiver with the name of its service, group or portal, or an empty name. */
+function named({ names }: ConsoleLocals, key: string): { readonly key: string; readonly name: string } {
+  return { key, name: names.get(key) ?? "" };
+}
+
+function badge(t: Translator, state: DeliveryState): { readonly text: string; readonly tone: Tone } {
+  return { text: t(`console.state.${state}`), tone: TONES[state] };
 }
 
 function shownResult(
@@ -174,8 +223,8 @@ function option(value: string, text: string, chosen: string | undefined): Locals
 
 /** `deliveries.ejs` */
 export function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals {
-  const { locale, list, filter, wrongSub, deliveries, next, isLater, redriveAll = "" } = locals;
-  const moment = moments(locale);
+  const { list, filter, wrongSub, deliveries, next, isLater, redriveAll = "" } = locals;
+  const moment = moments(locals);
   const any = (chosen: string | undefined): Locals => option("", t("console.any"), chosen);
   const receivers = [...new Set([...locals.receivers, ...(filter.receiver ? [filter.receiver] : [])])];
   return {
@@ -186,14 +235,14 @@ export function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals 
       any(filter.state),
       ...STATES.map((state) => option(state, t(`console.state.${state}`), filter.state)),
     ],
-    receivers: [any(filter.receiver), ...receivers.map((name) => option(name, name, filter.receiver))],
+    receivers: [any(filter.receiver), ...receivers.map((key) => receiverOption(locals, key))],
     types: [any(filter.type), ...NOTIFICATION_TYPES.map((type) => option(type, type, filter.type))],
     deliveries: deliveries.map(({ id, type, receiver, state, attempts, at }) => ({
       type,
-      receiver,
+      receiver: named(locals, receiver),
       attempts,
       href: deliveryAddress(list, id),
-      stateText: t(`console.state.${state}`),
+      state: badge(t, state),
       when: moment(at * 1000),
     })),
     first: isLater ? listAddress(list, filter) : "",
@@ -203,16 +252,22 @@ export function deliveriesView(t: Translator, locals: DeliveriesLocals): Locals 
   };
 }
 
+function receiverOption(locals: DeliveriesLocals, receiver: string): Locals {
+  const { name, key } = named(locals, receiver);
+  return option(key, name === "" ? key : `${name} (${key})`, locals.filter.receiver);
+}
+
 /** `delivery.ejs` */
 export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
-  const { locale, list, delivery, tokens } = locals;
-  const moment = moments(locale);
+  const { list, delivery, tokens } = locals;
+  const moment = moments(locals);
   const { id, state, at, nextAttemptAt, finishedAt, receiver, sub } = delivery;
   return {
     ...common(t, locals, { heading: t("console.delivery"), here: "delivery" }),
     ...delivery,
     action: deliveryAddress(list, id),
-    stateText: t(`console.state.${state}`),
+    state: badge(t, state),
+    receiver: named(locals, receiver),
     when: moment(at * 1000),
     next: nextAttemptAt === null ? undefined : moment(nextAttemptAt),
     finished: finishedAt === null ? undefined : moment(finishedAt),
@@ -225,7 +280,7 @@ export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
   };
 }
 
-function shownAttempt(attempt: ConsoleAttempt, moment: (at: number) => Moment): Locals {
+function shownAttempt(attempt: ConsoleAttempt, moment: Moments): Locals {
   // Control characters would be invisible, or change the text around them.
   const answer = attempt.answer?.slice(0, MOST_ANSWER).replaceAll(/[^\P{C}\n\t]/gu, "\uFFFD") ?? "";
   const duration = Math.ceil(attempt.duration);
@@ -234,12 +289,13 @@ function shownAttempt(attempt: ConsoleAttempt, moment: (at: number) => Moment): 
 
 /** `receivers.ejs` */
 export function receiversView(t: Translator, locals: ReceiversLocals): Locals {
-  const moment = moments(locals.locale);
+  const moment = moments(locals);
   return {
     ...common(t, locals, { heading: t("console.receivers"), here: "receivers" }),
     action: locals.receiversPath,
     receivers: locals.receivers.map(({ report, tokens }) => ({
-      name: report.receiver,
+      ...named(locals, report.receiver),
+      badge: receiverBadge(t, report),
       url: report.url ?? "",
       reason: report.reason ?? "",
       waiting: report.waiting,
@@ -257,15 +313,28 @@ export function receiversView(t: Translator, locals: ReceiversLocals): Locals {
   };
 }
 
+/** What the badge of a receiver does not say; empty if everything works. */
 function condition(
   t: Translator,
   { url, paused, heldUntil, failures }: ConsoleReceiver,
-  moment: (at: number) => Moment,
+  moment: Moments,
 ): string {
   if (url === null) return t("console.condition.removed");
   if (paused) return t("console.condition.paused");
   if (heldUntil !== null) return t("console.condition.held", { failures, when: moment(heldUntil).text });
-  return failures > 0 ? t("console.condition.failing", { failures }) : t("console.condition.well");
+  return failures > 0 ? t("console.condition.failing", { failures }) : "";
+}
+
+function receiverBadge(
+  t: Translator,
+  { url, paused, heldUntil, failures }: ConsoleReceiver,
+): { readonly text: string; readonly tone: Tone } {
+  if (url === null) return { text: t("console.badge.removed"), tone: "" };
+  if (paused) return { text: t("console.badge.paused"), tone: "warning" };
+  if (heldUntil !== null) return { text: t("console.badge.held"), tone: "bad" };
+  return failures > 0
+    ? { text: t("console.badge.failing"), tone: "warning" }
+    : { text: t("console.badge.well"), tone: "good" };
 }
 
 /** Whether a delivery can be sent again. A waiting one is sent anyway. */

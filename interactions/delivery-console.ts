@@ -86,6 +86,8 @@ export interface DeliveryConsole {
   /** `undefined` if there is no such delivery. */
   find(id: string): Promise<ConsoleDeliveryDetail | undefined>;
   receivers(): Promise<readonly ConsoleReceiver[]>;
+  /** The names of the services, groups and portals of receivers. What is no longer there has none. */
+  names(receivers: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Sends it again. Unless forced, `superseded` if that would overwrite newer data. */
   redrive(id: string, options: ByOperator & { readonly force: boolean }): Promise<RedriveResult>;
   /** Sends again every parked delivery that matches. @returns how many had each result. */

@@ -98,9 +98,9 @@ async function showLogin(
     ...shown
   }: { readonly status: number; readonly username: string; readonly problem?: LoginProblem },
 ): Promise<void> {
-  const locale = pages.localeOf(ctx, uiLocales);
+  const visit = pages.visit(ctx, { uiLocales, isRepeatable: true });
   const { name, own = false } = client;
-  const html = await pages.login({ locale, client: name, own, action, csrf, ...shown });
+  const html = await pages.login({ ...visit, client: name, own, action, csrf, ...shown });
   const { problem } = shown;
   sendPage(ctx, pages, {
     status,
@@ -114,9 +114,9 @@ async function showConsent(
   ctx: InteractionContext,
   { client, action, csrf, uiLocales, fields, account }: RunningInteraction,
 ): Promise<void> {
-  const locale = pages.localeOf(ctx, uiLocales);
+  const visit = pages.visit(ctx, { uiLocales, isRepeatable: true });
   const who = account !== undefined && { account };
-  const html = await pages.consent({ locale, client: client.name, action, csrf, fields, ...who });
+  const html = await pages.consent({ ...visit, client: client.name, action, csrf, fields, ...who });
   sendPage(ctx, pages, { status: 200, html });
 }
 

@@ -4,6 +4,8 @@
 export interface PageLocals {
   /** One of the configured locales; see `Pages.localeOf`. */
   readonly locale: string;
+  /** The query that the language links repeat. Without it there is no language switch; see `Pages.visit`. */
+  readonly here?: string;
 }
 
 /** Why the login form is shown again. */

@@ -1,6 +1,7 @@
 /** The pages that people see: views, texts and theme combined. */
 import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
+import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../lib/errors.ts";
 import {
   type DeliveriesLocals,
@@ -10,6 +11,13 @@ import {
   type ReceiversLocals,
   receiversView,
 } from "./console-views.ts";
+import {
+  chooseLocale,
+  type LanguageHints,
+  languageLinks,
+  type LanguageWishes,
+  repeatableQuery,
+} from "./language.ts";
 import type {
   AccountLocals,
   ConsentLocals,
@@ -20,22 +28,28 @@ import type {
   LoginLocals,
   LoginProblem,
   LogoutLocals,
+  PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
+import { firstLetter, letterIcon } from "./pictures.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
-import { chooseLocale, type LanguageWishes, readTexts, type Translator } from "../lib/texts/texts.ts";
-import { readTheme } from "./theme.ts";
+import { readTexts, type Translator } from "../lib/texts/texts.ts";
+import { readTheme, type Theme } from "./theme.ts";
 import { type Locals, readViews, renderProblem } from "./views.ts";
 
 /** Settings of the pages; see `interactions` in the configuration. */
-export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme">;
+export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme"> &
+  Partial<Pick<InteractionSettings, "links">>;
 
 /** Each function renders the HTML of one page. For status and headers, see `createAnswers`. */
 export interface Pages {
   /** CSP source of the `<style>` element that every page has: `sha256-…`. */
   readonly styleHash: string;
-  /** The locale for this browser, from `ui_locales`, then `Accept-Language`, then the first configured locale. */
-  localeOf(ctx: LanguageWishes, uiLocales?: string): string;
+  /**
+   * The language of this page and its language switch. Call it once for a page: if the person has followed a link of the
+   * switch, it sets a cookie.
+   */
+  visit(ctx: LanguageWishes, visit?: Visit): PageLocals;
   login(locals: LoginLocals): Promise<string>;
   consent(locals: ConsentLocals): Promise<string>;
   /** Who is signed in, and links to the other account pages. */
@@ -54,6 +68,12 @@ export interface Pages {
   startAgain(locals: StartAgainLocals): Promise<string>;
   /** The 503 page. */
   unavailable(locals: LastPageLocals): Promise<string>;
+}
+
+/** What {@link Pages.visit} should know of the request. */
+export interface Visit extends LanguageHints {
+  /** Whether a GET of this address shows the page again. Default: the request is one. */
+  readonly isRepeatable?: boolean;
 }
 
 /** A problem for the views. The summary links to the first of `fields`. */
@@ -79,38 +99,42 @@ export function createPages(settings: PageSettings): Pages {
   const texts = readTexts(settings.locales, settings.copy);
   const theme = readTheme(settings.theme);
   const views = readViews(settings.views, theme.css);
-  const problems = [...texts.problems, ...theme.problems, ...views.problems];
+  const links = settings.links ?? {};
+  const problems = [...texts.problems, ...theme.problems, ...linkProblems(links), ...views.problems];
   if (problems.length > 0) throw new ConfigurationError(problems);
 
-  const page = (view: string, locale: string, build: (t: Translator, service: string) => Locals): string => {
-    const t = texts.translators.get(locale);
-    if (t === undefined)
+  const frames = new Map(
+    [...texts.translators].map(([locale, t]) => [locale, { t, locals: frame(t, locale, { theme, links }) }]),
+  );
+  const page = (view: string, { locale, here }: PageLocals, build: (t: Translator) => Locals): string => {
+    const found = frames.get(locale);
+    if (found === undefined)
       throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
-    const service = theme.name ?? t("service.name");
-    const common = { t, locale, service, problems: [], wide: false };
-    return views.render(view, { ...common, ...build(t, service) });
+    const { t, locals } = found;
+    const languages = languageLinks(settings.locales, locale, here);
+    return views.render(view, { ...locals, languages, ...build(t) });
   };
   const html: Html = {
-    login: (locals) => page("login", locals.locale, (t) => loginLocals(t, locals)),
-    consent: (locals) => page("consent", locals.locale, (t) => consentLocals(t, locals)),
-    account: ({ locale, account, sub, deliveries = "", signOut = "" }) =>
-      page("account", locale, (t) => ({ heading: t("account.title"), account, sub, deliveries, signOut })),
-    deliveries: (locals) => page("deliveries", locals.locale, (t) => deliveriesView(t, locals)),
-    delivery: (locals) => page("delivery", locals.locale, (t) => deliveryView(t, locals)),
-    receivers: (locals) => page("receivers", locals.locale, (t) => receiversView(t, locals)),
-    logout: ({ locale, action, xsrf }) =>
-      page("logout", locale, (t) => ({ heading: t("logout.title"), action, xsrf })),
-    loggedOut: ({ locale, stayed = false }) =>
-      page("logged-out", locale, (t) =>
+    login: (locals) => page("login", locals, (t) => loginLocals(t, locals)),
+    consent: (locals) => page("consent", locals, (t) => consentLocals(t, locals)),
+    account: ({ account, sub, deliveries = "", signOut = "", ...visit }) =>
+      page("account", visit, (t) => ({ heading: t("account.title"), account, sub, deliveries, signOut })),
+    deliveries: (locals) => page("deliveries", locals, (t) => deliveriesView(t, locals)),
+    delivery: (locals) => page("delivery", locals, (t) => deliveryView(t, locals)),
+    receivers: (locals) => page("receivers", locals, (t) => receiversView(t, locals)),
+    logout: ({ action, xsrf, ...visit }) =>
+      page("logout", visit, (t) => ({ heading: t("logout.title"), action, xsrf })),
+    loggedOut: ({ stayed = false, ...visit }) =>
+      page("logged-out", visit, (t) =>
         stayed
           ? { heading: t("stayed.title"), text: t("stayed.text") }
           : { heading: t("loggedOut.title"), text: t("loggedOut.text") },
       ),
-    error: (locals) => page("error", locals.locale, (t) => errorLocals(t, locals)),
-    startAgain: ({ locale, accountUrl, action = "" }) =>
-      page("start-again", locale, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
-    unavailable: ({ locale, accountUrl }) =>
-      page("unavailable", locale, (t) => ({ heading: t("unavailable.title"), accountUrl })),
+    error: (locals) => page("error", locals, (t) => errorLocals(t, locals)),
+    startAgain: ({ accountUrl, action = "", ...visit }) =>
+      page("start-again", visit, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
+    unavailable: ({ accountUrl, ...visit }) =>
+      page("unavailable", visit, (t) => ({ heading: t("unavailable.title"), accountUrl })),
   };
   // The tests of this package render the built-in views in every state.
   const tested = settings.views.length === 0 ? [] : settings.locales;
@@ -118,7 +142,11 @@ export function createPages(settings: PageSettings): Pages {
   if (broken.length > 0) throw new ConfigurationError([...new Set(broken)]);
   return {
     styleHash: `sha256-${createHash("sha256").update(views.style).digest("base64")}`,
-    localeOf: (ctx, uiLocales) => chooseLocale([first, ...others], ctx, uiLocales),
+    visit(ctx, { isRepeatable, ...hints } = {}) {
+      const locale = chooseLocale([first, ...others], ctx, hints);
+      const here = others.length === 0 ? undefined : repeatableQuery(ctx, isRepeatable);
+      return { locale, ...(here !== undefined && { here }) };
+    },
     login: async (locals) => html.login(locals),
     consent: async (locals) => html.consent(locals),
     account: async (locals) => html.account(locals),
@@ -130,6 +158,38 @@ export function createPages(settings: PageSettings): Pages {
     error: async (locals) => html.error(locals),
     startAgain: async (locals) => html.startAgain(locals),
     unavailable: async (locals) => html.unavailable(locals),
+  };
+}
+
+/** Addresses that a page must not link to, such as `javascript:`. */
+function linkProblems(links: InteractionSettings["links"]): readonly string[] {
+  return Object.entries(links).flatMap(([name, address]) => {
+    const isLink = name === "help" ? isHelpLink : isPageLink;
+    return isLink(address) ? [] : [`config.interactions.links.${name}: must be an https address`];
+  });
+}
+
+/** What every page of a language shows around its content. */
+function frame(
+  t: Translator,
+  locale: string,
+  { theme, links }: { readonly theme: Theme; readonly links: InteractionSettings["links"] },
+): Locals {
+  const service = theme.name ?? t("service.name");
+  const letter = firstLetter(service, locale);
+  return {
+    t,
+    locale,
+    service,
+    letter,
+    logo: theme.logo ?? "",
+    favicon: theme.favicon ?? letterIcon(letter, theme.icon),
+    links: Object.entries(links).map(([name, address]) => ({
+      label: t(`link.${name}`),
+      href: address.replaceAll("{locale}", locale),
+    })),
+    problems: [],
+    wide: false,
   };
 }
 
@@ -166,9 +226,23 @@ function loginProblems(t: Translator, problem: LoginProblem): Problem[] {
   return [{ fields: [], text: t("login.problem.limited", { minutes: minutes(problem.retryAfter) }) }];
 }
 
-function consentLocals(t: Translator, { client, action, csrf, account = "", fields }: ConsentLocals): Locals {
+function consentLocals(
+  t: Translator,
+  { locale, client, action, csrf, account = "", fields }: ConsentLocals,
+): Locals {
   const labels = fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field));
-  return { heading: t("consent.title", { client }), client, action, csrf, account, fields: labels };
+  const parts = sharedParts(fields).map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
+  const list = new Intl.ListFormat(locale, { type: "conjunction" }).format(parts);
+  const sentence =
+    parts.length === 0 ? t("consent.sharesId", { client }) : t("consent.shares", { client, parts: list });
+  return { heading: t("consent.title", { client }), client, action, csrf, account, sentence, fields: labels };
+}
+
+/** The fields that the sentence names: the name first, as one, and no identifier, which says nothing about the person. */
+function sharedParts(fields: readonly string[]): readonly string[] {
+  const names = fields.filter((field) => field === "name" || field === "surname");
+  const others = fields.filter((field) => !["sub", "name", "surname"].includes(field));
+  return [...(names.length === 2 ? ["fullName"] : names), ...others];
 }
 
 function errorLocals(

@@ -50,7 +50,7 @@ function sample<Page extends keyof LocalsOfPages>(
 /** @param text replaces every text from outside. */
 export function samplePages(locale: string, text: string): readonly Sample[] {
   const form = { locale, client: text, action: text, csrf: text };
-  const login = { ...form, username: text };
+  const login = { ...form, here: text, username: text };
   return [
     sample("login", "filled in", login),
     sample("login", "empty", { ...login, username: "" }),
@@ -58,9 +58,10 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     sample("login", "missing", { ...login, problem: { kind: "missing", fields: ["username", "password"] } }),
     sample("login", "limited", { ...login, problem: { kind: "limited", retryAfter: 90 } }),
     sample("login", "own", { ...login, own: true }),
-    sample("account", "person", { locale, account: text, sub: text }),
+    sample("account", "person", { locale, here: "", account: text, sub: text }),
     sample("account", "operator", { locale, account: text, sub: text, deliveries: text, signOut: text }),
-    sample("consent", "known account", { ...form, account: text, fields: ["email", text] }),
+    sample("consent", "known account", { ...form, here: text, account: text, fields: ["email", text] }),
+    sample("consent", "name", { ...form, account: text, fields: ["sub", "name", "surname"] }),
     sample("consent", "unknown account", { ...form, fields: ["sub"] }),
     sample("logout", "question", { locale, action: text, xsrf: text }),
     sample("loggedOut", "signed out", { locale }),
@@ -121,7 +122,15 @@ export function sampleReceiver(text: string, changes: Partial<ConsoleReceiver> =
 }
 
 function consolePages(locale: string, text: string): readonly Sample[] {
-  const common = { locale, list: text, receiversPath: text };
+  const common = {
+    locale,
+    here: text,
+    list: text,
+    receiversPath: text,
+    account: text,
+    names: new Map([[text, text]]),
+    now: 1_790_000_300_000,
+  };
   const tokens = { redrive: text, discard: text };
   const result = {
     code: "testFailed",
@@ -149,7 +158,7 @@ function consolePages(locale: string, text: string): readonly Sample[] {
     sample("deliveries", "wrong account", { ...list, wrongSub: text }),
     sample("delivery", "parked", { ...common, delivery: parked, tokens: { ...tokens, force: text } }),
     sample("delivery", "waiting", { ...common, delivery: waiting, tokens: { discard: text } }),
-    sample("delivery", "after an action", { ...common, delivery: parked, tokens, result }),
+    sample("delivery", "after an action", { ...common, names: new Map(), delivery: parked, tokens, result }),
     sample("receivers", "none", { ...common, receivers: [] }),
     sample("receivers", "some", {
       ...common,

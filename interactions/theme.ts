@@ -1,5 +1,7 @@
 /** The theme: a team chooses up to three colours, and the others are derived so that all text stays readable. */
 import type { InteractionSettings } from "../config/configuration.ts";
+import { isColour, isFontList, isPrintable } from "../config/value-forms.ts";
+import { MOST_BYTES, readPicture } from "./pictures.ts";
 
 /** The checked theme, or its problems. */
 export interface Theme {
@@ -7,6 +9,11 @@ export interface Theme {
   readonly css: string;
   /** The name of the service; `undefined` means the text `service.name`. */
   readonly name: string | undefined;
+  /** `data:` URLs of the configured pictures. */
+  readonly logo: string | undefined;
+  readonly favicon: string | undefined;
+  /** Colours of the built-in favicon. */
+  readonly icon: { readonly accent: string; readonly ink: string };
   /** In the form `config.interactions.theme.…: …`; empty if nothing is wrong. */
   readonly problems: readonly string[];
 }
@@ -24,47 +31,117 @@ const BORDER_CONTRAST = 3;
 const LIGHT: Seeds = { background: "#f3f4f6", text: "#1a1d23", accent: "#1d4ed8" };
 const DARK: Seeds = { background: "#101318", text: "#e9ebee", accent: "#8ab4ff" };
 const ERRORS = ["#b3261e", "#ff9d94"];
+const GOOD = ["#11703a", "#5fd38d"];
+const WARNINGS = ["#8a5300", "#f0b849"];
 
-/** CSS has more notations, but the contrast is computed from these only. */
-const COLOUR = /^#(?:[0-9a-f]{3}|[0-9a-f]{6})$/i;
-const CHECKS: Readonly<Record<string, { readonly pattern: RegExp; readonly problem: string }>> = {
-  name: { pattern: /^[^\p{Cc}]{1,80}$/u, problem: "must be 1 to 80 characters without control characters" },
-  accent: { pattern: COLOUR, problem: "must be a colour such as #1d4ed8" },
-  background: { pattern: COLOUR, problem: "must be a colour such as #ffffff" },
-  text: { pattern: COLOUR, problem: "must be a colour such as #1a1d23" },
+/** Pixels. */
+const MOST_RADIUS = 24;
+const DEFAULT_RADIUS = 10;
+const DEFAULT_FONTS = "system-ui, sans-serif";
+/** Names that CSS knows. Others are names of fonts on the person's device. */
+const GENERIC_FONTS: ReadonlySet<string> = new Set([
+  "system-ui",
+  "sans-serif",
+  "serif",
+  "monospace",
+  "ui-sans-serif",
+  "ui-serif",
+  "ui-rounded",
+]);
+
+/** The forms are narrow: values of a theme become CSS. */
+const CHECKS: Readonly<Record<string, { accepts(value: unknown): boolean; readonly problem: string }>> = {
+  name: {
+    accepts: (value) => isText(value, 80) && isPrintable(value),
+    problem: "must be 1 to 80 characters without control characters",
+  },
+  accent: { accepts: isThemeColour, problem: "must be a colour such as #1d4ed8" },
+  background: { accepts: isThemeColour, problem: "must be a colour such as #ffffff" },
+  text: { accepts: isThemeColour, problem: "must be a colour such as #1a1d23" },
+  radius: {
+    accepts: (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MOST_RADIUS,
+    problem: `must be a whole number of pixels from 0 to ${MOST_RADIUS}`,
+  },
+  fonts: {
+    accepts: (value) => isText(value, 200) && isFontList(value),
+    problem: "must be names of fonts, such as Inter, system-ui, sans-serif",
+  },
+  logo: { accepts: (value) => isText(value, 4096), problem: "must be the path of an image" },
+  favicon: { accepts: (value) => isText(value, 4096), problem: "must be the path of an image" },
 };
 
+function isText(value: unknown, most: number): value is string {
+  return typeof value === "string" && value !== "" && value.length <= most;
+}
+
+function isThemeColour(value: unknown): boolean {
+  return typeof value === "string" && isColour(value);
+}
+
 /**
- * Checks `config.interactions.theme` and derives the colours. With `background` or `text` there is one colour scheme;
- * without them there is a light and a dark one, chosen by the person's system.
+ * Checks `config.interactions.theme`, derives the colours and reads the pictures. With `background` or `text` there is one
+ * colour scheme; without them there is a light and a dark one, chosen by the person's system.
  */
 export function readTheme(theme: InteractionSettings["theme"]): Theme {
-  const problems = Object.entries(theme).flatMap(([key, value]) => valueProblem(key, value));
-  if (problems.length > 0) return { css: "", name: undefined, problems };
-  const { name, accent, background, text } = theme;
+  const { name, accent = LIGHT.accent, logo, favicon } = theme;
+  const wrong = Object.entries(theme).flatMap(([key, value]) => valueProblem(key, value));
+  const icon = { accent, ink: "#ffffff" };
+  const nothing = { css: "", name: undefined, logo: undefined, favicon: undefined, icon };
+  if (wrong.length > 0) return { ...nothing, problems: wrong };
+  const pictures = {
+    logo: logo && readPicture(logo, MOST_BYTES.logo),
+    favicon: favicon && readPicture(favicon, MOST_BYTES.favicon),
+  };
+  const problems = Object.entries(pictures).flatMap(([key, picture]) =>
+    picture && "problem" in picture ? [`config.interactions.theme.${key}: ${picture.problem}`] : [],
+  );
+  const { css, problem } = colours(theme);
+  if (problem !== undefined) problems.push(problem);
+  const urlOf = (picture: (typeof pictures)["logo"]): string | undefined =>
+    picture && "url" in picture ? picture.url : undefined;
+  return {
+    css: `${shape(theme)}\n${css}`,
+    name,
+    logo: urlOf(pictures.logo),
+    favicon: urlOf(pictures.favicon),
+    icon: { accent, ink: bestOf(["#ffffff", "#000000"], accent) },
+    problems,
+  };
+}
+
+/** What doesn't depend on light and dark. */
+function shape({ radius = DEFAULT_RADIUS, fonts = DEFAULT_FONTS }: InteractionSettings["theme"]): string {
+  const families = fonts.split(",").map((each) => each.trim());
+  const quoted = families.map((family) => (GENERIC_FONTS.has(family) ? family : `"${family}"`));
+  return `html { --radius: ${radius}px; --fonts: ${quoted.join(", ")}; }`;
+}
+
+/** The colours as CSS, or why they can't be used. */
+function colours({ accent, background, text }: InteractionSettings["theme"]): {
+  readonly css: string;
+  readonly problem?: string;
+} {
   if (background === undefined && text === undefined) {
     const light = palette({ ...LIGHT, ...(accent !== undefined && { accent }) });
     const dark = palette({ ...DARK, ...(accent !== undefined && { accent }) });
-    const css = `${rule(light)}\n@media (prefers-color-scheme: dark) {\n${rule(dark)}\n}`;
-    return { css, name, problems };
+    return { css: `${rule(light)}\n@media (prefers-color-scheme: dark) {\n${rule(dark)}\n}` };
   }
   const paper = background ?? bestOf([LIGHT.background, DARK.background], text ?? LIGHT.text);
   const ink = text ?? bestOf([LIGHT.text, DARK.text], paper);
   if (contrast(ink, paper) < TEXT_CONTRAST) {
     const ratio = contrast(ink, paper).toFixed(1);
     const problem = `config.interactions.theme.text: can't be read on the background (contrast ${ratio}, at least ${TEXT_CONTRAST} is needed)`;
-    return { css: "", name, problems: [problem] };
+    return { css: "", problem };
   }
   const base = luminance(ink) < luminance(paper) ? LIGHT : DARK;
-  const css = rule(palette({ background: paper, text: ink, accent: accent ?? base.accent }));
-  return { css, name, problems };
+  return { css: rule(palette({ background: paper, text: ink, accent: accent ?? base.accent })) };
 }
 
-function valueProblem(key: string, value: string): string[] {
+function valueProblem(key: string, value: unknown): string[] {
   const check = Object.hasOwn(CHECKS, key) ? CHECKS[key] : undefined;
   if (check === undefined)
     return [`config.interactions.theme.${key}: not one of ${Object.keys(CHECKS).join(", ")}`];
-  return check.pattern.test(value) ? [] : [`config.interactions.theme.${key}: ${check.problem}`];
+  return check.accepts(value) ? [] : [`config.interactions.theme.${key}: ${check.problem}`];
 }
 
 /** Derives every colour of the style sheet from three. Text is readable whatever the three are. */
@@ -72,6 +149,7 @@ function palette({ background, text, accent }: Seeds): Readonly<Record<string, s
   const dark = luminance(text) > luminance(background);
   const raised = dark ? mix(background, text, 0.06) : "#ffffff";
   const surface = contrast(text, raised) >= TEXT_CONTRAST ? raised : background;
+  const onAccent = bestOf(["#ffffff", "#000000"], accent);
   const readable = (candidates: readonly string[], least: number): string =>
     candidates.find((colour) => [surface, background].every((on) => contrast(colour, on) >= least)) ?? text;
   return {
@@ -83,10 +161,14 @@ function palette({ background, text, accent }: Seeds): Readonly<Record<string, s
     "--line": mix(text, surface, 0.86),
     "--border": readable([mix(text, surface, 0.5), mix(text, surface, 0.35)], BORDER_CONTRAST),
     "--accent": accent,
-    "--on-accent": bestOf(["#ffffff", "#000000"], accent),
+    "--on-accent": onAccent,
+    // Away from the colour of the label, so that its contrast only grows.
+    "--accent-hover": mix(accent, onAccent === "#ffffff" ? "#000000" : "#ffffff", 0.14),
     "--accent-edge": readable([accent], BORDER_CONTRAST),
     "--link": readable([accent], TEXT_CONTRAST),
     "--error": readable(ERRORS, TEXT_CONTRAST),
+    "--good": readable(GOOD, TEXT_CONTRAST),
+    "--warning": readable(WARNINGS, TEXT_CONTRAST),
   };
 }
 

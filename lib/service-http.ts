@@ -35,6 +35,7 @@ import { createAttemptLimits } from "./provider/attempt-limits.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSignedIn } from "./provider/account.ts";
+import type { DirectoryStore, EntryKind } from "./directory/directory.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
@@ -157,7 +158,7 @@ function errorPages(pages: Pages): ErrorPages {
 
 /** The pages under `{base}/account`. Without operators there is no delivery console. */
 function accountPages(
-  { configuration, accounts, keys, notifications, onDefect }: ServiceHttpOptions,
+  { configuration, storage, accounts, keys, notifications, onDefect }: ServiceHttpOptions,
   currentProvider: CurrentProvider,
   pages: Pages,
 ): readonly AccountPage[] {
@@ -174,7 +175,8 @@ function accountPages(
   const operatorPages = createConsolePages({
     pages,
     readForm: formMap,
-    console: createDeliveryConsole(notifications, onDefect),
+    console: createDeliveryConsole(notifications, storage.directory, onDefect),
+    clock: configuration.clock,
     seals: createConsoleSeals(createSigner(keys.forms)),
   });
   return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
@@ -189,6 +191,7 @@ const CONSOLE_WAIT = 3_000;
  */
 export function createDeliveryConsole(
   notifications: Notifications,
+  directory: Pick<DirectoryStore, "findEntry">,
   onDefect: (error: unknown) => void,
   wait: number = CONSOLE_WAIT,
 ): DeliveryConsole {
@@ -208,6 +211,16 @@ export function createDeliveryConsole(
     page: (asked) => notifications.page({ ...asked, first: "newest" }),
     find: (id) => notifications.find(id),
     receivers: () => notifications.receivers(),
+    async names(receivers) {
+      const found = await Promise.all(
+        receivers.map(async (receiver) => {
+          const [kind, key = ""] = receiver.split(":", 2);
+          const entry = await directory.findEntry(kind as EntryKind, key);
+          return [receiver, entry?.name ?? ""] as const;
+        }),
+      );
+      return new Map(found.filter(([, name]) => name !== ""));
+    },
     redrive: (id, options) => notifications.redrive(id, options),
     redriveAll: (filter, options) => briefly(notifications.redriveAll(filter, options)),
     discard: (id, options) => notifications.discard(id, options),

@@ -1,4 +1,4 @@
-/** The texts that people read, from the built-in locale files and the configuration, and the locale of a browser. */
+/** The texts that people read, from the built-in locale files and the configuration. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ownValue } from "../untrusted-keys.ts";
@@ -91,36 +91,4 @@ function translator(locale: string, texts: ReadonlyMap<string, string>): Transla
     });
   };
   return Object.assign(translate, { has: (key: string) => texts.has(key) });
-}
-
-/** What {@link chooseLocale} needs of a Koa context: its reading of `Accept-Language`. */
-export interface LanguageWishes {
-  acceptsLanguages(available: string[]): string | false;
-}
-
-/**
- * The first supported tag of `ui_locales`, otherwise the best match of `Accept-Language`, otherwise the first configured
- * locale. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4).
- *
- * @param available the configured locales, never empty.
- * @param uiLocales `ui_locales` of the request.
- */
-export function chooseLocale(
-  available: readonly [string, ...string[]],
-  ctx: LanguageWishes,
-  uiLocales: string | undefined,
-): string {
-  for (const tag of uiLocales?.split(" ") ?? []) {
-    const found = lookUp(available, tag);
-    if (found !== undefined) return found;
-  }
-  return ctx.acceptsLanguages([...available]) || available[0];
-}
-
-function lookUp(available: readonly string[], tag: string): string | undefined {
-  const wanted = tag.toLowerCase();
-  return available
-    .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
-    .toSorted((one, other) => other.length - one.length)
-    .at(0);
 }

@@ -47,8 +47,8 @@ describe("problems", () => {
     ],
     ['config.theme: unknown key; the nearest known key is "config.', { theme: {} }],
     [
-      'config.interactions.theme.logo: unknown key; the nearest known key is "config.interactions.theme.',
-      { interactions: { theme: { logo: "x" } } },
+      'config.interactions.theme.banner: unknown key; the nearest known key is "config.interactions.theme.',
+      { interactions: { theme: { banner: "x" } } },
     ],
   ])("name the nearest known key: %s", (line, keys) => {
     expect(problemsWith(keys)).toEqual([expect.stringContaining(line)]);

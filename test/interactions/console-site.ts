@@ -73,6 +73,9 @@ export class MemoryConsole implements DeliveryConsole {
   async receivers(): Promise<readonly ConsoleReceiver[]> {
     return this.known;
   }
+  async names(): Promise<ReadonlyMap<string, string>> {
+    return new Map([["service:1", "News"]]);
+  }
   async redrive(id: string, options: { readonly force: boolean }): Promise<Answers["redrive"]> {
     this.done.push(["redrive", id, options.force]);
     return options.force ? "redriven" : this.answers.redrive;
@@ -162,7 +165,13 @@ export async function consoleSite(): Promise<ConsoleSite> {
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([Buffer.alloc(32, 7)]));
-  const operatorPages = createConsolePages({ pages, console, seals, readForm: formMap });
+  const operatorPages = createConsolePages({
+    pages,
+    console,
+    clock: { now: () => 1_790_000_300_000 },
+    seals,
+    readForm: formMap,
+  });
   const all = createAccountPages({ pages, gate, operators: [OPERATOR], operatorPages });
   const deployment: Deployment = {
     kind: "oauth2",

@@ -1,8 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
-import * as fc from "fast-check";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { contrast, readTheme } from "../../interactions/theme.ts";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
@@ -27,7 +25,7 @@ describe("the texts", () => {
       join(SOURCES, "console-views.ts"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
-    const chosenByName = /^(?:field|error|login\.problem|console\.(?:state|action|result))\./;
+    const chosenByName = /^(?:field|share|link|error|login\.problem|console\.(?:state|action|result))\./;
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );
@@ -73,7 +71,7 @@ describe("the built-in views", () => {
     "%s use <%%- only to include layout partials, and <%%= otherwise",
     (file) => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
-      const partials = ["layout-head", "layout-foot", "brand", "problems", "console-nav", "style"];
+      const partials = ["layout-head", "layout-foot", "brand", "problems", "console-nav", "footer", "style"];
       for (const [, code = ""] of source.matchAll(/<%-([\s\S]*?)-?%>/g)) {
         expect(partials.map((name) => `include("${name}")`)).toContain(code.trim());
       }
@@ -100,65 +98,5 @@ describe("docs/pages.md", () => {
       const views = interactions.views && [viewsFolder({})];
       expect(pagesWith({ ...interactions, ...(views && { views }) }).styleHash).toMatch(/^sha256-/);
     }
-  });
-});
-
-describe("the theme", () => {
-  it.each([
-    ["accent", "red;}body{display:none"],
-    ["accent", "rebeccapurple"],
-    ["background", "#fff}</style><script>"],
-    ["background", "url(https://other.example/x)"],
-    ["text", "#12345"],
-    ["text", "#000000\n"],
-    ["name", ""],
-    ["name", "a\0b"],
-    ["name", "x".repeat(81)],
-    ["font", "Arial"],
-    ["constructor", "#fff"],
-  ])("refuses %s: %j", (key, value) => {
-    expect(() => pagesWith({ theme: { [key]: value } })).toThrow(`config.interactions.theme.${key}`);
-  });
-
-  it("refuses colours with too little contrast", () => {
-    expect(() => pagesWith({ theme: { background: "#ffffff", text: "#aaaaaa" } })).toThrow("contrast 2.3");
-  });
-
-  it("shows the name as text", async () => {
-    const html = await pagesWith({ theme: { name: "<b>Contoso</b>" } }).loggedOut({ locale: "en" });
-    expect(tagsNamed(html, "span")[0]?.text.trim()).toBe("<b>Contoso</b>");
-    expect(tagsNamed(html, "b")).toEqual([]);
-  });
-
-  it("has AA contrast in light and dark mode with any colours", () => {
-    const colour = fc
-      .integer({ min: 0, max: 0xffffff })
-      .map((value) => `#${value.toString(16).padStart(6, "0")}`);
-    const theme = fc.record({ accent: colour, background: colour, text: colour }, { requiredKeys: [] });
-    fc.assert(
-      fc.property(theme, (chosen) => {
-        const { css, problems } = readTheme(chosen);
-        fc.pre(problems.length === 0);
-        const looks = css.split(":root").slice(1);
-        expect(looks).toHaveLength("background" in chosen || "text" in chosen ? 1 : 2);
-        for (const look of looks) {
-          const value = (name: string): string => new RegExp(`--${name}: (#\\w+);`).exec(look)?.[1] ?? "";
-          for (const on of ["background", "surface"].map(value)) {
-            for (const name of ["text", "muted", "link", "error"]) {
-              expect(contrast(value(name), on)).toBeGreaterThanOrEqual(4.5);
-            }
-            expect(contrast(value("border"), on)).toBeGreaterThanOrEqual(3);
-            expect(contrast(value("accent-edge"), on)).toBeGreaterThanOrEqual(3);
-          }
-          expect(contrast(value("on-accent"), value("accent"))).toBeGreaterThanOrEqual(4.5);
-        }
-      }),
-      { numRuns: 500 },
-    );
-  });
-
-  it("measures contrast as WCAG does", () => {
-    expect(contrast("#000", "#ffffff")).toBeCloseTo(21, 5);
-    expect(contrast("#777777", "#fff")).toBeCloseTo(4.478, 2);
   });
 });

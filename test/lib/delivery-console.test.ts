@@ -7,13 +7,24 @@ function standIn(calls: Partial<Notifications>): Notifications {
   return calls as Notifications;
 }
 
+const ENTRIES = {
+  async findEntry(kind: string, key: string) {
+    return kind === "service" && key === "1" ? { key, name: "News", group: null, receiver: null } : undefined;
+  },
+};
+
 const BY = { actor: { kind: "operator", id: "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f" } } as const;
 
 describe("the delivery console", () => {
   it("does not wait for slow calls, and reports their later failure", async () => {
     const test = Promise.withResolvers<undefined>();
     const reported = Promise.withResolvers<unknown>();
-    const console = createDeliveryConsole(standIn({ test: () => test.promise }), reported.resolve, 1);
+    const console = createDeliveryConsole(
+      standIn({ test: () => test.promise }),
+      ENTRIES,
+      reported.resolve,
+      1,
+    );
     await expect(console.test("service:1", BY)).resolves.toBe("under way");
     const fault = new Error("later");
     test.reject(fault);
@@ -26,6 +37,7 @@ describe("the delivery console", () => {
     const defects: unknown[] = [];
     const console = createDeliveryConsole(
       standIn({ redriveAll: async () => counts, test: () => Promise.reject(fault) }),
+      ENTRIES,
       (defect) => void defects.push(defect),
     );
     await expect(console.redriveAll({}, BY)).resolves.toBe(counts);
@@ -42,9 +54,17 @@ describe("the delivery console", () => {
           return { deliveries: [] };
         },
       }),
+      ENTRIES,
       () => undefined,
     );
     await console.page({ state: "parked", limit: 5 });
     expect(pages).toEqual([{ state: "parked", limit: 5, first: "newest" }]);
+  });
+
+  it("names what is in the directory", async () => {
+    const console = createDeliveryConsole(standIn({}), ENTRIES, () => undefined);
+    await expect(console.names(["service:1", "service:2", "portal:1"])).resolves.toEqual(
+      new Map([["service:1", "News"]]),
+    );
   });
 });

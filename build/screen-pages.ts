@@ -1,0 +1,228 @@
+/** Every page with data as people see it, for the contact sheet and for the tests in a browser. */
+import { createPages, type Pages, type PageSettings } from "../interactions/pages.ts";
+import { sampleDelivery, sampleReceiver } from "../interactions/sample-pages.ts";
+import { readTexts } from "../lib/texts/texts.ts";
+import en from "../lib/texts/locales/en.json" with { type: "json" };
+
+/** A made-up language that is written from right to left: English words in another direction. */
+export const RIGHT_TO_LEFT = "qaa";
+
+/** The languages of the contact sheet. */
+export const LANGUAGES: readonly string[] = ["en", "pl", RIGHT_TO_LEFT];
+
+/** One page in one state. */
+export interface Screen {
+  readonly name: string;
+  html(locale: string): Promise<string>;
+}
+
+/** The pages as a service with a help page, a privacy policy and terms has them. */
+export function screenPages(theme: PageSettings["theme"] = {}): Pages {
+  const { problems } = readTexts(["en"], {});
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  return createPages({
+    locales: LANGUAGES,
+    views: [],
+    copy: { [RIGHT_TO_LEFT]: { ...en, direction: "rtl" } },
+    theme,
+    links: {
+      help: "https://example.org/{locale}/help",
+      privacy: "https://example.org/{locale}/privacy",
+      terms: "https://example.org/{locale}/terms",
+    },
+  });
+}
+
+const NOW = Date.UTC(2026, 8, 21, 14, 20);
+const MINUTE = 60_000;
+const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
+const ACCOUNT_URL = "/account";
+
+/** All pages. */
+export function screens(pages: Pages): readonly Screen[] {
+  const form = { here: "", client: "News", action: "/interaction/1", csrf: "c" };
+  const login = { ...form, username: "" };
+  const problem = { ...login, username: "ada" };
+  const consent = { ...form, account: "ada@example.com" };
+  return [
+    { name: "login", html: (locale) => pages.login({ ...login, locale }) },
+    { name: "login-own", html: (locale) => pages.login({ ...login, locale, own: true }) },
+    {
+      name: "login-long-name",
+      html: (locale) =>
+        pages.login({ ...login, locale, client: "Wirtualna Czytelnia Naukowo-Techniczna Południe" }),
+    },
+    {
+      name: "login-wrong",
+      html: (locale) => pages.login({ ...problem, locale, problem: { kind: "wrong" } }),
+    },
+    {
+      name: "login-missing",
+      html: (locale) =>
+        pages.login({ ...login, locale, problem: { kind: "missing", fields: ["username", "password"] } }),
+    },
+    {
+      name: "login-limited",
+      html: (locale) => pages.login({ ...problem, locale, problem: { kind: "limited", retryAfter: 800 } }),
+    },
+    {
+      name: "consent",
+      html: (locale) =>
+        pages.consent({
+          ...consent,
+          locale,
+          client: "Partner",
+          fields: ["sub", "email", "name", "surname", "date_of_birth", "gender"],
+        }),
+    },
+    {
+      name: "consent-id",
+      html: (locale) => pages.consent({ ...consent, locale, client: "Partner", fields: ["sub"] }),
+    },
+    {
+      name: "account",
+      html: (locale) =>
+        pages.account({
+          locale,
+          here: "",
+          account: "ada@example.com",
+          sub: SUB,
+          deliveries: "/account/deliveries",
+          signOut: "/oauth2/logout",
+        }),
+    },
+    { name: "logout", html: (locale) => pages.logout({ locale, here: "", action: "/x", xsrf: "x" }) },
+    { name: "logged-out", html: (locale) => pages.loggedOut({ locale, here: "" }) },
+    {
+      name: "start-again",
+      html: (locale) => pages.startAgain({ locale, here: "", accountUrl: ACCOUNT_URL, action: "/i" }),
+    },
+    {
+      name: "error",
+      html: (locale) =>
+        pages.error({
+          locale,
+          here: "",
+          accountUrl: ACCOUNT_URL,
+          error: "invalid_redirect_uri",
+          description: "redirect_uri did not match any of the client's registered redirect_uris",
+        }),
+    },
+    {
+      name: "unavailable",
+      html: (locale) => pages.unavailable({ locale, here: "", accountUrl: ACCOUNT_URL }),
+    },
+    ...consoleScreens(pages),
+  ];
+}
+
+function consoleScreens(pages: Pages): readonly Screen[] {
+  const common = {
+    here: "",
+    list: "/account/deliveries",
+    receiversPath: "/account/deliveries/receivers",
+    account: ACCOUNT_URL,
+    names: new Map([
+      ["service:1", "News"],
+      ["group:media", "Media group"],
+    ]),
+    now: NOW,
+  };
+  const delivery = (id: string, minutes: number, changes: Parameters<typeof sampleDelivery>[1] = {}) =>
+    sampleDelivery(id, {
+      receiver: "service:1",
+      sub: SUB,
+      type: "PROFILE_CHANGED",
+      at: (NOW - minutes * MINUTE) / 1000,
+      finishedAt: NOW - (minutes - 1) * MINUTE,
+      reason: null,
+      ...changes,
+    });
+  const parked = delivery("msg_2xTq9vJm4nYcE7oPqL1s", 260, {
+    reason: "attempts",
+    history: [
+      {
+        number: 1,
+        startedAt: NOW - 259 * MINUTE,
+        duration: 31,
+        status: 503,
+        error: null,
+        answer: "<h1>Service Unavailable</h1>",
+      },
+      {
+        number: 2,
+        startedAt: NOW - 200 * MINUTE,
+        duration: 15_000,
+        status: null,
+        error: "ETIMEDOUT",
+        answer: null,
+      },
+    ],
+  });
+  const deliveries = [
+    delivery("msg_a", 3, { state: "waiting", attempts: 1 }),
+    delivery("msg_b", 12, { state: "delivered", attempts: 1, receiver: "group:media" }),
+    parked,
+    delivery("msg_d", 3_000, { state: "discarded", attempts: 9, type: "UNASSINGED_FROM_SERVICE" }),
+    delivery("msg_e", 60_000, { state: "delivered", attempts: 2, receiver: "portal:old" }),
+  ];
+  const list = { ...common, filter: {}, receivers: ["service:1", "group:media"], isLater: false };
+  const pause = { pause: "t", test: "t" };
+  return [
+    {
+      name: "deliveries",
+      html: (locale) => pages.deliveries({ ...list, locale, deliveries, next: "msg_e", redriveAll: "t" }),
+    },
+    { name: "deliveries-none", html: (locale) => pages.deliveries({ ...list, locale, deliveries: [] }) },
+    {
+      name: "deliveries-wrong-account",
+      html: (locale) => pages.deliveries({ ...list, locale, deliveries: [], wrongSub: "ada@example.com" }),
+    },
+    {
+      name: "delivery",
+      html: (locale) =>
+        pages.delivery({
+          ...common,
+          locale,
+          delivery: parked,
+          tokens: { redrive: "t", discard: "t" },
+          result: { code: "superseded", values: {} },
+        }),
+    },
+    {
+      name: "receivers",
+      html: (locale) =>
+        pages.receivers({
+          ...common,
+          locale,
+          result: { code: "testTaken", values: { receiver: "service:1", what: 204, duration: 12 } },
+          receivers: [
+            {
+              report: sampleReceiver("service:1", { url: "https://news.example/notify", waiting: 2 }),
+              tokens: pause,
+            },
+            {
+              report: sampleReceiver("group:media", {
+                url: "https://media.example/notifications",
+                failures: 7,
+                heldUntil: NOW + 4 * MINUTE,
+                waiting: 41,
+                parked: 3,
+                oldest: NOW - 90 * MINUTE,
+              }),
+              tokens: { ...pause, resume: "t", redriveAll: "t" },
+            },
+            {
+              report: sampleReceiver("service:8", {
+                url: "https://shop.example/notify",
+                paused: true,
+                reason: "by hand",
+              }),
+              tokens: { resume: "t", test: "t" },
+            },
+            { report: sampleReceiver("portal:old", { url: null, parked: 1 }), tokens: { redriveAll: "t" } },
+          ],
+        }),
+    },
+  ];
+}

@@ -1,0 +1,96 @@
+/**
+ * `npm run screens` takes a picture of every page in Chromium, by language, theme and width, and writes a contact sheet:
+ * `screens/index.html`. Names after `--` limit it to pages whose names contain one: `npm run screens -- login`.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { chromium, type Page } from "playwright-core";
+import { LANGUAGES, type Screen, screenPages, screens } from "./screen-pages.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+const OUT = join(ROOT, "screens");
+/** Debian's package, as for the tests in a browser. */
+const CHROMIUM = "/usr/bin/chromium";
+const THEMES = ["light", "dark"] as const;
+const WIDTHS = [320, 1280] as const;
+/** The picture of the login page in README.md. */
+const README_PICTURE = join(ROOT, "docs/images/login.png");
+
+interface Shot {
+  readonly screen: string;
+  readonly language: string;
+  readonly theme: (typeof THEMES)[number];
+  readonly width: number;
+  readonly file: string;
+}
+
+/** The pictures of one page. */
+async function shoot(page: Page, screen: Screen): Promise<Shot[]> {
+  const shots: Shot[] = [];
+  for (const language of LANGUAGES) {
+    const html = await screen.html(language);
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: width === 320 ? 640 : 800 });
+      for (const theme of THEMES) {
+        await page.emulateMedia({ colorScheme: theme });
+        // In a new document, so that the focus is where the page puts it.
+        await page.goto("about:blank");
+        await page.setContent(html);
+        const file = `${screen.name}-${language}-${width}-${theme}.png`;
+        await page.screenshot({ path: join(OUT, file), fullPage: true });
+        shots.push({ screen: screen.name, language, theme, width, file });
+      }
+    }
+  }
+  return shots;
+}
+
+/** The sheet: a row for each page and language, a column for each theme and width. */
+function sheet(shots: readonly Shot[]): string {
+  const rows = Map.groupBy(shots, ({ screen, language }) => `${screen}, ${language}`);
+  const figures = [...rows].map(([name, found]) => {
+    const images = found.map(
+      ({ file, theme, width }) =>
+        `<figure><img src="${file}" alt="" loading="lazy" width="${width === 320 ? 240 : 560}"><figcaption>${theme}, ${width}</figcaption></figure>`,
+    );
+    return `<h2>${name}</h2>\n<div>${images.join("\n")}</div>`;
+  });
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>The pages</title>
+<style>
+body { margin: 2rem; font: 1rem/1.5 system-ui, sans-serif; background: #ddd; }
+div { display: flex; flex-wrap: wrap; gap: 1rem; align-items: start; }
+figure { margin: 0; }
+img { display: block; border: 1px solid #888; }
+</style>
+<h1>The pages</h1>
+${figures.join("\n")}
+</html>
+`;
+}
+
+const wanted = process.argv.slice(2);
+const pages = screenPages();
+const all = screens(pages).filter(
+  ({ name }) => wanted.length === 0 || wanted.some((each) => name.includes(each)),
+);
+mkdirSync(OUT, { recursive: true });
+const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+try {
+  const page = await browser.newPage();
+  const shots: Shot[] = [];
+  for (const screen of all) shots.push(...(await shoot(page, screen)));
+  writeFileSync(join(OUT, "index.html"), sheet(shots));
+  if (wanted.length === 0) {
+    const [login] = all;
+    await page.setViewportSize({ width: 760, height: 620 });
+    await page.emulateMedia({ colorScheme: "light" });
+    await page.setContent((await login?.html("en")) ?? "");
+    await page.screenshot({ path: README_PICTURE });
+  }
+  console.log(`${shots.length} pictures: screens/index.html`);
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,144 @@
+/** The language of a page: what the client asks for, what the person chose, and what the browser prefers. */
+
+/** What choosing a language needs of a Koa context. */
+export interface LanguageWishes {
+  readonly method: string;
+  readonly querystring: string;
+  readonly req: { readonly headers: { readonly cookie?: string | undefined } };
+  readonly state: { readonly deployment: { readonly secure: boolean } };
+  acceptsLanguages(available: string[]): string | false;
+  append(field: string, value: string): void;
+}
+
+/** What is known besides the browser's headers. */
+export interface LanguageHints {
+  /** `ui_locales` of the request. */
+  readonly uiLocales?: string | undefined;
+  /** The language of the account. */
+  readonly account?: string | undefined;
+}
+
+/** The configured locales; the first is the default. */
+type Available = readonly [string, ...string[]];
+
+/** The parameter of the language links. */
+export const LANGUAGE_PARAMETER = "lang";
+/** The same for all services of a host: it says nothing but a language. */
+const COOKIE = "sign_in_language";
+/** Seconds: one year. */
+const LIFETIME = 31_536_000;
+/** Characters of a query that the language links repeat at most. */
+const MOST_QUERY = 4_000;
+
+/**
+ * `ui_locales` of the request, then the choice in the cookie, then the account's language, then `Accept-Language`, then the
+ * first configured locale. A language link on the page sets the cookie. If the client asks for a language and the person
+ * then chooses another, the choice wins for as long as clients ask for the same one.
+ */
+export function chooseLocale(
+  available: Available,
+  ctx: LanguageWishes,
+  { uiLocales, account }: LanguageHints = {},
+): string {
+  const requested = firstKnown(available, uiLocales?.split(" ") ?? []);
+  const clicked = clickedLocale(available, ctx);
+  if (clicked !== undefined) {
+    keep(ctx, requested === undefined || requested === clicked ? clicked : `${clicked}.${requested}`);
+    return clicked;
+  }
+  const { chosen, insteadOf } = keptChoice(available, ctx);
+  if (requested !== undefined && requested !== insteadOf) return requested;
+  return (
+    chosen ??
+    firstKnown(available, account === undefined ? [] : [account]) ??
+    (ctx.acceptsLanguages([...available]) || available[0])
+  );
+}
+
+/**
+ * The query that a language link repeats, so that it leads to the same page; `undefined` if a GET of this address would not
+ * show the page.
+ * @param isRepeatable whether a GET shows the page again. Default: the request is one.
+ */
+export function repeatableQuery(
+  ctx: Pick<LanguageWishes, "method" | "querystring">,
+  isRepeatable: boolean = isGet(ctx),
+): string | undefined {
+  if (!isRepeatable) return undefined;
+  const query = isGet(ctx) ? ctx.querystring : "";
+  return query.length > MOST_QUERY ? undefined : query;
+}
+
+/** One entry of the language switch. */
+export interface LanguageLink {
+  readonly locale: string;
+  /** In the language itself. */
+  readonly name: string;
+  /** Relative to the page's own address. */
+  readonly href: string;
+  readonly current: boolean;
+}
+
+/** The links that show the same page in each language; none if there is only one language. */
+export function languageLinks(
+  available: readonly string[],
+  current: string,
+  query: string | undefined,
+): readonly LanguageLink[] {
+  if (query === undefined || available.length < 2) return [];
+  return available.map((locale) => {
+    const parameters = new URLSearchParams(query);
+    parameters.set(LANGUAGE_PARAMETER, locale);
+    return { locale, name: nameOf(locale), href: `?${parameters}`, current: locale === current };
+  });
+}
+
+/** The name of a language in itself, as a list entry: with a capital letter. */
+function nameOf(locale: string): string {
+  const name = new Intl.DisplayNames([locale], { type: "language" }).of(locale) ?? locale;
+  return name.replace(/^\p{Ll}/u, (first) => first.toLocaleUpperCase(locale));
+}
+
+function isGet({ method }: Pick<LanguageWishes, "method">): boolean {
+  return method === "GET" || method === "HEAD";
+}
+
+/** The language of the link that led here. */
+function clickedLocale(available: Available, ctx: LanguageWishes): string | undefined {
+  if (!isGet(ctx) || !ctx.querystring.includes(`${LANGUAGE_PARAMETER}=`)) return undefined;
+  const tag = new URLSearchParams(ctx.querystring).get(LANGUAGE_PARAMETER);
+  return available.find((locale) => locale === tag);
+}
+
+/** The choice in the cookie: `pl`, or `pl.en` for Polish although a client asked for English. */
+function keptChoice(
+  available: Available,
+  { req }: LanguageWishes,
+): { readonly chosen?: string | undefined; readonly insteadOf?: string | undefined } {
+  const pairs = (req.headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(`${COOKIE}=`));
+  if (pairs.length !== 1) return {};
+  const [tag, insteadOf] = pairs[0]!.slice(COOKIE.length + 1).split(".");
+  const chosen = available.find((locale) => locale === tag);
+  return chosen === undefined ? {} : { chosen, insteadOf };
+}
+
+function keep(ctx: LanguageWishes, value: string): void {
+  const secure = ctx.state.deployment.secure ? "; Secure" : "";
+  ctx.append(
+    "Set-Cookie",
+    `${COOKIE}=${value}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`,
+  );
+}
+
+/** The first tag that is available. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4). */
+function firstKnown(available: Available, tags: readonly string[]): string | undefined {
+  for (const tag of tags) {
+    const wanted = tag.toLowerCase();
+    const found = available
+      .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
+      .toSorted((one, other) => other.length - one.length)
+      .at(0);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
