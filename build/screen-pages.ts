@@ -1,8 +1,8 @@
 /** Every page with data as people see it, for the contact sheet and for the tests in a browser. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createPages, type Pages, type PageSettings } from "../interactions/pages.ts";
 import { sampleDelivery, sampleReceiver } from "../interactions/sample-pages.ts";
-import { readTexts } from "../lib/texts/texts.ts";
-import en from "../lib/texts/locales/en.json" with { type: "json" };
 
 /** A made-up language that is written from right to left: English words in another direction. */
 export const RIGHT_TO_LEFT = "qaa";
@@ -16,14 +16,18 @@ export interface Screen {
   html(locale: string): Promise<string>;
 }
 
-/** The pages as a service with a help page, a privacy policy and terms has them. */
-export function screenPages(theme: PageSettings["theme"] = {}): Pages {
-  const { problems } = readTexts(["en"], {});
-  if (problems.length > 0) throw new Error(problems.join("\n"));
+const ENGLISH = join(import.meta.dirname, "../lib/texts/locales/en.json");
+
+/** The pages of a service with a help page, a privacy policy and terms. */
+export function screenPages({
+  locales = LANGUAGES,
+  theme = {},
+}: Partial<Pick<PageSettings, "locales" | "theme">> = {}): Pages {
+  const english: Record<string, string> = JSON.parse(readFileSync(ENGLISH, "utf8"));
   return createPages({
-    locales: LANGUAGES,
+    locales,
     views: [],
-    copy: { [RIGHT_TO_LEFT]: { ...en, direction: "rtl" } },
+    copy: locales.includes(RIGHT_TO_LEFT) ? { [RIGHT_TO_LEFT]: { ...english, direction: "rtl" } } : {},
     theme,
     links: {
       help: "https://example.org/{locale}/help",

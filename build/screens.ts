@@ -84,7 +84,7 @@ try {
   for (const screen of all) shots.push(...(await shoot(page, screen)));
   writeFileSync(join(OUT, "index.html"), sheet(shots));
   if (wanted.length === 0) {
-    const [login] = all;
+    const [login] = screens(screenPages({ locales: ["en", "pl"] }));
     await page.setViewportSize({ width: 760, height: 620 });
     await page.emulateMedia({ colorScheme: "light" });
     await page.setContent((await login?.html("en")) ?? "");

@@ -54,13 +54,13 @@ export function createConsolePages(parts: ConsoleParts): readonly OperatorPage[]
   ];
 }
 
-/** What every page of the console is given. @param receivers those on the page, which get their names. */
+/** What every page of the console is given. @param shown those on the page, which get their names. */
 async function common(
   { pages, console, clock, seals }: ConsoleParts,
   ctx: AccountContext,
   { path, query }: Parameters<OperatorHandler>[1],
   person: SignedIn,
-  receivers: Iterable<string>,
+  shown: Iterable<string>,
 ): Promise<ConsoleLocals> {
   const base = ctx.state.deployment.path;
   const result = seals.open(person, path, query.get("result"));
@@ -69,7 +69,7 @@ async function common(
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
     account: `${base}/account`,
-    names: await console.names([...new Set(receivers)]),
+    names: await console.names([...new Set(shown)]),
     now: clock.now(),
     ...(result !== undefined && { result }),
   };

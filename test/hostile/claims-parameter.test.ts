@@ -31,7 +31,9 @@ beforeEach(async () => {
   expect(browser.html).toContain('name="decision"');
 });
 
-const plainFields = (): string[] => tagsNamed(browser.html, "li").map(({ text }) => text.trim());
+/** The fields on the consent page. The entries of the footer hold links, and no text of their own. */
+const plainFields = (): string[] =>
+  tagsNamed(browser.html, "li").flatMap(({ text }) => (text.trim() === "" ? [] : [text.trim()]));
 
 /** A `claims` parameter of so many bytes. */
 const padded = (bytes: number): string =>
