@@ -72,8 +72,10 @@ function describeOn(storage: string): void {
     for (const label of ["Sign in with OAuth 2.0", "Sign in with OpenID Connect"]) {
       expect((await signIn(label)).title).toBe("Hello, Ada");
     }
-    process.kill(processOf("app 1"), "SIGKILL");
-    // Immediately after the kill, the proxy uses the next process.
+    const killed = processOf("app 1");
+    process.kill(killed, "SIGKILL");
+    while (isRunning(killed)) await pause(1);
+    // Immediately after its end, the proxy uses the next process.
     expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
     await cluster.until(/app 1 is running again, process \d+/);
     expect((await signIn("Sign in with OAuth 2.0")).title).toBe("Hello, Ada");
