@@ -57,6 +57,22 @@ const CLOSE_TIMEOUT = 200;
 type DriverOptions = Pick<CommonRedisOptions, "username" | "password" | "db" | "Connector"> &
   Pick<StandaloneConnectionOptions, "host" | "port" | "tls">;
 
+/**
+ * Sends the writes of one tick to the socket together. A write costs Node.js more than the command in it: without this,
+ * a code exchange takes a tenth more CPU.
+ */
+function combineWrites(socket: Socket): Socket {
+  const write = socket.write.bind(socket) as (...values: unknown[]) => boolean;
+  socket.write = (...values: unknown[]) => {
+    if (socket.writableCorked === 0) {
+      socket.cork();
+      process.nextTick(() => socket.uncork());
+    }
+    return write(...values);
+  };
+  return socket;
+}
+
 /** @param closed no further connections are opened once it is aborted. */
 export async function driverOptions(address: RedisAddress, closed?: AbortSignal): Promise<DriverOptions> {
   const { host, port, username, password, db } = address;
@@ -81,7 +97,7 @@ export async function driverOptions(address: RedisAddress, closed?: AbortSignal)
       const socket =
         tls === undefined ? createConnection({ host, port }) : connectTls({ host, port, ...tls });
       socket.on("error", (error) => (this.firstError ??= error));
-      return (this.stream = socket);
+      return (this.stream = combineWrites(socket));
     }
   }
 
@@ -178,7 +194,6 @@ export class Connection {
 
   /** @throws Unanswered, or StorageUnavailable when Redis sent an error. */
   async send<T>(command: (client: Redis) => Promise<T>): Promise<T> {
-    this.#writeTogether();
     try {
       return await command(this.#client);
     } catch (error) {
@@ -187,22 +202,10 @@ export class Connection {
   }
 
   /**
-   * Writes the commands of one turn of the event loop to the socket at once. A write costs Node more than the command:
-   * without this a code exchange takes a tenth more CPU.
-   */
-  #writeTogether(): void {
-    const { stream } = this.#client;
-    if (stream.writableCorked > 0) return;
-    stream.cork();
-    process.nextTick(() => stream.uncork());
-  }
-
-  /**
    * Runs a script, and loads it if Redis has not cached it.
    * @throws as `send` does.
    */
   async run({ sha, text }: Script, keys: readonly string[], values: readonly string[]): Promise<unknown> {
-    this.#writeTogether();
     try {
       return await this.#client.evalsha(sha, keys.length, ...keys, ...values);
     } catch (error) {
