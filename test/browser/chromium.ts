@@ -64,9 +64,10 @@ export async function signIn(page: Page, account: { username: string; password: 
   await page.getByRole("button").click();
 }
 
-/** The violations that axe finds, one line per rule. */
-export async function violations(page: Page): Promise<string[]> {
+/** The violations that axe finds, one line per rule. @param rules default: all. */
+export async function violations(page: Page, ...rules: string[]): Promise<string[]> {
   // Without frames, the legacy mode finds the same, and needs no second page.
-  const { violations: found } = await new AxeBuilder({ page }).setLegacyMode().analyze();
+  const builder = new AxeBuilder({ page }).setLegacyMode();
+  const { violations: found } = await (rules.length > 0 ? builder.withRules(rules) : builder).analyze();
   return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`);
 }

@@ -92,6 +92,24 @@ describe.each([
     expect(new URL(page.url()).searchParams.get("error")).toBe("access_denied");
   });
 
+  it("changes the language of a sign-in, and keeps it", async () => {
+    const page = await browser.newPage({ javaScriptEnabled });
+    await page.goto(authorize(running.oauth2, { client_id: "partner", ui_locales: "en" }));
+    await page.getByRole("link", { name: "Polski" }).click();
+    const signInButton = page.getByRole("button", { name: "Zaloguj się" });
+    await page.getByLabel("Nazwa użytkownika lub adres e-mail").fill(ADA.username);
+    await page.getByLabel("Hasło").fill("wrong password");
+    await signInButton.click();
+    await expect(page.getByRole("alert").innerText()).resolves.toContain("Wystąpił problem");
+    await page.getByLabel("Hasło").fill(ADA.password);
+    await signInButton.click();
+    await page.getByRole("button", { name: "Zezwól" }).waitFor();
+    await page.goto(`${running.oauth2}/account`);
+    await page.getByRole("heading", { name: "Twoje konto" }).waitFor();
+    await page.getByRole("link", { name: "English" }).click();
+    await page.getByRole("heading", { name: "Your account" }).waitFor();
+  });
+
   it("signs out after a confirmation", async () => {
     const page = await browser.newPage({ javaScriptEnabled });
     await page.goto(authorize(running.oauth2));
@@ -165,5 +183,24 @@ describe("the pages", () => {
     await page.keyboard.type(ADA.password);
     await page.keyboard.press("Enter");
     await page.waitForURL(`${callback}?**`);
+  });
+
+  it("lead through consent by keyboard alone: the list unfolds, and the first button allows", async () => {
+    const page = await browser.newPage();
+    await page.goto(authorize(running.oauth2, { client_id: "partner" }));
+    // The first field has the focus.
+    await page.keyboard.type(BOB.username);
+    await page.keyboard.press("Tab");
+    await page.keyboard.type(BOB.password);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Share your data with Partner?" }).waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByText("Date of birth", { exact: true }).waitFor({ state: "visible" });
+    await page.keyboard.press("Tab");
+    await expect(page.locator(":focus").innerText()).resolves.toBe("Allow");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`${callback}?**`);
+    expect(new URL(page.url()).searchParams.has("code")).toBe(true);
   });
 });
