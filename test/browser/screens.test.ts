@@ -1,0 +1,118 @@
+/** Every page, in each language, theme and width, and as people set their systems: checked by axe, measured, and walked. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import { LANGUAGES, screenPages, screens } from "../../build/screen-pages.ts";
+import { TestBrowser, violations } from "./chromium.ts";
+
+const ALL = screens(screenPages());
+/** Pixels by which a page is wider than the window. */
+const OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+
+let browser: TestBrowser;
+let page: Page;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  page = await browser.newPage();
+});
+
+afterEach(() => {
+  expect(browser.problems.splice(0)).toEqual([]);
+});
+
+afterAll(async () => {
+  await browser?.close();
+});
+
+/** Shows a page in a new document, with everything unfolded. */
+async function show(html: string): Promise<void> {
+  await page.goto("about:blank");
+  await page.setContent(html);
+  await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+}
+
+const views = [320, 1280].flatMap((width) =>
+  (["light", "dark"] as const).map((colorScheme) => ({ width, colorScheme })),
+);
+
+describe.each(LANGUAGES)("in %s", (language) => {
+  it.each(ALL.map((screen) => [screen.name, screen] as const))(
+    "%s has no problems that axe finds, and fits the window",
+    async (_name, screen) => {
+      const html = await screen.html(language);
+      for (const { width, colorScheme } of views) {
+        await page.setViewportSize({ width, height: 800 });
+        await page.emulateMedia({ colorScheme });
+        await show(html);
+        expect([width, colorScheme, await page.evaluate(OVERFLOW)]).toEqual([width, colorScheme, 0]);
+        // Nothing but colours depends on the theme.
+        const rules = colorScheme === "dark" ? ["color-contrast"] : [];
+        expect([width, colorScheme, await violations(page, ...rules)]).toEqual([width, colorScheme, []]);
+      }
+    },
+  );
+});
+
+describe("the pages", () => {
+  it.each(ALL.map((screen) => [screen.name, screen] as const))(
+    "%s fits with text at 200 %, in forced colours and with less motion",
+    async (_name, screen) => {
+      await page.setViewportSize({ width: 640, height: 800 });
+      await page.emulateMedia({ forcedColors: "active", reducedMotion: "reduce" });
+      await show(await screen.html("pl"));
+      await page.evaluate("document.documentElement.style.fontSize = '200%'");
+      expect(await page.evaluate(OVERFLOW)).toBe(0);
+      const moving =
+        "[...document.querySelectorAll('a, button')].filter((each) => getComputedStyle(each).transitionDuration !== '0s').length";
+      expect(await page.evaluate(moving)).toBe(0);
+      await page.emulateMedia({ forcedColors: "none", reducedMotion: "no-preference" });
+    },
+  );
+
+  it("put the focus on the summary of the problems, without a script", async () => {
+    for (const screen of ALL.filter(({ name }) => /login-(?:wrong|missing|limited)/.test(name))) {
+      await page.goto("about:blank");
+      await page.setContent(await screen.html("en"));
+      await page.locator('[role="alert"]:focus').waitFor({ timeout: 5_000 });
+    }
+  });
+
+  it("are mirrored for a language from right to left", async () => {
+    await page.setViewportSize({ width: 1280, height: 800 });
+    const login = ALL[0]!;
+    const middleOf = async (language: string, selector: string): Promise<number> => {
+      await show(await login.html(language));
+      const box = await page.locator(selector).first().boundingBox();
+      return Math.round((box?.x ?? 0) + (box?.width ?? 0) / 2);
+    };
+    for (const selector of [".mark", "footer nav"]) {
+      const [left, right] = [await middleOf("en", selector), await middleOf("qaa", selector)];
+      expect([selector, left < 640, right > 640]).toEqual([selector, true, true]);
+    }
+  });
+
+  it("print without forms and links to other languages", async () => {
+    await page.emulateMedia({ media: "print" });
+    await show(await ALL.find(({ name }) => name === "error")!.html("en"));
+    expect(await page.locator("main p").first().isVisible()).toBe(true);
+    expect(await page.locator("footer").isVisible()).toBe(false);
+    await page.emulateMedia({ media: "screen" });
+  });
+
+  it("look the same with any theme, but for its colours", async () => {
+    await page.setViewportSize({ width: 320, height: 800 });
+    const theme = {
+      name: "W".repeat(80),
+      accent: "#ffff00",
+      background: "#222222",
+      radius: 24,
+      fonts: "serif",
+    };
+    const some = /^(?:login-wrong|consent|error|deliveries|receivers)$/;
+    for (const screen of screens(screenPages({ theme })).filter(({ name }) => some.test(name))) {
+      await show(await screen.html("pl"));
+      expect([screen.name, await page.evaluate(OVERFLOW)]).toEqual([screen.name, 0]);
+      expect([screen.name, await violations(page)]).toEqual([screen.name, []]);
+    }
+  });
+});
