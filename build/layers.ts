@@ -61,8 +61,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: "records",
     floor: 3,
-    holds: /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|migration|records)\/|storage\.ts$)/,
-    box: ["lib/records/, artifacts/, directory/, deliveries/, audit/", "what is stored"],
+    holds: /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|mail|migration|records)\/|storage\.ts$)/,
+    box: ["lib/records/, artifacts/, directory/, deliveries/, mail/, audit/", "what is stored"],
   },
   {
     name: "storage contract",

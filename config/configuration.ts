@@ -140,11 +140,15 @@ export interface NotificationSettings {
 
 /** An e-mail to one person. */
 export interface MailMessage {
+  /** `<ID@HOST>`, the same on every attempt: a message that was accepted already can be recognised by it. */
+  readonly messageId: string;
+  /** The sender, as an address or `Name <address>`. */
+  readonly from: string;
   /** The recipient's e-mail address. */
   readonly to: string;
   readonly subject: string;
   readonly text: string;
-  readonly html?: string;
+  readonly html: string;
 }
 
 /** Sends messages in place of SMTP. A rejected promise means that the message was not accepted. */

@@ -150,7 +150,8 @@ const shape = {
   interactions: section(interactionsSchema.prefault({}), "The pages"),
   mail: optional(mailSchema, {
     form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
-    description: "How e-mail is sent; without it, outside production, messages go to the log",
+    description:
+      "How e-mail is sent; without it, none is sent, and outside production the bundled server shows it at `/dev/mail`",
     otherwise: "none",
   }),
   cookies: section(cookiesSchema.prefault({}), "The service's cookies"),

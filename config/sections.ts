@@ -459,7 +459,7 @@ export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<Ma
       from: optional(text(320, isSender, "a sender"), {
         form: "an e-mail address or `Name <address>`",
         description: "The sender",
-        otherwise: "none",
+        otherwise: "`no-reply@` and the host of the deployment",
       }),
     }),
     withMethods<Mailer>("send"),

@@ -31,6 +31,25 @@ export const BACKCHANNEL_FAILURES = [
 export type BackchannelFailure = (typeof BACKCHANNEL_FAILURES)[number];
 
 /**
+ * Why a mail was not accepted. `refused`: the mail server refuses the recipient or the message for good; `address`: the
+ * recipient is no plain e-mail address. After the others, the mail is tried again: `delayed`: the mail server said
+ * "later"; `connection`, `timeout`, `authentication`: it can't be reached, does not answer, or does not accept the
+ * credentials; `server`: it refuses the sender or the session; `unexpected`: any other fault, also of your `send`.
+ */
+export const MAIL_FAILURES = [
+  "refused",
+  "address",
+  "delayed",
+  "connection",
+  "timeout",
+  "authentication",
+  "server",
+  "unexpected",
+] as const;
+
+export type MailFailure = (typeof MAIL_FAILURES)[number];
+
+/**
  * Why sessions ended. `signed_out`: the end user signed out; `password`, `disabled`, `deleted`: with that change of
  * the account; `ended`: by `accounts.endSessions`.
  */
@@ -94,6 +113,10 @@ export interface ServiceEvents {
   "receiver.recovered": { readonly receiver: string };
   /** The receiver was removed from the directory, and its waiting deliveries are parked. */
   "receiver.removed": { readonly receiver: string; readonly parked: number };
+  /** The mail server, or your `send`, accepted a mail. `kind`: what it is about, such as `password-changed`. */
+  "mail.sent": { readonly kind: string };
+  /** An attempt failed. `retryAt`: milliseconds since the epoch; `null` if there is no further attempt. */
+  "mail.failed": { readonly kind: string; readonly reason: MailFailure; readonly retryAt: number | null };
   fault: { readonly where: string; readonly code: string };
 }
 

@@ -14,8 +14,18 @@ export interface Backlog {
   readonly parked: number;
 }
 
-/** Called for each reading, because the backlog is in the storage. If it fails, the backlog is left out. */
-type BacklogSource = () => Promise<readonly Backlog[]>;
+/** The mail that waits to be sent. */
+export interface MailBacklog {
+  readonly count: number;
+  /** When the oldest was stored, in milliseconds since the epoch; `undefined` if none waits. */
+  readonly oldest: number | undefined;
+}
+
+/** What waits in the storage. Called for each reading; what can't be read is left out. */
+export interface BacklogSources {
+  deliveries(): Promise<readonly Backlog[]>;
+  mail(): Promise<MailBacklog>;
+}
 
 /** Name after `sign_in_`, help text and labels of each counter. */
 const COUNTERS = {
@@ -37,6 +47,7 @@ const COUNTERS = {
   codes: ["codes_total", "Authorization codes issued"],
   revoked: ["revoked_tokens_total", "Access tokens ended by their client"],
   logouts: ["backchannel_logouts_total", "Clients to tell of the end of a session, by result", "result"],
+  mails: ["mails_total", "Attempts to send mail, by its kind and the result", "kind", "result"],
   changes: ["account_changes_total", "Account changes by action", "action"],
   faults: ["faults_total", "Requests answered with 503, by endpoint", "where"],
 } as const;
@@ -49,7 +60,7 @@ interface Loaded {
 }
 
 /** Each service has its own registry, so two services in one process do not mix their numbers. */
-async function load(backlog: BacklogSource): Promise<Loaded> {
+async function load(backlog: BacklogSources): Promise<Loaded> {
   const { collectDefaultMetrics, Counter, Gauge, Registry } = await import("prom-client");
   const registry = new Registry();
   const counters = Object.fromEntries(
@@ -67,13 +78,33 @@ async function load(backlog: BacklogSource): Promise<Loaded> {
       async collect() {
         this.reset();
         // The other numbers matter most while the storage does not answer.
-        const all = await backlog().catch(() => []);
+        const all = await backlog.deliveries().catch(() => []);
         for (const { receiver, waiting, parked } of all) {
           this.set({ receiver, state: "waiting" }, waiting);
           this.set({ receiver, state: "parked" }, parked);
         }
       },
     }),
+  );
+  const mailGauge = (name: string, help: string, valueOf: (mail: MailBacklog) => number | undefined): void =>
+    registry.registerMetric(
+      new Gauge({
+        name,
+        help,
+        registers: [],
+        async collect() {
+          const mail = await backlog.mail().catch(() => undefined);
+          const value = mail && valueOf(mail);
+          if (value === undefined) this.remove();
+          else this.set(value);
+        },
+      }),
+    );
+  mailGauge("sign_in_mail_outbox", "Mails that wait to be sent", ({ count }) => count);
+  mailGauge(
+    "sign_in_mail_oldest_timestamp_seconds",
+    "When the oldest mail that waits was stored, in seconds since the epoch",
+    ({ oldest }) => oldest && oldest / 1000,
   );
   collectDefaultMetrics({ register: registry });
   return { registry, counters };
@@ -83,7 +114,7 @@ async function load(backlog: BacklogSource): Promise<Loaded> {
  * Counts the events. prom-client is loaded with the first event or the first reading: an idle service does without it, and the
  * first response does not wait for it.
  */
-export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): Metrics {
+export function createMetrics(events: ServiceEmitter, backlog: BacklogSources): Metrics {
   let loading: Promise<Loaded> | undefined;
   const loaded = (): Promise<Loaded> => (loading ??= load(backlog));
   function count<E extends ServiceEvent>(
@@ -106,6 +137,10 @@ export function createMetrics(events: ServiceEmitter, backlog: BacklogSource): M
   count("token.revoked", ({ revoked }) => revoked.inc());
   count("backchannel.delivered", ({ logouts }) => logouts.inc({ result: "delivered" }));
   count("backchannel.failed", ({ logouts }) => logouts.inc({ result: "failed" }));
+  count("mail.sent", ({ mails }, { kind }) => mails.inc({ kind, result: "sent" }));
+  count("mail.failed", ({ mails }, { kind, retryAt }) =>
+    mails.inc({ kind, result: retryAt === null ? "failed" : "retried" }),
+  );
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));
   return { text: async () => (await loaded()).registry.metrics() };

@@ -2,7 +2,7 @@
 import type { Middleware } from "koa";
 import type { Provider } from "oidc-provider";
 import type { Logger } from "pino";
-import type { Configuration } from "../config/configuration.ts";
+import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { CALLBACK_PATH } from "../interactions/account-pages.ts";
@@ -124,7 +124,9 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       events,
       sealer,
       grantable: GRANTABLE,
+      mailDeployment: mailDeployment(configuration),
       notify: () => notifier.wake(),
+      onMail: () => notifier.wakeMail(),
       onEnded: (ended) => sessionsEnded?.(ended),
     });
     const clients = createClients({
@@ -155,7 +157,10 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     notifier.start();
     const sweeper = startSweeper(storage, outages("removing what has expired"));
     keys.signing.start(outages("looking at the signing keys"));
-    const metrics = createMetrics(events, () => storage.deliveries.counts());
+    const metrics = createMetrics(events, {
+      deliveries: () => storage.deliveries.counts(),
+      mail: () => storage.outbox.waiting(),
+    });
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(GRACE)]);
@@ -193,6 +198,12 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     await notifier.stop(0);
     throw error;
   }
+}
+
+/** The deployment that mail leads to; `undefined` if no mail is sent. */
+function mailDeployment({ deployments, mail, mailer }: Configuration): DeploymentKind | undefined {
+  if (mailer === undefined && mail === undefined) return undefined;
+  return deployments.openid === undefined ? "oauth2" : "openid";
 }
 
 /** The account pages sign in through an internal client, one for both deployments. */

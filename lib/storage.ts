@@ -16,6 +16,7 @@ import { createDirectoryStore } from "./directory/directory-store.ts";
 import { SHARED_KINDS } from "./directory/records.ts";
 import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./keys/signing-key-store.ts";
+import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./mail/outbox.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
 import { Records } from "./records/records.ts";
@@ -24,7 +25,11 @@ import { Records } from "./records/records.ts";
 export const UNFINISHED_COPY = "unfinished-copy";
 
 /** The kinds whose changes by one process other processes want to hear of soon. */
-export const WATCHED_KINDS: readonly string[] = [...WATCHED_KEY_KINDS, ...WATCHED_DELIVERY_KINDS];
+export const WATCHED_KINDS: readonly string[] = [
+  ...WATCHED_KEY_KINDS,
+  ...WATCHED_DELIVERY_KINDS,
+  ...WATCHED_MAIL_KINDS,
+];
 
 /** A server or file behind a storage. */
 export interface StoragePart {
@@ -41,6 +46,8 @@ export interface Storage {
   readonly keys: SigningKeyStore;
   readonly artifacts: ArtifactStore;
   readonly deliveries: DeliveryStore;
+  /** The mail to people that waits to be sent. */
+  readonly outbox: Outbox;
   readonly audit: AuditStore;
   /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
   readonly rateLimits: RateLimiterFactory;
@@ -92,6 +99,7 @@ export function storageOver(
     keys: createSigningKeyStore(lanes, audit),
     artifacts: createArtifactStore(away.store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
+    outbox: createOutbox(lanes),
     audit,
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],

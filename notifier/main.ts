@@ -55,7 +55,10 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
       onFault: onDefect,
       onWarning,
     });
-    const metrics = createMetrics(events, () => storage.deliveries.counts());
+    const metrics = createMetrics(events, {
+      deliveries: () => storage.deliveries.counts(),
+      mail: () => storage.outbox.waiting(),
+    });
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {

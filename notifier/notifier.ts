@@ -1,4 +1,4 @@
-/** Puts together the delivery of notifications: worker, scheduler, maintenance and public calls. */
+/** Puts together what is sent in the background: notifications, with their public calls, and mail. */
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import type { Storage } from "../lib/storage.ts";
@@ -10,14 +10,19 @@ import { CircuitBreaker } from "./breaker.ts";
 import { createDeliverer } from "./deliver.ts";
 import { LaneWorker } from "./lane-worker.ts";
 import { createNotifications, type Notifications } from "./notifications.ts";
+import { MailSender } from "./mail.ts";
+import { configuredMailer } from "./mail-transport.ts";
 import { Poller } from "./poller.ts";
 import { type ReceiverReport, Receivers } from "./receivers.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { createUpkeep } from "./upkeep.ts";
 
 export interface NotifierOptions {
-  readonly configuration: Pick<Configuration, "notifications" | "clock" | "queue">;
-  readonly storage: Pick<Storage, "directory" | "deliveries" | "audit">;
+  readonly configuration: Pick<
+    Configuration,
+    "notifications" | "clock" | "queue" | "deployments" | "interactions" | "mail" | "mailer"
+  >;
+  readonly storage: Pick<Storage, "directory" | "deliveries" | "outbox" | "audit">;
   readonly sealer: Sealer;
   readonly events: ServiceEmitter;
   /** Whether the worker keeps the process alive because the process does nothing else; default `false`. */
@@ -41,10 +46,12 @@ export interface Notifier {
   readonly notifications: Notifications;
   /** Delivers what was just stored without waiting for the next look. */
   wake(): void;
+  /** Sends mail that was just stored without waiting for the next look. */
+  wakeMail(): void;
   /** Starts the worker if `notifications.worker` says so. */
   start(): void;
   health(): Promise<NotifierHealth>;
-  /** Finishes running deliveries, or hands them back after `grace` milliseconds; closes connections. */
+  /** Finishes running attempts, or hands them back after `grace` milliseconds; closes connections. */
   stop(grace: number): Promise<void>;
 }
 
@@ -89,19 +96,24 @@ export async function createNotifier({
   const outage = outages("upkeep of deliveries");
   const upkeep = createUpkeep({ ...delivering, retention: settings.retention, wake, outage });
   const notifications = createNotifications({ ...delivering, storage, sealer, attempt, wake });
+  const mailer = configuredMailer(configuration);
+  const mail =
+    mailer && new MailSender({ configuration, mailer, outbox: storage.outbox, sealer, events, outages });
   return {
     notifications,
     wake,
+    wakeMail: () => mail?.wake(),
     start() {
       if (!settings.worker) return;
       scheduler.start();
       upkeep.start();
+      mail?.start();
     },
     async health() {
       return { ok: scheduler.ok, detail: detailOf(await notifications.receivers()) };
     },
     async stop(grace) {
-      await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop()]);
+      await Promise.all([worker.stop(grace), scheduler.stop(), upkeep.stop(), mail?.stop(grace)]);
       // Hands back what the scheduler claimed in the meantime.
       await worker.stop(grace);
       await scheduler.close();

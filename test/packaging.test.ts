@@ -114,6 +114,7 @@ describe("the packed package", () => {
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
     expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
     expect(files).toContain("./dist/lib/texts/locales/en.json");
+    expect(files).toContain("./dist/lib/mail/views/mail.ejs");
   });
 
   it("contains its license and changelog, its description and its Node version", () => {

@@ -13,6 +13,7 @@ import {
   UnknownReference,
   VersionConflict,
 } from "../errors.ts";
+import { mailRecord } from "../mail/records.ts";
 import { Changes, type Read } from "../records/records.ts";
 import {
   type IdentifierOwner,
@@ -106,6 +107,7 @@ export function createAccounts(
     await planNames(changes, change);
     await planReferences(changes, change);
     if (change.deliveries.length > 0) changes.merge(await planAdding(records, positions, change.deliveries));
+    for (const mail of change.mails ?? []) changes.add(mailRecord(mail));
     if (change.audit !== undefined) changes.add(audit.recordOf(change.audit));
     try {
       await records.commit(changes);

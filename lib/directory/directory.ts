@@ -2,6 +2,7 @@
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { AuditEvent } from "../audit/audit-event.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
+import type { StoredMail } from "../mail/records.ts";
 
 /** An account. Everything that a change has to read is in this one record. */
 export interface AccountRecord {
@@ -67,6 +68,8 @@ export interface AccountChange {
   readonly requirePortal?: string;
   /** Notifications of this change: stored with it or not at all. */
   readonly deliveries: readonly NewDelivery[];
+  /** Mail about this change: stored with it or not at all. Default: none. */
+  readonly mails?: readonly StoredMail[];
   readonly audit?: AuditEvent;
 }
 
@@ -141,7 +144,7 @@ export interface DirectoryStore {
   /** Moves the counter past `userId`, so that it never returns it. */
   passUserId(userId: number): Promise<void>;
   /**
-   * Writes the account, its names, its deliveries and its audit record together.
+   * Writes the account, its names, deliveries, mail and audit record together.
    * @throws VersionConflict when the record has another version, exists (create) or is gone (change).
    * @throws NameTaken when a claimed name belongs to another account.
    * @throws AlreadyExists when the `user_id` of a new account belongs to another one.

@@ -9,6 +9,7 @@ import { type Clock, seconds } from "../clock.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
 import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../directory/directory.ts";
 import type { ServiceEmitter, SessionEnd } from "../events.ts";
+import { type NewMail, sealMail } from "../mail/records.ts";
 import type { Sealer } from "../sealing.ts";
 import { planChange } from "./account-plan.ts";
 import { afterCommit, retryOnConflict } from "./commit.ts";
@@ -31,12 +32,14 @@ export interface AccountWriterOptions {
   readonly artifacts: ArtifactStore;
   readonly clock: Clock;
   readonly events: ServiceEmitter;
-  /** Seals the bodies of notifications. */
+  /** Seals the bodies of notifications and mail. */
   readonly sealer: Sealer;
   /** Every scope and claim that exists; a consent stores no other. */
   readonly grantable: Consent;
   /** Called after a commit that stored deliveries, so that they are sent without waiting for the next poll. */
   readonly notify?: (deliveries: readonly NewDelivery[]) => void;
+  /** Called after a commit that stored mail. */
+  readonly onMail?: () => void;
   /** Called after a commit that ended sessions, before their records are removed. */
   readonly onEnded?: (ended: SessionsEnded) => void | Promise<void>;
 }
@@ -84,6 +87,8 @@ export interface AccountDecision {
   readonly client?: string;
   /** The `uid` of the one session that stays signed in when sessions end. */
   readonly keepSession?: string | undefined;
+  /** Mail about the change, stored with it. Default: none. */
+  readonly mails?: readonly NewMail[];
 }
 
 /** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
@@ -169,6 +174,7 @@ export class AccountWriter {
       ),
       ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
       deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
+      mails: (decision.mails ?? []).map((mail) => sealMail(sealer, mail, clock.now())),
       audit: {
         ...caller,
         action: decision.action,
@@ -182,12 +188,13 @@ export class AccountWriter {
   /** The change is committed, so a failure here must not fail the call. */
   async #followUp(
     before: AccountRecord | undefined,
-    { sub, deliveries, record }: AccountChange,
+    { sub, deliveries, mails = [], record }: AccountChange,
     { action, keepSession }: AccountDecision,
   ): Promise<void> {
-    const { events, notify, onEnded } = this.#options;
+    const { events, notify, onMail, onEnded } = this.#options;
     await afterCommit(events, "notify", () => {
       if (deliveries.length > 0) notify?.(deliveries);
+      if (mails.length > 0) onMail?.();
     });
     events.emit("account.changed", { sub, action, deliveries: deliveries.length });
     if (before === undefined) return;

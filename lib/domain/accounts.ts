@@ -1,9 +1,11 @@
 /** Creating, reading, updating and deleting accounts; the other calls are put together here too. */
 import { randomInt, randomUUID } from "node:crypto";
+import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Caller } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
+import type { MailKind, NewMail } from "../mail/records.ts";
 import type { Passwords } from "../passwords/passwords.ts";
 import {
   type Account,
@@ -20,18 +22,22 @@ import { accountChanges, accountPage, importedAccount, newAccount } from "./acco
 import { actor, anyString, callerFor, callerOf, checked } from "./arguments.ts";
 import { createSignIns } from "./authenticate.ts";
 import { createConsents } from "./consents.ts";
+import { normaliseName } from "./text-rules.ts";
 
 /** How often a new account draws another number because an import took the one that the counter gave it. */
 const NUMBER_ATTEMPTS = 20;
 
 export interface AccountsOptions extends AccountWriterOptions {
   readonly passwords: Passwords;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment?: DeploymentKind | undefined;
 }
 
 /** The accounts of one storage. */
 export function createAccounts(options: AccountsOptions): Accounts & AccountInternals {
   const { directory, passwords, clock } = options;
   const writer = new AccountWriter(options);
+  const notices = createNotices(options);
   const signIns = createSignIns(writer, directory, passwords, options.events);
 
   async function hashOf({ password }: NewAccount): Promise<string | null> {
@@ -113,7 +119,9 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         const fields = Object.keys(after) as (keyof AccountRecord)[];
         const changed = fields.filter((field) => before[field] !== after[field]);
         if (changed.length === 0) return undefined;
-        return { action: "account.updated", record: after, detail: { fields: changed.join(" ") } };
+        const detail = { fields: changed.join(" ") };
+        const mails = notices.addressChanged(before, after);
+        return { action: "account.updated", record: after, detail, mails };
       });
       if (record === undefined) throw noAccount();
       return toAccount(record);
@@ -133,7 +141,8 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
           password_hash,
           password_generation: (before.password_generation ?? 0) + 1,
         };
-        return { action: "account.password_changed", record: after, keepSession };
+        const mails = notices.passwordChanged(after);
+        return { action: "account.password_changed", record: after, keepSession, mails };
       });
       if (record === undefined) throw noAccount();
       const { sessions_generation, tokens_generation } = record;
@@ -189,4 +198,32 @@ function applied(before: AccountRecord, changes: AccountChanges): AccountRecord 
   const after: AccountRecord = { ...before, ...given };
   const isNewAddress = after.email !== before.email && changes.email_verified === undefined;
   return isNewAddress ? { ...after, email_verified: false } : after;
+}
+
+/** Milliseconds until a notice is too old to be of use. */
+const NOTICE_LIFETIME = 3 * 86_400_000;
+
+/** Mail about security. Without an address to send it from there is none. */
+function createNotices({
+  mailDeployment: deployment,
+  clock,
+}: Pick<AccountsOptions, "mailDeployment" | "clock">) {
+  function notice(kind: MailKind, to: string, more: NewMail["params"] = {}): NewMail[] {
+    const at = clock.now();
+    const params = { at: String(at), ...more };
+    return deployment === undefined
+      ? []
+      : [{ kind, to, deployment, params, expiresAt: at + NOTICE_LIFETIME }];
+  }
+  return {
+    passwordChanged: ({ email }: AccountRecord) => notice("password-changed", email),
+    /** To both addresses, unless they differ in spelling only. */
+    addressChanged: ({ email: before }: AccountRecord, { email: after }: AccountRecord) =>
+      normaliseName(before) === normaliseName(after)
+        ? []
+        : [
+            ...notice("address-changed", before, { address: "old" }),
+            ...notice("address-changed", after, { address: "new" }),
+          ],
+  };
 }

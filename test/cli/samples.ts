@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Stores } from "../../lib/records/kinds.ts";
+import { MAIL, type StoredMail } from "../../lib/mail/records.ts";
 import { KINDS } from "../../lib/records/all-kinds.ts";
 import { AUDIT } from "../../lib/audit/records.ts";
 import { artifactRecord } from "../../lib/artifacts/records.ts";
@@ -85,6 +86,11 @@ function signingKey(index: number): RecordData {
   return SIGNING_KEY.record({ kid: `kid ${index}`, alg: "RS256", sealed: text(index), ...times });
 }
 
+function waitingMail(index: number, now: number): StoredMail {
+  const times = { createdAt: now - index, due: now + index, expiresAt: now + HOUR + index };
+  return { id: `mail ${index}`, kind: "password-changed", sealed: text(index), attempts: index, ...times };
+}
+
 function mainRecords(index: number, now: number): RecordData[] {
   const sub = text(index);
   const places = { portal: text(index), services: { [text(index)]: index } };
@@ -121,6 +127,7 @@ function mainRecords(index: number, now: number): RecordData[] {
     ...(index % DELIVERIES_IN_LANE === 0
       ? [LANE.record({ ...laneOf(index), lastSequence: index + 9, lastDelivered: 1, flight: null })]
       : []),
+    MAIL.record(waitingMail(index, now)),
     ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),
   ];
 }

@@ -214,7 +214,14 @@ describe("a valid configuration", () => {
     expect(mail({ url: "smtp://mail.example" })).toEqual({ url: "smtp://mail.example" });
     const settings = readConfiguration({ ...SMALLEST, mail: send }).mail;
     if (settings === undefined || !("send" in settings)) throw new Error("no mailer");
-    await settings.send({ to: "ada@example.com", subject: "s", text: "t" });
+    await settings.send({
+      messageId: "<1@login.example>",
+      from: "no-reply@login.example",
+      to: "ada@example.com",
+      subject: "s",
+      text: "t",
+      html: "<p>t</p>",
+    });
     expect(send).toHaveBeenCalledTimes(1);
   });
 

@@ -55,6 +55,7 @@ export class WatchedStorage {
       keys: { ...this.#watch("keys", real.keys), watch: () => () => undefined },
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
+      outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
       // What is collected goes in the background, at no time that a test could wait for.
       audit: { ...real.audit, append: (event) => audit.append(event) },
       // What has expired stays: it would be removed between any two looks at what is stored.

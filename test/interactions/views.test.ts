@@ -18,11 +18,13 @@ describe("the texts", () => {
     expect(shape(localeFile(locale))).toEqual(shape(localeFile("en")));
   });
 
-  it("are all used by a view or by the pages", () => {
+  it("are all used by a view, by the pages or in mail", () => {
     const files = [
       ...readdirSync(join(SOURCES, "views")).map((file) => join(SOURCES, "views", file)),
       join(SOURCES, "pages.ts"),
       join(SOURCES, "console-views.ts"),
+      join(SOURCES, "../lib/mail/messages.ts"),
+      join(SOURCES, "../lib/mail/views/mail.ejs"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName = /^(?:field|share|link|error|login\.problem|console\.(?:state|action|result))\./;

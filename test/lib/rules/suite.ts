@@ -10,6 +10,7 @@ import { describeReceivers } from "./deliveries-receivers.ts";
 import { describeUpkeep } from "./deliveries-upkeep.ts";
 import { everyLaneCall } from "./deliveries.ts";
 import { describeAudit } from "./audit.ts";
+import { describeMail, waitingMail } from "./mail.ts";
 import { describeDirectory } from "./directory.ts";
 import { describeRateLimits } from "./rate-limits.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
@@ -26,7 +27,13 @@ import {
 } from "./stage.ts";
 
 /** Reads one record of each kind. */
-async function readEverything({ directory, artifacts, deliveries, audit }: Storage): Promise<unknown[]> {
+async function readEverything({
+  directory,
+  artifacts,
+  deliveries,
+  outbox,
+  audit,
+}: Storage): Promise<unknown[]> {
   return Promise.all([
     artifacts.find("Session", "s"),
     artifacts.findByUid("Session", "u"),
@@ -37,6 +44,7 @@ async function readEverything({ directory, artifacts, deliveries, audit }: Stora
     directory.findSetting("name"),
     audit.list({ limit: 9 }),
     deliveries.list({ limit: 9 }),
+    outbox.waiting(),
   ]);
 }
 
@@ -49,6 +57,7 @@ async function writeEverything(stage: Stage): Promise<void> {
     creation(ada, {
       requireServices: ["1"],
       deliveries: [delivery("d", ada.sub)],
+      mails: [waitingMail(stage, "m")],
       audit: { ...SYSTEM, action: "account.created", subject: ada.sub },
     }),
   );
@@ -58,7 +67,7 @@ async function writeEverything(stage: Stage): Promise<void> {
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
-  const { directory, artifacts, deliveries, audit } = storage;
+  const { directory, artifacts, deliveries, outbox, audit } = storage;
   const record = client("c");
   return [
     ...storage.parts.map((part) => () => part.ping()),
@@ -92,6 +101,10 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => audit.list({ limit: 1 }),
     () => deliveries.find("d"),
     () => deliveries.list({ limit: 1 }),
+    () => outbox.add(waitingMail(stage, "m")),
+    () => outbox.claim(1, 1000),
+    () => outbox.nextDue(),
+    () => outbox.waiting(),
     ...everyLaneCall(storage),
   ];
 }
@@ -144,6 +157,7 @@ const PARTS: Readonly<Record<string, Cases>> = {
   "lanes of deliveries": describeLanes,
   "receivers of deliveries": describeReceivers,
   "upkeep of deliveries": describeUpkeep,
+  mail: describeMail,
   audit: describeAudit,
   "rate limits": describeRateLimits,
   "from opening to closing": describeLife,

@@ -1,0 +1,111 @@
+/** Hands a message to the mail server, or to the configured `send`, and says why one was not accepted. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../config/configuration.ts";
+import { emailProblem } from "../lib/domain/text-rules.ts";
+import type { MailFailure } from "../lib/events.ts";
+
+/** A message was not accepted. It has no message of its own: the server's may contain the address. */
+export class MailRefused extends Error {
+  override readonly name = "MailRefused";
+  readonly code: MailFailure;
+  /** Whether another attempt is pointless. */
+  readonly final: boolean;
+
+  constructor(code: MailFailure) {
+    super();
+    this.code = code;
+    this.final = code === "refused" || code === "address";
+  }
+}
+
+/** Sends one message. @throws MailRefused */
+export type SendMail = (message: MailMessage) => Promise<void>;
+
+/** Milliseconds of one attempt at most. */
+export const ATTEMPT_LIMIT = 60_000;
+
+/** Milliseconds, as nodemailer reads them from the query of the URL: to connect, for the greeting, and of silence. */
+const TIMEOUTS = {
+  dnsTimeout: 10_000,
+  connectionTimeout: 10_000,
+  greetingTimeout: 10_000,
+  socketTimeout: 30_000,
+};
+
+/** What sends the mail of this configuration; `undefined` if nothing does. */
+export function configuredMailer({
+  mail,
+  mailer,
+}: Pick<Configuration, "mail" | "mailer">): SmtpSettings | Mailer | undefined {
+  return mailer ?? mail;
+}
+
+/** @param limit milliseconds of one attempt at most. */
+export function createMailTransport(mailer: SmtpSettings | Mailer, limit: number = ATTEMPT_LIMIT): SendMail {
+  let smtp: Promise<Mailer> | undefined;
+  return async (message) => {
+    // What is stored may be older than the rule. A line break in an address would begin another command.
+    if (emailProblem(message.to) !== undefined) throw new MailRefused("address");
+    const waiting = new AbortController();
+    const tooLate = pause(limit, undefined, { ref: false, signal: waiting.signal }).then(() => {
+      throw new MailRefused("timeout");
+    });
+    try {
+      const to = "send" in mailer ? mailer : await (smtp ??= openSmtp(mailer.url));
+      await Promise.race([to.send(message), tooLate]);
+    } catch (error) {
+      throw error instanceof MailRefused ? error : new MailRefused(failureOf(error));
+    } finally {
+      waiting.abort();
+      tooLate.catch(() => undefined);
+    }
+  };
+}
+
+/** nodemailer is loaded for the first message: most processes never send one. */
+async function openSmtp(url: string): Promise<Mailer> {
+  const { createTransport } = await import("nodemailer");
+  const address = new URL(url);
+  for (const [name, milliseconds] of Object.entries(TIMEOUTS)) {
+    if (!address.searchParams.has(name)) address.searchParams.set(name, String(milliseconds));
+  }
+  const transport = createTransport(address.href);
+  return {
+    async send({ messageId, from, to, subject, text, html }) {
+      await transport.sendMail({
+        messageId,
+        from,
+        // As an object, because a text can be a list of addresses.
+        to: { name: "", address: to },
+        subject,
+        text,
+        html,
+        // RFC 3834: no automatic replies, please.
+        headers: { "Auto-Submitted": "auto-generated" },
+        disableFileAccess: true,
+        disableUrlAccess: true,
+      });
+    },
+  };
+}
+
+const CONNECTION: ReadonlySet<unknown> = new Set(["ESOCKET", "ECONNECTION", "EDNS", "ETLS", "EPROTOCOL"]);
+
+/** The reason of a failure, from the members that nodemailer's errors have. */
+function failureOf(error: unknown): MailFailure {
+  const {
+    code,
+    command,
+    responseCode: status = 0,
+  } = Object(error) as {
+    readonly code?: unknown;
+    readonly command?: unknown;
+    readonly responseCode?: number;
+  };
+  if (code === "EAUTH") return "authentication";
+  if (status >= 500) return command === "RCPT TO" || command === "DATA" ? "refused" : "server";
+  if (status >= 400) return "delayed";
+  if (code === "ETIMEDOUT") return "timeout";
+  if (CONNECTION.has(code) || String(code).startsWith("ECONN")) return "connection";
+  return "unexpected";
+}

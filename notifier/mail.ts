@@ -1,0 +1,151 @@
+/**
+ * Sends the mail of the outbox: claims what is due, sends it, and removes it. Mail that is not accepted is tried again
+ * until it is out of date. If a process dies after sending, the mail is sent again with the same Message-ID.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Configuration, Mailer, SmtpSettings } from "../config/configuration.ts";
+import type { ServiceEmitter } from "../lib/events.ts";
+import type { RenderMail } from "../lib/mail/messages.ts";
+import type { MailClaim, Outbox } from "../lib/mail/outbox.ts";
+import { openMail } from "../lib/mail/records.ts";
+import type { Outage } from "../lib/outages.ts";
+import type { Sealer } from "../lib/sealing.ts";
+import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./mail-transport.ts";
+
+export interface MailSenderOptions {
+  readonly configuration: Pick<
+    Configuration,
+    "clock" | "deployments" | "interactions" | "mail" | "notifications"
+  >;
+  readonly mailer: SmtpSettings | Mailer;
+  readonly outbox: Outbox;
+  readonly sealer: Sealer;
+  readonly events: ServiceEmitter;
+  /** Opens the outage log of a background job, by its name. */
+  readonly outages: (work: string) => Outage;
+}
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** Milliseconds until the next attempt, after the first, the second, …; the last one repeats. */
+const RETRIES: readonly number[] = [10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE];
+/** How long a claim lasts: longer than an attempt, so that two workers don't send one mail. */
+const LEASE = ATTEMPT_LIMIT + MINUTE;
+/** How many mails are sent at the same time. */
+const BATCH = 10;
+/** The shortest pause between two looks. */
+const SHORTEST_SLEEP = 100;
+
+export class MailSender {
+  readonly #options: MailSenderOptions;
+  readonly #send: SendMail;
+  readonly #storageOutage: Outage;
+  readonly #mailOutage: Outage;
+  /** Loaded for the first mail. */
+  #render: Promise<RenderMail> | undefined;
+  #sleeping = new AbortController();
+  #stopped = false;
+  #endWatch: () => void = () => undefined;
+  #loop: Promise<void> = Promise.resolve();
+
+  constructor(options: MailSenderOptions) {
+    this.#options = options;
+    this.#send = createMailTransport(options.mailer);
+    this.#storageOutage = options.outages("looking for mail that is due");
+    this.#mailOutage = options.outages("sending mail");
+  }
+
+  start(): void {
+    this.#endWatch = this.#options.outbox.watch(() => this.wake());
+    this.#loop = this.#run();
+  }
+
+  /** Something may be due. */
+  wake(): void {
+    this.#sleeping.abort();
+  }
+
+  /** Waits for the running attempts, `grace` milliseconds at most. What is not finished is sent again later. */
+  async stop(grace: number): Promise<void> {
+    this.#stopped = true;
+    this.#endWatch();
+    this.wake();
+    await Promise.race([this.#loop, pause(grace, undefined, { ref: false })]);
+  }
+
+  /** Sends everything that is due. @returns milliseconds until the next mail is due. */
+  async pass(): Promise<number> {
+    const { outbox, configuration } = this.#options;
+    while (!this.#stopped) {
+      const claims = await outbox.claim(BATCH, LEASE);
+      if (claims.length === 0) break;
+      const deliveries = claims.map((claim) => this.#deliver(claim));
+      // Wait for all of them even if one fails.
+      await Promise.allSettled(deliveries);
+      await Promise.all(deliveries);
+    }
+    const due = await outbox.nextDue();
+    return due === undefined ? Infinity : due - configuration.clock.now();
+  }
+
+  async #deliver(claim: MailClaim): Promise<void> {
+    const { outbox, events } = this.#options;
+    const { kind } = claim.mail;
+    const refusal = await this.#attempt(claim);
+    if (refusal === undefined) {
+      if (await outbox.remove(claim)) events.emit("mail.sent", { kind });
+      return;
+    }
+    const retryAt = refusal.final ? null : this.#retryAt(claim);
+    const isRecorded = await (retryAt === null ? outbox.remove(claim) : outbox.postpone(claim, retryAt));
+    if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retryAt });
+  }
+
+  async #attempt({ mail }: MailClaim): Promise<MailRefused | undefined> {
+    try {
+      await this.#send(await this.#message(mail));
+      this.#mailOutage.worked();
+      return undefined;
+    } catch (error) {
+      const refusal = error instanceof MailRefused ? error : new MailRefused("unexpected");
+      // A refused recipient and greylisting are no faults of the mail server.
+      if (!refusal.final && refusal.code !== "delayed") this.#mailOutage.failed(error);
+      return refusal;
+    }
+  }
+
+  async #message(mail: MailClaim["mail"]): Promise<Parameters<SendMail>[0]> {
+    const { configuration, sealer } = this.#options;
+    this.#render ??= import("../lib/mail/messages.ts").then(({ createMessages }) =>
+      createMessages(configuration),
+    );
+    const render = await this.#render;
+    return render(mail.id, openMail(sealer, mail));
+  }
+
+  /** `null` if the mail is out of date by then. */
+  #retryAt({ mail: { attempts, expiresAt } }: MailClaim): number | null {
+    const wait = RETRIES[attempts - 1] ?? RETRIES.at(-1) ?? 0;
+    const at = Math.floor(this.#options.configuration.clock.now() + wait);
+    return at < expiresAt ? at : null;
+  }
+
+  async #run(): Promise<void> {
+    const interval = this.#options.configuration.notifications.poll * SECOND;
+    while (!this.#stopped) {
+      // Before the look: what is stored during it wakes the next one.
+      this.#sleeping = new AbortController();
+      let wait = interval;
+      try {
+        wait = Math.min(wait, await this.pass());
+        this.#storageOutage.worked();
+      } catch (error) {
+        this.#storageOutage.failed(error);
+      }
+      const { signal } = this.#sleeping;
+      const sleep = pause(Math.max(wait, SHORTEST_SLEEP), undefined, { ref: false, signal });
+      await sleep.catch(() => undefined);
+    }
+  }
+}

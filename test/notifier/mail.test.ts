@@ -1,0 +1,346 @@
+/** Mail to people, over a real mail server. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { createNotificationWorker, createSignInService, type NotificationWorker } from "../../lib/index.ts";
+import type { SignInService } from "../../lib/service.ts";
+import { TestClock } from "../../lib/testing/test-clock.ts";
+import { newFolder, type Running, start } from "../examples/processes.ts";
+import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../servers/smtp.ts";
+import { newStorage } from "../servers/storage.ts";
+
+const PASSWORD = "the password of ada";
+const BASES = {
+  oauth2: { url: "http://127.0.0.1:3999" },
+  openid: { url: "http://login.localhost:3999/openid" },
+} as const;
+
+let smtp: SmtpServer;
+let service: SignInService;
+let clock: TestClock;
+let log: string[];
+let events: unknown[];
+const opened: (() => Promise<unknown>)[] = [];
+
+beforeEach(async () => {
+  smtp = await openSmtp();
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((close) => close()));
+  await smtp.close();
+});
+
+async function openService(
+  mail: SignInServiceConfig["mail"],
+  more: Partial<SignInServiceConfig> = {},
+): Promise<SignInService> {
+  log = [];
+  events = [];
+  clock = new TestClock();
+  service = await createSignInService({
+    deployments: BASES,
+    ...(await newStorage()),
+    ...(mail && { mail }),
+    clock,
+    logger: pino({}, { write: (line: string) => void log.push(line) }),
+    notifications: { poll: 0.02 },
+    ...more,
+  });
+  opened.push(() => service.close());
+  service.events.on("mail.sent", (event) => events.push(event));
+  service.events.on("mail.failed", (event) => events.push(event));
+  return service;
+}
+
+/** An account whose password was just changed, so that its owner gets a mail. */
+async function changed(email: string): Promise<string> {
+  const { sub } = await service.accounts.create({ email, password: PASSWORD });
+  await service.accounts.setPassword(sub, "another password");
+  return sub;
+}
+
+async function eventually(check: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await check()); tries += 1) {
+    if (tries > 500) throw new Error(`not within 10 s: ${JSON.stringify(events)}\n${smtp.output()}`);
+    await pause(20);
+  }
+}
+
+const waiting = async (): Promise<string | undefined> =>
+  /^sign_in_mail_outbox (\d+)$/m.exec(await service.metrics())?.[1];
+
+const ids = (mails: readonly ReceivedMail[]): string[] =>
+  mails.map((mail) => header(mail, "Message-ID") ?? "none");
+
+/** What nobody else may read: addresses, and what mail says. */
+async function revealed(...secrets: readonly string[]): Promise<string[]> {
+  const text = `${log.join("\n")}${JSON.stringify(events)}${await service.metrics()}${JSON.stringify(await service.health())}`;
+  return secrets.filter((secret) => text.includes(secret));
+}
+
+describe("a change of an account", () => {
+  it("of the password tells its owner, in text and HTML, with the address of the deployment [D-MAIL-1, D-MAIL-2]", async () => {
+    await openService(smtp.url);
+    await changed("ada@example.com");
+    const [mail] = await smtp.until(1);
+    expect(mail).toMatchObject({ from: "no-reply@localhost", to: ["ada@example.com"] });
+    expect(header(mail!, "Subject")).toBe("Your password was changed");
+    expect(header(mail!, "To")).toBe("ada@example.com");
+    expect(header(mail!, "Auto-Submitted")).toBe("auto-generated");
+    expect(header(mail!, "Message-ID")).toMatch(/^<[\da-f-]{36}@localhost>$/);
+    const parts = bodyParts(mail!);
+    expect(Object.keys(parts)).toEqual(["text/plain", "text/html"]);
+    for (const part of Object.values(parts)) {
+      expect(part).toContain("The password of your account was changed on");
+      expect(part).toContain("http://login.localhost:3999/openid/account");
+    }
+    // Nothing is loaded from anywhere.
+    expect(parts["text/html"]).not.toMatch(/<img|<link|<script|src=|url\(|@import/i);
+    const urls = [...raw(parts).matchAll(/https?:\/\/[^\s"<]+/g)].map(([url]) => url);
+    expect(new Set(urls)).toEqual(new Set(["http://login.localhost:3999/openid/account"]));
+    await eventually(async () => (await waiting()) === "0");
+    expect(events).toEqual([{ kind: "password-changed" }]);
+    await expect(revealed("ada@", "Your password", PASSWORD)).resolves.toEqual([]);
+  });
+
+  it("of the address tells both, without the other address or any name [D-MAIL-1]", async () => {
+    await openService(
+      { url: smtp.url, from: "Konto <konto@example.org>" },
+      { interactions: { locales: ["pl"] } },
+    );
+    const names = {
+      name: "Win a prize at https://spam.example",
+      surname: "\u202eevil",
+      username: "cheap-pills",
+    };
+    const { sub } = await service.accounts.create({ email: "old@example.com", ...names });
+    await service.accounts.update(sub, { email: "new@example.com" });
+    const mails = await smtp.until(2);
+    const [toNew, toOld] = mails.toSorted((one, other) => (one.to[0]! < other.to[0]! ? -1 : 1));
+    expect([toNew?.to, toOld?.to]).toEqual([["new@example.com"], ["old@example.com"]]);
+    for (const mail of mails) {
+      expect(header(mail, "From")).toBe("Konto <konto@example.org>");
+      const text = raw(bodyParts(mail));
+      expect(text).toContain("Adres e-mail Twojego konta został zmieniony");
+      for (const typed of [...Object.values(names), "old@", "new@", "spam"])
+        expect(text).not.toContain(typed);
+    }
+    expect(bodyParts(toOld!)["text/plain"]).toContain("Ten adres nie należy już do konta");
+    expect(bodyParts(toNew!)["text/plain"]).toContain("Od teraz do logowania służy ten adres");
+    expect(new Set(ids(mails)).size).toBe(2);
+  });
+
+  it("sends nothing when it is rolled back, changes nothing of these, or creates the account", async () => {
+    await openService(smtp.url);
+    const { accounts } = service;
+    const { sub } = await accounts.create({ email: "ada@example.com", password: PASSWORD });
+    await accounts.import({ email: "eve@example.com" });
+    await expect(accounts.update(sub, { email: "eve@example.com" })).rejects.toMatchObject({
+      code: "name_taken",
+    });
+    await expect(accounts.setPassword(sub, "short")).rejects.toMatchObject({ code: "invalid_password" });
+    await accounts.update(sub, { email: "ADA@example.com" });
+    await accounts.update(sub, { name: "Ada" });
+    await accounts.delete(sub);
+    await expect(waiting()).resolves.toBe("0");
+    await changed("last@example.com");
+    await expect(smtp.until(1)).resolves.toMatchObject([{ to: ["last@example.com"] }]);
+  });
+
+  it("stores no mail when none is configured", async () => {
+    await openService(undefined);
+    await changed("ada@example.com");
+    await expect(waiting()).resolves.toBe("0");
+  });
+});
+
+const raw = (parts: Readonly<Record<string, string>>): string => Object.values(parts).join("\n");
+
+describe("a mail server that does not accept a mail", () => {
+  it("for good ends it, and says why without the address", async () => {
+    await openService(smtp.url);
+    await changed("refused@example.com");
+    await eventually(async () => events.length > 0 && (await waiting()) === "0");
+    expect(events).toEqual([{ kind: "password-changed", reason: "refused", retryAt: null }]);
+    await expect(revealed("refused@", "no such person")).resolves.toEqual([]);
+    expect(await service.metrics()).toContain(
+      'sign_in_mails_total{kind="password-changed",result="failed"} 1',
+    );
+  });
+
+  it("for now gets it again, after growing pauses [D-MAIL-3]", async () => {
+    await openService(smtp.url);
+    const first = clock.now();
+    await changed("later@example.com");
+    await eventually(() => events.length === 1);
+    expect(events).toEqual([{ kind: "password-changed", reason: "delayed", retryAt: first + 10_000 }]);
+    clock.advance(9);
+    await pause(100);
+    expect(events).toHaveLength(1);
+    clock.advance(1);
+    await eventually(() => events.length === 2);
+    expect(events[1]).toMatchObject({ reason: "delayed", retryAt: first + 70_000 });
+    clock.advance(60);
+    const [mail] = await smtp.until(1);
+    expect(mail?.to).toEqual(["later@example.com"]);
+    await eventually(async () => (await waiting()) === "0");
+    await expect(revealed("later@", "greylisted")).resolves.toEqual([]);
+  });
+
+  it("because it is down or dies gets it when it is back", async () => {
+    const dies = await openSmtp("dies");
+    await openService(dies.url);
+    await changed("ada@example.com");
+    await eventually(() => events.length === 1);
+    expect(events).toMatchObject([{ reason: "connection" }]);
+    for (const seconds of [10, 60, 300]) {
+      clock.advance(seconds);
+      const before = events.length;
+      await eventually(() => events.length > before);
+    }
+    const back = await openSmtp("usual", dies.port);
+    opened.push(
+      () => back.close(),
+      () => dies.close(),
+    );
+    clock.advance(900);
+    await back.until(1);
+    await eventually(async () => (await waiting()) === "0");
+    expect(log.filter((line) => line.includes("works again"))).toHaveLength(1);
+  });
+
+  it("until it is out of date never gets it", async () => {
+    const down = await openSmtp("dies");
+    await down.close();
+    await openService(down.url);
+    await changed("ada@example.com");
+    await eventually(() => events.length === 1);
+    clock.advance(3 * 86_400 - 30);
+    await eventually(() => events.length === 2);
+    expect(events[1]).toMatchObject({ reason: "connection", retryAt: null });
+    await expect(waiting()).resolves.toBe("0");
+    await changed("bob@example.com");
+    await eventually(() => events.length === 3);
+    clock.advance(3 * 86_400);
+    const back = await openSmtp("usual", down.port);
+    opened.push(() => back.close());
+    await changed("last@example.com");
+    await expect(back.until(1)).resolves.toMatchObject([{ to: ["last@example.com"] }]);
+  });
+
+  it("and never answers holds up nothing else", async () => {
+    const silent = await openSmtp("silent");
+    opened.push(() => silent.close());
+    await openService(`${silent.url}?greetingTimeout=300`);
+    await changed("ada@example.com");
+    await eventually(() => events.length === 1);
+    expect(events).toMatchObject([{ reason: "timeout" }]);
+  });
+});
+
+describe("your own send", () => {
+  it("gets the message, and again with the same id if it rejects", async () => {
+    const messages: { readonly messageId: string }[] = [];
+    await openService((message) => {
+      messages.push(message);
+      return messages.length === 1 ? Promise.reject(new Error("ada@example.com")) : Promise.resolve();
+    });
+    await changed("ada@example.com");
+    await eventually(() => events.length === 1);
+    clock.advance(10);
+    await eventually(() => events.length === 2);
+    expect(messages[1]).toEqual(messages[0]);
+    expect(messages[0]).toEqual({
+      messageId: expect.stringMatching(/^<.*@localhost>$/),
+      from: "no-reply@localhost",
+      to: "ada@example.com",
+      subject: "Your password was changed",
+      text: expect.stringContaining("was changed on"),
+      html: expect.stringContaining("<!doctype html>"),
+    });
+    expect(events).toMatchObject([{ reason: "unexpected" }, { kind: "password-changed" }]);
+    await expect(revealed("ada@")).resolves.toEqual([]);
+  });
+});
+
+describe("processes", () => {
+  let folder: string;
+  const running: Running[] = [];
+  beforeEach(() => {
+    folder = newFolder();
+  });
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map((each) => each.stop("SIGKILL")));
+    rmSync(folder, { recursive: true });
+  });
+
+  const configOf = (url: string, worker: boolean): SignInServiceConfig => ({
+    deployments: BASES,
+    storage: `sqlite:${join(folder, "sign-in.db")}`,
+    mail: url,
+    notifications: { worker, poll: 0.05 },
+  });
+
+  async function startProcess(config: SignInServiceConfig, ahead: number, sub?: string): Promise<Running> {
+    const args = [JSON.stringify(config), String(ahead), ...(sub === undefined ? [] : [sub])];
+    const started = start("test/notifier/mail-process.ts", { args, cwd: folder });
+    running.push(started);
+    await started.until(/ready/);
+    return started;
+  }
+
+  async function newAccount(): Promise<string> {
+    const app = await createSignInService({
+      ...configOf(smtp.url, false),
+      logger: pino({ level: "silent" }),
+    });
+    const { sub } = await app.accounts.create({ email: "ada@example.com", password: PASSWORD });
+    await app.close();
+    return sub;
+  }
+
+  it("that is killed between the commit and the sending sends it after the restart [D-MAIL-3]", async () => {
+    const sub = await newAccount();
+    const killed = await startProcess(configOf(smtp.url, false), 0, sub);
+    await killed.until(/changed/);
+    await killed.stop("SIGKILL");
+    expect(smtp.received()).toEqual([]);
+    await startProcess(configOf(smtp.url, true), 0);
+    await expect(smtp.until(1)).resolves.toMatchObject([{ to: ["ada@example.com"] }]);
+  });
+
+  it("that is killed after the mail server has it sends it again, with one Message-ID [D-MAIL-3]", async () => {
+    const slow = await openSmtp("slow");
+    opened.push(() => slow.close());
+    const killed = await startProcess(configOf(slow.url, true), 0, await newAccount());
+    const [first] = await slow.until(1);
+    await killed.stop("SIGKILL");
+    const again = await startProcess(configOf(smtp.url, true), 180_000);
+    await again.until(/sent/);
+    const [second] = await smtp.until(1);
+    expect(ids([second!])).toEqual(ids([first!]));
+  });
+
+  it("that only deliver send what the others stored, each mail once", async () => {
+    const config = configOf(smtp.url, false);
+    const logger = pino({ level: "silent" });
+    const app = await createSignInService({ ...config, logger });
+    const workers: NotificationWorker[] = [];
+    for (let count = 0; count < 2; count += 1)
+      workers.push(await createNotificationWorker({ ...config, logger }));
+    opened.push(() => app.close(), ...workers.map((worker) => () => worker.close()));
+    const emails = Array.from({ length: 25 }, (_, number) => `person${number}@example.com`);
+    for (const email of emails) {
+      const { sub } = await app.accounts.create({ email: `was-${email}` });
+      await app.accounts.update(sub, { email });
+    }
+    const mails = await smtp.until(2 * emails.length);
+    await pause(200);
+    expect(smtp.received()).toHaveLength(2 * emails.length);
+    expect(new Set(ids(mails)).size).toBe(2 * emails.length);
+    expect(await app.metrics()).toContain("sign_in_mail_outbox 0");
+  });
+});
