@@ -1,12 +1,16 @@
-/** The Koa application around the service: request log, health, metrics, and 404 pages. */
+/** The Koa application around the service: request log, health, metrics, mail during development, and 404 pages. */
 import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
 import { createAnswers, createPages } from "../../interactions/index.ts";
+import type { Mailbox } from "./dev-mail.ts";
 import { publicMonitoring } from "./monitoring.ts";
 
-/** Adds to the service what an operator needs. */
-export function createApplication(service: SignInService, logger: Logger): Koa {
+/**
+ * Adds to the service what an operator needs.
+ * @param mailbox gets a page. Default: no page.
+ */
+export function createApplication(service: SignInService, logger: Logger, mailbox?: Mailbox): Koa {
   const app = new Koa();
   app.on("error", (error: unknown) => {
     const { name = "unknown", code } = error as { name?: string; code?: unknown };
@@ -14,6 +18,7 @@ export function createApplication(service: SignInService, logger: Logger): Koa {
   });
   app.use(requestLog(logger));
   app.use(publicMonitoring(service));
+  if (mailbox !== undefined) app.use(mailbox.routes());
   app.use(service.routes());
   app.use(leadToAccount(service));
   app.use(notFound(service));

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
+import { MAILBOX_PATH } from "./dev-mail.ts";
 import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
 
 /** The configuration of the demo, on the default ports. */
@@ -66,6 +67,7 @@ export async function banner(
     ["OpenID Connect", openid?.url ?? ""],
     ["Deliveries", `${oauth2?.url ?? ""}/account/deliveries`],
     ...(receiver === undefined ? [] : [["Receiver", `${receiver} (prints each notification here)`]]),
+    ["Mail", `${oauth2?.url ?? ""}${MAILBOX_PATH} (what the service sends to people)`],
     ["Health", `${oauth2?.url ?? ""}/health`],
     ["Data", configuration.storage.replace("sqlite:", "")],
   ];

@@ -4,6 +4,7 @@ import type Koa from "koa";
 import type { Logger } from "pino";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile } from "./config-file.ts";
+import type { Mailbox } from "./dev-mail.ts";
 import { printedSeed } from "./demo.ts";
 import { refuseDemoAccounts } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
@@ -44,9 +45,13 @@ export class Opened {
     return this.listen(port, host, SHORT_PATIENCE);
   }
 
-  /** Opens the service and applies the seed. */
-  async openService({ config, seed }: ConfigFile, logger: Logger): Promise<SignInService> {
-    const service = await createSignInService({ ...config, logger });
+  /**
+   * Opens the service and applies the seed.
+   * @param mailbox gets the mail. Default: it is sent as the configuration says.
+   */
+  async openService({ config, seed }: ConfigFile, logger: Logger, mailbox?: Mailbox): Promise<SignInService> {
+    const mail = mailbox && { mailer: mailbox };
+    const service = await createSignInService({ ...config, ...mail, logger });
     this.#service = service;
     await applySeed(service, seed);
     await refuseDemoAccounts(service, printedSeed());

@@ -9,6 +9,7 @@ import { createTroubleMaker, type Trouble, type TroubleMaker } from "../receiver
 import { createApplication } from "./application.ts";
 import type { CommandLine } from "./command-line.ts";
 import type { Seed } from "./config-file.ts";
+import { mailboxFor } from "./dev-mail.ts";
 import { banner, DEMO_PORT, demoConfig } from "./demo.ts";
 import { demoControls } from "./demo-controls.ts";
 import type { Listener } from "./listener.ts";
@@ -87,8 +88,9 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   // Start the receiver before the service, which may have deliveries left from the last run.
   const trouble = receiver && asked.receiver && startReceiver(receiver, seed, asked.receiver);
   const logger = createLogger(asked.environment);
-  const service = await opened.openService(file, logger);
-  server.serve(listenerOf(createApplication(service, logger)));
+  const mailbox = mailboxFor(file.config);
+  const service = await opened.openService(file, logger, mailbox);
+  server.serve(listenerOf(createApplication(service, logger, mailbox)));
   if (client !== undefined) startClient(client, origins.client, { service, seed, trouble });
   const beside = {
     ...(client && { client: origins.client }),
