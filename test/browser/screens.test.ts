@@ -1,7 +1,7 @@
 /** Every page, in each language, theme and width, and as people set their systems: checked by axe, measured, and walked. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Page } from "playwright-core";
-import { LANGUAGES, screenPages, screens } from "../../build/screen-pages.ts";
+import { LANGUAGES, RIGHT_TO_LEFT, screenPages, screens } from "../../build/screen-pages.ts";
 import { TestBrowser, violations } from "./chromium.ts";
 
 const ALL = screens(screenPages());
@@ -21,6 +21,7 @@ afterEach(() => {
 });
 
 afterAll(async () => {
+  await browser?.settle();
   await browser?.close();
 });
 
@@ -40,7 +41,9 @@ describe.each(LANGUAGES)("in %s", (language) => {
     "%s has no problems that axe finds, and fits the window",
     async (_name, screen) => {
       const html = await screen.html(language);
-      for (const { width, colorScheme } of views) {
+      // The made-up language has the words of English: only its direction can break something.
+      const few = views.filter(({ colorScheme }) => language !== RIGHT_TO_LEFT || colorScheme === "light");
+      for (const { width, colorScheme } of few) {
         await page.setViewportSize({ width, height: 800 });
         await page.emulateMedia({ colorScheme });
         await show(html);
