@@ -13,10 +13,10 @@ import type { Clock } from "../lib/clock.ts";
 import { callerFor, type CallOptions, checked } from "../lib/domain/arguments.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Sealer } from "../lib/sealing.ts";
-import type { Attempt } from "./attempt.ts";
-import type { CircuitBreaker } from "./breaker.ts";
+import type { Attempt } from "./sending/attempt.ts";
+import type { CircuitBreaker } from "./sending/breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
-import { answerContext } from "./lane-worker.ts";
+import { answerContext } from "./sending/lane-worker.ts";
 import {
   anyText,
   callOptions,

@@ -8,7 +8,7 @@ import type { Claim, DeliveryStore } from "../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Outage } from "../lib/outages.ts";
-import type { LaneWorker } from "./lane-worker.ts";
+import type { LaneWorker } from "./sending/lane-worker.ts";
 import { reservedSlots, type Scheduler, shareSlots, TIME_SLICE } from "./scheduler.ts";
 
 /**

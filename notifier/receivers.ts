@@ -7,7 +7,7 @@ import { findReceiver, parseReceiverName, receiverName, signingSecrets } from ".
 import { SignInError } from "../lib/errors.ts";
 import { isObjectName } from "../lib/untrusted-keys.ts";
 import type { Sealer } from "../lib/sealing.ts";
-import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
+import type { Attempt, AttemptResult, AttemptTarget } from "./sending/attempt.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "./plan.ts";
 
 /** The result of a test. */

@@ -4,8 +4,8 @@ import type { NotificationSettings } from "../config/configuration.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Outage } from "../lib/outages.ts";
-import type { CircuitBreaker } from "./breaker.ts";
-import { RECEIVER_REMOVED } from "./lane-worker.ts";
+import type { CircuitBreaker } from "./sending/breaker.ts";
+import { RECEIVER_REMOVED } from "./sending/lane-worker.ts";
 import type { Receivers } from "./receivers.ts";
 
 export interface Upkeep {

@@ -1,7 +1,7 @@
 /** Sends notifications for a number of seconds, and responds with their rate. */
 import { createHmac, randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
-import { createDeliverer } from "../../notifier/deliver.ts";
+import { createDeliverer } from "../../notifier/sending/deliver.ts";
 import { CREDENTIALS, documentedBody, SIGNING_SECRET } from "./notices.ts";
 import { serve } from "./ready.ts";
 

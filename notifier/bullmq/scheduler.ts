@@ -13,7 +13,7 @@ import type { Clock } from "../../lib/clock.ts";
 import type { Claim, DeliveryStore, DueReceiver } from "../../lib/deliveries/delivery.ts";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
 import type { Outage } from "../../lib/outages.ts";
-import type { LaneWorker } from "../lane-worker.ts";
+import type { LaneWorker } from "../sending/lane-worker.ts";
 import { reservedSlots, type Scheduler, TIME_SLICE } from "../scheduler.ts";
 import { type OpenedRedis, openRedis, PURPOSE } from "./connection.ts";
 import { QUEUE, type WakeUp, WakeUps } from "./wake-ups.ts";

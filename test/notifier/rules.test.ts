@@ -2,8 +2,8 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { type ReceiverState, untouchedReceiver } from "../../lib/deliveries/delivery.ts";
 import { defaults } from "../../config/defaults.ts";
-import type { AttemptResult } from "../../notifier/attempt.ts";
-import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/breaker.ts";
+import type { AttemptResult } from "../../notifier/sending/attempt.ts";
+import { afterFailure, afterPause, afterResume, afterSuccess } from "../../notifier/sending/breaker.ts";
 import { nextDelay, readRetryAfter, verdictOf } from "../../notifier/retry-schedule.ts";
 import { reservedSlots, shareSlots } from "../../notifier/scheduler.ts";
 

@@ -3,7 +3,7 @@
  * milliseconds ahead. With a `sub`, it changes the password of the account.
  */
 import { pino } from "pino";
-import { createSignInService } from "../../lib/index.ts";
+import { createSignInService } from "../../../lib/index.ts";
 
 const [config = "{}", ahead = "0", sub] = process.argv.slice(2);
 const service = await createSignInService({

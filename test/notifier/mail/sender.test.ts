@@ -4,13 +4,17 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
-import type { SignInServiceConfig } from "../../config/input.ts";
-import { createNotificationWorker, createSignInService, type NotificationWorker } from "../../lib/index.ts";
-import type { SignInService } from "../../lib/service.ts";
-import { TestClock } from "../../lib/testing/test-clock.ts";
-import { newFolder, type Running, start } from "../examples/processes.ts";
-import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../servers/smtp.ts";
-import { newStorage } from "../servers/storage.ts";
+import type { SignInServiceConfig } from "../../../config/input.ts";
+import {
+  createNotificationWorker,
+  createSignInService,
+  type NotificationWorker,
+} from "../../../lib/index.ts";
+import type { SignInService } from "../../../lib/service.ts";
+import { TestClock } from "../../../lib/testing/test-clock.ts";
+import { newFolder, type Running, start } from "../../examples/processes.ts";
+import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../../servers/smtp.ts";
+import { newStorage } from "../../servers/storage.ts";
 
 const PASSWORD = "the password of ada";
 const BASES = {
@@ -286,7 +290,7 @@ describe("processes", () => {
 
   async function startProcess(config: SignInServiceConfig, ahead: number, sub?: string): Promise<Running> {
     const args = [JSON.stringify(config), String(ahead), ...(sub === undefined ? [] : [sub])];
-    const started = start("test/notifier/mail-process.ts", { args, cwd: folder });
+    const started = start("test/notifier/mail/mail-process.ts", { args, cwd: folder });
     running.push(started);
     await started.until(/ready/);
     return started;

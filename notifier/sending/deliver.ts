@@ -8,15 +8,15 @@
  *   It may therefore arrive twice; the `webhook-id` shows that.
  */
 import { urlToHttpOptions } from "node:url";
-import type { NotificationSettings } from "../config/configuration.ts";
-import type { Clock } from "../lib/clock.ts";
-import { receiverAddressProblem } from "../lib/domain/text-rules.ts";
-import { createGuardedAgents, type Resolve } from "../lib/outbound/agents.ts";
-import { createAddressRules } from "../lib/outbound/addresses.ts";
+import type { NotificationSettings } from "../../config/configuration.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { receiverAddressProblem } from "../../lib/domain/text-rules.ts";
+import { createGuardedAgents, type Resolve } from "../../lib/outbound/agents.ts";
+import { createAddressRules } from "../../lib/outbound/addresses.ts";
 import type { Attempt, AttemptResult, AttemptTarget, AttemptTiming } from "./attempt.ts";
 import { post, type PostAddress, type PostOutcome } from "./post.ts";
-import { readRetryAfter } from "./retry-schedule.ts";
-import { signatureHeader } from "./signature.ts";
+import { readRetryAfter } from "../retry-schedule.ts";
+import { signatureHeader } from "../signature.ts";
 
 /** Sends notifications over HTTP. */
 export interface Deliverer {

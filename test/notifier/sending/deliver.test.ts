@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { Webhook } from "standardwebhooks";
-import { at, BODY, deliverer, OK, OLD_SECRET, opened, options, SECRET, target, tried } from "./attempts.ts";
-import { bodyOf, bytesPeer, httpPeer, onRequests, tcpPeer } from "./peers.ts";
+import { at, BODY, deliverer, OK, OLD_SECRET, opened, options, SECRET, target, tried } from "../attempts.ts";
+import { bodyOf, bytesPeer, httpPeer, onRequests, tcpPeer } from "../peers.ts";
 
 const unavailable = (value: string): string =>
   `HTTP/1.1 503 No\r\nRetry-After: ${value}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`;

@@ -3,14 +3,14 @@
  * until it is out of date. If a process dies after sending, the mail is sent again with the same Message-ID.
  */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration, Mailer, SmtpSettings } from "../config/configuration.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { RenderMail } from "../lib/mail/messages.ts";
-import type { MailClaim, Outbox } from "../lib/mail/outbox.ts";
-import { openMail } from "../lib/mail/records.ts";
-import type { Outage } from "../lib/outages.ts";
-import type { Sealer } from "../lib/sealing.ts";
-import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./mail-transport.ts";
+import type { Configuration, Mailer, SmtpSettings } from "../../config/configuration.ts";
+import type { ServiceEmitter } from "../../lib/events.ts";
+import type { RenderMail } from "../../lib/mail/messages.ts";
+import type { MailClaim, Outbox } from "../../lib/mail/outbox.ts";
+import { openMail } from "../../lib/mail/records.ts";
+import type { Outage } from "../../lib/outages.ts";
+import type { Sealer } from "../../lib/sealing.ts";
+import { ATTEMPT_LIMIT, createMailTransport, MailRefused, type SendMail } from "./transport.ts";
 
 export interface MailSenderOptions {
   readonly configuration: Pick<
@@ -117,7 +117,7 @@ export class MailSender {
 
   async #message(mail: MailClaim["mail"]): Promise<Parameters<SendMail>[0]> {
     const { configuration, sealer } = this.#options;
-    this.#render ??= import("../lib/mail/messages.ts").then(({ createMessages }) =>
+    this.#render ??= import("../../lib/mail/messages.ts").then(({ createMessages }) =>
       createMessages(configuration),
     );
     const render = await this.#render;

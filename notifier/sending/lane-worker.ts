@@ -11,17 +11,17 @@ import type {
   FinishOptions,
   LeaseTerms,
   Outcome,
-} from "../lib/deliveries/delivery.ts";
-import type { NotificationSettings } from "../config/configuration.ts";
-import type { Clock } from "../lib/clock.ts";
-import { deliveryContext } from "../lib/domain/account-plan.ts";
-import { SignInError, StorageUnavailable } from "../lib/errors.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import type { Sealer } from "../lib/sealing.ts";
+} from "../../lib/deliveries/delivery.ts";
+import type { NotificationSettings } from "../../config/configuration.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { deliveryContext } from "../../lib/domain/account-plan.ts";
+import { SignInError, StorageUnavailable } from "../../lib/errors.ts";
+import type { ServiceEmitter } from "../../lib/events.ts";
+import type { Sealer } from "../../lib/sealing.ts";
 import type { Attempt, AttemptResult, AttemptTarget } from "./attempt.ts";
 import type { CircuitBreaker } from "./breaker.ts";
-import { NO_KEY, type Receivers } from "./receivers.ts";
-import { type Verdict, verdictOf } from "./retry-schedule.ts";
+import { NO_KEY, type Receivers } from "../receivers.ts";
+import { type Verdict, verdictOf } from "../retry-schedule.ts";
 
 export interface LaneWorkerOptions {
   readonly deliveries: Pick<DeliveryStore, "finish">;

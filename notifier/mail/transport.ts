@@ -1,8 +1,8 @@
 /** Hands a message to the mail server, or to the configured `send`, and says why one was not accepted. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../config/configuration.ts";
-import { emailProblem } from "../lib/domain/text-rules.ts";
-import type { MailFailure } from "../lib/events.ts";
+import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../../config/configuration.ts";
+import { emailProblem } from "../../lib/domain/text-rules.ts";
+import type { MailFailure } from "../../lib/events.ts";
 
 /** A message was not accepted. It has no message of its own: the server's may contain the address. */
 export class MailRefused extends Error {
