@@ -4,7 +4,8 @@ import type { Clock } from "../lib/clock.ts";
 import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
 import type { SignedIn } from "../lib/provider/account.ts";
 import type { Signer } from "../lib/sealing.ts";
-import type { AccountContext, OperatorHandler, OperatorPage } from "./account-pages.ts";
+import type { AccountContext } from "./account/gate.ts";
+import type { OperatorHandler, OperatorPage } from "./account/pages.ts";
 import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import {
   canDiscard,

@@ -7,12 +7,9 @@ import type { ErrorPages } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import {
-  type AccountPage,
-  createAccountGate,
-  createAccountPages,
-  createReturnPaths,
-} from "../interactions/account-pages.ts";
+import { createAccountGate } from "../interactions/account/gate.ts";
+import { type AccountPage, createAccountPages } from "../interactions/account/pages.ts";
+import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console-pages.ts";
 import type { DeliveryConsole, UnderWay } from "../interactions/delivery-console.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";

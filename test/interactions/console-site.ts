@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
-import { type AccountGate, createAccountPages } from "../../interactions/account-pages.ts";
+import type { AccountGate } from "../../interactions/account/gate.ts";
+import { createAccountPages } from "../../interactions/account/pages.ts";
 import { createConsolePages, createConsoleSeals } from "../../interactions/console-pages.ts";
 import { createSigner } from "../../lib/sealing.ts";
 import type {

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { createReturnPaths, isAccountPath } from "../../interactions/account-pages.ts";
-import { encrypt } from "../../lib/sealing.ts";
+import { createReturnPaths, isAccountPath } from "../../../interactions/account/return-paths.ts";
+import { encrypt } from "../../../lib/sealing.ts";
 
 const COOKIE = "sis_return_0a1b2c3d";
 const ROOT = { url: "https://login.example", path: "", secure: true };

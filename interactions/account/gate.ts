@@ -1,0 +1,75 @@
+/** Who may enter the pages under `{base}/account`, and how a person returns to them after signing in. */
+import { randomBytes } from "node:crypto";
+import type { Context } from "koa";
+import type { Deployment } from "../../config/configuration.ts";
+import type { FindSignedIn, SignedIn } from "../../lib/provider/account.ts";
+import { type Answers, seeOther } from "../answers.ts";
+import type { ReturnPaths } from "./return-paths.ts";
+
+/** A Koa context for the account pages; the routes fill in `ctx.state`. */
+export type AccountContext = Context & { readonly state: { readonly deployment: Deployment } };
+
+/** A request for an account page. */
+export interface AccountRequest {
+  /** The path below the base URL. */
+  readonly path: string;
+  /** The `:uid` segment of the path, or an empty string. */
+  readonly id: string;
+  /** The query; no parameter is repeated. */
+  readonly query: ReadonlyMap<string, string>;
+}
+
+/** The redirect path of the internal client, below each base URL. */
+export const CALLBACK_PATH = "/account/callback";
+
+/** Redirects people who are not signed in to the sign-in, and back to the page that they wanted. */
+export interface AccountGate {
+  /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
+  enter(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
+  callback(ctx: AccountContext, request: AccountRequest): Promise<void>;
+}
+
+/** What the gate is built from. */
+export interface AccountGateParts {
+  readonly findSignedIn: FindSignedIn;
+  readonly returns: ReturnPaths;
+  readonly answers: Pick<Answers, "startAgain">;
+  /** The internal client. */
+  readonly clientId: string;
+}
+
+export function createAccountGate(parts: AccountGateParts): AccountGate {
+  const { findSignedIn, returns, answers, clientId } = parts;
+
+  function signInUrl(ctx: AccountContext, { path, query }: AccountRequest): string {
+    const { deployment } = ctx.state;
+    const search = ctx.method === "GET" && query.size > 0 ? `?${new URLSearchParams([...query])}` : "";
+    const parameters = new URLSearchParams({
+      client_id: clientId,
+      response_type: "code",
+      redirect_uri: deployment.url + CALLBACK_PATH,
+      state: returns.seal(ctx, deployment.path + path + search),
+      // A random challenge has no known verifier, so the code can't be exchanged (RFC 7636 section 4.6).
+      code_challenge: randomBytes(32).toString("base64url"),
+      code_challenge_method: "S256",
+    });
+    return `${deployment.url}/oauth2/authorize?${parameters}`;
+  }
+
+  return {
+    async enter(ctx, request) {
+      const { secure } = ctx.state.deployment;
+      const signedIn = await findSignedIn({ req: ctx.req, res: ctx.res, secure });
+      if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, request));
+      return signedIn;
+    },
+    async callback(ctx, { query }) {
+      const { url } = ctx.state.deployment;
+      if (query.size === 0) return answers.startAgain(ctx);
+      const wanted = query.has("code") ? returns.open(ctx, query.get("state") ?? "") : undefined;
+      // Always redirect: the address with the code must not stay in the browser.
+      return seeOther(ctx, wanted === undefined ? url + CALLBACK_PATH : new URL(url).origin + wanted);
+    },
+  };
+}
