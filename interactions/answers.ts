@@ -1,6 +1,6 @@
 /** Sends pages: body, status and all headers. */
 import { securityHeaders } from "../lib/security-headers.ts";
-import type { LanguageWishes } from "./language.ts";
+import type { LanguageWishes } from "./look/language.ts";
 import type { Pages } from "./pages.ts";
 
 /** What sending a page needs of a Koa context. */

@@ -10,14 +10,14 @@ import {
   deliveryView,
   type ReceiversLocals,
   receiversView,
-} from "./console-views.ts";
+} from "./console/console-views.ts";
 import {
   chooseLocale,
   type LanguageHints,
   languageLinks,
   type LanguageWishes,
   repeatableQuery,
-} from "./language.ts";
+} from "./look/language.ts";
 import type {
   AccountLocals,
   ConsentLocals,
@@ -31,11 +31,11 @@ import type {
   PageLocals,
   StartAgainLocals,
 } from "./page-locals.ts";
-import { firstLetter, letterIcon } from "./pictures.ts";
+import { firstLetter, letterIcon } from "./look/pictures.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
 import { readTexts, type Translator } from "../lib/texts/texts.ts";
-import { readTheme, type Theme } from "./theme.ts";
-import { type Locals, readViews, renderProblem } from "./views.ts";
+import { readTheme, type Theme } from "./look/theme.ts";
+import { type Locals, readViews, renderProblem } from "./look/views.ts";
 
 /** Settings of the pages; see `interactions` in the configuration. */
 export type PageSettings = Pick<InteractionSettings, "locales" | "views" | "copy" | "theme"> &

@@ -2,8 +2,8 @@
  * Sample data for every page in every state. With custom views, start-up renders all of it, so a broken view stops the
  * start; the tests render it too. A new state of a page needs a row here.
  */
-import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./delivery-console.ts";
-import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console-views.ts";
+import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
+import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console/console-views.ts";
 import type {
   AccountLocals,
   ConsentLocals,

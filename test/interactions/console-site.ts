@@ -6,13 +6,13 @@ import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
 import { createAccountPages } from "../../interactions/account/pages.ts";
-import { createConsolePages, createConsoleSeals } from "../../interactions/console-pages.ts";
+import { createConsolePages, createConsoleSeals } from "../../interactions/console/console-pages.ts";
 import { createSigner } from "../../lib/sealing.ts";
 import type {
   ConsoleDeliveryDetail,
   ConsoleReceiver,
   DeliveryConsole,
-} from "../../interactions/delivery-console.ts";
+} from "../../interactions/console/delivery-console.ts";
 import type { SignedIn } from "../../lib/provider/account.ts";
 import { readForm } from "../../compat/request-body.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import type { LanguageWishes } from "../../interactions/language.ts";
+import type { LanguageWishes } from "../../interactions/look/language.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 import { pagesWith } from "./every-page.ts";
 

@@ -2,10 +2,10 @@
 import ejs from "ejs";
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { nearestKey } from "../config/problems.ts";
+import { nearestKey } from "../../config/problems.ts";
 
 /** The folder of the built-in views and of `style.css`. */
-const BUILT_IN = join(import.meta.dirname, "views");
+const BUILT_IN = join(import.meta.dirname, "..", "views");
 const STYLE_FILE = "style.css";
 /** The partial that prints the style sheet. A view of this name would never be used. */
 const STYLE = "style";

@@ -1,12 +1,12 @@
 /** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
 import type { Context } from "koa";
-import type { Clock } from "../lib/clock.ts";
-import type { DeliveryFilter } from "../lib/deliveries/delivery.ts";
-import type { SignedIn } from "../lib/provider/account.ts";
-import type { Signer } from "../lib/sealing.ts";
-import type { AccountContext } from "./account/gate.ts";
-import type { OperatorHandler, OperatorPage } from "./account/pages.ts";
-import { createAnswers, seeOther, sendPage } from "./answers.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { DeliveryFilter } from "../../lib/deliveries/delivery.ts";
+import type { SignedIn } from "../../lib/provider/account.ts";
+import type { Signer } from "../../lib/sealing.ts";
+import type { AccountContext } from "../account/gate.ts";
+import type { OperatorHandler, OperatorPage } from "../account/pages.ts";
+import { createAnswers, seeOther, sendPage } from "../answers.ts";
 import {
   canDiscard,
   canRedrive,
@@ -26,8 +26,8 @@ import type {
   DeliveryConsole,
   UnderWay,
 } from "./delivery-console.ts";
-import { type Form, isFromHere, readable } from "./forms.ts";
-import type { Pages } from "./pages.ts";
+import { type Form, isFromHere, readable } from "../forms.ts";
+import type { Pages } from "../pages.ts";
 
 /** What the console is built from. */
 export interface ConsoleParts {

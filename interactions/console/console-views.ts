@@ -1,15 +1,15 @@
 /** The pages of the delivery console: their addresses, what each is given, and the texts and times that their views print. */
-import type { DeliveryFilter, DeliveryState } from "../lib/deliveries/delivery.ts";
-import { NOTIFICATION_TYPES } from "../notifier/plan.ts";
+import type { DeliveryFilter, DeliveryState } from "../../lib/deliveries/delivery.ts";
+import { NOTIFICATION_TYPES } from "../../notifier/plan.ts";
 import type {
   ConsoleAttempt,
   ConsoleDelivery,
   ConsoleDeliveryDetail,
   ConsoleReceiver,
 } from "./delivery-console.ts";
-import type { PageLocals } from "./page-locals.ts";
-import type { Translator } from "../lib/texts/texts.ts";
-import type { Locals } from "./views.ts";
+import type { PageLocals } from "../page-locals.ts";
+import type { Translator } from "../../lib/texts/texts.ts";
+import type { Locals } from "../look/views.ts";
 
 /** The list, below each base URL. A delivery is below it, by its id. */
 export const CONSOLE_PATH = "/account/deliveries";

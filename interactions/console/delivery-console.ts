@@ -1,5 +1,5 @@
 /** The notifications as the delivery console sees them. Its pages know nothing else of the notifier. */
-import type { DeliveryFilter, DeliveryState, RedriveResult } from "../lib/deliveries/delivery.ts";
+import type { DeliveryFilter, DeliveryState, RedriveResult } from "../../lib/deliveries/delivery.ts";
 
 /** A delivery, without its content. Times are milliseconds since the epoch, except `at`. */
 export interface ConsoleDelivery {

@@ -1,6 +1,6 @@
 /** The theme: a team chooses up to three colours, and the others are derived so that all text stays readable. */
-import type { InteractionSettings } from "../config/configuration.ts";
-import { isColour, isFontList, isPrintable } from "../config/value-forms.ts";
+import type { InteractionSettings } from "../../config/configuration.ts";
+import { isColour, isFontList, isPrintable } from "../../config/value-forms.ts";
 import { MOST_BYTES, readPicture } from "./pictures.ts";
 
 /** The checked theme, or its problems. */
