@@ -20,9 +20,9 @@ describe("the texts", () => {
 
   it("are all used by a view, by the pages or in mail", () => {
     const files = [
-      ...readdirSync(join(SOURCES, "views")).map((file) => join(SOURCES, "views", file)),
-      join(SOURCES, "pages.ts"),
-      join(SOURCES, "console-views.ts"),
+      ...readdirSync(SOURCES, { recursive: true, encoding: "utf8" })
+        .filter((file) => /\.(?:ts|ejs)$/.test(file))
+        .map((file) => join(SOURCES, file)),
       join(SOURCES, "../lib/mail/messages.ts"),
       join(SOURCES, "../lib/mail/views/mail.ejs"),
     ];
