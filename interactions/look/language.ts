@@ -1,5 +1,7 @@
 /** The language of a page: what the client asks for, what the person chose, and what the browser prefers. */
 
+import { closestLocale } from "../../lib/texts/texts.ts";
+
 /** What choosing a language needs of a Koa context. */
 export interface LanguageWishes {
   readonly method: string;
@@ -40,7 +42,7 @@ export function chooseLocale(
   ctx: LanguageWishes,
   { uiLocales, account }: LanguageHints = {},
 ): string {
-  const requested = firstKnown(available, uiLocales?.split(" ") ?? []);
+  const requested = closestLocale(available, uiLocales?.split(" ") ?? []);
   const clicked = clickedLocale(available, ctx);
   if (clicked !== undefined) {
     keep(ctx, requested === undefined || requested === clicked ? clicked : `${clicked}.${requested}`);
@@ -50,7 +52,7 @@ export function chooseLocale(
   if (requested !== undefined && requested !== insteadOf) return requested;
   return (
     chosen ??
-    firstKnown(available, account === undefined ? [] : [account]) ??
+    closestLocale(available, account === undefined ? [] : [account]) ??
     (ctx.acceptsLanguages([...available]) || available[0])
   );
 }
@@ -128,17 +130,4 @@ function keep(ctx: LanguageWishes, value: string): void {
     "Set-Cookie",
     `${COOKIE}=${value}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`,
   );
-}
-
-/** The first tag that is available. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4). */
-function firstKnown(available: Available, tags: readonly string[]): string | undefined {
-  for (const tag of tags) {
-    const wanted = tag.toLowerCase();
-    const found = available
-      .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
-      .toSorted((one, other) => other.length - one.length)
-      .at(0);
-    if (found !== undefined) return found;
-  }
-  return undefined;
 }

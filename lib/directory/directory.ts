@@ -18,6 +18,8 @@ export interface AccountRecord {
   /** `YYYY-MM-DD`. */
   readonly date_of_birth: string | null;
   readonly gender: string | null;
+  /** Language tag. Missing: `null`. */
+  readonly locale?: string | null;
   /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */

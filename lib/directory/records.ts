@@ -83,7 +83,8 @@ export const ACCOUNT: Kind<IdentifierOwner, "number" | "service" | "portal"> = d
   },
   store: "storage",
   exported: true,
-  personal: "e-mail address, user name, names, date of birth, gender, password hash, assignments, consents",
+  personal:
+    "e-mail address, user name, names, date of birth, gender, language, password hash, assignments, consents",
 });
 
 export const CLIENT: Kind<ClientRecord, "service"> = defineKind({

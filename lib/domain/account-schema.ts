@@ -10,6 +10,7 @@ import {
   emailProblem,
   keyFormProblem,
   keyProblem,
+  localeProblem,
   subProblem,
   textProblem,
   usernameProblem,
@@ -38,6 +39,11 @@ const fields = {
     otherwise: "none",
   }),
   gender: text("Gender"),
+  locale: described(ruled(localeProblem).nullish(), {
+    form: "a language tag (BCP 47) of at most 35 characters, such as `pl`",
+    description: "The language of pages and mail",
+    otherwise: "none: that of the browser; for mail, the first of `interactions.locales`",
+  }),
   portal: described(ruled(keyProblem).nullish(), {
     form: "the key of a portal",
     description: "The portal that the account belongs to",

@@ -18,6 +18,8 @@ export interface Account {
   readonly date_of_birth: string | null;
   /** Free text. */
   readonly gender: string | null;
+  /** The language of pages and mail, a BCP 47 tag such as `pl`. */
+  readonly locale: string | null;
   /** Key of the portal to which the account belongs. */
   readonly portal: string | null;
   /** Service key → `user_id_in_service`; `null` until the service reports it. */
@@ -40,6 +42,8 @@ export interface AccountFields {
   /** `YYYY-MM-DD`, a real date. */
   readonly date_of_birth?: string | null | undefined;
   readonly gender?: string | null | undefined;
+  /** The language of pages and mail, a BCP 47 tag such as `pl`. A change of it sends no notification. */
+  readonly locale?: string | null | undefined;
   /** Key of a portal in the directory. */
   readonly portal?: string | null | undefined;
   /** Whether the person has proved that the address is theirs. Default `false`. */
@@ -243,6 +247,7 @@ export function toAccount(record: AccountRecord): Account {
     surname: record.surname,
     date_of_birth: record.date_of_birth,
     gender: record.gender,
+    locale: record.locale ?? null,
     portal: record.portal,
     services: { ...record.services },
     disabled: isDisabled(record),

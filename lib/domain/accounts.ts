@@ -117,7 +117,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
         if (before === undefined) throw noAccount();
         const after = applied(before, changes);
         const fields = Object.keys(after) as (keyof AccountRecord)[];
-        const changed = fields.filter((field) => before[field] !== after[field]);
+        const changed = fields.filter((field) => (before[field] ?? null) !== (after[field] ?? null));
         if (changed.length === 0) return undefined;
         const detail = { fields: changed.join(" ") };
         const mails = notices.addressChanged(before, after);
@@ -178,6 +178,7 @@ function newRecord(
     surname: input.surname ?? null,
     date_of_birth: input.date_of_birth ?? null,
     gender: input.gender ?? null,
+    locale: input.locale ?? null,
     portal: input.portal ?? null,
     services: input.services ?? {},
     password_hash: hash,
@@ -208,21 +209,25 @@ function createNotices({
   mailDeployment: deployment,
   clock,
 }: Pick<AccountsOptions, "mailDeployment" | "clock">) {
-  function notice(kind: MailKind, to: string, more: NewMail["params"] = {}): NewMail[] {
+  function notice(
+    kind: MailKind,
+    { email: to, locale }: AccountRecord,
+    more: NewMail["params"] = {},
+  ): NewMail[] {
+    if (deployment === undefined) return [];
     const at = clock.now();
     const params = { at: String(at), ...more };
-    return deployment === undefined
-      ? []
-      : [{ kind, to, deployment, params, expiresAt: at + NOTICE_LIFETIME }];
+    const language = locale === undefined || locale === null ? {} : { locale };
+    return [{ kind, to, ...language, deployment, params, expiresAt: at + NOTICE_LIFETIME }];
   }
   return {
-    passwordChanged: ({ email }: AccountRecord) => notice("password-changed", email),
+    passwordChanged: (account: AccountRecord) => notice("password-changed", account),
     /** To both addresses, unless they differ in spelling only. */
-    addressChanged: ({ email: before }: AccountRecord, { email: after }: AccountRecord) =>
-      normaliseName(before) === normaliseName(after)
+    addressChanged: (before: AccountRecord, after: AccountRecord) =>
+      normaliseName(before.email) === normaliseName(after.email)
         ? []
         : [
-            ...notice("address-changed", before, { address: "old" }),
+            ...notice("address-changed", { ...before, locale: after.locale ?? null }, { address: "old" }),
             ...notice("address-changed", after, { address: "new" }),
           ],
   };

@@ -70,6 +70,20 @@ export function dateProblem(date: string): Problem {
   return real && !date.startsWith("0000") ? undefined : "must be a real date";
 }
 
+/** Characters of the longest language tag that RFC 5646 section 4.4.1 asks to support. */
+const LONGEST_LOCALE = 35;
+
+/** A language tag (BCP 47). */
+export function localeProblem(tag: string): Problem {
+  const problem = "must be a language tag, such as pl or en-GB";
+  if (tag.length > LONGEST_LOCALE) return problem;
+  try {
+    return Intl.getCanonicalLocales(tag).length === 1 ? undefined : problem;
+  } catch {
+    return problem;
+  }
+}
+
 /** The form of the key of a service, group or portal. Also accepts stored keys that are no longer allowed. */
 export function keyFormProblem(key: string): Problem {
   return /^[A-Za-z0-9_-]{1,64}$/u.test(key) ? undefined : "must be 1 to 64 of the characters A-Z a-z 0-9 _ -";

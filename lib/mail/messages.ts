@@ -5,7 +5,7 @@ import ejs from "ejs";
 import type { Configuration, MailMessage } from "../../config/configuration.ts";
 import { isLoopback } from "../../config/value-forms.ts";
 import { ConfigurationError } from "../errors.ts";
-import { readTexts, type Translator } from "../texts/texts.ts";
+import { closestLocale, readTexts, type Translator } from "../texts/texts.ts";
 import type { MailKind, NewMail } from "./records.ts";
 
 /** Renders a mail. @param id the id of its record. */
@@ -59,7 +59,7 @@ export function createMessages({
 
   return (id, { kind, to, locale: wanted, deployment, params }) => {
     // The configuration may have changed since the mail was stored.
-    const locale = wanted !== undefined && texts.translators.has(wanted) ? wanted : (locales[0] ?? "en");
+    const locale = closestLocale(locales, wanted === undefined ? [] : [wanted]) ?? locales[0] ?? "en";
     const t = texts.translators.get(locale) as Translator;
     const { url } = (deployments[deployment] ?? deployments.openid ?? deployments.oauth2) as { url: string };
     const host = mailHost(new URL(url).hostname);

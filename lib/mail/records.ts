@@ -13,7 +13,7 @@ export interface NewMail {
   readonly kind: MailKind;
   /** The address of the recipient. */
   readonly to: string;
-  /** A configured locale. Default: the first one. */
+  /** The language of the account. Default, also when there are no texts in it: the first configured locale. */
   readonly locale?: string;
   /** The deployment that the links lead to. */
   readonly deployment: DeploymentKind;

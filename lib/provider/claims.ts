@@ -49,6 +49,7 @@ const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
   ["birthdate", ({ date_of_birth }) => date_of_birth],
   ["gender", ({ gender }) => gender],
   ["preferred_username", ({ username }) => username],
+  ["locale", ({ locale }) => locale],
   ["updated_at", ({ updated_at }) => updated_at],
 ]);
 
@@ -56,7 +57,16 @@ const sources: ReadonlyMap<string, Source> = new Map<string, Source>([
 export const scopeClaims = {
   openid: ["sub", "email", "acr", "amr"],
   email: ["email", "email_verified"],
-  profile: ["name", "given_name", "family_name", "birthdate", "gender", "preferred_username", "updated_at"],
+  profile: [
+    "name",
+    "given_name",
+    "family_name",
+    "birthdate",
+    "gender",
+    "preferred_username",
+    "locale",
+    "updated_at",
+  ],
 } as const;
 
 /** Claims about the sign-in that belong to no scope: oidc-provider decides when an ID token has them. */

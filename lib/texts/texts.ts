@@ -21,6 +21,19 @@ export interface Texts {
   readonly problems: readonly string[];
 }
 
+/** The first tag that is available. A tag also matches a shorter one: `pl-PL` finds `pl` (RFC 4647 section 3.4). */
+export function closestLocale(available: readonly string[], tags: readonly string[]): string | undefined {
+  for (const tag of tags) {
+    const wanted = tag.toLowerCase();
+    const found = available
+      .filter((locale) => `${wanted}-`.startsWith(`${locale.toLowerCase()}-`))
+      .toSorted((one, other) => other.length - one.length)
+      .at(0);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
 /** Every locale must have the keys and placeholders of this one. */
 const REFERENCE = "en";
 /** Keys for the views of a team. */

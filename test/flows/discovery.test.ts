@@ -78,13 +78,14 @@ describe("the discovery document", () => {
     const supported = (body["claims_supported"] as string[]).toSorted();
     const all = JSON.stringify({
       id_token: Object.fromEntries(
-        [...supported, "locale", "address", "picture"].map((name) => [name, null]),
+        [...supported, "zoneinfo", "address", "picture"].map((name) => [name, null]),
       ),
     });
     // Only clients with back-channel logout have a `sid` in their ID tokens.
     await running.service.clients.update(SHOP.client_id, {
       backchannel_logout_uri: "https://shop.example/logout",
     });
+    await running.service.accounts.update(running.ada.sub, { locale: "en" });
     const shop = relyingParty(running, "openid", SHOP);
     const { id_token = "" } = await shop.tokens({ scope: "openid", claims: all });
     const { aud: _aud, iat: _iat, exp: _exp, ...claims } = decodeJwt(id_token);

@@ -68,7 +68,7 @@ const STRANGE: readonly [what: string, claims: string, adds: readonly string[]][
   ["a sentence that looks like ours", `{"id_token":{"Your ${P} password":null}}`, []],
   ["__proto__", `{"userinfo":{"__proto__":{"${P}":null},"constructor":null,"toString":null}}`, []],
   ["__proto__ around it", `{"__proto__":{"userinfo":{"gender":null}},"userinfo":{}}`, []],
-  ["a name in the text files", `{"userinfo":{"account":null,"field.email":null,"locale":null}}`, []],
+  ["a name in the text files", `{"userinfo":{"account":null,"field.email":null,"zoneinfo":null}}`, []],
   ["values", `{"userinfo":{"gender":{"value":"${P}","values":["${P}"],"${P}":"${P}"}}}`, ["Gender"]],
   ["values of acr", `{"id_token":{"acr":{"values":["${P}"],"${P}":1},"gender":null}}`, ["Gender"]],
   ["a string for a request", `{"id_token":{"sub":"${P}","gender":"${P}","acr":"${P}"}}`, []],

@@ -53,7 +53,7 @@ describe("the language of a page", () => {
     await expect(pages.loggedOut({ locale: "de" })).rejects.toThrow(TypeError);
   });
 
-  it("is that of the cookie, then that of the account, then that of the browser", () => {
+  it("is that of the cookie, then that of the account, then that of the browser [D-LOCALE-2]", () => {
     const polish = "a=b; sign_in_language=pl";
     expect(localeOf({ cookie: polish, header: "en" }, { account: "en" })).toBe("pl");
     expect(localeOf({ header: "en" }, { account: "pl-PL" })).toBe("pl");

@@ -204,7 +204,8 @@ describe("what a change causes", () => {
       expect(causedBy(ada, { ...ada, [field]: ada[field as keyof typeof values] })).toEqual([]);
     }
     expect(causedBy(ada, { ...ada, ...values })).toEqual(["PROFILE_CHANGED"]);
-    expect(causedBy(ada, { ...ada, portal: "p" })).toEqual([]);
+    for (const other of [{ portal: "p" }, { locale: "pl" }])
+      expect(causedBy(ada, { ...ada, ...other })).toEqual([]);
     expect(causedBy(ada, undefined)).toEqual(["DELETE_ACCOUNT"]);
     expect(causedBy(ada, { ...ada, services: { ...ada.services, "1": 12, "4": 1 } })).toEqual([]);
   });

@@ -191,6 +191,19 @@ describe("the fields of an account", () => {
     expect((await domain.accounts.findByLogin("łUKASZ ż 😀"))?.sub).toBe(account.sub);
   });
 
+  it.each(["pl", "en-GB", "zh-Hant-TW", "de-CH-1901", "pl-x-own"])("take the language %s", async (locale) => {
+    expect((await domain.accounts.create({ email: "a@b", locale })).locale).toBe(locale);
+  });
+
+  it.each(["", "p", "pl_PL", "en-", "*", "pl en", "PL;q=1", "__proto__", "x".repeat(36), "<b>", "pl\0"])(
+    "refuse the language %j",
+    async (locale) => {
+      expect(await codeOf(domain.accounts.create({ email: "a@b", locale }))).toBe(
+        "TypeError account.locale: must be a language tag, such as pl or en-GB",
+      );
+    },
+  );
+
   it("are refused with unknown keys, hostile shapes and __proto__", async () => {
     expect(await codeOf(domain.accounts.create({ email: "a@b", usrname: "a" } as never))).toBe(
       "TypeError account: unknown key usrname; did you mean username?",

@@ -17,6 +17,7 @@ const full = {
   surname: "Lovelace",
   date_of_birth: "1990-12-10",
   gender: "female",
+  locale: "pl",
   portal: "main",
 };
 
@@ -28,7 +29,7 @@ describe("an account", () => {
       email_verified: true,
     });
     expect(Object.keys(account).join(" ")).toBe(
-      "sub user_id email email_verified username name surname date_of_birth gender portal services disabled created_at updated_at",
+      "sub user_id email email_verified username name surname date_of_birth gender locale portal services disabled created_at updated_at",
     );
     expect(account).toEqual({
       ...full,
@@ -102,6 +103,27 @@ describe("update", () => {
     );
     expect(await domain.accounts.update(account.sub, {})).toEqual(updated);
     expect((await domain.accounts.record(account.sub))?.version).toBe(2);
+  });
+
+  it("sets and removes the language, also of a record that was stored without one [D-LOCALE-1]", async () => {
+    const { sub, locale } = await domain.accounts.create({ email: "a@b" });
+    expect(locale).toBeNull();
+    const { locale: _missing, ...old } = (await domain.accounts.record(sub))!;
+    await domain.storage.directory.commitAccount({
+      sub,
+      expectedVersion: 1,
+      record: { ...old, version: 2 },
+      claimNames: [],
+      releaseNames: [],
+      requireServices: [],
+      deliveries: [],
+    });
+    expect((await domain.accounts.find(sub))?.locale).toBeNull();
+    expect((await domain.accounts.update(sub, { locale: null })).locale).toBeNull();
+    expect((await domain.accounts.record(sub))?.version).toBe(2);
+    expect((await domain.accounts.update(sub, { locale: "pl" })).locale).toBe("pl");
+    expect((await domain.accounts.find(sub))?.locale).toBe("pl");
+    expect((await domain.accounts.update(sub, { locale: null })).locale).toBeNull();
   });
 
   it("marks a new address as unverified unless the call says otherwise", async () => {

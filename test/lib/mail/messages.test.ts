@@ -60,7 +60,8 @@ it("is in the first configured language if that of the mail is unknown or not co
   expect(render("1", mail("password-changed", { locale: "de" })).subject).toBe(
     "Twoje hasło zostało zmienione",
   );
-  expect(render("1", mail("password-changed", { locale: "en" })).subject).toBe("Your password was changed");
+  for (const locale of ["en", "en-GB"])
+    expect(render("1", mail("password-changed", { locale })).subject).toBe("Your password was changed");
 });
 
 it("links to the deployment of the mail, comes from its host, and has an id that does not change", () => {

@@ -110,17 +110,17 @@ describe("a change of an account", () => {
     await expect(revealed("ada@", "Your password", PASSWORD)).resolves.toEqual([]);
   });
 
-  it("of the address tells both, without the other address or any name [D-MAIL-1]", async () => {
+  it("of the address tells both in their language, without the other address or any name [D-MAIL-1, D-LOCALE-1]", async () => {
     await openService(
       { url: smtp.url, from: "Konto <konto@example.org>" },
-      { interactions: { locales: ["pl"] } },
+      { interactions: { locales: ["en", "pl"] } },
     );
     const names = {
       name: "Win a prize at https://spam.example",
       surname: "\u202eevil",
       username: "cheap-pills",
     };
-    const { sub } = await service.accounts.create({ email: "old@example.com", ...names });
+    const { sub } = await service.accounts.create({ email: "old@example.com", locale: "pl", ...names });
     await service.accounts.update(sub, { email: "new@example.com" });
     const mails = await smtp.until(2);
     const [toNew, toOld] = mails.toSorted((one, other) => (one.to[0]! < other.to[0]! ? -1 : 1));
