@@ -46,6 +46,13 @@ const LAYERS: readonly Layer[] = [
     box: ["lib/provider/", "configures oidc-provider"],
   },
   {
+    name: "lib/people",
+    floor: 5.5,
+    // The records of confirmations are a layer below.
+    holds: /^lib\/people\/(?!records\.ts$)/,
+    box: ["lib/people/", "registration, reset, new address"],
+  },
+  {
     name: "lib/domain",
     floor: 4,
     // The records of the keys are a layer below.
@@ -61,7 +68,8 @@ const LAYERS: readonly Layer[] = [
   {
     name: "records",
     floor: 3,
-    holds: /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|mail|migration|records)\/|storage\.ts$)/,
+    holds:
+      /^lib\/(?:(?:artifacts|audit|deliveries|directory|keys|mail|migration|records)\/|people\/records\.ts$|storage\.ts$)/,
     box: ["lib/records/, artifacts/, directory/, deliveries/, mail/, audit/", "what is stored"],
   },
   {

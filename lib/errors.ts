@@ -60,6 +60,13 @@ export class NotFound extends SignInError {
   }
 }
 
+/** A code or link was used, replaced or tried since it was read. Read it again and decide again. */
+export class UsedUp extends SignInError {
+  constructor() {
+    super("version_conflict", "the confirmation was used, replaced or tried in between");
+  }
+}
+
 /** A new password breaks a rule. The message names the rule and never contains the password. */
 export class InvalidPassword extends SignInError {
   constructor(message: string) {

@@ -19,6 +19,7 @@ import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./mail/outbox.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
+import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
 import { Records } from "./records/records.ts";
 
 /** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
@@ -48,6 +49,8 @@ export interface Storage {
   readonly deliveries: DeliveryStore;
   /** The mail to people that waits to be sent. */
   readonly outbox: Outbox;
+  /** The codes and links that people were sent. */
+  readonly confirmations: ConfirmationStore;
   readonly audit: AuditStore;
   /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
   readonly rateLimits: RateLimiterFactory;
@@ -100,6 +103,7 @@ export function storageOver(
     artifacts: createArtifactStore(away.store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
     outbox: createOutbox(lanes),
+    confirmations: createConfirmationStore(lanes),
     audit,
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],

@@ -11,6 +11,7 @@ import {
   IdentifierTaken,
   NameTaken,
   UnknownReference,
+  UsedUp,
   VersionConflict,
 } from "../errors.ts";
 import { mailRecord } from "../mail/records.ts";
@@ -101,8 +102,20 @@ export function createAccounts(
     }
   }
 
+  /** Adds the removal of what the change uses up. Another use or a newer one ends the change. */
+  async function planUses(changes: Changes, { uses = [] }: AccountChange): Promise<void> {
+    const refs = uses.map(({ ref }) => ref);
+    const found: readonly (Read<unknown> | undefined)[] =
+      refs.length === 0 ? [] : await records.get<readonly unknown[]>(refs);
+    for (const [index, { ref, version }] of uses.entries()) {
+      if (found[index]?.version !== version) throw new UsedUp();
+      changes.delete(ref, { version });
+    }
+  }
+
   async function commitOnce(change: AccountChange): Promise<void> {
     const changes = new Changes();
+    await planUses(changes, change);
     await planAccount(changes, change);
     await planNames(changes, change);
     await planReferences(changes, change);

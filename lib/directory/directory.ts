@@ -1,4 +1,5 @@
 /** The durable records: accounts, clients, and the services, groups and portals of the directory. */
+import type { Ref } from "../../adapters/record-store.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { AuditEvent } from "../audit/audit-event.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
@@ -53,6 +54,12 @@ export interface Consent {
   readonly claims: readonly string[];
 }
 
+/** A record that a change uses up: it is removed with the change, on condition that it has the version that was read. */
+export interface UsedRecord {
+  readonly ref: Ref;
+  readonly version: string;
+}
+
 /** One atomic change of one account, with everything that is committed with it. */
 export interface AccountChange {
   readonly sub: string;
@@ -72,6 +79,8 @@ export interface AccountChange {
   readonly deliveries: readonly NewDelivery[];
   /** Mail about this change: stored with it or not at all. Default: none. */
   readonly mails?: readonly StoredMail[];
+  /** Codes and links that allow this change: used up with it, or nothing is written. Default: none. */
+  readonly uses?: readonly UsedRecord[];
   readonly audit?: AuditEvent;
 }
 
@@ -146,12 +155,13 @@ export interface DirectoryStore {
   /** Moves the counter past `userId`, so that it never returns it. */
   passUserId(userId: number): Promise<void>;
   /**
-   * Writes the account, its names, deliveries, mail and audit record together.
+   * Writes the account, its names, deliveries, mail and audit record together, and removes what it uses up.
    * @throws VersionConflict when the record has another version, exists (create) or is gone (change).
    * @throws NameTaken when a claimed name belongs to another account.
    * @throws AlreadyExists when the `user_id` of a new account belongs to another one.
    * @throws IdentifierTaken when the `sub` of a new account is a `client_id`.
    * @throws UnknownReference when a required service or portal does not exist.
+   * @throws UsedUp when a used record has another version or is gone.
    */
   commitAccount(change: AccountChange): Promise<void>;
 

@@ -7,7 +7,13 @@ import type { ArtifactFilter } from "../artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
-import type { AccountChange, AccountRecord, Consent, DirectoryStore } from "../directory/directory.ts";
+import type {
+  AccountChange,
+  AccountRecord,
+  Consent,
+  DirectoryStore,
+  UsedRecord,
+} from "../directory/directory.ts";
 import type { ServiceEmitter, SessionEnd } from "../events.ts";
 import { type NewMail, sealMail } from "../mail/records.ts";
 import type { Sealer } from "../sealing.ts";
@@ -89,6 +95,8 @@ export interface AccountDecision {
   readonly keepSession?: string | undefined;
   /** Mail about the change, stored with it. Default: none. */
   readonly mails?: readonly NewMail[];
+  /** Codes and links that allow the change: used up in its commit. Default: none. */
+  readonly uses?: readonly UsedRecord[];
 }
 
 /** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
@@ -121,6 +129,7 @@ export class AccountWriter {
   /**
    * @param caller who requests the change, for the audit.
    * @throws NameTaken, AlreadyExists, UnknownReference when a condition of the change does not hold.
+   * @throws UsedUp when a code or link was used, replaced or tried in between.
    * @throws StorageUnavailable when the storage fails or there are too many concurrent changes.
    */
   change(sub: string, caller: Caller, decide: Decide): Promise<ChangedAccount> {
@@ -175,6 +184,7 @@ export class AccountWriter {
       ...(portal === null || portal === before?.portal ? {} : { requirePortal: portal }),
       deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
       mails: (decision.mails ?? []).map((mail) => sealMail(sealer, mail, clock.now())),
+      uses: decision.uses ?? [],
       audit: {
         ...caller,
         action: decision.action,

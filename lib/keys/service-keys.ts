@@ -21,6 +21,8 @@ export interface ServiceKeys {
   readonly forms: readonly KeyObject[];
   /** The HMAC key for names and addresses in rate limits. */
   readonly rateLimits: KeyObject;
+  /** The HMAC key for codes and links that are sent by mail. */
+  readonly confirmations: KeyObject;
 }
 
 /** The text of the check value, which shows whether the secrets belong to the storage. */
@@ -129,5 +131,6 @@ export async function loadServiceKeys(
     forms: cookies.map((key) => createSecretKey(deriveKey(key, "sign-in-service forms"))),
     // Derived from a stored key that is never rotated, so that all processes count under the same names.
     rateLimits: createSecretKey(deriveKey(clientSecrets, "sign-in-service rate limits")),
+    confirmations: createSecretKey(deriveKey(clientSecrets, "sign-in-service confirmations")),
   };
 }

@@ -3,6 +3,7 @@ import { ARTIFACTS } from "../artifacts/records.ts";
 import { DELIVERY, LANE, RECEIVER } from "../deliveries/records.ts";
 import { AUDIT } from "../audit/records.ts";
 import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../directory/records.ts";
+import { CONFIRMATION } from "../people/records.ts";
 import { MAIL } from "../mail/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
@@ -24,6 +25,7 @@ export const KINDS: Kinds = collectKinds([
   LANE,
   RECEIVER,
   MAIL,
+  CONFIRMATION,
   ...ARTIFACTS,
   STORAGE_FORMAT,
   MIGRATION,

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Stores } from "../../lib/records/kinds.ts";
 import { MAIL, type StoredMail } from "../../lib/mail/records.ts";
+import { CONFIRMATION, type StoredConfirmation } from "../../lib/people/records.ts";
 import { KINDS } from "../../lib/records/all-kinds.ts";
 import { AUDIT } from "../../lib/audit/records.ts";
 import { artifactRecord } from "../../lib/artifacts/records.ts";
@@ -91,6 +92,21 @@ function waitingMail(index: number, now: number): StoredMail {
   return { id: `mail ${index}`, kind: "password-changed", sealed: text(index), attempts: index, ...times };
 }
 
+function confirmation(index: number, now: number): StoredConfirmation {
+  return {
+    purpose: "address-change",
+    subject: text(index),
+    interaction: index % 2 === 0 ? text(index) : null,
+    code: text(index),
+    link: `link ${text(index)}`,
+    triesLeft: index % 6,
+    confirmed: false,
+    sealed: text(index),
+    createdAt: now - index,
+    expiresAt: now + HOUR + index,
+  };
+}
+
 function mainRecords(index: number, now: number): RecordData[] {
   const sub = text(index);
   const places = { portal: text(index), services: { [text(index)]: index } };
@@ -128,6 +144,7 @@ function mainRecords(index: number, now: number): RecordData[] {
       ? [LANE.record({ ...laneOf(index), lastSequence: index + 9, lastDelivered: 1, flight: null })]
       : []),
     MAIL.record(waitingMail(index, now)),
+    CONFIRMATION.record(confirmation(index, now)),
     ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),
   ];
 }

@@ -56,6 +56,7 @@ export class WatchedStorage {
       artifacts: this.#watch("artifacts", real.artifacts),
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
+      confirmations: this.#watch("confirmations", real.confirmations),
       // What is collected goes in the background, at no time that a test could wait for.
       audit: { ...real.audit, append: (event) => audit.append(event) },
       // What has expired stays: it would be removed between any two looks at what is stored.

@@ -67,7 +67,7 @@ async function writeEverything(stage: Stage): Promise<void> {
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
-  const { directory, artifacts, deliveries, outbox, audit } = storage;
+  const { directory, artifacts, deliveries, outbox, confirmations, audit } = storage;
   const record = client("c");
   return [
     ...storage.parts.map((part) => () => part.ping()),
@@ -105,6 +105,9 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => outbox.claim(1, 1000),
     () => outbox.nextDue(),
     () => outbox.waiting(),
+    () => confirmations.find({ link: "l" }),
+    () => confirmations.find({ purpose: "registration", interaction: "i" }),
+    () => confirmations.remove("registration", "i"),
     ...everyLaneCall(storage),
   ];
 }
