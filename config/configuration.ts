@@ -58,6 +58,16 @@ export interface PasswordRules {
   readonly maxLength: number;
   /** How many hashes are computed at the same time. The others wait. */
   readonly parallel: number;
+  /** Set: new passwords are checked against known data breaches. */
+  readonly breachCheck?: BreachCheckSettings;
+}
+
+/** Who is asked whether a password is known from a data breach. */
+export interface BreachCheckSettings {
+  /** Base URL of the interface of Pwned Passwords, without the prefix of the hash. */
+  readonly url: string;
+  /** Seconds until the password is accepted without an answer. */
+  readonly timeout: number;
 }
 
 export interface RateLimits {

@@ -91,6 +91,16 @@ export interface PasswordsInput {
   readonly maxLength?: number;
   /** How many hashes a process computes at the same time. Default 2. */
   readonly parallel?: number;
+  /** Checks new passwords against known data breaches, without sending them. `{}` uses Pwned Passwords. Default: no check. */
+  readonly breachCheck?: BreachCheckInput;
+}
+
+/** Who is asked whether a password is known from a data breach. */
+export interface BreachCheckInput {
+  /** Base URL of the range interface of Pwned Passwords or of a mirror. Default `https://api.pwnedpasswords.com/range`. */
+  readonly url?: string;
+  /** Seconds until the password is accepted without an answer. Default 2. */
+  readonly timeout?: number;
 }
 
 /** Limits on failures. */
@@ -250,7 +260,7 @@ export interface SignInServiceConfig {
   readonly stripPrefix?: string;
   /** Delivery of notifications. */
   readonly notifications?: NotificationsInput;
-  /** `strict` refuses the password grant, GET revoke and codes without PKCE. Default `documented`. */
+  /** `strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters. Default `documented`. */
   readonly profile?: "documented" | "strict";
   /**
    * Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none (`false`), one hop (`true`), this many hops, or these

@@ -19,6 +19,7 @@ import {
   withMethods,
   writtenAs,
 } from "./documented-schema.ts";
+import { passwordsSchema, rateLimitsSchema } from "./guessing-schema.ts";
 import {
   auditSchema,
   cookiesSchema,
@@ -28,8 +29,6 @@ import {
   mailSchema,
   metricsSchema,
   notificationsSchema,
-  passwordsSchema,
-  rateLimitsSchema,
   refreshTokensSchema,
 } from "./sections.ts";
 import {
@@ -174,7 +173,8 @@ const shape = {
   notifications: section(notificationsSchema.prefault({}), "How notifications are delivered"),
   profile: described(z.enum(["documented", "strict"]).default(defaults.profile), {
     form: "`documented` or `strict`",
-    description: "`strict` refuses the password grant, GET revoke and codes without PKCE",
+    description:
+      "`strict` refuses the password grant, GET revoke, codes without PKCE and new passwords of fewer than 15 characters",
   }),
   proxy: optional(
     z.union([z.boolean(), z.int().min(1).max(100), list(text(50, isTrustworthyNetwork, networkForm), 1)]),
@@ -211,7 +211,7 @@ const shape = {
       form: "a function like the global `fetch`",
       description: "Makes all HTTP requests except notifications, such as those of back-channel logout",
       otherwise:
-        "the service's own, to public addresses and those that `notifications.allowedReceivers` names",
+        "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
     },
   ),
 };

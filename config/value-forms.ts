@@ -106,6 +106,13 @@ export function isPageLink(text: string): boolean {
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
 }
 
+/** Whether requests may go to this address: https, or http on loopback; no userinfo, query or fragment. */
+export function isServiceAddress(text: string): boolean {
+  const url = isPrintable(text) && !/[\s{}?#]/u.test(text) ? URL.parse(text) : null;
+  if (url === null || url.username !== "" || url.password !== "") return false;
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(url.hostname));
+}
+
 /** Whether this is a page link, or the address of a mailbox. */
 export function isHelpLink(text: string): boolean {
   return isPageLink(text) || /^mailto:[\w.+-]+@[\w-]+(?:\.[\w-]+)+$/u.test(text);

@@ -69,7 +69,11 @@ export class UsedUp extends SignInError {
 
 /** A new password breaks a rule. The message names the rule and never contains the password. */
 export class InvalidPassword extends SignInError {
-  constructor(message: string) {
+  /** `too-short`, `too-long`, `characters`, `common`, `name` or `breached`. */
+  readonly problem: string;
+
+  constructor(problem: string, message: string) {
     super("invalid_password", message);
+    this.problem = problem;
   }
 }

@@ -23,7 +23,9 @@ import type { Keys } from "./keys/signing-keys.ts";
 import { createLogger, describeDefect } from "./logger.ts";
 import { createMetrics } from "./metrics.ts";
 import { createOutages, type Outage } from "./outages.ts";
-import { createPasswords } from "./passwords/passwords.ts";
+import { createBreachCheck } from "./passwords/breach-check.ts";
+import { passwordLength } from "./passwords/password-rules.ts";
+import { createPasswords, type PasswordSurroundings } from "./passwords/passwords.ts";
 import { GRANTABLE } from "./provider/grant.ts";
 import { createServiceHttp, type ServiceHttp } from "./service-http.ts";
 import { openStorage, type Storage } from "./storage.ts";
@@ -113,7 +115,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     onWarning,
   });
   try {
-    const passwords = createPasswords(configuration.passwords);
+    const passwords = createPasswords(configuration.passwords, passwordSurroundings(configuration, outages));
     // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
@@ -198,6 +200,29 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     await notifier.stop(0);
     throw error;
   }
+}
+
+/** Names of the service that are no password: its own, and those of its hosts. */
+function passwordSurroundings(
+  { passwords, profile, interactions, deployments, fetch: given }: Configuration,
+  outages: (work: string) => Outage,
+): PasswordSurroundings {
+  const hosts = [deployments.oauth2, deployments.openid].flatMap((each) =>
+    each === undefined ? [] : [each.host, new URL(each.url).hostname],
+  );
+  const { breachCheck } = passwords;
+  return {
+    length: passwordLength(passwords, profile),
+    service: [interactions.theme.name ?? "", ...hosts],
+    breaches:
+      breachCheck &&
+      createBreachCheck({
+        url: breachCheck.url,
+        timeout: breachCheck.timeout * 1000,
+        fetch: given ?? ((target, init) => fetch(target, init)),
+        outage: outages("asking whether a new password is known from a breach"),
+      }),
+  };
 }
 
 /** The deployment that mail leads to; `undefined` if no mail is sent. */

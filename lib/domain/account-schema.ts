@@ -65,7 +65,7 @@ const email = described(ruled(emailProblem), {
 const newFields = {
   email,
   ...fields,
-  // Its rules are the configuration's: `passwords.check` holds them.
+  // Its rules are in `passwords`: see `password-rules.ts`.
   password: described(z.string({ error: "must be a string" }).nullish(), {
     form: "a text that `passwords` allows",
     description: "The first password",

@@ -105,7 +105,8 @@ export interface Accounts {
    * Creates an account. No notification is sent.
    * @throws NameTaken when the e-mail address or username belongs to another account.
    * @throws UnknownReference when the portal is not in the directory.
-   * @throws InvalidPassword when the password breaks a rule.
+   * @throws InvalidPassword when the password breaks a rule of `passwords`, is a common one, or a name of the account or the
+   *   service. Its `problem` says which.
    */
   create(account: NewAccount, options?: CallOptions): Promise<Account>;
   /** The account; `undefined` if there is none. */
@@ -132,7 +133,7 @@ export interface Accounts {
   /**
    * Sets the password and ends all codes, tokens and sessions of the account except `keepSession`, which has to
    * carry the returned generations from now on. If mail is configured, the person is told.
-   * @throws InvalidPassword when it breaks a rule.
+   * @throws InvalidPassword as `create` does.
    * @throws NotFound if there is no such account.
    */
   setPassword(sub: string, password: string, options?: SetPasswordOptions): Promise<NewGenerations>;

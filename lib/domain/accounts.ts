@@ -6,7 +6,7 @@ import { seconds } from "../clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
 import type { MailKind, NewMail } from "../mail/records.ts";
-import type { Passwords } from "../passwords/passwords.ts";
+import type { PasswordNames, Passwords } from "../passwords/passwords.ts";
 import {
   type Account,
   type AccountChanges,
@@ -40,9 +40,12 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
   const notices = createNotices(options);
   const signIns = createSignIns(writer, directory, passwords, options.events);
 
-  async function hashOf({ password }: NewAccount): Promise<string | null> {
+  /** A new password obeys all rules; one that comes from elsewhere exists already, and only has to be usable. */
+  async function hashOf(account: NewAccount, origin: "new" | "imported"): Promise<string | null> {
+    const { password } = account;
     if (password === undefined || password === null) return null;
-    passwords.check(password);
+    if (origin === "new") await passwords.check(password, passwordNames(account));
+    else passwords.checkForm(password);
     return passwords.hash(password);
   }
 
@@ -82,13 +85,13 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     async create(input, callOptions) {
       const account = checked("account", newAccount, input);
       const caller = callerOf(callOptions);
-      return store("account.created", account, await hashOf(account), caller);
+      return store("account.created", account, await hashOf(account, "new"), caller);
     },
 
     async import(input, callOptions) {
       const account = checked("account", importedAccount, input);
       const caller = callerOf(callOptions);
-      const hash = account.password_hash ?? (await hashOf(account));
+      const hash = account.password_hash ?? (await hashOf(account, "imported"));
       if (account.user_id !== undefined) await directory.passUserId(account.user_id);
       return store("account.imported", account, hash, caller);
     },
@@ -131,8 +134,10 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       checked("sub", anyString, sub);
       const keepSession = checked("keepSession", anyString.optional(), callOptions.keepSession);
       const caller = callerFor(checked("options.actor", actor, callOptions.actor));
-      passwords.check(password);
-      if ((await directory.findAccount(sub)) === undefined) throw noAccount();
+      checked("password", anyString, password);
+      const account = await directory.findAccount(sub);
+      if (account === undefined) throw noAccount();
+      await passwords.check(password, passwordNames(account));
       const password_hash = await passwords.hash(password);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
@@ -159,6 +164,16 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return changed;
     },
   };
+}
+
+/** The names that the password of this account must not be. */
+export function passwordNames({
+  email,
+  username,
+  name,
+  surname,
+}: Pick<NewAccount, "email" | "username" | "name" | "surname">): PasswordNames {
+  return [email, username, name, surname, `${name ?? ""} ${surname ?? ""}`];
 }
 
 function newRecord(

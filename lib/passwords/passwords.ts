@@ -2,17 +2,40 @@
 import type { PasswordRules } from "../../config/configuration.ts";
 import { characters } from "../domain/text-rules.ts";
 import { InvalidPassword, StorageUnavailable } from "../errors.ts";
+import type { BreachCheck } from "./breach-check.ts";
 import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
+import {
+  createPasswordRules,
+  formProblem,
+  normalPassword,
+  type PasswordLength,
+  type PasswordProblem,
+} from "./password-rules.ts";
+
+/** The names that a password must not be: those of its account. */
+export type PasswordNames = readonly (string | null | undefined)[];
 
 /** Hashing and comparing passwords. */
 export interface Passwords {
-  /** @throws InvalidPassword when a new password breaks a rule; the message says which. */
-  check(password: string): void;
+  /** How long a new password has to be, and may be. */
+  readonly length: PasswordLength;
+  /**
+   * The rule that a password breaks which someone chooses; `undefined` if it breaks none.
+   * @param names of the account: the password must not be one of them.
+   */
+  problem(password: string, names: PasswordNames): Promise<PasswordProblem | undefined>;
+  /** @throws InvalidPassword with that rule. */
+  check(password: string, names: PasswordNames): Promise<void>;
+  /**
+   * Only the rules about length and characters, for passwords that exist elsewhere already.
+   * @throws InvalidPassword when it breaks one.
+   */
+  checkForm(password: string): void;
   /** The Argon2id hash as a PHC string. It may wait for any length of time: comparisons go first. */
   hash(password: string): Promise<string>;
   /**
-   * Whether this is the password. `null` stands for an account that has no password or does not exist: the answer is
+   * Whether this is the password, in its normal form or as it was typed. `null` stands for an account that has no password or does not exist: the answer is
    * `false` after the same time. A wrong password never takes less: against a hash of another algorithm or a lower cost
    * it is also hashed at our cost. A password that is too long is `false` immediately, for every account.
    * @throws StorageUnavailable when too many comparisons are waiting, or this one has waited too long.
@@ -36,11 +59,24 @@ const OWASP_MINIMUM: readonly { readonly memory: number; readonly passes: number
 /** At about 100 hashes a second, 256 comparisons take half of the time that a request may take. */
 const LIMITS: QueueLimits = { maxWaiting: 256, maxWait: 4_500 };
 
+/** What the rules for new passwords depend on, besides the configuration of passwords. */
+export interface PasswordSurroundings {
+  /** Default: as in `rules`. */
+  readonly length?: PasswordLength;
+  /** The names of the service. Default: none. */
+  readonly service?: readonly string[];
+  /** Default: that is not checked. */
+  readonly breaches?: BreachCheck | undefined;
+}
+
 /**
  * @param rules hashing cost, length in Unicode characters, and how many hashes are computed in parallel.
  * @throws TypeError when the cost is below OWASP's minimum.
  */
-export function createPasswords(rules: PasswordRules): Passwords {
+export function createPasswords(
+  rules: PasswordRules,
+  { length, service = [], breaches }: PasswordSurroundings = {},
+): Passwords {
   const isEnough = OWASP_MINIMUM.some(
     ({ memory, passes }) => rules.memory >= memory && rules.passes >= passes,
   );
@@ -48,6 +84,8 @@ export function createPasswords(rules: PasswordRules): Passwords {
   const threads = createHashThreads(rules.parallel);
   const queue = createHashQueue(threads.capacity, LIMITS);
   const cost = { memoryCost: rules.memory, timeCost: rules.passes, parallelism: rules.lanes };
+  const newLength = length ?? { min: rules.minLength, max: rules.maxLength };
+  const problem = createPasswordRules({ length: newLength, service, breaches });
   let isClosed = false;
 
   function run<T>(priority: Priority, work: () => Promise<T>): Promise<T> {
@@ -72,18 +110,31 @@ export function createPasswords(rules: PasswordRules): Passwords {
     return isUsual ? "usual" : "long";
   }
 
+  /** Compares one spelling. */
+  async function compare(hash: string | null, password: string): Promise<boolean> {
+    if (hash !== null && readForeignHash(hash) !== undefined) {
+      // A faster answer than for an unknown name would reveal that the account exists.
+      const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
+      return run("interactive", () => threads.compare(hash, password, options));
+    }
+    // Hashing takes as long as comparing, so an unknown account takes as long as a known one.
+    await run("interactive", () => threads.hash(password, cost));
+    return false;
+  }
+
   return {
-    check: (password) => checkRules(rules, password),
-    hash: (password) => run("background", () => threads.hash(password, cost)),
+    length: newLength,
+    problem,
+    async check(password, names) {
+      refuse(newLength, await problem(password, names));
+    },
+    checkForm: (password) =>
+      refuse(newLength, formProblem(password, { min: rules.minLength, max: rules.maxLength })),
+    hash: (password) => run("background", () => threads.hash(password.normalize("NFKC"), cost)),
     async verify(hash, password) {
-      if (tooLong(rules, password)) return false;
-      if (hash !== null && readForeignHash(hash) !== undefined) {
-        // A faster answer than for an unknown name would reveal that the account exists.
-        const options = { duration: durationOf(hash), costIfWrong: needsRehash(hash) ? cost : undefined };
-        return run("interactive", () => threads.compare(hash, password, options));
+      for (const spelling of spellings(rules, password)) {
+        if (await compare(hash, spelling)) return true;
       }
-      // Hashing takes as long as comparing, so an unknown account takes as long as a known one.
-      await run("interactive", () => threads.hash(password, cost));
       return false;
     },
     needsRehash,
@@ -94,22 +145,28 @@ export function createPasswords(rules: PasswordRules): Passwords {
   };
 }
 
-function checkRules(rules: PasswordRules, password: string): void {
-  if (typeof password !== "string") throw new TypeError("password: must be a string");
-  if (tooLong(rules, password)) {
-    throw new InvalidPassword(`a password must have at most ${rules.maxLength} characters`);
-  }
-  if (characters(password) < rules.minLength) {
-    throw new InvalidPassword(`a password must have at least ${rules.minLength} characters`);
-  }
-  // A form can't send these characters, so the password could never be entered.
-  if (!password.isWellFormed() || password.includes("\0")) {
-    throw new InvalidPassword("a password must not have NUL or broken characters");
-  }
+/** @throws InvalidPassword */
+function refuse({ min, max }: PasswordLength, problem: PasswordProblem | undefined): void {
+  if (problem === undefined) return;
+  const texts: Readonly<Record<PasswordProblem, string>> = {
+    "too-short": `a password must have at least ${min} characters`,
+    "too-long": `a password must have at most ${max} characters`,
+    characters: "a password must not have NUL or broken characters",
+    common: "a password must not be one of the most common ones",
+    name: "a password must not be a name of the account or the service",
+    breached: "a password must not be known from a data breach",
+  };
+  throw new InvalidPassword(problem, texts[problem]);
 }
 
-function tooLong(rules: PasswordRules, password: string): boolean {
-  return password.length > 2 * rules.maxLength || characters(password) > rules.maxLength;
+/**
+ * The passwords that a typed one may stand for: its normal form, and the text itself, because hashes from before and from
+ * elsewhere are of what was typed. None if it is too long for every account.
+ */
+function spellings({ maxLength }: PasswordRules, password: string): readonly string[] {
+  const normal = normalPassword(password, maxLength);
+  const isShort = password.length <= 2 * maxLength && characters(password) <= maxLength;
+  return [...new Set([...(normal === undefined ? [] : [normal]), ...(isShort ? [password] : [])])];
 }
 
 /** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait for any time. */

@@ -224,6 +224,26 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
     [8, 64],
     [7, 65],
   ],
+  "passwords.breachCheck.url": [
+    ["https://breaches.example/range", "http://127.0.0.1:8080/", "https://breaches.example:8443/a/b/"],
+    [
+      "",
+      "breaches.example",
+      "http://breaches.example/range",
+      "https://user:password@breaches.example/",
+      "https://breaches.example/?q=",
+      "https://breaches.example/#a",
+      "https://breaches.example/a b",
+      "ftp://breaches.example/",
+      "file:///etc/passwd",
+      5,
+      null,
+    ],
+  ],
+  "passwords.breachCheck.timeout": [
+    [0.1, 4],
+    [0, 5, -1, "2", Number.NaN, Infinity],
+  ],
   "rateLimits.signIn.address.points": [
     [1, 1000],
     [0, -1, "10"],

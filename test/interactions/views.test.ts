@@ -27,7 +27,8 @@ describe("the texts", () => {
       join(SOURCES, "../lib/mail/views/mail.ejs"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
-    const chosenByName = /^(?:field|share|link|error|login\.problem|console\.(?:state|action|result))\./;
+    const chosenByName =
+      /^(?:field|share|link|error|problem\.password|login\.problem|console\.(?:state|action|result))\./;
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );

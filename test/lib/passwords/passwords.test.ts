@@ -60,8 +60,10 @@ describe("a password", () => {
       "12345678\0",
       "12345678\ud800",
     ]) {
-      expect(() => passwords.check(password)).toThrow(expect.objectContaining({ code: "invalid_password" }));
-      expect(() => passwords.check(password)).not.toThrow(new RegExp(password.slice(0, 3) || "^$"));
+      expect(() => passwords.checkForm(password)).toThrow(
+        expect.objectContaining({ code: "invalid_password" }),
+      );
+      expect(() => passwords.checkForm(password)).not.toThrow(new RegExp(password.slice(0, 3) || "^$"));
     }
     for (const password of [
       "12345678",
@@ -71,8 +73,27 @@ describe("a password", () => {
       "        ",
       "p ä ß 字 x",
     ]) {
-      expect(() => passwords.check(password)).not.toThrow();
+      expect(() => passwords.checkForm(password)).not.toThrow();
     }
+  });
+
+  it("is the same one in every Unicode form, also if its hash is of another form [D-PASSWORD-1]", async () => {
+    const composed = "zażółć gęślą";
+    const decomposed = composed.normalize("NFD");
+    const wide = "ｐａｓｓ ｗｏｒｄ ｗｉｄｅ";
+    const ours = await passwords.hash(decomposed);
+    for (const typed of [composed, decomposed]) expect(await passwords.verify(ours, typed)).toBe(true);
+    expect(await passwords.verify(await passwords.hash(wide), "pass word wide")).toBe(true);
+    // Before, and in other systems, what was typed is what was hashed.
+    const theirs = await hashArgon2(decomposed, OURS);
+    expect(await passwords.verify(theirs, decomposed)).toBe(true);
+    expect(await passwords.verify(theirs, composed)).toBe(false);
+    // 200 characters that are 100 in their normal form; and one that becomes eighteen.
+    expect(() => passwords.checkForm("é".normalize("NFD").repeat(100))).not.toThrow();
+    expect(() => passwords.checkForm("\ufdfa".repeat(100))).toThrow("at most 128");
+    const long = await hashArgon2("\ufdfa".repeat(100), OURS);
+    expect(await passwords.verify(long, "\ufdfa".repeat(100))).toBe(true);
+    expect(await passwords.verify(null, "\ufdfa".repeat(100_000))).toBe(false);
   });
 
   it("needs a new hash when the parameters are raised or the algorithm is another one", async () => {
