@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createPages, type Pages, type PageSettings } from "../interactions/pages.ts";
-import { sampleDelivery, sampleReceiver } from "../interactions/sample-pages.ts";
+import { sampleDelivery, sampleReceiver, type SampleStep, sampleStep } from "../interactions/sample-pages.ts";
+import type { StepName } from "../interactions/steps/step.ts";
 
 /** A made-up language that is written from right to left: English words in another direction. */
 export const RIGHT_TO_LEFT = "qaa";
@@ -42,47 +43,47 @@ const MINUTE = 60_000;
 const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
 const ACCOUNT_URL = "/account";
 
+/** The steps of a sign-in. */
+function stepScreens(pages: Pages): readonly Screen[] {
+  const screen = (name: string, step: StepName, shown: SampleStep = {}): Screen => {
+    const client = { client_id: "news", name: step === "consent" ? "Partner" : "News" };
+    const account = step === "consent" && { account: { sub: SUB, email: "ada@example.com" } };
+    const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
+    const present = sampleStep(step, "", { ...shown, signIn });
+    return { name, html: (locale) => pages.step({ locale, here: "", step: present }) };
+  };
+  const loginHint = "ada";
+  return [
+    screen("login", "login"),
+    screen("login-own", "login", { signIn: { client: { client_id: "x", name: "Account", own: true } } }),
+    screen("login-long-name", "login", {
+      signIn: { client: { client_id: "x", name: "Wirtualna Czytelnia Naukowo-Techniczna Południe" } },
+    }),
+    screen("login-wrong", "login", {
+      signIn: { loginHint },
+      problems: [{ code: "wrong", fields: ["username", "password"] }],
+    }),
+    screen("login-missing", "login", {
+      problems: [
+        { code: "required", fields: ["username"] },
+        { code: "required", fields: ["password"] },
+      ],
+    }),
+    screen("login-limited", "login", {
+      signIn: { loginHint },
+      problems: [{ code: "limited", fields: [], values: { minutes: 14 } }],
+    }),
+    screen("consent", "consent", {
+      signIn: { shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"] },
+    }),
+    screen("consent-id", "consent", { signIn: { shares: ["sub"] } }),
+  ];
+}
+
 /** All pages. */
 export function screens(pages: Pages): readonly Screen[] {
-  const form = { here: "", client: "News", action: "/interaction/1", csrf: "c" };
-  const login = { ...form, username: "" };
-  const problem = { ...login, username: "ada" };
-  const consent = { ...form, account: "ada@example.com" };
   return [
-    { name: "login", html: (locale) => pages.login({ ...login, locale }) },
-    { name: "login-own", html: (locale) => pages.login({ ...login, locale, own: true }) },
-    {
-      name: "login-long-name",
-      html: (locale) =>
-        pages.login({ ...login, locale, client: "Wirtualna Czytelnia Naukowo-Techniczna Południe" }),
-    },
-    {
-      name: "login-wrong",
-      html: (locale) => pages.login({ ...problem, locale, problem: { kind: "wrong" } }),
-    },
-    {
-      name: "login-missing",
-      html: (locale) =>
-        pages.login({ ...login, locale, problem: { kind: "missing", fields: ["username", "password"] } }),
-    },
-    {
-      name: "login-limited",
-      html: (locale) => pages.login({ ...problem, locale, problem: { kind: "limited", retryAfter: 800 } }),
-    },
-    {
-      name: "consent",
-      html: (locale) =>
-        pages.consent({
-          ...consent,
-          locale,
-          client: "Partner",
-          fields: ["sub", "email", "name", "surname", "date_of_birth", "gender"],
-        }),
-    },
-    {
-      name: "consent-id",
-      html: (locale) => pages.consent({ ...consent, locale, client: "Partner", fields: ["sub"] }),
-    },
+    ...stepScreens(pages),
     {
       name: "account",
       html: (locale) =>

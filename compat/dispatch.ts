@@ -19,6 +19,8 @@ interface Routes {
   readonly exact: ReadonlyMap<string, readonly Route[]>;
   /** Paths with a final `:uid` segment, by what precedes that segment. */
   readonly withUid: ReadonlyMap<string, readonly Route[]>;
+  /** Paths that end with `:uid/:step`, by what precedes these segments. */
+  readonly withStep: ReadonlyMap<string, readonly Route[]>;
 }
 
 /** A route whose path is that of the request. */
@@ -26,6 +28,8 @@ interface Match {
   readonly route: Route;
   /** The final segment of the path, if the route has a `:uid`. */
   readonly uid?: string;
+  /** The segment after it, if the route has a `:step`. */
+  readonly step?: string;
 }
 
 /** Where a request goes. */
@@ -63,13 +67,13 @@ export function createDispatch(parts: EndpointParts): (ctx: Context) => Destinat
 function buildRoutes(parts: EndpointParts): Routes {
   const exact = new Map<string, Route[]>();
   const withUid = new Map<string, Route[]>();
+  const withStep = new Map<string, Route[]>();
   const table = endpointTable(parts);
   const { oauth2, openid } = parts.configuration.deployments;
   function add(path: string, route: Route): void {
-    const isDynamic = path.endsWith("/:uid");
-    const full = route.deployment.path + (isDynamic ? path.slice(0, -":uid".length) : path);
-    const map = isDynamic ? withUid : exact;
-    map.set(full, [...(map.get(full) ?? []), route]);
+    const [before = "", after] = (route.deployment.path + path).split(/:uid(?=$|\/:step$)/);
+    const map = after === undefined ? exact : after === "" ? withUid : withStep;
+    map.set(before, [...(map.get(before) ?? []), route]);
   }
   for (const deployment of [oauth2, openid]) {
     if (deployment === undefined) continue;
@@ -83,7 +87,7 @@ function buildRoutes(parts: EndpointParts): Routes {
       add(page.path, { deployment, endpoint: "account", methods, steps: composed(steps) });
     }
   }
-  return { exact, withUid };
+  return { exact, withUid, withStep };
 }
 
 function composed(steps: StepsByMethod): ReadonlyMap<string, Step> {
@@ -91,14 +95,19 @@ function composed(steps: StepsByMethod): ReadonlyMap<string, Step> {
 }
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
+const TWO_SEGMENTS = /^(?<before>.*\/)(?<first>[A-Za-z0-9_-]{1,255})\/(?<step>[a-z-]{1,32})$/;
 
 /** Every route with this path, exact matches first. */
-function matches({ exact, withUid }: Routes, path: string): readonly Match[] {
+function matches({ exact, withUid, withStep }: Routes, path: string): readonly Match[] {
   const found: Match[] = (exact.get(path) ?? []).map((route) => ({ route }));
   const slash = path.lastIndexOf("/") + 1;
   const uid = path.slice(slash);
   const below = withUid.get(path.slice(0, slash));
   if (below !== undefined && ONE_SEGMENT.test(uid)) found.push(...below.map((route) => ({ route, uid })));
+  const { before, first, step } = TWO_SEGMENTS.exec(path)?.groups ?? {};
+  const deeper = before === undefined ? undefined : withStep.get(before);
+  if (deeper !== undefined && first !== undefined && step !== undefined)
+    found.push(...deeper.map((route) => ({ route, uid: first, step })));
   return found;
 }
 

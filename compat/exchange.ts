@@ -31,7 +31,7 @@ export interface ErrorPages {
   security(ctx: Context): void;
 }
 
-/** Shows and accepts the forms of a running sign-in, which `ctx.state.interactionUid` names. */
+/** Shows and accepts the steps of a running sign-in: `ctx.state.interactionUid`, and `interactionStep` if there is one. */
 export interface InteractionSteps {
   show(ctx: Context): Promise<void>;
   submit(ctx: Context): Promise<void>;
@@ -90,12 +90,16 @@ export interface Exchange {
   readonly path: string;
   /** The `:uid` segment of the path. */
   readonly uid: string | undefined;
+  /** The `:step` segment of the path. */
+  readonly step: string | undefined;
   /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
   underWaySince: number;
   /** Nothing of this request is committed later than this: milliseconds since the epoch. */
   deadline: number;
   /** Returns the form in the body; may be called repeatedly. Rejects if the body is unusable. */
   form: () => Promise<Fields>;
+  /** Returns the JSON in the body; may be called repeatedly. Rejects if the body is unusable. */
+  json: () => Promise<unknown>;
   /** The caller's IP address, as far as proxies are trusted. */
   readonly address: string;
   query?: Fields | undefined;

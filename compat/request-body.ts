@@ -1,10 +1,11 @@
-/** Form bodies: at most 64 KiB, parsed strictly, even if the host application has read them already. */
+/** Form bodies, and JSON at the steps of a sign-in: at most 64 KiB, parsed strictly, even if the host application has read them already. */
 import type { Context } from "koa";
 import { invalidRequest } from "./errors.ts";
 import { Fields, parseFields } from "./form-fields.ts";
 import type { Step } from "./exchange.ts";
 
 const FORM = "application/x-www-form-urlencoded";
+export const JSON_TYPE = "application/json";
 const LIMIT = "64kb";
 const MOST_BYTES = 65_536;
 
@@ -19,7 +20,7 @@ async function readText(ctx: Context): Promise<void> {
     multipart: false,
     urlencoded: false,
     text: true,
-    textTypes: [FORM],
+    textTypes: [FORM, JSON_TYPE],
     textLimit: LIMIT,
     includeUnparsed: true,
   });
@@ -79,13 +80,39 @@ export async function readForm(ctx: Context): Promise<Fields> {
     }
     return new Fields();
   }
+  const text = await receivedText(ctx);
+  return text === undefined ? new Fields() : parseText(text);
+}
+
+async function receivedText(ctx: Context): Promise<string | undefined> {
   try {
     await readText(ctx);
   } catch (cause) {
     const { status } = cause as { status?: number };
     throw invalidRequest(status === 413 ? "the body is too large" : "the body is malformed");
   }
-  return typeof request.rawBody === "string" ? parseText(request.rawBody) : new Fields();
+  const { rawBody } = (ctx as unknown as { request: ParsedByHost }).request;
+  return typeof rawBody === "string" ? rawBody : undefined;
+}
+
+/** Reads the JSON in the body, or what the host application's parser made of it. */
+export async function readJson(ctx: Context): Promise<unknown> {
+  const { request } = ctx as unknown as { request: ParsedByHost };
+  if (wasRead(ctx)) {
+    const body = request.body ?? (ctx.req as unknown as ParsedByHost).body;
+    const length = Buffer.byteLength(JSON.stringify(body ?? null));
+    if (length > MOST_BYTES) throw invalidRequest("the body is too large");
+    return body;
+  }
+  const text = (await receivedText(ctx)) ?? "";
+  // U+FFFD stands for bytes that are not UTF-8.
+  if (Buffer.byteLength(text) > MOST_BYTES || text.includes("\uFFFD"))
+    throw invalidRequest("the body is malformed or too large");
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw invalidRequest("the body is malformed");
+  }
 }
 
 /** Reads the form into `exchange.body`; refuses a repeated parameter. */

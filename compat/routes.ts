@@ -11,7 +11,7 @@ import { respondWithError, restoreHeaders } from "./error-responses.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { EndpointParts, Exchange, Step } from "./exchange.ts";
 import { Fields } from "./form-fields.ts";
-import { readForm } from "./request-body.ts";
+import { JSON_TYPE, readForm, readJson } from "./request-body.ts";
 
 /** Milliseconds after the last byte of a request in which it may commit. A fault is answered within 5 s. */
 export const COMMIT_TIME = 4_500;
@@ -39,6 +39,8 @@ export interface LocatedRequest {
   readonly path: string;
   /** The `:uid` segment of the path. */
   readonly uid: string | undefined;
+  /** The `:step` segment of the path. */
+  readonly step: string | undefined;
   /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
   readonly underWaySince: number;
   /** Milliseconds since the epoch. */
@@ -58,10 +60,10 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const batchStart = createBatchStart();
   const { configuration, connections } = parts;
 
-  function located(ctx: Context, { route, path, uid }: Destination): LocatedRequest {
+  function located(ctx: Context, { route, path, uid, step }: Destination): LocatedRequest {
     const { deployment, endpoint } = route;
     const underWaySince = connections.underWaySince(ctx.req);
-    return { deployment, endpoint, path, uid, underWaySince, deadline: deadlineFromNow(parts) };
+    return { deployment, endpoint, path, uid, step, underWaySince, deadline: deadlineFromNow(parts) };
   }
 
   return {
@@ -82,6 +84,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
         ctx,
         ...request,
         form: emptyForm,
+        json: noJson,
         address: callerAddress(ctx.req, configuration.proxy),
         onSuccess: [],
         onSettled: [],
@@ -131,13 +134,21 @@ function deadlineFromNow({ configuration: { clock } }: EndpointParts): number {
 }
 
 const emptyForm = (): Promise<Fields> => Promise.resolve(new Fields());
+const noJson = (): Promise<unknown> => Promise.resolve(undefined);
 
 async function serve(exchange: Exchange, destination: Destination, parts: EndpointParts): Promise<void> {
   const { ctx } = exchange;
   const headers = ctx.res.getHeaders();
-  const { deployment, uid: interactionUid, address } = exchange;
+  const { deployment, uid: interactionUid, step: interactionStep, address } = exchange;
   const hostState = ctx.state;
-  ctx.state = { deployment, interactionUid, address, form: () => exchange.form() };
+  ctx.state = {
+    deployment,
+    interactionUid,
+    interactionStep,
+    address,
+    form: () => exchange.form(),
+    json: () => exchange.json(),
+  };
   try {
     const step = stepFor(ctx.method, destination);
     ctx.set("Cache-Control", "no-store");
@@ -173,9 +184,9 @@ function stepFor(method: string, { route, isAmbiguous }: Destination): Step {
  * with its last byte, so a slow sender takes no time from the service.
  */
 async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<void> {
-  const form = readForm(exchange.ctx);
-  exchange.form = () => form;
-  const settled = form.then(
+  const isJson = exchange.endpoint === "interaction" && exchange.ctx.request.type === JSON_TYPE;
+  const body = isJson ? acceptJson(exchange) : acceptForm(exchange);
+  const settled = body.then(
     () => undefined,
     () => undefined,
   );
@@ -186,6 +197,18 @@ async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<vo
   );
   exchange.underWaySince = Math.max(exchange.underWaySince, performance.now() - LONGEST_UNDER_WAY);
   exchange.deadline = deadlineFromNow(parts);
+}
+
+function acceptForm(exchange: Exchange): Promise<unknown> {
+  const form = readForm(exchange.ctx);
+  exchange.form = () => form;
+  return form;
+}
+
+function acceptJson(exchange: Exchange): Promise<unknown> {
+  const json = readJson(exchange.ctx);
+  exchange.json = () => json;
+  return json;
 }
 
 /** Runs the steps. They may continue after the time limit; the response does not wait for them. */

@@ -84,7 +84,7 @@ export interface EndpointPath {
   readonly name: EndpointName;
   /** The allowed methods. Others get 405. */
   readonly methods: readonly string[];
-  /** Starts with a slash. `:uid` matches one segment. */
+  /** Starts with a slash. `:uid` and `:step` match one segment. */
   readonly path: string;
   /** Whether the endpoint includes everything below `path`. */
   readonly below: boolean;
@@ -106,6 +106,7 @@ const SAME: readonly EndpointPath[] = [
   at("revoke", "GET POST", "/oauth2/revoke"),
   at("logoutConfirm", "POST", "/oauth2/logout/confirm"),
   under("interaction", "GET POST", "/interaction/:uid"),
+  at("interaction", "GET POST", "/interaction/:uid/:step"),
   under("account", "GET POST", "/account"),
 ];
 

@@ -1,4 +1,4 @@
 /** The built-in pages, for applications that replace some of them. */
 export { createAnswers } from "./answers.ts";
-export type { Interactions } from "./flow.ts";
+export type { Interactions } from "./own-routes.ts";
 export { createPages, type Pages, type PageSettings } from "./pages.ts";

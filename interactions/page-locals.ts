@@ -1,4 +1,5 @@
 /** What each page is given by its caller. `docs/pages.md` lists what the views receive. */
+import type { PresentStep } from "./steps/step.ts";
 
 /** Every page. */
 export interface PageLocals {
@@ -8,27 +9,9 @@ export interface PageLocals {
   readonly here?: string;
 }
 
-/** Why the login form is shown again. */
-export type LoginProblem =
-  | { readonly kind: "wrong" }
-  | { readonly kind: "missing"; readonly fields: readonly LoginField[] }
-  | { readonly kind: "limited"; /** Seconds. */ readonly retryAfter: number };
-
-/** The fields of the login form. */
-export type LoginField = "username" | "password";
-
-/** `login`: a form with `username`, `password`, the hidden field `csrf` and one submit button. */
-export interface LoginLocals extends PageLocals {
-  /** The display name of the client. */
-  readonly client: string;
-  /** Signs in to the account pages, so the title names no client. Default `false`. */
-  readonly own?: boolean;
-  /** Path of the form's target. */
-  readonly action: string;
-  readonly csrf: string;
-  /** Pre-fills the first field: what the person typed before, or `login_hint` of the request. */
-  readonly username: string;
-  readonly problem?: LoginProblem;
+/** A step of a running sign-in: a form with the hidden field `csrf`. The view has the name of the step. */
+export interface StepLocals extends PageLocals {
+  readonly step: PresentStep;
 }
 
 /** `account`: who is signed in, and links. */
@@ -41,17 +24,6 @@ export interface AccountLocals extends PageLocals {
   readonly deliveries?: string;
   /** Path that signs out, if the deployment has one. */
   readonly signOut?: string;
-}
-
-/** `consent`: a form with the hidden field `csrf` and two buttons, `decision` = `allow` or `deny`. */
-export interface ConsentLocals extends PageLocals {
-  readonly client: string;
-  readonly action: string;
-  readonly csrf: string;
-  /** The display name of the account. */
-  readonly account?: string;
-  /** Names of fields. A name without a text `field.<name>` is shown as it is. */
-  readonly fields: readonly string[];
 }
 
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */

@@ -20,21 +20,21 @@ import {
 } from "./look/language.ts";
 import type {
   AccountLocals,
-  ConsentLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
-  LoginField,
-  LoginLocals,
-  LoginProblem,
   LogoutLocals,
   PageLocals,
   StartAgainLocals,
+  StepLocals,
 } from "./page-locals.ts";
 import { firstLetter, letterIcon } from "./look/pictures.ts";
 import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
 import { readTexts, type Translator } from "../lib/texts/texts.ts";
 import { readTheme, type Theme } from "./look/theme.ts";
+import { describeStep, type StepDescription } from "./steps/description.ts";
+import { minutes, type PresentStep } from "./steps/step.ts";
+import { stepLocals } from "./steps/views.ts";
 import { type Locals, readViews, renderProblem } from "./look/views.ts";
 
 /** Settings of the pages; see `interactions` in the configuration. */
@@ -50,8 +50,10 @@ export interface Pages {
    * switch, it sets a cookie.
    */
   visit(ctx: LanguageWishes, visit?: Visit): PageLocals;
-  login(locals: LoginLocals): Promise<string>;
-  consent(locals: ConsentLocals): Promise<string>;
+  /** A step of a running sign-in. */
+  step(locals: StepLocals): Promise<string>;
+  /** A step in the words of a language. */
+  describe(step: PresentStep, locale: string): StepDescription;
   /** Who is signed in, and links to the other account pages. */
   account(locals: AccountLocals): Promise<string>;
   /** The delivery console: the list. */
@@ -74,12 +76,6 @@ export interface Pages {
 export interface Visit extends LanguageHints {
   /** Whether a GET of this address shows the page again. Default: the request is one. */
   readonly isRepeatable?: boolean;
-}
-
-/** A problem for the views. The summary links to the first of `fields`. */
-interface Problem {
-  readonly fields: readonly LoginField[];
-  readonly text: string;
 }
 
 const DEFAULT_WAIT = 60;
@@ -106,17 +102,19 @@ export function createPages(settings: PageSettings): Pages {
   const frames = new Map(
     [...texts.translators].map(([locale, t]) => [locale, { t, locals: frame(t, locale, { theme, links }) }]),
   );
-  const page = (view: string, { locale, here }: PageLocals, build: (t: Translator) => Locals): string => {
+  const frameOf = (locale: string): { readonly t: Translator; readonly locals: Locals } => {
     const found = frames.get(locale);
-    if (found === undefined)
-      throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
-    const { t, locals } = found;
+    if (found !== undefined) return found;
+    throw new TypeError(`locale: ${locale} is not one of ${settings.locales.join(", ")}`);
+  };
+  const page = (view: string, { locale, here }: PageLocals, build: (t: Translator) => Locals): string => {
+    const { t, locals } = frameOf(locale);
     const languages = languageLinks(settings.locales, locale, here);
     return views.render(view, { ...locals, languages, ...build(t) });
   };
   const html: Html = {
-    login: (locals) => page("login", locals, (t) => loginLocals(t, locals)),
-    consent: (locals) => page("consent", locals, (t) => consentLocals(t, locals)),
+    step: ({ step, ...visit }) =>
+      page(step.name, visit, (t) => stepLocals(t, describeStep(step, visit.locale, t), step)),
     account: ({ account, sub, deliveries = "", signOut = "", ...visit }) =>
       page("account", visit, (t) => ({ heading: t("account.title"), account, sub, deliveries, signOut })),
     deliveries: (locals) => page("deliveries", locals, (t) => deliveriesView(t, locals)),
@@ -147,8 +145,8 @@ export function createPages(settings: PageSettings): Pages {
       const here = others.length === 0 ? undefined : repeatableQuery(ctx, isRepeatable);
       return { locale, ...(here !== undefined && { here }) };
     },
-    login: async (locals) => html.login(locals),
-    consent: async (locals) => html.consent(locals),
+    step: async (locals) => html.step(locals),
+    describe: (step, locale) => describeStep(step, locale, frameOf(locale).t),
     account: async (locals) => html.account(locals),
     deliveries: async (locals) => html.deliveries(locals),
     delivery: async (locals) => html.delivery(locals),
@@ -205,46 +203,6 @@ function brokenPages(html: Html, locale: string): readonly string[] {
   });
 }
 
-function loginLocals(
-  t: Translator,
-  { client, own = false, action, csrf, username, problem }: LoginLocals,
-): Locals {
-  const problems = problem === undefined ? [] : loginProblems(t, problem);
-  const problemsOf = (field: LoginField): string =>
-    problems.flatMap(({ fields }, i) => (fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
-  const heading = own ? t("login.title.account") : t("login.title", { client });
-  return { heading, client, action, csrf, username, problems, problemsOf };
-}
-
-function loginProblems(t: Translator, problem: LoginProblem): Problem[] {
-  if (problem.kind === "missing") {
-    return problem.fields.map((field) => ({ fields: [field], text: t(`login.problem.${field}`) }));
-  }
-  if (problem.kind === "wrong") {
-    return [{ fields: ["username", "password"], text: t("login.problem.wrong") }];
-  }
-  return [{ fields: [], text: t("login.problem.limited", { minutes: minutes(problem.retryAfter) }) }];
-}
-
-function consentLocals(
-  t: Translator,
-  { locale, client, action, csrf, account = "", fields }: ConsentLocals,
-): Locals {
-  const labels = fields.map((field) => (t.has(`field.${field}`) ? t(`field.${field}`) : field));
-  const parts = sharedParts(fields).map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
-  const list = new Intl.ListFormat(locale, { type: "conjunction" }).format(parts);
-  const sentence =
-    parts.length === 0 ? t("consent.sharesId", { client }) : t("consent.shares", { client, parts: list });
-  return { heading: t("consent.title", { client }), client, action, csrf, account, sentence, fields: labels };
-}
-
-/** The fields that the sentence names: the name first, as one, and no identifier, which says nothing about the person. */
-function sharedParts(fields: readonly string[]): readonly string[] {
-  const names = fields.filter((field) => field === "name" || field === "surname");
-  const others = fields.filter((field) => !["sub", "name", "surname"].includes(field));
-  return [...(names.length === 2 ? ["fullName"] : names), ...others];
-}
-
 function errorLocals(
   t: Translator,
   { accountUrl, error, description = "", retryAfter = DEFAULT_WAIT }: ErrorLocals,
@@ -256,8 +214,3 @@ function errorLocals(
 
 /** Keys under `error.` that belong to no code. */
 const PLAIN_KEYS: ReadonlySet<string> = new Set(["title", "other", "details", "code"]);
-
-/** Whole minutes, rounded up: an attempt after them can succeed. */
-function minutes(seconds: number): number {
-  return Math.max(1, Math.ceil(seconds / 60));
-}

@@ -6,19 +6,20 @@ import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./c
 import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console/console-views.ts";
 import type {
   AccountLocals,
-  ConsentLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
-  LoginLocals,
   LogoutLocals,
   StartAgainLocals,
+  StepLocals,
 } from "./page-locals.ts";
+
+import type { PresentStep, Problem, RunningSignIn, StepName } from "./steps/step.ts";
+import { STEPS } from "./steps/steps.ts";
 
 /** What each page is given, by the name of the page. */
 export interface LocalsOfPages {
-  readonly login: LoginLocals;
-  readonly consent: ConsentLocals;
+  readonly step: StepLocals;
   readonly account: AccountLocals;
   readonly deliveries: DeliveriesLocals;
   readonly delivery: DeliveryLocals;
@@ -47,22 +48,26 @@ function sample<Page extends keyof LocalsOfPages>(
   return { page, state, with: (pages) => pages[page](locals) };
 }
 
+const problem = (code: string, ...fields: string[]): Problem => ({ code, fields, values: { minutes: 2 } });
+
 /** @param text replaces every text from outside. */
 export function samplePages(locale: string, text: string): readonly Sample[] {
-  const form = { locale, client: text, action: text, csrf: text };
-  const login = { ...form, here: text, username: text };
+  const step = (state: string, name: StepName, shown: SampleStep = {}): Sample =>
+    sample("step", `${name}, ${state}`, { locale, here: text, step: sampleStep(name, text, shown) });
   return [
-    sample("login", "filled in", login),
-    sample("login", "empty", { ...login, username: "" }),
-    sample("login", "wrong", { ...login, problem: { kind: "wrong" } }),
-    sample("login", "missing", { ...login, problem: { kind: "missing", fields: ["username", "password"] } }),
-    sample("login", "limited", { ...login, problem: { kind: "limited", retryAfter: 90 } }),
-    sample("login", "own", { ...login, own: true }),
+    step("filled in", "login", { signIn: { loginHint: text } }),
+    step("empty", "login"),
+    step("wrong", "login", { problems: [problem("wrong", "username", "password")] }),
+    step("missing", "login", {
+      problems: [problem("required", "username"), problem("required", "password")],
+    }),
+    step("limited", "login", { problems: [problem("limited")] }),
+    step("own", "login", { signIn: { client: { client_id: text, name: text, own: true } } }),
+    step("known account", "consent", { signIn: { shares: ["email", text] } }),
+    step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
+    step("id", "consent", { signIn: { shares: ["sub"] } }),
     sample("account", "person", { locale, here: "", account: text, sub: text }),
     sample("account", "operator", { locale, account: text, sub: text, deliveries: text, signOut: text }),
-    sample("consent", "known account", { ...form, here: text, account: text, fields: ["email", text] }),
-    sample("consent", "name", { ...form, account: text, fields: ["sub", "name", "surname"] }),
-    sample("consent", "unknown account", { ...form, fields: ["sub"] }),
     sample("logout", "question", { locale, action: text, xsrf: text }),
     sample("loggedOut", "signed out", { locale }),
     sample("loggedOut", "stayed", { locale, stayed: true }),
@@ -74,6 +79,33 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     sample("startAgain", "gone", { locale, accountUrl: text }),
     sample("unavailable", "503", { locale, accountUrl: text }),
   ];
+}
+
+/** How a sample of a step differs from an empty one. */
+export interface SampleStep {
+  readonly signIn?: Partial<RunningSignIn>;
+  readonly problems?: readonly Problem[];
+}
+
+/** A step as people see it. @param text replaces every text from outside. */
+export function sampleStep(
+  name: StepName,
+  text: string,
+  { signIn: changes, problems = [] }: SampleStep = {},
+): PresentStep {
+  const signIn: RunningSignIn = {
+    uid: text,
+    prompt: name === "consent" ? "consent" : "login",
+    client: { client_id: text, name: text },
+    path: text,
+    csrf: text,
+    shares: [],
+    expiresAt: 0,
+    ...(name === "consent" && { account: { sub: text, email: text } }),
+    ...changes,
+  };
+  const { actions, fields } = STEPS[name];
+  return { name, signIn, path: signIn.path, fields: fields(signIn), actions, problems, expiresIn: 3_600 };
 }
 
 /** A delivery of the console. @param text replaces every text from outside. */

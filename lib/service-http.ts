@@ -3,7 +3,7 @@ import type { Context, Middleware, Next } from "koa";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "./storage.ts";
 import { callerAddress } from "../compat/caller.ts";
-import type { ErrorPages } from "../compat/exchange.ts";
+import type { ErrorPages, InteractionSteps } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
@@ -14,10 +14,12 @@ import { createConsolePages, createConsoleSeals } from "../interactions/console/
 import type { DeliveryConsole, UnderWay } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import { createAnswers } from "../interactions/answers.ts";
-import { createInteractions, type InteractionFlow, type Interactions } from "../interactions/flow.ts";
+import { createSignInFlow, type SignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
 import { createPages, type Pages } from "../interactions/pages.ts";
-import { createProviderFlow } from "../interactions/provider-flow.ts";
+import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
+import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
+import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "./clock.ts";
 import { watchConnections } from "../compat/connections.ts";
@@ -91,7 +93,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     onDefect,
     connections,
     pages: errorPages(pages),
-    interactions: createInteractionHandlers({ flow, pages, readForm: formMap }),
+    interactions: interactionSteps(flow, pages),
     accountPages: accountPages(options, currentProvider, pages),
     sessionCookie: sessionCookieName(configuration),
   });
@@ -100,7 +102,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     currentProvider,
     routes: gate.middleware,
     drain: () => gate.close(),
-    interactions: createInteractions(flow, units, (ctx) => {
+    interactions: createInteractions({ flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
         ? { ...request, uid: request.uid }
@@ -116,20 +118,34 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
 
 type Shared = Omit<ProviderOptions, "keys" | "pages" | "backchannel">;
 
-function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: ServiceKeys): InteractionFlow {
+function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: ServiceKeys): SignInFlow {
   const { configuration } = shared;
   const forms = createSigner(keys.forms);
-  return createProviderFlow({
+  const devices = createDeviceCookies({
+    signer: forms,
+    name: deviceCookieName(configuration),
+    earlierName: cookieName(configuration, "device"),
+  });
+  return createSignInFlow({
     ...shared,
-    currentProvider,
-    devices: createDeviceCookies({
-      signer: forms,
-      name: deviceCookieName(configuration),
-      earlierName: cookieName(configuration, "device"),
-    }),
-    forms,
+    devices,
+    protocol: createSignInProtocol({ ...shared, currentProvider, devices, forms }),
     addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
   });
+}
+
+/** The steps of a sign-in as pages or as JSON, as the request asks for. */
+function interactionSteps(flow: SignInFlow, pages: Pages): InteractionSteps {
+  const html = createInteractionHandlers({ flow, pages, readForm: formMap });
+  const json = createJsonHandlers({
+    flow,
+    pages,
+    readJson: (ctx) => (ctx.state as unknown as { readonly json: () => Promise<unknown> }).json(),
+  });
+  return {
+    show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
+    submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
+  };
 }
 
 /** The form as the handlers read it. A malformed form or a repeated field is an error with the status 400. */

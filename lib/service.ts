@@ -6,7 +6,7 @@ import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
 import { CALLBACK_PATH } from "../interactions/account/gate.ts";
-import type { Interactions } from "../interactions/flow.ts";
+import type { Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier } from "../notifier/notifier.ts";
 import { createAuditCollector } from "./audit/collector.ts";

@@ -170,6 +170,7 @@ describe("two deployments", () => {
       "GET|POST /oauth2/revoke",
       "POST /oauth2/logout/confirm",
       "GET|POST /interaction/:uid",
+      "GET|POST /interaction/:uid/:step",
       "GET|POST /account",
       "GET /resources/userinfo",
       "GET /external/profile",

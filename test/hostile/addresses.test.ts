@@ -52,7 +52,8 @@ describe("paths", () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
       for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
-        const target = new URL(running[kind] + path.replace(":uid", "some-id")).pathname;
+        const target = new URL(running[kind] + path.replace(":uid", "some-id").replace(":step", "login"))
+          .pathname;
         const last = target.lastIndexOf("/");
         for (const variant of [
           target.toUpperCase(),
@@ -76,7 +77,7 @@ describe("paths", () => {
           if (!/^(?:\/|http)/.test(variant)) continue;
           // In a path with `:uid`, these are other ids.
           if (
-            /:uid$|\/receivers$/.test(path) &&
+            /:uid$|:step$|\/receivers$/.test(path) &&
             /^[\w/-]+$/.test(variant) &&
             variant.startsWith(target.slice(0, last + 1)) &&
             !variant.endsWith("/")

@@ -6,14 +6,9 @@ import Koa from "koa";
 import request, { type Response, type Test } from "supertest";
 import type { Deployment } from "../../config/configuration.ts";
 import { createAnswers } from "../../interactions/answers.ts";
-import type {
-  Credentials,
-  InteractionContext,
-  InteractionFlow,
-  RunningInteraction,
-  SignInOutcome,
-} from "../../interactions/flow.ts";
+import { createSignInFlow, type SignInFlow } from "../../interactions/flow.ts";
 import { createInteractionHandlers } from "../../interactions/handlers.ts";
+import type { InteractionContext, RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
@@ -22,52 +17,87 @@ const HOST = "login.example";
 /** The hidden field of both interactions. */
 const TOKEN = "k7Jw-token";
 
-const LOGIN: RunningInteraction = {
+const LOGIN: RunningSignIn = {
   uid: "login1",
   prompt: "login",
   client: { client_id: "news", name: "News" },
   csrf: TOKEN,
-  action: "/prefix/interaction/login1",
-  fields: [],
+  path: "/prefix/interaction/login1",
+  shares: [],
+  expiresAt: 0,
 };
-const CONSENT: RunningInteraction = {
+const CONSENT: RunningSignIn = {
   ...LOGIN,
   uid: "consent1",
   prompt: "consent",
-  action: "/prefix/interaction/consent1",
-  account: "ada@example.com",
-  fields: ["sub", "email"],
+  path: "/prefix/interaction/consent1",
+  account: { sub: "1", email: "ada@example.com" },
+  shares: ["sub", "email"],
 };
 
-/** The calls of the flow. */
-type Call = ["signIn", Credentials] | ["allow"] | ["deny"];
+/** How an attempt to sign in ends. */
+type SignInOutcome =
+  | { readonly kind: "done"; readonly location: string }
+  | { readonly kind: "wrong" }
+  | { readonly kind: "limited"; readonly retryAfter: number };
 
-/** A stub of the protocol with two interactions in memory. test/flows uses the real one. */
+const settle = async (): Promise<void> => undefined;
+
+/** The calls of the service. */
+type Call = ["signIn", { readonly username: string; readonly password: string }] | ["allow"] | ["deny"];
+
+/** The flow over a stub of the service with two sign-ins in memory. test/flows uses the real one. */
 function memoryFlow(
   outcome: () => SignInOutcome,
-  changes: Partial<RunningInteraction> = {},
-): { flow: InteractionFlow; calls: Call[] } {
+  changes: Partial<RunningSignIn> = {},
+): { flow: SignInFlow; calls: Call[] } {
   const calls: Call[] = [];
-  const flow: InteractionFlow = {
-    async find(_ctx, uid) {
-      const found = [LOGIN, CONSENT].find((running) => running.uid === uid);
-      return found && { ...found, ...changes };
+  let ended: SignInOutcome = { kind: "wrong" };
+  const services = {
+    configuration: { clock: { now: () => 0 } },
+    units: { current: () => undefined },
+    events: { emit: () => undefined },
+    audit: { note: () => undefined, noteRefusal: () => undefined },
+    devices: { read: () => undefined, write: () => undefined },
+    addressOf: () => "127.0.0.1",
+    accounts: {
+      recordByLogin: async () => undefined,
+      async authenticate(username: string, password: string) {
+        calls.push(["signIn", { username, password }]);
+        return ended.kind === "done" ? { record: { sub: "1" } } : { refusal: "credentials" };
+      },
     },
-    isOwnForm: ({ csrf }, presented) => presented === csrf,
-    async signIn(_ctx, _running, credentials) {
-      calls.push(["signIn", credentials]);
-      return outcome();
+    limits: {
+      async signIn() {
+        ended = outcome();
+        const retryAfter = ended.kind === "limited" ? ended.retryAfter : 0;
+        return {
+          allowed: ended.kind !== "limited",
+          retryAfter,
+          refusedBy: [],
+          succeed: settle,
+          withdraw: settle,
+        };
+      },
     },
-    async allow() {
-      calls.push(["allow"]);
-      return "https://login.example/go/allowed";
-    },
-    async deny() {
-      calls.push(["deny"]);
-      return "https://login.example/go/denied";
+    protocol: {
+      async find(_ctx: InteractionContext, uid: string) {
+        const found = [LOGIN, CONSENT].find((signIn) => signIn.uid === uid);
+        return found && { ...found, ...changes };
+      },
+      isOwnForm: (_signIn: unknown, presented: string) => presented === TOKEN,
+      signedIn: async () => (ended.kind === "done" ? ended.location : ""),
+      async allow() {
+        calls.push(["allow"]);
+        return "https://login.example/go/allowed";
+      },
+      async deny() {
+        calls.push(["deny"]);
+        return "https://login.example/go/denied";
+      },
     },
   };
-  return { flow, calls };
+  return { flow: createSignInFlow(services as unknown as StepServices), calls };
 }
 
 const BAD_BODY = Object.assign(new Error("bad body"), { status: 400 });
@@ -84,7 +114,7 @@ async function readForm(ctx: InteractionContext): Promise<ReadonlyMap<string, st
 /** How the site differs from the usual one. */
 interface Setting {
   readonly outcome?: () => SignInOutcome;
-  readonly changes?: Partial<RunningInteraction>;
+  readonly changes?: Partial<RunningSignIn>;
   readonly secure?: boolean;
 }
 
@@ -265,7 +295,7 @@ describe("POST of the login form", () => {
     const unknown = await post({ ...RIGHT, username: "bob", password: "correct mule" });
     expect([wrong.status, unknown.status]).toEqual([400, 400]);
     expect(wrong.text.replace('value="ada"', 'value="bob"')).toBe(unknown.text);
-    expect(problems(wrong)).toEqual([TEXTS["login.problem.wrong"]]);
+    expect(problems(wrong)).toEqual([TEXTS["problem.wrong"]]);
     expect(wrong.text).not.toContain("correct horse");
     expect(wrong.headers["set-cookie"]).toBeUndefined();
     expect(wrong.headers["www-authenticate"]).toBeUndefined();
@@ -282,7 +312,7 @@ describe("POST of the login form", () => {
       const { post, calls } = site();
       const response = await post({ csrf: TOKEN, ...typed });
       expect(response.status).toBe(400);
-      expect(problems(response)).toEqual(fields.map((field) => TEXTS[`login.problem.${field}`]));
+      expect(problems(response)).toEqual(fields.map((field) => TEXTS[`problem.required.${field}`]));
       expect(calls).toEqual([]);
     },
   );

@@ -17,19 +17,20 @@ async function ownPages(ctx: Context, next: () => Promise<unknown>): Promise<unk
   if (!ctx.path.startsWith("/interaction/")) return next();
   const { interactions } = running.service;
   if (ctx.method === "GET") {
-    const sign = await interactions.find(ctx);
-    if (sign === undefined) return ctx.throw(410);
-    const consent = `<input name="decision" value="${sign.fields.join(" ")}">`;
-    ctx.body = `<h1>Own page</h1><form method="post"><input name="csrf" value="${sign.csrf}">${
-      sign.prompt === "login" ? '<input name="username"><input name="password">' : consent
+    const step = await interactions.find(ctx);
+    if (step === undefined) return ctx.throw(410);
+    const consent = `<input name="decision" value="${step.shares?.map(({ name }) => name).join(" ")}">`;
+    const inputs = step.fields.map(({ name }) => `<input name="${name}">`).join("");
+    ctx.body = `<h1>Own page</h1><form method="post"><input name="csrf" value="${step.csrf}">${
+      step.step === "login" ? inputs : consent
     }<button>Go</button></form>`;
     return undefined;
   }
   const { csrf = "", username = "", password = "", decision } = ctx.request.body as Fields;
   const outcome =
     decision === undefined
-      ? await interactions.signIn(ctx, { username, password, csrf })
-      : await interactions[decision === "no" ? "deny" : "allow"](ctx, { csrf });
+      ? await interactions.submit(ctx, { csrf, values: { username, password } })
+      : await interactions.submit(ctx, { csrf, action: decision === "no" ? "deny" : "allow" });
   if (outcome.kind === "done") {
     ctx.redirect(outcome.location);
     ctx.status = 303;
@@ -54,7 +55,7 @@ beforeAll(async () => {
 afterAll(() => running.close());
 
 describe("own pages", () => {
-  it("sign a user in", async () => {
+  it("sign a user in [D-UI-1]", async () => {
     const browser = news.browser();
     await browser.get(news.authorizeUrl());
     expect(browser.title).toBe("Own page");
@@ -73,7 +74,7 @@ describe("own pages", () => {
     await browser.get(news.authorizeUrl());
     const form = browser.form("password");
     await browser.submit(form, { username: ADA.username, password: "wrong" });
-    expect([browser.status, browser.html]).toEqual([400, "wrong"]);
+    expect([browser.status, browser.html]).toEqual([400, "invalid"]);
     await browser.submit(form, { username: ADA.username, password: ADA.password, csrf: "another" });
     expect([browser.status, browser.html]).toEqual([400, "forged"]);
   });
@@ -88,7 +89,7 @@ describe("own pages", () => {
     });
   });
 
-  it("ask for consent with the requested fields", async () => {
+  it("ask for consent with the requested fields [D-UI-1]", async () => {
     for (const [decision, result] of [
       ["no", "error=access_denied"],
       ["yes", "code="],

@@ -92,7 +92,12 @@ describe("views of a team", () => {
       "<% if (problems.length) problems.first.text %>",
       ":1: Cannot read",
     ],
-    ["an account that is not known", "consent.ejs", "<% if (!account) nobody() %>", ":1: nobody is not"],
+    [
+      "a consent to the ID alone",
+      "consent.ejs",
+      "<% if (fields.length === 1) nobody() %>",
+      ":1: nobody is not",
+    ],
     [
       "staying signed in",
       "logged-out.ejs",

@@ -2,6 +2,8 @@ import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { createHash } from "node:crypto";
 import { allPages, everyPage, localeFile, LOCALES, pagesWith } from "./every-page.ts";
+import { sampleStep } from "../../interactions/sample-pages.ts";
+import type { Problem } from "../../interactions/steps/step.ts";
 import { readTags, tagsNamed } from "../../lib/testing/browser/html.ts";
 
 /** The tags and attributes of a page without texts and values. It changes when a text becomes a tag or an attribute. */
@@ -103,13 +105,8 @@ describe("untrusted text", () => {
   it("is not changed by escaping", async () => {
     await fc.assert(
       fc.asyncProperty(hostile, async (text) => {
-        const html = await pages.login({
-          locale: "en",
-          client: text,
-          action: text,
-          csrf: text,
-          username: text,
-        });
+        const step = sampleStep("login", text, { signIn: { loginHint: text } });
+        const html = await pages.step({ locale: "en", step });
         const values = new Map(
           tagsNamed(html, "input").map(({ attributes }) => [attributes.get("name"), attributes.get("value")]),
         );
@@ -134,11 +131,12 @@ describe("untrusted text", () => {
   });
 });
 
-describe("the login page", () => {
-  const locals = { locale: "en", client: "News", action: "/interaction/u", csrf: "t", username: "ada" };
+const loginPage = (...problems: readonly Problem[]): Promise<string> =>
+  pagesWith().step({ locale: "en", step: sampleStep("login", "News", { problems }) });
 
+describe("the login page", () => {
   it("is one plain form with username, password, and one submit button", async () => {
-    const html = await pagesWith().login(locals);
+    const html = await loginPage();
     expect(tagsNamed(html, "form").map(({ attributes }) => attributes.get("method"))).toEqual(["post"]);
     const fields = tagsNamed(html, "input").map(({ attributes }) => ({
       name: attributes.get("name"),
@@ -154,15 +152,14 @@ describe("the login page", () => {
   });
 
   it("has a label for each field", async () => {
-    const html = await pagesWith().login(locals);
+    const html = await loginPage();
     const labelled = tagsNamed(html, "label").map(({ attributes }) => attributes.get("for"));
     const ids = tagsNamed(html, "input").flatMap(({ attributes }) => attributes.get("id") ?? []);
     expect(labelled).toEqual(ids);
   });
 
   it("lists problems, links them to the fields and moves the focus there", async () => {
-    const problem = { kind: "missing", fields: ["password"] } as const;
-    const html = await pagesWith().login({ ...locals, problem });
+    const html = await loginPage({ code: "required", fields: ["password"] });
     const summary = readTags(html).find(({ attributes }) => attributes.get("role") === "alert");
     expect(summary?.attributes.has("autofocus")).toBe(true);
     expect(summary?.attributes.get("tabindex")).toBe("-1");
@@ -176,11 +173,6 @@ describe("the login page", () => {
     expect(readTags(html).some(({ attributes }) => attributes.get("id") === described)).toBe(true);
     expect(readTags(html).filter(({ attributes }) => attributes.has("autofocus"))).toHaveLength(1);
     expect(tagsNamed(html, "title")[0]?.text).toMatch(/^Error: /);
-  });
-
-  it("rounds the wait up to whole minutes", async () => {
-    const html = await pagesWith().login({ ...locals, problem: { kind: "limited", retryAfter: 61 } });
-    expect(html).toContain("Try again in about 2 min.");
   });
 });
 
@@ -197,19 +189,15 @@ describe("the consent page", () => {
     ["pl", ["sub", "name", "surname", "gender"], "następujące dane: imię i nazwisko i płeć."],
     ["pl", ["sub", "email"], "następujące dane: adres e-mail."],
   ])("says in a sentence what is shared (%s, %j)", async (locale, fields, words) => {
-    const html = await pagesWith().consent({ locale, client: "News", action: "/i", csrf: "t", fields });
+    const step = sampleStep("consent", "News", { signIn: { shares: fields } });
+    const html = await pagesWith().step({ locale, step });
     expect(tagsNamed(html, "p").some(({ text }) => text.endsWith(words))).toBe(true);
   });
 
   it("lists the requested fields by their localized names", async () => {
     const fields = ["sub", "email", "date_of_birth", "shoe_size"];
-    const html = await pagesWith().consent({
-      locale: "pl",
-      client: "Sklep",
-      action: "/i",
-      csrf: "t",
-      fields,
-    });
+    const step = sampleStep("consent", "Sklep", { signIn: { shares: fields } });
+    const html = await pagesWith().step({ locale: "pl", step });
     expect(tagsNamed(html, "li").map(({ text }) => text.trim())).toEqual([
       "Identyfikator konta",
       "Adres e-mail",

@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
+import { sampleStep } from "../../interactions/sample-pages.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 /** Key → placeholders. */
@@ -28,7 +29,7 @@ describe("the texts", () => {
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName =
-      /^(?:field|share|link|error|problem\.password|login\.problem|console\.(?:state|action|result))\./;
+      /^(?:field|share|link|error|problem|login\.(?:username|password)|console\.(?:state|action|result))\./;
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );
@@ -37,7 +38,7 @@ describe("the texts", () => {
 
   it("can be replaced one by one", async () => {
     const pages = pagesWith({ copy: { en: { "login.title": "Come in, {client} waits" } } });
-    const html = await pages.login({ locale: "en", client: "News", action: "/", csrf: "t", username: "" });
+    const html = await pages.step({ locale: "en", step: sampleStep("login", "News") });
     expect(tagsNamed(html, "h1")[0]?.text).toBe("Come in, News waits");
     expect(tagsNamed(html, "button")[0]?.text).toBe("Sign in");
   });

@@ -1,41 +1,33 @@
-/** The interactions of oidc-provider, as the pages need them. */
+/** The running sign-ins of oidc-provider, as the steps need them. */
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
-import type { AccountRecord } from "../lib/directory/directory.ts";
-import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
+import type { AccountRecord } from "../lib/directory/directory.ts";
 import { isDisabled } from "../lib/domain/account.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";
-import type { Actor, Caller } from "../lib/audit/audit-event.ts";
-import { ANONYMOUS } from "../lib/audit/audit-event.ts";
-import type { AuditCollector } from "../lib/audit/collector.ts";
-import { originOf } from "../lib/audit/origin.ts";
-import type { ServiceEmitter } from "../lib/events.ts";
-import { isPersonal, requestedClaims, scopeClaims } from "../lib/provider/claims.ts";
-import type { CurrentProvider, ServedProvider } from "../lib/provider/current-provider.ts";
-import { type AttemptLimits, noteLimited } from "../lib/provider/attempt-limits.ts";
 import { ConditionFailed } from "../lib/errors.ts";
-import { ALL_FIELDS } from "../lib/provider/claims.ts";
-import { ACR_PASSWORD, AMR_PASSWORD } from "../lib/provider/claims.ts";
+import {
+  ACR_PASSWORD,
+  ALL_FIELDS,
+  AMR_PASSWORD,
+  isPersonal,
+  requestedClaims,
+  scopeClaims,
+} from "../lib/provider/claims.ts";
+import type { CurrentProvider, ServedProvider } from "../lib/provider/current-provider.ts";
 import type { Signer } from "../lib/sealing.ts";
 import type { DeviceCookies } from "./device-cookie.ts";
-import type { InteractionContext, InteractionFlow, RunningInteraction, SignInOutcome } from "./flow.ts";
+import type { InteractionContext, RunningSignIn, SignInProtocol } from "./steps/step.ts";
 
-/** The parts of the service that a sign-in uses. */
-export interface ProviderFlowParts {
+/** The parts of the service that are used here. */
+export interface ProtocolParts {
   readonly currentProvider: CurrentProvider;
-  readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
-  readonly limits: AttemptLimits;
-  readonly events: ServiceEmitter;
-  readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
-  readonly devices: DeviceCookies;
+  readonly devices: Pick<DeviceCookies, "clearEarlier">;
   /** Signs the hidden field of the forms. */
   readonly forms: Signer;
-  /** The caller's IP address, as far as proxies are trusted. */
-  readonly addressOf: (ctx: InteractionContext) => string;
 }
 
 /** The interaction of this browser; oidc-provider reports a missing one as an error. */
@@ -58,21 +50,11 @@ function requestedAccess({ params }: Interaction): { scopes: string[]; claims: s
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
 }
 
-/** The caller as the audit log records it. */
-function callerOf(
-  { addressOf }: Pick<ProviderFlowParts, "addressOf">,
-  ctx: InteractionContext,
-  actor: Actor,
-): Caller {
-  return { actor, ...originOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
-}
-
 /** The text that the hidden field of an interaction's forms signs. */
 const formOf = (uid: string): string => `interaction ${uid}`;
 
-/** The flow over oidc-provider. */
-export function createProviderFlow(parts: ProviderFlowParts): InteractionFlow {
-  const { currentProvider, accounts, clients, devices, forms } = parts;
+export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
+  const { currentProvider, accounts, clients, devices, forms, configuration } = parts;
 
   /** The account whose consent is requested; `undefined` if it is unusable or the session has ended. */
   async function consentingAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
@@ -84,12 +66,12 @@ export function createProviderFlow(parts: ProviderFlowParts): InteractionFlow {
     return record.sessions_generation === generation ? record : undefined;
   }
 
-  async function find(ctx: InteractionContext, uid: string): Promise<RunningInteraction | undefined> {
+  async function find(ctx: InteractionContext, uid: string): Promise<RunningSignIn | undefined> {
     devices.clearEarlier(ctx);
     const found = await details(currentProvider(), ctx);
     // oidc-provider does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
-    const { prompt, params } = found;
+    const { prompt, params, exp } = found;
     if (prompt.name !== "login" && prompt.name !== "consent") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
@@ -107,11 +89,12 @@ export function createProviderFlow(parts: ProviderFlowParts): InteractionFlow {
         ...(client.service === null && { own: true }),
       },
       csrf: forms.sign(formOf(uid)),
-      action: `${ctx.state.deployment.path}/interaction/${uid}`,
-      fields: prompt.name === "consent" ? consentFields(scopes, claims) : [],
+      path: `${ctx.state.deployment.path}/interaction/${uid}`,
+      shares: prompt.name === "consent" ? consentFields(scopes, claims) : [],
+      expiresAt: exp * 1_000,
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
-      ...(account === undefined ? {} : { account: account.email }),
+      ...(account === undefined ? {} : { account }),
     };
   }
 
@@ -123,76 +106,29 @@ export function createProviderFlow(parts: ProviderFlowParts): InteractionFlow {
   return {
     find,
     isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
-    signIn: (ctx, running, credentials) => signIn(ctx, running, credentials, { ...parts, finish }),
-    async allow(ctx) {
+    signedIn(ctx, { sub, sessions_generation: generation }) {
+      const login = {
+        accountId: sub,
+        ts: Math.floor(configuration.clock.now() / 1000),
+        acr: ACR_PASSWORD,
+        amr: [...AMR_PASSWORD],
+        generation,
+      };
+      return finish(ctx, { login }, false);
+    },
+    async allow(ctx, callerOf) {
       const found = await details(currentProvider(), ctx);
       const account = found && (await consentingAccount(found));
       if (!account) throw new ConditionFailed("the sign-in has ended");
       const { sub, sessions_generation: sessionsGeneration } = account;
       const clientId = text(found.params["client_id"]) ?? "";
       const consent = { ...requestedAccess(found), sessionsGeneration };
-      const caller = callerOf(parts, ctx, { kind: "account", id: sub });
-      await accounts.rememberConsent(sub, clientId, consent, caller);
+      await accounts.rememberConsent(sub, clientId, consent, callerOf({ kind: "account", id: sub }));
       // The account holds what was allowed; the result only says that the person has answered.
       return finish(ctx, { consent: {} }, true);
     },
     deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
   };
-}
-
-async function signIn(
-  ctx: InteractionContext,
-  running: RunningInteraction,
-  { username, password }: { readonly username: string; readonly password: string },
-  parts: ProviderFlowParts & {
-    finish: (ctx: InteractionContext, result: InteractionResults, merge: boolean) => Promise<string>;
-  },
-): Promise<SignInOutcome> {
-  const { units, accounts, limits, events, audit, devices, addressOf, configuration, finish } = parts;
-  const { client_id } = running.client;
-  const known = await accounts.recordByLogin(username);
-  const device = known && devices.read(ctx, known);
-  const attempt = await limits.signIn({
-    name: username,
-    address: addressOf(ctx),
-    ...(device === undefined ? {} : { device }),
-  });
-  const action = "sign_in";
-  const failed = { ...callerOf(parts, ctx, ANONYMOUS), action, client: client_id } as const;
-  if (!attempt.allowed) {
-    events.emit("sign_in.failure", { reason: "limited", client_id });
-    noteLimited(audit, { ...failed, ...(known && { subject: known.sub }) }, attempt);
-    return { kind: "limited", retryAfter: attempt.retryAfter };
-  }
-  const { refusal, record } = await accounts
-    .authenticate(username, password)
-    .catch(async (fault: unknown) => {
-      await attempt.withdraw();
-      throw fault;
-    });
-  if (refusal !== undefined || record === undefined) {
-    const reason = refusal ?? "credentials";
-    events.emit("sign_in.failure", { reason, client_id });
-    audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
-    return { kind: "wrong" };
-  }
-  await attempt.succeed();
-  const login = {
-    accountId: record.sub,
-    ts: Math.floor(configuration.clock.now() / 1000),
-    acr: ACR_PASSWORD,
-    amr: [...AMR_PASSWORD],
-    generation: record.sessions_generation,
-  };
-  const location = await finish(ctx, { login }, false);
-  devices.write(ctx, record);
-  const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
-  const caller = callerOf(parts, ctx, { kind: "account", id: record.sub });
-  units.current()?.whenCommitted(() => {
-    events.emit("sign_in.success", success);
-    audit.note({ ...caller, action, client: client_id, subject: record.sub });
-  });
-  return { kind: "done", location };
 }
 
 /** The documented profile, which a request without a scope asks for. */

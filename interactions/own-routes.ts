@@ -1,0 +1,101 @@
+/** `service.interactions`: the steps for routes in the application of a team. */
+import type { Context } from "koa";
+import type { UnitRequest, UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { Deployment } from "../config/configuration.ts";
+import type { SignInFlow } from "./flow.ts";
+import { isFromHere } from "./forms.ts";
+import { describeFor } from "./json.ts";
+import type { Pages } from "./pages.ts";
+import type { StepDescription } from "./steps/description.ts";
+import type { InteractionContext } from "./steps/step.ts";
+
+/** What the person submitted at your page. */
+export interface SubmittedStep {
+  /** The member `csrf` of the description, sent back by your form. */
+  readonly csrf: string;
+  /** One of `actions`. Default: `submit`. */
+  readonly action?: string;
+  /** The entered values, by the names of `fields`. */
+  readonly values?: Readonly<Record<string, string>>;
+}
+
+/** What became of it. */
+export type StepAnswer =
+  | { readonly kind: "done"; /** Where to redirect the browser, with a 303. */ readonly location: string }
+  /** Something is wrong with the values: show the step again, with its problems. */
+  | { readonly kind: "invalid"; readonly step: StepDescription }
+  | {
+      readonly kind: "limited";
+      readonly step: StepDescription;
+      /** Seconds until the next attempt can succeed. */ readonly retryAfter: number;
+    }
+  /** The sign-in expired, was finished, or belongs to another browser. Let the person start again. */
+  | { readonly kind: "gone" }
+  /** The form is not from your page: another site sent it, or `csrf` is not the one from `find`. */
+  | { readonly kind: "forged" }
+  /** The step has no such action. */
+  | { readonly kind: "unusable" };
+
+/**
+ * The running sign-ins, for routes of your own at `{base}/interaction/<id>` and below, in front of `service.routes()`. Each
+ * call takes the Koa context of the request. Storage faults reject with `StorageUnavailable`; answer them with a 503.
+ */
+export interface Interactions {
+  /** The step that this browser may continue with; `undefined` if there is no sign-in at this address. */
+  find(ctx: Context): Promise<StepDescription | undefined>;
+  /** Submits the step at this address. */
+  submit(ctx: Context, form: SubmittedStep): Promise<StepAnswer>;
+}
+
+/** The running sign-in that a request is for. */
+export interface InteractionRequest extends UnitRequest {
+  readonly deployment: Deployment;
+  readonly uid: string;
+  readonly step?: string | undefined;
+}
+
+/**
+ * The calls, over the flow that the built-in pages use.
+ * @param locate finds the sign-in that a request is for.
+ */
+export function createInteractions(
+  { flow, pages, units }: { readonly flow: SignInFlow; readonly pages: Pages; readonly units: UnitsOfWork },
+  locate: (ctx: Context) => InteractionRequest | undefined,
+): Interactions {
+  /** Commits everything that the work writes, or nothing. */
+  async function within<T>(
+    ctx: Context,
+    work: (own: InteractionContext) => Promise<T>,
+  ): Promise<T | undefined> {
+    const request = locate(ctx);
+    if (request === undefined) return undefined;
+    const { deployment, uid: interactionUid, step: interactionStep } = request;
+    // A context of its own leaves the host application's `ctx.state` alone.
+    const own: InteractionContext = Object.create(ctx, {
+      state: { value: { deployment, interactionUid, interactionStep } },
+    });
+    return units.run(request, async (unit) => {
+      const result = await work(own);
+      await unit.commit();
+      return result;
+    });
+  }
+
+  async function submit(own: InteractionContext, form: SubmittedStep): Promise<StepAnswer> {
+    const step = await flow.find(own);
+    if (step === undefined) return { kind: "gone" };
+    if (!isFromHere(own)) return { kind: "forged" };
+    const { csrf, action = "submit", values = {} } = form;
+    const answer = await flow.submit(own, step, { csrf, action, values: new Map(Object.entries(values)) });
+    return "step" in answer ? { ...answer, step: describeFor(pages, own, answer.step) } : answer;
+  }
+
+  return {
+    find: (ctx) =>
+      within(ctx, async (own) => {
+        const step = await flow.find(own);
+        return step && describeFor(pages, own, step);
+      }),
+    submit: async (ctx, form) => (await within(ctx, (own) => submit(own, form))) ?? { kind: "gone" },
+  };
+}

@@ -1,0 +1,16 @@
+/** The step `consent`: whether a third-party client may read the account. */
+import { callerOf, type Step } from "./step.ts";
+
+export const consent: Step = {
+  isOpen: ({ prompt }) => prompt === "consent",
+  fields: () => [],
+  actions: ["allow", "deny"],
+  async submit({ ctx, action }, services) {
+    const { protocol } = services;
+    const location =
+      action === "allow"
+        ? await protocol.allow(ctx, (actor) => callerOf(services, ctx, actor))
+        : await protocol.deny(ctx);
+    return { kind: "done", location };
+  },
+};

@@ -1,0 +1,85 @@
+/** A program at the JSON interface: it keeps cookies, as a UI in a browser does. */
+import type { StepDescription } from "../../interactions/steps/description.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+
+/** An answer of the JSON interface. */
+export interface JsonAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: StepDescription & {
+    readonly done?: true;
+    readonly location?: string;
+    readonly error?: string;
+  };
+}
+
+/** What a request differs in from what a UI on the deployment's host sends. */
+export interface JsonRequest {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Default: the body as JSON. */
+  readonly text?: string;
+}
+
+export class JsonVisitor {
+  readonly browser: Browser;
+  #url = "";
+
+  constructor(browser: Browser = new Browser()) {
+    this.browser = browser;
+  }
+
+  /** Begins a sign-in, or goes on with one. */
+  async open(url: string): Promise<JsonAnswer> {
+    await this.browser.get(url);
+    this.#url = this.browser.url.href;
+    return this.get();
+  }
+
+  /** The present step, or another one. */
+  get(href: string = this.#url, { headers = {} }: JsonRequest = {}): Promise<JsonAnswer> {
+    return this.#send(href, { headers: { accept: "application/json", ...headers } });
+  }
+
+  /** Posts to an address. */
+  post(href: string, body: unknown, { headers = {}, text }: JsonRequest = {}): Promise<JsonAnswer> {
+    const url = this.#resolve(href);
+    return this.#send(url.href, {
+      method: "POST",
+      headers: {
+        accept: "application/json",
+        "content-type": "application/json",
+        origin: url.origin,
+        ...headers,
+      },
+      body: text ?? JSON.stringify(body),
+    });
+  }
+
+  /** Does one of the actions of a step. */
+  act(
+    step: Pick<StepDescription, "actions" | "csrf">,
+    name: string,
+    values: Readonly<Record<string, string | boolean>> = {},
+    request?: JsonRequest,
+  ): Promise<JsonAnswer> {
+    const action = step.actions.find((each) => each.name === name);
+    if (action === undefined) throw new TypeError(`the step has no action ${name}`);
+    if (action.method === "GET") return this.get(action.href, request);
+    return this.post(action.href, { csrf: step.csrf, ...values }, request);
+  }
+
+  #resolve(href: string): URL {
+    return this.#url === "" ? new URL(href) : new URL(href, this.#url);
+  }
+
+  async #send(href: string, init: RequestInit): Promise<JsonAnswer> {
+    const url = this.#resolve(href);
+    const cookie = this.browser.jar.header(url);
+    const headers = { ...(init.headers as Record<string, string>), ...(cookie !== "" && { cookie }) };
+    const response = await fetch(url, { ...init, headers, redirect: "manual" });
+    this.browser.jar.take(url, response.headers.getSetCookie());
+    const text = await response.text();
+    const body = (text === "" ? {} : JSON.parse(text)) as JsonAnswer["body"];
+    return { status: response.status, headers: response.headers, body };
+  }
+}

@@ -1,0 +1,217 @@
+/** The steps as JSON, at a service that runs. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { type RelyingParty, relyingParty } from "../flows/relying-party.ts";
+import {
+  ADA,
+  BOB,
+  NEWS,
+  ONE_GUESS,
+  PARTNER,
+  type RunningService,
+  startService,
+} from "../flows/running-service.ts";
+import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";
+
+let running: RunningService;
+let news: RelyingParty;
+let partner: RelyingParty;
+
+beforeAll(async () => {
+  running = await startService();
+  news = relyingParty(running, "oauth2", NEWS);
+  partner = relyingParty(running, "openid", PARTNER);
+});
+afterAll(() => running.close());
+
+const ada = { username: ADA.username, password: ADA.password };
+const wrong = { username: ADA.username, password: "not the password" };
+
+async function begin(party: RelyingParty = news): Promise<{ visitor: JsonVisitor; login: JsonAnswer }> {
+  const visitor = new JsonVisitor(party.browser());
+  return { visitor, login: await visitor.open(party.authorizeUrl()) };
+}
+
+const codes = ({ body }: JsonAnswer): string[] => body.problems.map(({ code }) => code);
+
+describe("the JSON interface", () => {
+  it("describes the step: client, fields, actions, csrf, locale and the time that is left [D-UI-3]", async () => {
+    const { login } = await begin();
+    expect(login.status).toBe(200);
+    expect(login.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(login.headers.get("cache-control")).toBe("no-store");
+    const { expires_in: left, csrf, actions, ...rest } = login.body;
+    expect(rest).toEqual({
+      step: "login",
+      client: { client_id: "news", name: "News" },
+      fields: [
+        {
+          name: "username",
+          type: "text",
+          label: "Username or email address",
+          autocomplete: "username",
+          required: true,
+          value: "",
+          problems: [],
+        },
+        {
+          name: "password",
+          type: "password",
+          label: "Password",
+          autocomplete: "current-password",
+          required: true,
+          value: "",
+          problems: [],
+        },
+      ],
+      problems: [],
+      locale: "en",
+    });
+    expect(csrf).toMatch(/^[\w-]{43}$/);
+    expect(left).toBeGreaterThan(3_590);
+    expect(actions[0]).toEqual({
+      name: "submit",
+      method: "POST",
+      href: expect.stringMatching(/^\/interaction\/[\w-]+$/),
+    });
+  });
+
+  it("signs in: done and a location, which leads to the client with a code [D-UI-3]", async () => {
+    const { visitor, login } = await begin();
+    const answer = await visitor.act(login.body, "submit", ada);
+    expect([answer.status, Object.keys(answer.body)]).toEqual([200, ["done", "location"]]);
+    await visitor.browser.get(answer.body.location ?? "");
+    expect(visitor.browser.location?.searchParams.get("code")).toMatch(/^[\w-]{43}$/);
+  });
+
+  it("leads to consent under a new id, which lists what is shared, and allows or denies [D-UI-3]", async () => {
+    for (const [choice, parameter] of [
+      ["deny", "error"],
+      ["allow", "code"],
+    ] as const) {
+      const { visitor, login } = await begin(partner);
+      const first = await visitor.act(login.body, "submit", {
+        username: BOB.username,
+        password: BOB.password,
+      });
+      const consent = await visitor.open(first.body.location ?? "");
+      expect(consent.body.actions[0]?.href).not.toContain(login.body.actions[0]?.href);
+      expect(consent.body).toMatchObject({ step: "consent", account: BOB.email, fields: [] });
+      expect(consent.body.shares?.map(({ name }) => name)).toContain("date_of_birth");
+      const answer = await visitor.act(consent.body, choice);
+      expect(answer.body.done).toBe(true);
+      await visitor.browser.get(answer.body.location ?? "");
+      expect(visitor.browser.location?.searchParams.has(parameter)).toBe(true);
+    }
+  });
+
+  it("answers a wrong entry with 400, the step and its problems, and never repeats a password [D-UI-3]", async () => {
+    const { visitor, login } = await begin();
+    const answer = await visitor.act(login.body, "submit", wrong);
+    expect([answer.status, codes(answer)]).toEqual([400, ["wrong"]]);
+    expect(answer.body.fields.map(({ value, problems }) => [value, problems.length])).toEqual([
+      [ADA.username, 1],
+      ["", 1],
+    ]);
+    expect(answer.body.problems[0]?.text).toBe("Wrong username or password.");
+    const empty = await visitor.act(login.body, "submit", { username: " " });
+    expect([empty.status, codes(empty)]).toEqual([400, ["required", "required"]]);
+  });
+
+  it("answers a limit with 429 and Retry-After [D-UI-3]", async () => {
+    const limited = await startService({ config: { rateLimits: ONE_GUESS } });
+    try {
+      const { visitor, login } = await begin(relyingParty(limited, "oauth2", NEWS));
+      await visitor.act(login.body, "submit", wrong);
+      const answer = await visitor.act(login.body, "submit", ada);
+      expect([answer.status, codes(answer)]).toEqual([429, ["limited"]]);
+      expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(800);
+    } finally {
+      await limited.close();
+    }
+  });
+
+  it("answers 410 for a sign-in that is missing, finished, or another browser's [D-UI-3]", async () => {
+    const { visitor, login } = await begin();
+    const [{ href } = { href: "" }] = login.body.actions;
+    const stranger = new JsonVisitor();
+    const url = `${running.origin}${href}`;
+    expect((await stranger.get(url)).status).toBe(410);
+    const post = { csrf: login.body.csrf, ...ada };
+    const asOurs = { headers: { origin: running.origin } };
+    expect((await stranger.post(url, post, asOurs)).status).toBe(410);
+    expect((await visitor.get(`${running.oauth2}/interaction/unknown`)).body.error).toBe("gone");
+    const done = await visitor.act(login.body, "submit", ada);
+    await visitor.browser.get(done.body.location ?? "");
+    expect((await visitor.act(login.body, "submit", ada)).status).toBe(410);
+  });
+
+  it.each<[string, Readonly<Record<string, string>>]>([
+    ["another origin", { origin: "https://evil.example" }],
+    ["the origin null", { origin: "null" }],
+    ["no origin", { origin: "" }],
+    ["our host on another port", { origin: "http://127.0.0.1:1" }],
+    ["a form's type", { "content-type": "application/x-www-form-urlencoded" }],
+    ["plain text", { "content-type": "text/plain" }],
+    ["no type", { "content-type": "" }],
+  ])("answers 403 to %s, and guesses nothing [D-UI-2]", async (_name, headers) => {
+    const { visitor, login } = await begin();
+    const answer = await visitor.act(login.body, "submit", ada, { headers });
+    expect([answer.status, answer.body.error]).toEqual([403, "forbidden"]);
+    expect((await visitor.get()).status).toBe(200);
+  });
+
+  it("answers 403 to a missing, empty or foreign token [D-UI-2]", async () => {
+    const { visitor, login } = await begin();
+    const other = await begin();
+    for (const csrf of ["", "x", other.login.body.csrf, `${login.body.csrf}x`]) {
+      expect((await visitor.act(login.body, "submit", { ...ada, csrf })).status).toBe(403);
+    }
+  });
+
+  it.each([
+    ["no JSON", "{"],
+    ["an empty body", ""],
+    ["null", "null"],
+    ["a list", "[]"],
+    ["a text", '"x"'],
+    ["a number as a value", '{"username":1}'],
+    ["an object as a value", '{"username":{}}'],
+    ["NUL in a value", '{"username":"\\u0000"}'],
+    ["more than 64 KiB", JSON.stringify({ username: "x".repeat(70_000) })],
+  ])("answers 400 to %s", async (_name, text) => {
+    const { visitor, login } = await begin();
+    const answer = await visitor.act(login.body, "submit", {}, { text });
+    expect([answer.status, answer.body.error]).toEqual([400, "invalid_request"]);
+  });
+
+  it("answers 400 to an action that the step does not have", async () => {
+    const { visitor, login } = await begin();
+    const [{ href } = { href: "" }] = login.body.actions;
+    const answer = await visitor.post(`${href}?action=allow`, { csrf: login.body.csrf });
+    expect([answer.status, answer.body.error]).toEqual([400, "invalid_request"]);
+  });
+
+  it("has no CORS: OPTIONS is refused, and no answer allows another origin [D-UI-3]", async () => {
+    const { login } = await begin();
+    const [{ href } = { href: "" }] = login.body.actions;
+    const preflight = await fetch(`${running.origin}${href}`, {
+      method: "OPTIONS",
+      headers: { origin: "https://evil.example", "access-control-request-method": "POST" },
+    });
+    expect(preflight.status).toBe(405);
+    for (const { headers } of [login, preflight])
+      expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+
+  it("answers in the language that the request asks for", async () => {
+    const { visitor } = await begin();
+    const answer = await visitor.get(undefined, { headers: { "accept-language": "pl" } });
+    expect([answer.body.locale, answer.body.fields[1]?.label]).toEqual(["pl", "Hasło"]);
+  });
+
+  it("is for those that ask for it: a browser gets the page", async () => {
+    const { visitor } = await begin();
+    const { html, headers } = await visitor.browser.get(visitor.browser.url.href);
+    expect([headers.get("content-type"), html.includes("<form")]).toEqual(["text/html; charset=utf-8", true]);
+  });
+});
