@@ -81,6 +81,12 @@ export interface RateLimits {
     readonly account: RateLimit;
     readonly client: RateLimit;
   };
+  /** Mail that a stranger can cause. */
+  readonly mail: {
+    readonly recipient: RateLimit;
+    readonly caller: RateLimit;
+  };
+  readonly registrations: RateLimit;
   readonly clientSecret: RateLimit;
   readonly interactions: RateLimit;
 }
@@ -111,8 +117,46 @@ export interface PageLinks {
   readonly terms?: string;
 }
 
+/** What somebody entered who wants an account. */
+export interface RegistrationRequest {
+  readonly email: string;
+  readonly username?: string;
+  readonly name?: string;
+  readonly surname?: string;
+  /** `YYYY-MM-DD`. */
+  readonly date_of_birth?: string;
+  readonly gender?: string;
+  /** The language of the page. */
+  readonly locale?: string;
+  /** The client that the person is signing in to. */
+  readonly client_id?: string;
+  /** The IP address, as far as proxies are trusted. */
+  readonly address: string;
+}
+
+/** Registration by people themselves. */
+export interface RegistrationSettings {
+  /** What the form asks for besides e-mail address and password. Default: nothing. */
+  readonly fields?: {
+    readonly username?: "required" | "optional";
+    readonly name?: "required" | "optional";
+    readonly surname?: "required" | "optional";
+    readonly date_of_birth?: "required" | "optional";
+    readonly gender?: "required" | "optional";
+  };
+  /** Terms of use that people have to accept. People who accepted another version are asked at their next sign-in. */
+  readonly terms?: { readonly url: string; readonly version: string };
+  /** The only domains of e-mail addresses that can register. Default: all. */
+  readonly domains?: readonly string[];
+  /**
+   * `false` refuses the registration. It runs before anything is stored, for known addresses too. If it rejects, or does
+   * not answer within 3 seconds, the person is asked to try again.
+   */
+  readonly check?: (request: RegistrationRequest) => boolean | Promise<boolean>;
+}
+
 export interface InteractionSettings {
-  readonly registration: boolean;
+  readonly registration: boolean | RegistrationSettings;
   /** The first is the default. */
   readonly locales: readonly string[];
   /** Folders of EJS views that override the built-in ones. The first match wins. */

@@ -54,6 +54,11 @@ export const defaults: Defaults = deepFreeze({
       account: { points: 100, seconds: HOUR },
       client: { points: 1000, seconds: QUARTER_HOUR },
     },
+    mail: {
+      recipient: { points: 5, seconds: HOUR },
+      caller: { points: 20, seconds: HOUR },
+    },
+    registrations: { points: 20, seconds: HOUR },
     clientSecret: { points: 20, seconds: QUARTER_HOUR },
     interactions: { points: 600, seconds: QUARTER_HOUR },
   },

@@ -102,6 +102,19 @@ export const rateLimitsSchema: z.ZodType<RateLimits, Written<RateLimitsInput>> =
         .prefault({}),
       "The password grant",
     ),
+    mail: section(
+      z
+        .strictObject({
+          recipient: limit(
+            rateLimits.mail.recipient,
+            "Mail to one address that somebody asked for, who may be a stranger",
+          ),
+          caller: limit(rateLimits.mail.caller, "Such mail that was asked for from one address (IPv6: /64)"),
+        })
+        .prefault({}),
+      "Mail that a stranger can cause: confirmations and password resets",
+    ),
+    registrations: limit(rateLimits.registrations, "Registrations from one address (IPv6: /64)"),
     clientSecret: limit(rateLimits.clientSecret, "Wrong secrets for one client from one address"),
     interactions: limit(rateLimits.interactions, "Sign-ins begun from one address"),
   }),

@@ -3,7 +3,14 @@ import type { JWK } from "oidc-provider";
 import type { Logger } from "pino";
 import type { RecordStore } from "../adapters/record-store.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Mailer, MailMessage, PageLinks, SmtpSettings, Theme } from "./configuration.ts";
+import type {
+  Mailer,
+  MailMessage,
+  PageLinks,
+  RegistrationSettings,
+  SmtpSettings,
+  Theme,
+} from "./configuration.ts";
 
 /** A rate limit. Missing keys keep their defaults. */
 export interface RateLimitInput {
@@ -123,6 +130,15 @@ export interface RateLimitsInput {
     /** One client. Default 1000 in 15 minutes. */
     readonly client?: RateLimitInput;
   };
+  /** Mail that a stranger can cause: confirmations and password resets. */
+  readonly mail?: {
+    /** To one address. Default 5 in an hour. */
+    readonly recipient?: RateLimitInput;
+    /** Asked for from one address (IPv6: /64). Default 20 in an hour. */
+    readonly caller?: RateLimitInput;
+  };
+  /** Registrations from one address (IPv6: /64). Default 20 in an hour. */
+  readonly registrations?: RateLimitInput;
   /** Wrong client secrets for one client from one address. Default 20 in 15 minutes. */
   readonly clientSecret?: RateLimitInput;
   /** New sign-ins from one address. Default 600 in 15 minutes. */
@@ -137,8 +153,8 @@ export interface AuditInput {
 
 /** The pages. */
 export interface InteractionsInput {
-  /** Self-registration is not in this version, so `true` is refused. Default `false`. */
-  readonly registration?: boolean;
+  /** Whether people can make accounts of their own, and what they are asked for. Default `false`. */
+  readonly registration?: boolean | RegistrationSettings;
   /** Languages of the pages. The first is the default language. Default `["en", "pl"]`. */
   readonly locales?: readonly string[];
   /** Folders of EJS views that override the built-in ones. The first match wins. Default none. */

@@ -252,14 +252,14 @@ const copyIsShown: Rule = {
       })),
 };
 
-const registrationIsNotBuilt: Rule = {
-  reads: ["interactions.registration"],
-  find: ({ config }) =>
-    config.interactions.registration
+const registrationSendsMail: Rule = {
+  reads: ["interactions.registration", "mail", "mailer"],
+  find: ({ config: { interactions, mail, mailer }, production }) =>
+    production && interactions.registration !== false && mail === undefined && mailer === undefined
       ? [
           {
             path: ["interactions", "registration"],
-            text: "must be `false`: this version has no self-registration",
+            text: "needs config.mail in production: people confirm their address by mail",
           },
         ]
       : [],
@@ -276,7 +276,7 @@ export const settingRules: readonly Rule[] = [
   slidingEndsLater,
   hashingCostsEnough,
   copyIsShown,
-  registrationIsNotBuilt,
+  registrationSendsMail,
 ];
 
 /** Whether the paths are equal or one is above the other. The empty path is above all paths. */

@@ -38,6 +38,7 @@ import type {
   RefreshTokensInput,
 } from "./input.ts";
 import { isSecret, isSigningKey } from "./keys.ts";
+import { registrationSchema } from "./registration.ts";
 import {
   isBearerToken,
   isColour,
@@ -170,10 +171,7 @@ export const interactionsSchema: z.ZodType<
   Written<InteractionsInput>
 > = writtenAs<InteractionsInput>()(
   z.strictObject({
-    registration: flag(
-      interactions.registration,
-      "Self-registration: not available in this version, so `true` is refused",
-    ),
+    registration: registrationSchema,
     locales: described(list(tag, 1).default(interactions.locales), {
       form: `a list of different entries, each ${tagForm}`,
       description: "Languages of the pages; the first is the default",

@@ -30,7 +30,10 @@ import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { createBackchannelLogout } from "./provider/backchannel-logout.ts";
 import { cookieName, deviceCookieName, sessionCookieName } from "./provider/cookies.ts";
-import { createAttemptLimits } from "./provider/attempt-limits.ts";
+import type { Passwords } from "./passwords/passwords.ts";
+import { createConfirmations } from "./people/confirmations.ts";
+import { createPeople, type People } from "./people/people.ts";
+import { type AttemptLimits, createAttemptLimits } from "./provider/attempt-limits.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSignedIn } from "./provider/account.ts";
@@ -50,6 +53,9 @@ export interface ServiceHttpOptions {
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   /** For the delivery console. */
   readonly notifications: Notifications;
+  readonly passwords: Passwords;
+  /** Called after a commit that stored mail. */
+  readonly onMail: () => void;
   /** Gets messages for the operator. */
   readonly onWarning: (text: string) => void;
   /** Gets unexpected errors. */
@@ -58,6 +64,8 @@ export interface ServiceHttpOptions {
 
 export interface ServiceHttp {
   readonly currentProvider: CurrentProvider;
+  /** Registration, password resets and changes of address. */
+  readonly people: People;
   readonly routes: Middleware;
   readonly interactions: Interactions;
   /** Sends logout tokens to the clients of sessions that ended. */
@@ -74,6 +82,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const { artifacts } = storage;
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
+  const people = openPeople(options, limits);
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
@@ -100,6 +109,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
   return {
     currentProvider,
+    people,
     routes: gate.middleware,
     drain: () => gate.close(),
     interactions: createInteractions({ flow, pages, units }, (ctx) => {
@@ -114,6 +124,23 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
       await backchannel.stop();
     },
   };
+}
+
+function openPeople(
+  { configuration, storage, keys, accounts, passwords, audit, onMail, onWarning }: ServiceHttpOptions,
+  limits: AttemptLimits,
+): People {
+  const { clock } = configuration;
+  const confirmations = createConfirmations({
+    store: storage.confirmations,
+    clock,
+    sealer: keys.sealer,
+    key: keys.confirmations,
+    onMail,
+  });
+  const { directory } = storage;
+  const parts = { directory, accounts, confirmations, passwords, limits, audit, clock };
+  return createPeople(configuration, parts, onWarning);
 }
 
 type Shared = Omit<ProviderOptions, "keys" | "pages" | "backchannel">;

@@ -152,6 +152,8 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       events,
       audit,
       notifications: notifier.notifications,
+      passwords,
+      onMail: () => notifier.wakeMail(),
       onWarning,
       onDefect,
     });

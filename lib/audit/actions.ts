@@ -27,6 +27,11 @@ const ACTIONS = {
     about: null,
     means: "Sign-ins were started; only those that a rate limit refused are recorded",
   },
+  "mail.requested": {
+    about: null,
+    means:
+      "A registration, a password reset or a change of address was requested; only those that a rate limit refused are recorded",
+  },
   "session.ended": { about: "account", means: "An end user signed out" },
   "grant.created": { about: "account", means: "A client received an authorization code for an account" },
   "code.replayed": {
@@ -39,9 +44,15 @@ const ACTIONS = {
   },
   "family.revoked": { about: "account", means: "A client revoked a refresh token and its token family" },
   "account.created": { about: "account", means: "An account was created" },
+  "account.registered": { about: "account", means: "A person registered and confirmed the address" },
   "account.imported": { about: "account", means: "An account was imported" },
   "account.updated": { about: "account", means: "Fields of an account were changed; `fields` names them" },
   "account.password_changed": { about: "account", means: "A new password was set" },
+  "account.password_reset": {
+    about: "account",
+    means: "A person who forgot the password set a new one, with a code or link sent by mail",
+  },
+  "account.terms_accepted": { about: "account", means: "A person accepted the terms of use" },
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
   "account.disabled": { about: "account", means: "An account was disabled" },
   "account.enabled": { about: "account", means: "A disabled account was enabled" },

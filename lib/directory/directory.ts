@@ -21,6 +21,8 @@ export interface AccountRecord {
   readonly gender: string | null;
   /** Language tag. Missing: `null`. */
   readonly locale?: string | null;
+  /** The version of the terms of use that the person accepted. Missing: none. */
+  readonly terms_version?: string;
   /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */

@@ -53,9 +53,12 @@ export interface AccountWriterOptions {
 /** The name of an account change in events and in the audit. */
 export type AccountAction =
   | "account.created"
+  | "account.registered"
   | "account.imported"
   | "account.updated"
   | "account.password_changed"
+  | "account.password_reset"
+  | "account.terms_accepted"
   | "account.disabled"
   | "account.enabled"
   | "account.rehashed"
@@ -70,6 +73,7 @@ export type AccountAction =
 /** Changes of internal fields: `updated_at` is about the fields that others can read. */
 const INTERNAL: ReadonlySet<AccountAction> = new Set([
   "account.rehashed",
+  "account.terms_accepted",
   "account.sessions_ended",
   "account.tokens_revoked",
   "account.consented",
@@ -80,6 +84,7 @@ const REASONS: Partial<Record<AccountAction, EndReason>> = {
   "account.deleted": "deleted",
   "account.disabled": "disabled",
   "account.password_changed": "password",
+  "account.password_reset": "password",
 };
 
 /** A change to make. `updated_at` and `version` are set at the commit. */

@@ -1,6 +1,6 @@
 /** The public calls for accounts, and what they take and return. */
 import type { Caller } from "../audit/audit-event.ts";
-import type { AccountRecord, Consent } from "../directory/directory.ts";
+import type { AccountRecord, Consent, UsedRecord } from "../directory/directory.ts";
 import type { CallOptions } from "./arguments.ts";
 
 /** An account as every call returns it, with its members in this order. A field without a value is `null`. */
@@ -192,6 +192,20 @@ export interface NewConsent extends Consent {
   readonly sessionsGeneration: number;
 }
 
+/** An account whose address is confirmed. */
+export interface ConfirmedAccount extends AccountFields {
+  readonly sub: string;
+  readonly email: string;
+  readonly password_hash: string;
+  readonly terms_version?: string | undefined;
+}
+
+/** What a code or link was sent for: it is void once one of these has changed. */
+export interface AccountState {
+  readonly email: string;
+  readonly password_generation: number;
+}
+
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
 export interface AccountInternals {
   /** The record that `find` shows a part of: with generations and consents. */
@@ -225,6 +239,38 @@ export interface AccountInternals {
     consent: NewConsent,
     caller: Caller,
   ): Promise<AccountRecord>;
+  /**
+   * Creates the account of a person who confirmed the address.
+   * @throws NameTaken when the e-mail address or the username belongs to another account by now.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  register(account: ConfirmedAccount, use: UsedRecord, caller: Caller): Promise<AccountRecord>;
+  /**
+   * Sets the password of a person who forgot it, ends all codes, tokens and sessions, and tells the owner by mail.
+   * `false`, and nothing is written, if the account is gone or disabled, or is not `as` it was.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  resetPassword(
+    sub: string,
+    password_hash: string,
+    as: AccountState,
+    use: UsedRecord,
+    caller: Caller,
+  ): Promise<boolean>;
+  /**
+   * Changes the e-mail address to one that is confirmed, and tells both by mail. `false` as `resetPassword`.
+   * @throws NameTaken when the address belongs to another account by now.
+   * @throws UsedUp when the confirmation has changed since it was read.
+   */
+  changeAddress(
+    sub: string,
+    email: string,
+    as: AccountState,
+    use: UsedRecord,
+    caller: Caller,
+  ): Promise<boolean>;
+  /** Stores which version of the terms of use the person accepted. `false` if there is no such account. */
+  acceptTerms(sub: string, version: string, caller: Caller): Promise<boolean>;
   /** Forgets the consents of all accounts for one client. Reads every account. */
   forgetConsents(client_id: string, caller: Caller): Promise<void>;
   /** Resolves when background work is done. */
@@ -234,6 +280,14 @@ export interface AccountInternals {
 /** Whether the account is disabled: it can't sign in, and its codes, tokens and sessions are invalid. */
 export function isDisabled({ disabled = false }: Pick<AccountRecord, "disabled">): boolean {
   return disabled;
+}
+
+/** What codes and links of the account depend on. */
+export function stateOf({
+  email,
+  password_generation = 0,
+}: Pick<AccountRecord, "email" | "password_generation">): AccountState {
+  return { email, password_generation };
 }
 
 /** The record as the public calls show it: without the password hash and internal fields. */

@@ -3,17 +3,19 @@ import { randomInt, randomUUID } from "node:crypto";
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Caller } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
-import type { AccountRecord } from "../directory/directory.ts";
+import type { AccountRecord, UsedRecord } from "../directory/directory.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
 import type { MailKind, NewMail } from "../mail/records.ts";
 import type { PasswordNames, Passwords } from "../passwords/passwords.ts";
 import {
-  type Account,
   type AccountChanges,
   type AccountInternals,
   type Accounts,
+  type AccountState,
   type ImportedAccount,
+  isDisabled,
   type NewAccount,
+  stateOf,
   toAccount,
 } from "./account.ts";
 import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
@@ -54,19 +56,20 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     input: ImportedAccount,
     hash: string | null,
     caller: Caller,
-  ): Promise<Account> {
+    { use, ...more }: { readonly use?: UsedRecord; readonly terms_version?: string } = {},
+  ): Promise<AccountRecord> {
     const sub = input.sub ?? randomUUID();
     let isSubTaken = false;
     for (let attempt = 1; ; attempt += 1) {
       const userId = input.user_id ?? (await directory.nextUserId());
-      const record = newRecord(input, sub, userId, hash, seconds(clock));
+      const record = { ...newRecord(input, sub, userId, hash, seconds(clock)), ...more };
       try {
         await writer.change(sub, caller, (before) => {
           isSubTaken = before !== undefined;
           if (isSubTaken) throw new AlreadyExists("an account with this sub");
-          return { action, record };
+          return { action, record, uses: use === undefined ? [] : [use] };
         });
-        return toAccount(record);
+        return record;
       } catch (error) {
         if (error instanceof IdentifierTaken) throw error;
         // An import took this number before the commit, and has moved the counter past it.
@@ -85,7 +88,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
     async create(input, callOptions) {
       const account = checked("account", newAccount, input);
       const caller = callerOf(callOptions);
-      return store("account.created", account, await hashOf(account, "new"), caller);
+      return toAccount(await store("account.created", account, await hashOf(account, "new"), caller));
     },
 
     async import(input, callOptions) {
@@ -93,7 +96,7 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const caller = callerOf(callOptions);
       const hash = account.password_hash ?? (await hashOf(account, "imported"));
       if (account.user_id !== undefined) await directory.passUserId(account.user_id);
-      return store("account.imported", account, hash, caller);
+      return toAccount(await store("account.imported", account, hash, caller));
     },
 
     async find(sub) {
@@ -141,17 +144,49 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       const password_hash = await passwords.hash(password);
       const { record } = await writer.change(sub, caller, (before) => {
         if (before === undefined) throw noAccount();
-        const after = {
-          ...withoutTokens(withoutSessions(before)),
-          password_hash,
-          password_generation: (before.password_generation ?? 0) + 1,
-        };
+        const after = withPassword(before, password_hash);
         const mails = notices.passwordChanged(after);
         return { action: "account.password_changed", record: after, keepSession, mails };
       });
       if (record === undefined) throw noAccount();
       const { sessions_generation, tokens_generation } = record;
       return { sessions_generation, tokens_generation };
+    },
+
+    register({ password_hash, terms_version, ...account }, use, caller) {
+      const more = { use, ...(terms_version === undefined ? {} : { terms_version }) };
+      return store("account.registered", { ...account, email_verified: true }, password_hash, caller, more);
+    },
+
+    async resetPassword(sub, password_hash, as, use, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        if (!isStill(before, as)) return undefined;
+        const after = withPassword(before, password_hash);
+        const mails = notices.passwordChanged(after);
+        return { action: "account.password_reset", record: after, mails, uses: [use] };
+      });
+      return changed;
+    },
+
+    async changeAddress(sub, email, as, use, caller) {
+      const { changed } = await writer.change(sub, caller, (before) => {
+        if (!isStill(before, as)) return undefined;
+        const after = { ...before, email, email_verified: true };
+        const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
+        const mails = notices.addressChanged(before, after);
+        const detail = { fields: fields.join(" ") };
+        return { action: "account.updated", record: after, detail, mails, uses: [use] };
+      });
+      return changed;
+    },
+
+    async acceptTerms(sub, terms_version, caller) {
+      const { record } = await writer.change(sub, caller, (before) =>
+        before === undefined || before.terms_version === terms_version
+          ? undefined
+          : { action: "account.terms_accepted", record: { ...before, terms_version } },
+      );
+      return record !== undefined;
     },
 
     async delete(sub, callOptions) {
@@ -174,6 +209,22 @@ export function passwordNames({
   surname,
 }: Pick<NewAccount, "email" | "username" | "name" | "surname">): PasswordNames {
   return [email, username, name, surname, `${name ?? ""} ${surname ?? ""}`];
+}
+
+/** Whether the account can be used and is as it was when its owner was sent a code. */
+function isStill(record: AccountRecord | undefined, as: AccountState): record is AccountRecord {
+  if (record === undefined || isDisabled(record)) return false;
+  const { email, password_generation } = stateOf(record);
+  return email === as.email && password_generation === as.password_generation;
+}
+
+/** With another password, and without what was signed in with the old one. */
+function withPassword(before: AccountRecord, password_hash: string): AccountRecord {
+  return {
+    ...withoutTokens(withoutSessions(before)),
+    password_hash,
+    password_generation: (before.password_generation ?? 0) + 1,
+  };
 }
 
 function newRecord(

@@ -11,37 +11,83 @@ import type { MailKind, NewMail } from "./records.ts";
 /** Renders a mail. @param id the id of its record. */
 export type RenderMail = (id: string, mail: NewMail) => MailMessage;
 
+/** A paragraph; a code, which stands on a line of its own; or a link. */
+type Block = string | { readonly code: string } | { readonly label: string; readonly url: string };
+
 /** The contents of a mail before the layout. */
 interface Content {
   readonly subject: string;
-  readonly paragraphs: readonly string[];
-  /** The label of the link to the account. */
-  readonly link?: string;
+  readonly blocks: readonly Block[];
+  /** Why the person gets it. */
+  readonly footer: string;
 }
 
-type Params = Readonly<Record<string, string>>;
+/** What the text of a mail is made of. */
+interface Values {
+  readonly t: Translator;
+  readonly params: NewMail["params"];
+  /** When it happened. */
+  readonly time: string;
+  /** The pages that the mail leads to. */
+  readonly links: { readonly account: string; readonly confirm: string };
+}
+
+/** Mail about something that happened: it says what and when. */
+const notice = ({ t }: Values, subject: string, blocks: readonly Block[]): Content => ({
+  subject,
+  blocks,
+  footer: t("mail.footer"),
+});
+
+/** Mail with a code and a link, which somebody asked for: maybe not its recipient. */
+const confirmation = ({ t, params, links }: Values, name: string): Content => ({
+  subject: t(`mail.${name}.subject`),
+  blocks: [
+    t(`mail.${name}.text`),
+    { code: params["code"] ?? "" },
+    t(`mail.${name}.link`),
+    { label: t(`mail.${name}.label`), url: links.confirm },
+    t("mail.code.once"),
+    t(`mail.${name}.notYou`),
+  ],
+  footer: t("mail.footer.asked"),
+});
 
 /**
- * Every mail. Notices tell what happened and when. They contain no text that a person typed, so nobody can use them to
- * send their own words to a stranger.
+ * Every mail. None contains text that a person typed, not even a name, so nobody can use them to send their own words to
+ * a stranger.
  */
-const MAILS: Readonly<Record<MailKind, (t: Translator, params: Params, time: string) => Content>> = {
-  "password-changed": (t, _params, time) => ({
-    subject: t("mail.password.subject"),
-    paragraphs: [t("mail.password.text", { time }), t("mail.password.notYou")],
-    link: t("account.link"),
+const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
+  "password-changed": (values) =>
+    notice(values, values.t("mail.password.subject"), [
+      values.t("mail.password.text", { time: values.time }),
+      values.t("mail.password.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+  "address-changed": (values) =>
+    values.params["address"] === "new"
+      ? notice(values, values.t("mail.address.subject"), [
+          values.t("mail.address.new", { time: values.time }),
+          values.t("mail.address.notYours"),
+          { label: values.t("account.link"), url: values.links.account },
+        ])
+      : notice(values, values.t("mail.address.subject"), [
+          values.t("mail.address.old", { time: values.time }),
+          values.t("mail.address.notYou"),
+        ]),
+  "confirm-registration": (values) => confirmation(values, "registration"),
+  "reset-password": (values) => confirmation(values, "reset"),
+  "confirm-address": (values) => confirmation(values, "newAddress"),
+  "known-address": ({ t, links }) => ({
+    subject: t("mail.known.subject"),
+    blocks: [
+      t("mail.known.text"),
+      t("mail.known.signIn"),
+      { label: t("mail.known.label"), url: links.account },
+      t("mail.known.notYou"),
+    ],
+    footer: t("mail.footer.asked"),
   }),
-  "address-changed": (t, { address }, time) =>
-    address === "new"
-      ? {
-          subject: t("mail.address.subject"),
-          paragraphs: [t("mail.address.new", { time }), t("mail.address.notYours")],
-          link: t("account.link"),
-        }
-      : {
-          subject: t("mail.address.subject"),
-          paragraphs: [t("mail.address.old", { time }), t("mail.address.notYou")],
-        },
 };
 
 const LAYOUT = join(import.meta.dirname, "views/mail.ejs");
@@ -63,17 +109,20 @@ export function createMessages({
     const t = texts.translators.get(locale) as Translator;
     const { url } = (deployments[deployment] ?? deployments.openid ?? deployments.oauth2) as { url: string };
     const host = mailHost(new URL(url).hostname);
-    const content = MAILS[kind](t, params, timeIn(locale, Number(params["at"])));
+    const links = {
+      account: `${url}/account`,
+      confirm: `${url}/confirm?token=${encodeURIComponent(params["link"] ?? "")}`,
+    };
+    const time = timeIn(locale, Number(params["at"]));
+    const { subject, blocks, footer } = MAILS[kind]({ t, params, time, links });
     const service = theme.name ?? t("service.name");
-    const account = content.link === undefined ? undefined : `${url}/account`;
-    const locals = { ...content, t, locale, service, account };
     return {
       messageId: `<${id}@${host}>`,
       from: sender ?? `no-reply@${host}`,
       to,
-      subject: oneLine(content.subject),
-      text: plain([...content.paragraphs, account, t("mail.footer"), service]),
-      html: layout(locals),
+      subject: oneLine(subject),
+      text: plain([...blocks, footer, service]),
+      html: layout({ subject, blocks, footer, t, locale, service }),
     };
   };
 }
@@ -101,6 +150,10 @@ function oneLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\s]+/gu, " ");
 }
 
-function plain(parts: readonly (string | undefined)[]): string {
-  return `${parts.filter((part) => part !== undefined).join("\n\n")}\n`;
+function plain(blocks: readonly Block[]): string {
+  const parts = blocks.map((block) => {
+    if (typeof block === "string") return block;
+    return "code" in block ? block.code : block.url;
+  });
+  return `${parts.join("\n\n")}\n`;
 }

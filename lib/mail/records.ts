@@ -6,12 +6,21 @@ import { defineKind, type Kind } from "../records/kinds.ts";
 import type { Sealer } from "../sealing.ts";
 
 /** What a mail is about. */
-export type MailKind = "password-changed" | "address-changed";
+export type MailKind =
+  | "password-changed"
+  | "address-changed"
+  | "confirm-registration"
+  | "known-address"
+  | "reset-password"
+  | "confirm-address";
 
 /** A mail to one person. */
 export interface NewMail {
   readonly kind: MailKind;
-  /** The address of the recipient. */
+  /**
+   * The address of the recipient. Empty: nobody gets it. It is stored, claimed and removed like any other, so that an
+   * answer about an unknown name takes as much work as one about a known name.
+   */
   readonly to: string;
   /** The language of the account. Default, also when there are no texts in it: the first configured locale. */
   readonly locale?: string;

@@ -1,21 +1,30 @@
 /** Changes of the e-mail address: it changes when the person shows that they read mail at the new one. */
+import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
+import { emailProblem } from "../domain/text-rules.ts";
+import { NameTaken } from "../errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-import type { AskedAt, Limited } from "./registrations.ts";
+import {
+  type AskedAt,
+  callerAs,
+  type Limited,
+  lookUp,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
 
 export type AddressChangeStarted =
   /** Mail is on its way to the new address, also when it belongs to another account: it says so there. */
   | { readonly kind: "sent" }
   /** It is no e-mail address. */
   | { readonly kind: "invalid" }
+  /** There is no such account. */
   | { readonly kind: "gone" }
   | Limited;
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface AddressChanges {
-  /**
-   * Sends code and link to the new address. An earlier change of this account ends. Ask for a recent sign-in first.
-   * `gone`: there is no such account.
-   */
+  /** Sends code and link to the new address. An earlier change of this account ends. Ask for a recent sign-in first. */
   start(sub: string, address: string, at: AskedAt): Promise<AddressChangeStarted>;
   /** The new address that waits to be confirmed. */
   pending(sub: string): Promise<{ readonly email: string } | undefined>;
@@ -27,4 +36,66 @@ export interface AddressChanges {
   ): Promise<{ readonly kind: "changed" } | Unproven>;
   /** Ends the change that waits, if one does. */
   cancel(sub: string): Promise<void>;
+}
+
+/** The new address, and the account as it was when the person asked. */
+interface NewAddress {
+  readonly email: string;
+  readonly as: AccountState;
+}
+
+export function createAddressChanges(options: PeopleOptions): AddressChanges {
+  const { directory, accounts, confirmations, limits } = options;
+  const purpose = "address-change";
+
+  return {
+    async start(sub, email, at) {
+      if (emailProblem(email) !== undefined) return { kind: "invalid" };
+      const record = await directory.findAccount(sub);
+      if (record === undefined || isDisabled(record)) return { kind: "gone" };
+      const attempt = await limits.mail({ name: email, address: at.address });
+      const limited = refusalOf(options, at, attempt);
+      if (limited !== undefined) return limited;
+      const holder = await lookUp(options, email);
+      const isFree = await limits.recipient(email);
+      const isTaken = holder !== undefined && holder.sub !== sub;
+      const kind = isTaken ? "known-address" : "confirm-address";
+      const locale = (isTaken ? holder : record).locale ?? at.locale;
+      const mail = mailWith(options, { kind, to: isFree ? email : "", locale, deployment: at.deployment });
+      await confirmations.issue<NewAddress>({
+        purpose,
+        subject: sub,
+        extra: { email, as: stateOf(record) },
+        // The owner of a known address gets no code, and neither does anybody else.
+        mail: (secrets) => mail(isTaken ? { code: "", link: "" } : secrets),
+      });
+      return { kind: "sent" };
+    },
+
+    async pending(sub) {
+      const found = await confirmations.find<NewAddress>({ purpose, subject: sub });
+      return found && { email: found.extra.email };
+    },
+
+    confirm: (sub, proof, at) =>
+      confirmations.prove<NewAddress, { readonly kind: "changed" } | Unproven>(
+        purpose,
+        { subject: sub },
+        proof,
+        async (pending) => {
+          const { email, as } = pending.extra;
+          try {
+            if (await accounts.changeAddress(sub, email, as, pending.use, callerAs(sub, at)))
+              return { kind: "changed" };
+          } catch (error) {
+            if (!(error instanceof NameTaken)) throw error;
+          }
+          // The address belongs to somebody else by now, or that of the account or its password has changed.
+          await confirmations.discard(pending);
+          return { kind: "gone" };
+        },
+      ),
+
+    cancel: (sub) => confirmations.cancel(purpose, sub),
+  };
 }

@@ -94,6 +94,8 @@ export interface Confirmations {
   keep<Extra>(pending: Pending<Extra>): Promise<void>;
   /** Removes one that can't be used any more. @throws UsedUp as {@link keep} does. */
   discard<Extra>(pending: Pending<Extra>): Promise<void>;
+  /** The subject of a confirmation for a name that no account has: it can't be proven, and takes the same work. */
+  nobody(name: string): string;
   /** Removes what waits for this purpose, if anything does. */
   cancel(purpose: ConfirmationPurpose, subject: string): Promise<void>;
 }
@@ -283,6 +285,8 @@ export function createConfirmations({
     },
 
     discard: ({ purpose, subject, use }) => unlessChanged(store.remove(purpose, subject, use.version)),
+
+    nobody: (name) => hmac(key, JSON.stringify(["nobody", name])),
 
     cancel: (purpose, subject) => store.remove(purpose, subject),
   };

@@ -1,6 +1,17 @@
 /** Forgotten passwords: a mail to the stored address lets its owner choose a new password. */
-import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-import type { AskedAt, FieldProblem, Limited } from "./registrations.ts";
+import { passwordNames } from "../domain/accounts.ts";
+import type { PasswordProblem } from "../passwords/password-rules.ts";
+import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
+import type { ConfirmationProof, Pending, Unproven } from "./confirmations.ts";
+import {
+  type AskedAt,
+  callerAs,
+  type Limited,
+  lookUp,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
 export type ResetProof =
@@ -9,7 +20,7 @@ export type ResetProof =
 
 export type ResetFinished =
   | { readonly kind: "done"; readonly sub: string }
-  | { readonly kind: "refused-password"; readonly problem: FieldProblem }
+  | { readonly kind: "refused-password"; readonly problem: PasswordProblem }
   | Unproven;
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
@@ -25,7 +36,10 @@ export interface PasswordResets {
     login: string,
     at: AskedAt,
   ): Promise<{ readonly kind: "sent" } | Limited>;
-  /** Whether `finish` would take this proof. Does not use it up, but a wrong code costs a try. */
+  /**
+   * Whether `finish` would take this proof. Does not use it up, but a wrong code costs a try.
+   * @returns with a right one, the sign-in that asked for it, if there was one.
+   */
   check(
     proof: ResetProof,
   ): Promise<{ readonly kind: "valid"; readonly interaction: string | undefined } | Unproven>;
@@ -34,4 +48,64 @@ export interface PasswordResets {
    * password does not use up the proof.
    */
   finish(proof: ResetProof, password: string, at: AskedAt): Promise<ResetFinished>;
+}
+
+export function createPasswordResets(options: PeopleOptions): PasswordResets {
+  const { accounts, confirmations, passwords, limits } = options;
+
+  function prove<T>(
+    proof: ResetProof,
+    act: (pending: Pending<AccountState>) => Promise<T>,
+  ): Promise<T | Unproven> {
+    const where = "interaction" in proof ? { interaction: proof.interaction } : undefined;
+    return confirmations.prove("password-reset", where, proof, act);
+  }
+
+  return {
+    async start(interaction, login, at) {
+      const attempt = await limits.mail({ name: login, address: at.address });
+      const limited = refusalOf(options, at, attempt);
+      if (limited !== undefined) return limited;
+      const record = await lookUp(options, login);
+      const found = record !== undefined && !isDisabled(record) ? record : undefined;
+      const isFree = await limits.recipient(found?.email ?? login);
+      // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.
+      const account = isFree ? found : undefined;
+      const { deployment } = at;
+      const locale = account?.locale ?? at.locale;
+      await confirmations.issue<AccountState>({
+        purpose: "password-reset",
+        subject: account?.sub ?? confirmations.nobody(login),
+        interaction,
+        extra: stateOf(account ?? { email: login }),
+        mail: mailWith(options, { kind: "reset-password", to: account?.email ?? "", locale, deployment }),
+      });
+      return { kind: "sent" };
+    },
+
+    check: (proof) =>
+      prove(proof, async (pending) => {
+        // Parallel tries of a code count one after the other, the right one too.
+        if ("code" in proof) await confirmations.keep(pending);
+        return { kind: "valid", interaction: pending.interaction } as const;
+      }),
+
+    finish: (proof, password, at) =>
+      prove<ResetFinished>(proof, async (pending) => {
+        const sub = pending.subject;
+        const record = await accounts.record(sub);
+        const problem = record && (await passwords.problem(password, passwordNames(record)));
+        if (problem !== undefined) {
+          if ("code" in proof) await confirmations.keep(pending);
+          return { kind: "refused-password", problem };
+        }
+        const hash = await passwords.hash(password);
+        const caller = callerAs(sub, at);
+        const isDone = await accounts.resetPassword(sub, hash, pending.extra, pending.use, caller);
+        if (isDone) return { kind: "done", sub };
+        // The account is gone, or its address or password has changed since.
+        await confirmations.discard(pending);
+        return { kind: "gone" };
+      }),
+  };
 }

@@ -2,29 +2,30 @@
  * Registration: a person makes an account of their own. Until the address is confirmed there is no account, and nothing
  * is reserved: of several people who register one name, the first to confirm gets it.
  */
-import type { DeploymentKind } from "../../config/configuration.ts";
-import type { Caller } from "../audit/audit-event.ts";
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
 import type { AccountRecord } from "../directory/directory.ts";
-import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-
-/** Where and by whom something is asked for. */
-export interface AskedAt {
-  /** The deployment that the browser is on: links in mail lead to it. */
-  readonly deployment: DeploymentKind;
-  /** For the audit. */
-  readonly caller: Caller;
-  /** The caller's IP address, as far as proxies are trusted: for the limits. */
-  readonly address: string;
-  /** The language of the page, for mail to people whose language is not known. */
-  readonly locale?: string | undefined;
-}
-
-/** Too many requests: the same for known and unknown names. */
-export interface Limited {
-  readonly kind: "limited";
-  /** Seconds until there can be another one. */
-  readonly retryAfter: number;
-}
+import {
+  dateProblem,
+  emailProblem,
+  normaliseName,
+  textProblem,
+  usernameProblem,
+} from "../domain/text-rules.ts";
+import { passwordNames } from "../domain/accounts.ts";
+import type { PasswordProblem } from "../passwords/password-rules.ts";
+import { NameTaken, StorageUnavailable, UsedUp } from "../errors.ts";
+import type { ConfirmationProof, NewConfirmation, Pending, Unproven } from "./confirmations.ts";
+import {
+  type AskedAt,
+  callerAs,
+  type Limited,
+  lookUp,
+  mailWith,
+  type PeopleOptions,
+  refusalOf,
+} from "./requests.ts";
 
 /** What a person entered, unchanged. */
 export interface RegistrationForm {
@@ -46,18 +47,11 @@ export type RegistrationField = Exclude<keyof RegistrationForm, "locale">;
 
 /**
  * What is wrong with a field. `invalid`: its form; `domain`: addresses of this domain can't register; `terms`: they are
- * not accepted, or have changed. The others are about the password.
+ * not accepted, or have changed. The others are the rules for passwords.
  */
-export type FieldProblem =
-  | "required"
-  | "invalid"
-  | "domain"
-  | "terms"
-  | "too-short"
-  | "too-long"
-  | "common"
-  | "name"
-  | "breached";
+export type FieldProblem = "required" | "invalid" | "domain" | "terms" | PasswordProblem;
+
+export type RegistrationProblems = Readonly<Partial<Record<RegistrationField, FieldProblem>>>;
 
 export type RegistrationStarted =
   /** Mail is on its way, to a known address too: it says so there. */
@@ -78,6 +72,8 @@ export type RegistrationConfirmed =
 
 /** Each call rejects with `StorageUnavailable` when the storage fails. */
 export interface Registrations {
+  /** What the form asks for, and the terms to accept. */
+  readonly settings: Pick<RegistrationSettings, "fields" | "terms">;
   /**
    * Checks the form, and stores it for an hour with the mail to its address. An earlier registration of this
    * interaction ends. The same work, answer and time for a known and an unknown address, a free and a taken username.
@@ -105,4 +101,204 @@ export interface Registrations {
   ): Promise<RegistrationConfirmed | { readonly kind: "invalid"; readonly problem: FieldProblem }>;
   /** Whether a registration of this interaction waits, and whether its address is confirmed already. */
   pending(interaction: string): Promise<{ readonly email: string; readonly confirmed: boolean } | undefined>;
+}
+
+/** What is stored until the address is confirmed. */
+type PendingForm = Omit<RegistrationForm, "password" | "termsVersion"> & {
+  readonly password_hash: string;
+  readonly terms_version?: string | undefined;
+};
+
+/** Rules of the fields that the configuration can ask for. */
+const RULES = {
+  username: usernameProblem,
+  name: textProblem,
+  surname: textProblem,
+  date_of_birth: dateProblem,
+  gender: textProblem,
+} as const;
+
+type ExtraField = keyof typeof RULES;
+const EXTRA_FIELDS = Object.keys(RULES) as readonly ExtraField[];
+
+/** Milliseconds that the `check` of the configuration may take. */
+const CHECK_LIMIT = 3_000;
+
+const place = (interaction: string) => ({ purpose: "registration", interaction }) as const;
+
+export interface RegistrationsOptions extends PeopleOptions {
+  readonly settings: RegistrationSettings;
+}
+
+export function createRegistrations(options: RegistrationsOptions): Registrations {
+  const { settings, directory, accounts, confirmations, passwords, limits } = options;
+  const { fields = {}, terms, domains } = settings;
+
+  /** The fields that were asked for. Empty ones count as left out, and others are dropped. */
+  function asked(form: RegistrationForm): RegistrationForm {
+    const given = EXTRA_FIELDS.filter((field) => fields[field] !== undefined && (form[field] ?? "") !== "");
+    return {
+      email: form.email,
+      password: form.password,
+      ...Object.fromEntries(given.map((field) => [field, form[field]])),
+      ...(terms === undefined ? {} : { termsVersion: form.termsVersion }),
+      ...(form.locale === undefined ? {} : { locale: form.locale }),
+    };
+  }
+
+  function emailFault(email: string): FieldProblem | undefined {
+    if (email === "") return "required";
+    if (emailProblem(email) !== undefined) return "invalid";
+    const domain = normaliseName(email).split("@")[1] ?? "";
+    return domains === undefined || domains.includes(domain) ? undefined : "domain";
+  }
+
+  function extraFault(field: ExtraField, value: string | undefined): FieldProblem | undefined {
+    if (value === undefined) return fields[field] === "required" ? "required" : undefined;
+    return RULES[field](value) === undefined ? undefined : "invalid";
+  }
+
+  async function problemsOf(form: RegistrationForm): Promise<RegistrationProblems> {
+    const found: (readonly [RegistrationField, FieldProblem | undefined])[] = [
+      ["email", emailFault(form.email)],
+      [
+        "password",
+        form.password === "" ? "required" : await passwords.problem(form.password, passwordNames(form)),
+      ],
+      ...EXTRA_FIELDS.map((field) => [field, extraFault(field, form[field])] as const),
+      ["termsVersion", form.termsVersion === terms?.version ? undefined : "terms"],
+    ];
+    return Object.fromEntries(found.filter(([, problem]) => problem !== undefined));
+  }
+
+  /** Whether the `check` of the configuration lets the form through. */
+  async function isAllowed(
+    { password: _password, termsVersion: _terms, ...entered }: RegistrationForm,
+    at: AskedAt,
+  ) {
+    if (settings.check === undefined) return true;
+    const { client } = at.caller;
+    const request = {
+      ...entered,
+      ...(client === undefined ? {} : { client_id: client }),
+      address: at.address,
+    };
+    const waiting = new AbortController();
+    const { signal } = waiting;
+    const late = pause(CHECK_LIMIT, "late", { ref: false, signal }).catch(() => "late" as const);
+    try {
+      const answer = await Promise.race([settings.check(request as RegistrationRequest), late]);
+      if (answer === "late") throw new Error("no answer");
+      return answer;
+    } catch (cause) {
+      throw new StorageUnavailable("the check of registrations failed", { cause });
+    } finally {
+      waiting.abort();
+    }
+  }
+
+  /** The mail to the address: to a known one it only says so. The work is the same. */
+  async function mailTo(
+    email: string,
+    { deployment, locale: language }: AskedAt,
+  ): Promise<NewConfirmation<PendingForm>["mail"]> {
+    const known = await lookUp(options, email);
+    const isFree = await limits.recipient(email);
+    const kind = known === undefined ? "confirm-registration" : "known-address";
+    const mail = mailWith(options, {
+      kind,
+      to: isFree ? email : "",
+      locale: known?.locale ?? language,
+      deployment,
+    });
+    // The owner of a known address gets no code, and neither does anybody else.
+    return (secrets) => mail(known === undefined ? secrets : { code: "", link: "" });
+  }
+
+  async function create(
+    pending: Pending<PendingForm>,
+    form: PendingForm,
+    at: AskedAt,
+  ): Promise<RegistrationConfirmed> {
+    const sub = randomUUID();
+    try {
+      const record = await accounts.register({ ...form, sub }, pending.use, callerAs(sub, at));
+      return { kind: "created", record };
+    } catch (error) {
+      if (!(error instanceof NameTaken)) throw error;
+    }
+    if ((await directory.findAccountByName(normaliseName(form.email))) !== undefined) {
+      await confirmations.discard(pending);
+      return { kind: "gone" };
+    }
+    await confirmations.keep(pending);
+    return { kind: "username-taken" };
+  }
+
+  return {
+    settings: { ...(settings.fields && { fields }), ...(terms && { terms }) },
+
+    async start(interaction, entered, at) {
+      const form = asked(entered);
+      const problems = await problemsOf(form);
+      if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
+      const attempt = await limits.registration({ name: form.email, address: at.address });
+      const limited = refusalOf(options, at, attempt);
+      if (limited !== undefined) return limited;
+      if (!(await isAllowed(form, at))) return { kind: "refused" };
+      const { password, termsVersion, ...rest } = form;
+      const password_hash = await passwords.hash(password);
+      await confirmations.issue<PendingForm>({
+        purpose: "registration",
+        subject: interaction,
+        interaction,
+        extra: { ...rest, password_hash, terms_version: termsVersion },
+        mail: await mailTo(form.email, at),
+      });
+      return { kind: "sent" };
+    },
+
+    async resend(interaction, at) {
+      const first = await confirmations.find<PendingForm>(place(interaction));
+      if (first === undefined || first.confirmed) return { kind: "gone" };
+      const { email } = first.extra;
+      const attempt = await limits.mail({ name: email, address: at.address });
+      const limited = refusalOf(options, at, attempt);
+      if (limited !== undefined) return limited;
+      const mail = await mailTo(email, at);
+      // A try of the old code in between changes nothing: it is read again.
+      for (let pending: typeof first | undefined = first; pending !== undefined && !pending.confirmed;) {
+        if (await confirmations.renew(pending, mail)) return { kind: "sent" };
+        pending = await confirmations.find<PendingForm>(place(interaction));
+      }
+      return { kind: "gone" };
+    },
+
+    confirm: (interaction, proof, at) =>
+      confirmations.prove<PendingForm, RegistrationConfirmed>(
+        "registration",
+        { interaction },
+        proof,
+        (pending) => create(pending, pending.extra, at),
+      ),
+
+    async rename(interaction, username, at) {
+      const problem = extraFault("username", username ?? undefined);
+      if (problem !== undefined) return { kind: "invalid", problem };
+      for (;;) {
+        const pending = await confirmations.find<PendingForm>(place(interaction));
+        if (pending === undefined || !pending.confirmed) return { kind: "gone" };
+        try {
+          return await create(pending, { ...pending.extra, username: username ?? undefined }, at);
+        } catch (error) {
+          if (!(error instanceof UsedUp)) throw error;
+        }
+      }
+    },
+
+    async pending(interaction) {
+      const found = await confirmations.find<PendingForm>(place(interaction));
+      return found && { email: found.extra.email, confirmed: found.confirmed };
+    },
+  };
 }

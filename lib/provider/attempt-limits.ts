@@ -46,6 +46,18 @@ export interface AttemptLimits {
   ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
   /** A new interaction. Its point is not given back. */
   interaction(address: string): Promise<Attempt>;
+  /**
+   * A request for mail by someone who may be a stranger. Its points are not given back.
+   * @param request.name the address or the name as typed, whether or not an account has it.
+   */
+  mail(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
+  /** A registration, which is a request for mail too. */
+  registration(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
+  /**
+   * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
+   * caller must not see the answer, because it tells which names those are.
+   */
+  recipient(email: string): Promise<boolean>;
 }
 
 /** Length of a bucket key: long enough against collisions, and short enough to keep 20,000 per limit in memory. */
@@ -68,6 +80,9 @@ const ABOUT = {
   "passwordGrant.accountAndClient": ["client"],
   "passwordGrant.account": [],
   "passwordGrant.client": ["client"],
+  "mail.recipient": [],
+  "mail.caller": ["address"],
+  registrations: ["address"],
   clientSecret: ["subject", "address"],
   interactions: ["address"],
 } as const;
@@ -173,6 +188,15 @@ export function createAttemptLimits(
   };
   const clientSecret = limit("clientSecret", limits.clientSecret);
   const interactions = limit("interactions", limits.interactions);
+  const mail = {
+    recipient: limit("mail.recipient", limits.mail.recipient),
+    caller: limit("mail.caller", limits.mail.caller),
+  };
+  const registrations = limit("registrations", limits.registrations);
+  const mailBuckets = (name: string, network: string): readonly Bucket[] => [
+    [mail.recipient, keyOf("asked", ...subjectOf(name, network))],
+    [mail.caller, keyOf(network)],
+  ];
   return {
     signIn({ name, address, device }) {
       const network = callerNetwork(address);
@@ -203,5 +227,14 @@ export function createAttemptLimits(
       return { allowed, matches, retryAfter, refusedBy: allowed ? [] : [refusalOf([clientSecret, bucket])] };
     },
     interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
+    mail: ({ name, address }) => take(mailBuckets(name, callerNetwork(address))),
+    registration({ name, address }) {
+      const network = callerNetwork(address);
+      return take([...mailBuckets(name, network), [registrations, keyOf(network)]]);
+    },
+    async recipient(email) {
+      const { allowed } = await mail.recipient.limiter.take(keyOf("sent", ...subjectOf(email, "")));
+      return allowed;
+    },
   };
 }

@@ -93,8 +93,9 @@ export class MailSender {
     const { outbox, events } = this.#options;
     const { kind } = claim.mail;
     const refusal = await this.#attempt(claim);
-    if (refusal === undefined) {
-      if (await outbox.remove(claim)) events.emit("mail.sent", { kind });
+    if (refusal === undefined || refusal === "nobody") {
+      const isRemoved = await outbox.remove(claim);
+      if (isRemoved && refusal === undefined) events.emit("mail.sent", { kind });
       return;
     }
     const retryAt = refusal.final ? null : this.#retryAt(claim);
@@ -102,9 +103,11 @@ export class MailSender {
     if (isRecorded) events.emit("mail.failed", { kind, reason: refusal.code, retryAt });
   }
 
-  async #attempt({ mail }: MailClaim): Promise<MailRefused | undefined> {
+  async #attempt({ mail }: MailClaim): Promise<MailRefused | "nobody" | undefined> {
     try {
-      await this.#send(await this.#message(mail));
+      const message = await this.#message(mail);
+      if (message.to === "") return "nobody";
+      await this.#send(message);
       this.#mailOutage.worked();
       return undefined;
     } catch (error) {

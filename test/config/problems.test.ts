@@ -25,7 +25,7 @@ describe("problems", () => {
       "config.deployments.oauth2.url: must not end with a slash",
       "config.deployments.oauth2.url: must be https: plain http is for loopback only",
       "config.storage: must not be in memory in production (a deployment is not on loopback)",
-      "config.interactions.registration: must be `false`: this version has no self-registration",
+      "config.interactions.registration: needs config.mail in production: people confirm their address by mail",
     ]);
   });
 

@@ -96,6 +96,8 @@ describe("a valid configuration", () => {
         account: { points: 100, seconds: 3600 },
         client: { points: 1000, seconds: 900 },
       },
+      mail: { recipient: { points: 5, seconds: 3600 }, caller: { points: 20, seconds: 3600 } },
+      registrations: { points: 20, seconds: 3600 },
       clientSecret: { points: 20, seconds: 900 },
       interactions: { points: 600, seconds: 900 },
     });

@@ -246,14 +246,13 @@ describe("rules between keys", () => {
       "config.artifacts: needs a `prefix` of",
       { ...PRODUCTION, artifacts: "redis://cache.example?prefix=a&prefix=b" },
     ],
-    ["config.interactions.registration: must be", { ...PRODUCTION, interactions: { registration: true } }],
     [
-      "config.interactions.registration: must be",
-      {
-        deployments: { oauth2: { url: "http://[::1]" } },
-        interactions: { registration: true },
-        mail: "smtp://a",
-      },
+      "config.interactions.registration: needs config.mail",
+      { ...PRODUCTION, interactions: { registration: true } },
+    ],
+    [
+      "config.interactions.registration: needs config.mail",
+      { ...PRODUCTION, interactions: { registration: {} } },
     ],
     [
       "config.refreshTokens.maxAge: must be at least config.lifetimes.refreshToken",
@@ -279,7 +278,8 @@ describe("rules between keys", () => {
   it("accept consistent values", () => {
     const fits = [
       { deployments: { oauth2: { url: "http://localhost:3000" } }, storage: "sqlite::memory:" },
-      { ...PRODUCTION, mail: "smtp://mail.example" },
+      { ...PRODUCTION, mail: "smtp://mail.example", interactions: { registration: true } },
+      { deployments: { oauth2: { url: "http://[::1]" } }, interactions: { registration: {} } },
       { ...PRODUCTION, mailer: { send: () => Promise.resolve() } },
       { ...PRODUCTION, ...MONGO, artifacts: MONGO.storage },
       { ...PRODUCTION, storage: STORE, keys: { secrets } },

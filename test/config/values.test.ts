@@ -208,6 +208,22 @@ const TABLE: Readonly<Record<string, readonly [right: readonly unknown[], wrong:
     [1, 50],
     [0, 1.5, "10"],
   ],
+  "interactions.registration": [
+    [true, false, {}, { fields: {} }, { check: () => true }],
+    [null, "yes", { field: {} }, { fields: { email: "required" } }, { check: "x" }, { domains: [] }],
+  ],
+  "interactions.registration.fields.name": [
+    ["required", "optional"],
+    [true, "", "yes"],
+  ],
+  "interactions.registration.terms": [
+    [{ url: "https://a.example/{locale}", version: "1" }],
+    [{}, { url: "https://a.example" }, { url: "javascript:alert(1)", version: "1" }, { version: "1" }],
+  ],
+  "interactions.registration.domains": [
+    [["example.com"], ["a.example", "b.example"]],
+    ["example.com", ["Example.com"], ["@example.com"], ["*.example.com"], [""]],
+  ],
   "notifications.worker": [
     [true, false],
     [0, "true", null],

@@ -185,7 +185,7 @@ describe("a server that can't start", () => {
     );
   });
 
-  it("reports broken or misnamed views, and registration, which does not exist yet", async () => {
+  it("reports broken or misnamed views", async () => {
     const port = await freePorts();
     const start = async (interactions: object): Promise<unknown> => {
       const config = { ...configuration(`http://127.0.0.1:${port}`), port, interactions };
@@ -202,10 +202,6 @@ describe("a server that can't start", () => {
     expect(await start({ views: ["./views"] })).toEqual({
       code: 1,
       output: expect.stringMatching(/^config\.interactions\.views: \S+ is not named like .*login\.ejs\?\n$/),
-    });
-    expect(await start({ registration: true })).toEqual({
-      code: 1,
-      output: "config.interactions.registration: must be `false`: this version has no self-registration\n",
     });
   });
 

@@ -92,6 +92,8 @@ const MANY = { points: 1_000_000, seconds: 900 };
 export const UNLIMITED: Required<RateLimitsInput> = {
   clientSecret: MANY,
   interactions: MANY,
+  registrations: MANY,
+  mail: { recipient: MANY, caller: MANY },
   signIn: { accountAndAddress: MANY, account: MANY, address: MANY },
   passwordGrant: { accountAndClient: MANY, account: MANY, client: MANY },
 };

@@ -29,7 +29,7 @@ describe("the texts", () => {
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
     const chosenByName =
-      /^(?:field|share|link|error|problem|login\.(?:username|password)|console\.(?:state|action|result))\./;
+      /^(?:mail\.(?:registration|reset|newAddress)|field|share|link|error|problem|login\.(?:username|password)|console\.(?:state|action|result))\./;
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );

@@ -28,11 +28,16 @@ function mail(kind: MailKind, more: Partial<NewMail> = {}): NewMail {
   return { kind, to: "ada@example.com", deployment: "openid", params, expiresAt: AT + 1, ...more };
 }
 
-const VARIANTS: readonly NewMail[] = [
+const NOTICES: readonly NewMail[] = [
   mail("password-changed"),
   mail("address-changed"),
   mail("address-changed", { params: { at: String(AT), address: "new" } }),
 ];
+const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
+const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>
+  mail(kind, { params: { at: String(AT), code: "K7QM2XTV", link: LINK } }),
+);
+const KNOWN = mail("known-address", { params: { at: String(AT), code: "", link: "" } });
 
 it.each([
   ["en", "November 22, 2026 at 11:10 PM UTC"],
@@ -41,18 +46,34 @@ it.each([
   "mail in %s is complete: a subject of one line, the time, and the same words in text and HTML [D-MAIL-2]",
   (locale, time) => {
     const render = messagesWith();
-    for (const variant of VARIANTS) {
+    for (const variant of [...NOTICES, ...WITH_CODE, KNOWN]) {
       const { subject, text, html } = render("1", { ...variant, locale });
       expect(subject).toMatch(/^[^\r\n{}]{10,78}$/);
       expect(html).toContain(`<html lang="${locale}" dir="ltr">`);
       expect(html).toContain(`<title>${subject}</title>`);
       // A narrow no-break space may be before PM.
-      expect(text.replaceAll("\u202f", " ")).toContain(time);
+      if (NOTICES.includes(variant)) expect(text.replaceAll("\u202f", " ")).toContain(time);
       for (const paragraph of text.trimEnd().split("\n\n")) expect(html).toContain(paragraph);
       expect(`${text}${html}`).not.toMatch(/undefined|\{\w+\}|<script|<img|src=|url\(/i);
     }
   },
 );
+
+it("with a code has it on a line of its own, and a link to the deployment that was asked [D-REGISTER-6]", () => {
+  const render = messagesWith();
+  for (const variant of WITH_CODE) {
+    const { subject, text, html } = render("1", variant);
+    expect(text).toMatch(/\n\nK7QM2XTV\n\n/);
+    expect(text).toContain(`\n\nhttps://login.example/b/confirm?token=${LINK}\n\n`);
+    expect(html).toContain(`href="https://login.example/b/confirm?token=${LINK}"`);
+    expect(subject).not.toContain("K7QM");
+    const other = render("1", { ...variant, deployment: "oauth2" });
+    expect(other.text).toContain(`https://login.example/a/confirm?token=${LINK}\n`);
+  }
+  const { text, html } = render("1", KNOWN);
+  expect(`${text}${html}`).not.toContain("/confirm");
+  expect(text).toContain("\n\nhttps://login.example/b/account\n\n");
+});
 
 it("is in the first configured language if that of the mail is unknown or not configured any more", () => {
   const render = messagesWith({ interactions: { locales: ["pl", "en"] } });

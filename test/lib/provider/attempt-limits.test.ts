@@ -15,6 +15,8 @@ const LIMITS: RateLimits = {
   passwordGrant: { accountAndClient: points(2), account: points(3), client: points(5) },
   clientSecret: points(2),
   interactions: points(2),
+  mail: { recipient: points(2), caller: points(4) },
+  registrations: points(3),
 };
 
 const KEY = Buffer.alloc(32, 1);

@@ -1,0 +1,206 @@
+/** Forgotten passwords, over a real storage. */
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { defaults } from "../../../config/defaults.ts";
+import { AT, from, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
+
+let stage: PeopleStage;
+let sub: string;
+beforeEach(async () => {
+  stage = await openPeople();
+  const ada = { email: "Ada@example.com", username: "ada", name: "Ada", password: PASSWORD, locale: "en" };
+  ({ sub } = await stage.accounts.create(ada));
+});
+afterEach(() => stage.storage.close());
+
+const GONE = { kind: "gone" };
+const SENT = { kind: "sent" };
+const start = (login: string, interaction: string | undefined = "i", at = AT) =>
+  stage.passwordResets.start(interaction, login, at);
+const finish = (proof: { link: string } | { interaction: string; code: string }, password = NEW_PASSWORD) =>
+  stage.passwordResets.finish(proof, password, AT);
+const isPassword = (password: string) => stage.accounts.verifyPassword(sub, password);
+
+describe("a forgotten password", () => {
+  it("is replaced by its owner, who gets a code and a link at the stored address [D-RESET-1]", async () => {
+    for (const login of ["ada", "ADA@example.com", "ＡＤＡ"]) {
+      await expect(start(login)).resolves.toEqual(SENT);
+      const mail = await stage.mail();
+      // In the language of the account, and only to its address as it is stored.
+      expect(mail).toMatchObject({ kind: "reset-password", to: "Ada@example.com", locale: "en" });
+      expect(mail.mail).toMatchObject({ deployment: "openid", expiresAt: stage.clock.now() + 3_600_000 });
+    }
+    await start("ada");
+    const { code } = await stage.mail();
+    await expect(finish({ interaction: "i", code })).resolves.toEqual({ kind: "done", sub });
+    await expect(isPassword(NEW_PASSWORD)).resolves.toBe(true);
+    await expect(isPassword(PASSWORD)).resolves.toBe(false);
+  });
+
+  it("ends everything of the account, and its owner is told [D-RESET-2]", async () => {
+    const before = (await stage.accounts.record(sub))!;
+    await start("ada");
+    const { link } = await stage.mail();
+    await finish({ link });
+    const after = (await stage.accounts.record(sub))!;
+    expect(after.sessions_generation).toBe(before.sessions_generation + 1);
+    expect(after.tokens_generation).toBe(before.tokens_generation + 1);
+    expect(after.password_generation).toBe(1);
+    expect(stage.ended).toEqual([{ sub, reason: "password" }]);
+    await expect(stage.mail()).resolves.toMatchObject({ kind: "password-changed", to: "Ada@example.com" });
+    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    expect(records).toMatchObject([
+      { action: "account.password_reset", actor: { kind: "account", id: sub }, client: "news" },
+    ]);
+  });
+
+  it("of an unknown name gets the same answer and no mail [D-RESET-1]", async () => {
+    await stage.accounts.disable((await stage.accounts.create({ email: "off@example.com" })).sub);
+    for (const name of ["nobody", "", "off@example.com", "a".repeat(10_000), "__proto__", "\0\r\nBcc: a@b"]) {
+      await expect(start(name)).resolves.toEqual(SENT);
+      const [mail, ...more] = await stage.mails();
+      expect([mail?.to, more]).toEqual(["", []]);
+      // A code typed there is wrong, as it would be for a known name.
+      await expect(finish({ interaction: "i", code: "00000000" })).resolves.toEqual({
+        kind: "wrong",
+        triesLeft: 4,
+      });
+      stage.clock.advance(3_600);
+    }
+  });
+
+  it("is checked without being used up, but a wrong code costs a try", async () => {
+    const { passwordResets } = stage;
+    await start("ada");
+    const { code, link } = await stage.mail();
+    const valid = { kind: "valid", interaction: "i" };
+    await expect(passwordResets.check({ link })).resolves.toEqual(valid);
+    await expect(passwordResets.check({ link })).resolves.toEqual(valid);
+    const wrong = { interaction: "i", code: wrongCode(code) };
+    await expect(passwordResets.check(wrong)).resolves.toEqual({ kind: "wrong", triesLeft: 4 });
+    await expect(passwordResets.check({ interaction: "i", code })).resolves.toEqual(valid);
+    await expect(passwordResets.check({ interaction: "j", code })).resolves.toEqual(GONE);
+    await expect(finish({ link })).resolves.toMatchObject({ kind: "done" });
+    await expect(passwordResets.check({ link })).resolves.toEqual(GONE);
+  });
+
+  it.each([
+    ["too-short", "seven77"],
+    ["too-long", "x".repeat(10_000)],
+    ["common", "password123"],
+    ["name", "ada@example.com"],
+    ["characters", "nine\0nine"],
+  ])("can't be one that is %s, and the code still works", async (problem, password) => {
+    await start("ada");
+    const { code, link } = await stage.mail();
+    const refused = { kind: "refused-password", problem };
+    await expect(finish({ link }, password)).resolves.toEqual(refused);
+    await expect(finish({ interaction: "i", code }, password)).resolves.toEqual(refused);
+    // The rules tell nothing about the code.
+    await expect(finish({ interaction: "i", code: wrongCode(code) }, password)).resolves.toMatchObject({
+      kind: "wrong",
+    });
+    await expect(finish({ interaction: "i", code })).resolves.toMatchObject({ kind: "done" });
+  });
+
+  it("can't be guessed with refused passwords: parallel tries have five in all [D-CODE-2]", async () => {
+    await start("ada");
+    const { code } = await stage.mail();
+    const guesses = Array.from({ length: 9 }, () =>
+      finish({ interaction: "i", code: wrongCode(code) }, "short"),
+    );
+    await Promise.all(guesses);
+    await expect(finish({ interaction: "i", code }, "short")).resolves.toEqual({
+      kind: "wrong",
+      triesLeft: 0,
+    });
+  });
+});
+
+describe("the link of a reset", () => {
+  it("works once, in any browser, without a sign-in that waits [D-CODE-1]", async () => {
+    await stage.passwordResets.start(undefined, "ada", AT);
+    const { link, code } = await stage.mail();
+    await expect(finish({ interaction: "i", code })).resolves.toEqual(GONE);
+    const results = await Promise.all(Array.from({ length: 4 }, () => finish({ link })));
+    expect(results.filter(({ kind }) => kind === "done")).toHaveLength(1);
+    expect(results.filter(({ kind }) => kind === "gone")).toHaveLength(3);
+  });
+
+  it("of an older request does not work, and neither does one after an hour [D-CODE-1]", async () => {
+    await start("ada");
+    const older = await stage.mail();
+    await start("ada", "j");
+    const newer = await stage.mail();
+    await expect(finish(older)).resolves.toEqual(GONE);
+    stage.clock.advance(3_600);
+    await expect(finish(newer)).resolves.toEqual(GONE);
+    await expect(isPassword(PASSWORD)).resolves.toBe(true);
+  });
+
+  it.each([
+    ["the password was changed", () => stage.accounts.setPassword(sub, NEW_PASSWORD)],
+    ["the address was changed", () => stage.accounts.update(sub, { email: "new@example.com" })],
+    ["the account was disabled", () => stage.accounts.disable(sub)],
+    ["the account was deleted", () => stage.accounts.delete(sub)],
+  ])("is void once %s", async (_what, act) => {
+    await start("ada");
+    const { link } = await stage.mail();
+    await act();
+    await expect(finish({ link }, "yet another password")).resolves.toEqual(GONE);
+    await expect(isPassword("yet another password")).resolves.toBe(false);
+  });
+
+  it("is none of another purpose, and not what somebody makes up", async () => {
+    await stage.addressChanges.start(sub, "new@example.com", AT);
+    const { link } = await stage.mail();
+    for (const made of [link, "", "x".repeat(10_000), "\0", "a".repeat(43)])
+      await expect(finish({ link: made })).resolves.toEqual(GONE);
+  });
+});
+
+describe("mail that a stranger asks for", () => {
+  it("is limited to five an hour for one name, known or not [D-MAILLIMIT-1]", async () => {
+    for (const name of ["ada@example.com", "nobody@example.com"]) {
+      const answers: unknown[] = [];
+      for (let count = 0; count < 7; count += 1) answers.push(await start(name, "i", from(count)));
+      const limited = { kind: "limited", retryAfter: 3_600 };
+      expect(answers).toEqual([SENT, SENT, SENT, SENT, SENT, limited, limited]);
+    }
+    expect(stage.refusals).toHaveLength(4);
+    expect(JSON.stringify(stage.refusals)).not.toMatch(/example/);
+    stage.clock.advance(3_600);
+    await expect(start("ada@example.com")).resolves.toEqual(SENT);
+  });
+
+  it("is limited to five an hour for one address, whatever name it was asked for with [D-MAILLIMIT-1]", async () => {
+    for (let count = 0; count < 4; count += 1) {
+      await expect(start("ada", "i", from(count))).resolves.toEqual(SENT);
+      await expect(start("ada@example.com", "i", from(count))).resolves.toEqual(SENT);
+    }
+    const sent = (await stage.mails()).map(({ to }) => to);
+    expect(sent.filter((to) => to !== "")).toHaveLength(5);
+    expect(sent).toHaveLength(8);
+  });
+
+  it("is limited to twenty an hour from one caller [D-MAILLIMIT-1]", async () => {
+    for (let count = 0; count < 20; count += 1)
+      await expect(start(`person${count}@example.com`)).resolves.toEqual(SENT);
+    await expect(start("another@example.com")).resolves.toMatchObject({ kind: "limited" });
+    await expect(start("another@example.com", "i", from(1))).resolves.toEqual(SENT);
+    expect(stage.refusals).toMatchObject([
+      { action: "mail.requested", actor: { kind: "anonymous" }, detail: { limit: "mail.caller" } },
+    ]);
+  });
+
+  it("leaves notices about security alone [D-MAILLIMIT-2]", async () => {
+    const tight = { recipient: { points: 1, seconds: 3_600 }, caller: { points: 1, seconds: 3_600 } };
+    const limited = await openPeople({}, { ...defaults.rateLimits, mail: tight });
+    const { sub: other } = await limited.accounts.create({ email: "bob@example.com" });
+    await limited.passwordResets.start("i", "bob@example.com", AT);
+    for (let count = 0; count < 8; count += 1)
+      await limited.accounts.setPassword(other, `${NEW_PASSWORD} ${count}`);
+    const kinds = (await limited.mails()).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === "password-changed")).toHaveLength(8);
+    await limited.storage.close();
+  });
+});
