@@ -188,7 +188,8 @@ describe("the pages", () => {
   it("lead through consent by keyboard alone: the list unfolds, and the first button allows", async () => {
     const page = await browser.newPage();
     await page.goto(authorize(running.oauth2, { client_id: "partner" }));
-    // The first field has the focus.
+    // The first field has the focus, as soon as the browser has drawn the page.
+    await page.locator("input[name=username]:focus").waitFor();
     await page.keyboard.type(BOB.username);
     await page.keyboard.press("Tab");
     await page.keyboard.type(BOB.password);
