@@ -80,22 +80,112 @@ function stepScreens(pages: Pages): readonly Screen[] {
   ];
 }
 
+/** The pages of a signed-in person. */
+function personScreens(pages: Pages): readonly Screen[] {
+  const email = "ada@example.com";
+  const common = { here: "", base: "", action: "", csrf: "c" };
+  const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB };
+  const values = {
+    name: "Ada",
+    surname: "Lovelace",
+    username: "ada",
+    date_of_birth: "1990-12-10",
+    gender: "female",
+    locale: "",
+  };
+  const profile = { ...common, values, locales: ["en", "pl"], problems: [] };
+  const password = { ...common, username: "ada", min: 8, max: 128 };
+  const used = (minutesAgo: number) => ({
+    firstUse: (NOW - 9_000 * MINUTE) / 1000,
+    lastUse: (NOW - minutesAgo * MINUTE) / 1000,
+  });
+  const sessions = [
+    {
+      isThis: true,
+      session: { uid: "1", browser: "Safari", system: "iPhone", address: "203.0.113.0/24", ...used(0) },
+    },
+    {
+      isThis: false,
+      session: {
+        uid: "2",
+        browser: "Firefox",
+        system: "Windows",
+        address: "2001:db8:1::/48",
+        ...used(130),
+      },
+    },
+    { isThis: false, session: { uid: "3", ...used(5_000) } },
+  ];
+  const fields = ["sub", "email", "name", "surname", "date_of_birth", "gender"];
+  const services = [
+    { key: "1", name: "News", since: NOW - 60_000 * MINUTE, fields },
+    { key: "2", name: "Wirtualna Czytelnia Naukowo-Techniczna", since: undefined, fields: ["sub", "email"] },
+  ];
+  return [
+    {
+      name: "account",
+      html: (locale) => pages.account({ ...overview, locale, deliveries: "/account/deliveries" }),
+    },
+    {
+      name: "account-changed",
+      html: (locale) => pages.account({ ...overview, locale, fullName: "", notice: "password" }),
+    },
+    { name: "account-profile", html: (locale) => pages.accountProfile({ ...profile, locale }) },
+    {
+      name: "account-profile-wrong",
+      html: (locale) =>
+        pages.accountProfile({
+          ...profile,
+          locale,
+          problems: [
+            { field: "username", reason: "taken" },
+            { field: "date_of_birth", reason: "date" },
+          ],
+        }),
+    },
+    { name: "account-password", html: (locale) => pages.accountPassword({ ...password, locale }) },
+    {
+      name: "account-password-refused",
+      html: (locale) => pages.accountPassword({ ...password, locale, problem: "common" }),
+    },
+    {
+      name: "account-sessions",
+      html: (locale) => pages.accountSessions({ ...common, locale, sessions, now: NOW }),
+    },
+    {
+      name: "account-sessions-one",
+      html: (locale) =>
+        pages.accountSessions({
+          ...common,
+          locale,
+          sessions: sessions.slice(0, 1),
+          now: NOW,
+          notice: "sessions",
+        }),
+    },
+    {
+      name: "account-services",
+      html: (locale) => pages.accountServices({ ...common, locale, services, now: NOW }),
+    },
+    {
+      name: "account-services-none",
+      html: (locale) =>
+        pages.accountServices({ ...common, locale, services: [], now: NOW, notice: "service" }),
+    },
+    {
+      name: "account-delete",
+      html: (locale) =>
+        pages.accountDelete({ ...common, locale, email, told: services.map(({ name }) => name) }),
+    },
+    { name: "account-deleted", html: (locale) => pages.loggedOut({ locale, after: "deleted" }) },
+  ];
+}
+
 /** All pages. */
 export function screens(pages: Pages): readonly Screen[] {
   return [
     ...stepScreens(pages),
-    {
-      name: "account",
-      html: (locale) =>
-        pages.account({
-          locale,
-          here: "",
-          account: "ada@example.com",
-          sub: SUB,
-          deliveries: "/account/deliveries",
-          signOut: "/oauth2/logout",
-        }),
-    },
+    ...personScreens(pages),
     { name: "logout", html: (locale) => pages.logout({ locale, here: "", action: "/x", xsrf: "x" }) },
     { name: "logged-out", html: (locale) => pages.loggedOut({ locale, here: "" }) },
     {

@@ -1,5 +1,6 @@
 /** Sends pages: body, status and all headers. */
 import { securityHeaders } from "../lib/security-headers.ts";
+import type { LoggedOutLocals } from "./page-locals.ts";
 import type { LanguageWishes } from "./look/language.ts";
 import type { Pages } from "./pages.ts";
 
@@ -41,8 +42,8 @@ export interface Answers {
     ctx: AnswerContext,
     form: { readonly action: string; readonly xsrf: string },
   ) => Promise<void>;
-  /** 200: after signing out, or after choosing to stay signed in. */
-  readonly loggedOut: (ctx: AnswerContext, answer?: { readonly stayed: boolean }) => Promise<void>;
+  /** 200: after signing out, after choosing to stay signed in, or after deleting the account. */
+  readonly loggedOut: (ctx: AnswerContext, answer?: Pick<LoggedOutLocals, "after">) => Promise<void>;
   readonly error: (ctx: AnswerContext, answer: ErrorAnswer) => Promise<void>;
   /** 400, or 403 for a form that is not ours. `action` is the path of the interaction if it can continue. */
   readonly startAgain: (
@@ -87,8 +88,8 @@ export function createAnswers(pages: Pages): Answers {
       const html = await pages.logout({ ...pages.visit(ctx), action, xsrf });
       sendPage(ctx, pages, { status: 200, html });
     },
-    async loggedOut(ctx, { stayed } = { stayed: false }) {
-      const html = await pages.loggedOut({ ...pages.visit(ctx), stayed });
+    async loggedOut(ctx, { after = "signed out" } = {}) {
+      const html = await pages.loggedOut({ ...pages.visit(ctx), after });
       sendPage(ctx, pages, { status: 200, html });
     },
     async error(ctx, { status, uiLocales, ...shown }) {

@@ -14,18 +14,6 @@ export interface StepLocals extends PageLocals {
   readonly step: PresentStep;
 }
 
-/** `account`: who is signed in, and links. */
-export interface AccountLocals extends PageLocals {
-  /** The display name of the account. */
-  readonly account: string;
-  /** The identifier of the account. */
-  readonly sub: string;
-  /** Path of the delivery console, for operators. */
-  readonly deliveries?: string;
-  /** Path that signs out, if the deployment has one. */
-  readonly signOut?: string;
-}
-
 /** `logout`: a form with the hidden field `xsrf` and two buttons, one of which sends `logout` = `yes`. */
 export interface LogoutLocals extends PageLocals {
   /** Address of the form's target. */
@@ -35,8 +23,8 @@ export interface LogoutLocals extends PageLocals {
 
 /** `logged-out`: the result of `logout`. */
 export interface LoggedOutLocals extends PageLocals {
-  /** The person chose to stay signed in. Default `false`. */
-  readonly stayed?: boolean;
+  /** What the person has done. Default: `signed out`. */
+  readonly after?: "signed out" | "stayed" | "deleted";
 }
 
 /** `unavailable`, `error` and `start-again`: pages without a next step of their own. */

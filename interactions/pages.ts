@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
 import { ConfigurationError } from "../lib/errors.ts";
+import { type LocalsOfPersonPages, personViews } from "./account/views.ts";
 import {
   type DeliveriesLocals,
   deliveriesView,
@@ -19,7 +20,6 @@ import {
   repeatableQuery,
 } from "./look/language.ts";
 import type {
-  AccountLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
@@ -54,8 +54,13 @@ export interface Pages {
   step(locals: StepLocals): Promise<string>;
   /** A step in the words of a language. */
   describe(step: PresentStep, locale: string): StepDescription;
-  /** Who is signed in, and links to the other account pages. */
-  account(locals: AccountLocals): Promise<string>;
+  /** Who is signed in, and links to the other pages of the account. */
+  account(locals: LocalsOfPersonPages["account"]): Promise<string>;
+  accountProfile(locals: LocalsOfPersonPages["accountProfile"]): Promise<string>;
+  accountPassword(locals: LocalsOfPersonPages["accountPassword"]): Promise<string>;
+  accountSessions(locals: LocalsOfPersonPages["accountSessions"]): Promise<string>;
+  accountServices(locals: LocalsOfPersonPages["accountServices"]): Promise<string>;
+  accountDelete(locals: LocalsOfPersonPages["accountDelete"]): Promise<string>;
   /** The delivery console: the list. */
   deliveries(locals: DeliveriesLocals): Promise<string>;
   /** The delivery console: one delivery. */
@@ -79,6 +84,13 @@ export interface Visit extends LanguageHints {
 }
 
 const DEFAULT_WAIT = 60;
+
+/** The texts of the last page. */
+const AFTER = {
+  "signed out": (t: Translator) => ({ heading: t("loggedOut.title"), text: t("loggedOut.text") }),
+  stayed: (t: Translator) => ({ heading: t("stayed.title"), text: t("stayed.text") }),
+  deleted: (t: Translator) => ({ heading: t("deleted.title"), text: t("deleted.text") }),
+};
 
 /** Renders each page. */
 type Html = { readonly [Page in keyof LocalsOfPages]: (locals: LocalsOfPages[Page]) => string };
@@ -112,22 +124,28 @@ export function createPages(settings: PageSettings): Pages {
     const languages = languageLinks(settings.locales, locale, here);
     return views.render(view, { ...locals, languages, ...build(t) });
   };
+  const person = <Page extends keyof LocalsOfPersonPages>(
+    name: Page,
+    locals: LocalsOfPersonPages[Page],
+  ): string => {
+    const [view, build] = personViews[name];
+    return page(view, locals, (t) => build(t, locals));
+  };
   const html: Html = {
     step: ({ step, ...visit }) =>
       page(step.name, visit, (t) => stepLocals(t, describeStep(step, visit.locale, t), step)),
-    account: ({ account, sub, deliveries = "", signOut = "", ...visit }) =>
-      page("account", visit, (t) => ({ heading: t("account.title"), account, sub, deliveries, signOut })),
+    account: (locals) => person("account", locals),
+    accountProfile: (locals) => person("accountProfile", locals),
+    accountPassword: (locals) => person("accountPassword", locals),
+    accountSessions: (locals) => person("accountSessions", locals),
+    accountServices: (locals) => person("accountServices", locals),
+    accountDelete: (locals) => person("accountDelete", locals),
     deliveries: (locals) => page("deliveries", locals, (t) => deliveriesView(t, locals)),
     delivery: (locals) => page("delivery", locals, (t) => deliveryView(t, locals)),
     receivers: (locals) => page("receivers", locals, (t) => receiversView(t, locals)),
     logout: ({ action, xsrf, ...visit }) =>
       page("logout", visit, (t) => ({ heading: t("logout.title"), action, xsrf })),
-    loggedOut: ({ stayed = false, ...visit }) =>
-      page("logged-out", visit, (t) =>
-        stayed
-          ? { heading: t("stayed.title"), text: t("stayed.text") }
-          : { heading: t("loggedOut.title"), text: t("loggedOut.text") },
-      ),
+    loggedOut: ({ after = "signed out", ...visit }) => page("logged-out", visit, AFTER[after]),
     error: (locals) => page("error", locals, (t) => errorLocals(t, locals)),
     startAgain: ({ accountUrl, action = "", ...visit }) =>
       page("start-again", visit, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
@@ -148,6 +166,11 @@ export function createPages(settings: PageSettings): Pages {
     step: async (locals) => html.step(locals),
     describe: (step, locale) => describeStep(step, locale, frameOf(locale).t),
     account: async (locals) => html.account(locals),
+    accountProfile: async (locals) => html.accountProfile(locals),
+    accountPassword: async (locals) => html.accountPassword(locals),
+    accountSessions: async (locals) => html.accountSessions(locals),
+    accountServices: async (locals) => html.accountServices(locals),
+    accountDelete: async (locals) => html.accountDelete(locals),
     deliveries: async (locals) => html.deliveries(locals),
     delivery: async (locals) => html.delivery(locals),
     receivers: async (locals) => html.receivers(locals),
@@ -187,6 +210,7 @@ function frame(
       href: address.replaceAll("{locale}", locale),
     })),
     problems: [],
+    back: "",
     wide: false,
   };
 }

@@ -145,7 +145,7 @@ const documentedFields: ReadonlyMap<string, readonly string[]> = new Map([
 const claimsOfScope: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(scopeClaims));
 
 /** The fields that these scopes and claims reveal, in the order of the documented profile. */
-function consentFields(scopes: readonly string[], claims: readonly string[]): string[] {
+export function consentFields(scopes: readonly string[], claims: readonly string[]): string[] {
   const opened = new Set<string>(["sub"]);
   if (scopes.includes(ALL_FIELDS)) for (const field of DOCUMENTED) opened.add(field);
   const named = scopes.flatMap((scope) => claimsOfScope.get(scope) ?? []);

@@ -3,9 +3,9 @@
  * start; the tests render it too. A new state of a page needs a row here.
  */
 import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./console/delivery-console.ts";
+import type { LocalsOfPersonPages } from "./account/views.ts";
 import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console/console-views.ts";
 import type {
-  AccountLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
@@ -18,9 +18,8 @@ import type { PresentStep, Problem, RunningSignIn, StepName } from "./steps/step
 import { STEPS } from "./steps/steps.ts";
 
 /** What each page is given, by the name of the page. */
-export interface LocalsOfPages {
+export interface LocalsOfPages extends LocalsOfPersonPages {
   readonly step: StepLocals;
-  readonly account: AccountLocals;
   readonly deliveries: DeliveriesLocals;
   readonly delivery: DeliveryLocals;
   readonly receivers: ReceiversLocals;
@@ -66,11 +65,11 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     step("known account", "consent", { signIn: { shares: ["email", text] } }),
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),
-    sample("account", "person", { locale, here: "", account: text, sub: text }),
-    sample("account", "operator", { locale, account: text, sub: text, deliveries: text, signOut: text }),
+    ...personPages(locale, text),
     sample("logout", "question", { locale, action: text, xsrf: text }),
     sample("loggedOut", "signed out", { locale }),
-    sample("loggedOut", "stayed", { locale, stayed: true }),
+    sample("loggedOut", "stayed", { locale, after: "stayed" }),
+    sample("loggedOut", "deleted", { locale, after: "deleted" }),
     ...consolePages(locale, text),
     sample("error", "unknown code", { locale, accountUrl: text, error: text, description: text }),
     sample("error", "known code", { locale, accountUrl: text, error: "invalid_client" }),
@@ -208,5 +207,54 @@ function consolePages(locale: string, text: string): readonly Sample[] {
         { report: sampleReceiver(text, { url: null }), tokens: {} },
       ],
     }),
+  ];
+}
+
+function personPages(locale: string, text: string): readonly Sample[] {
+  const common = { locale, here: text, base: text, action: text, csrf: text };
+  const overview = { ...common, email: text, fullName: "", sub: text };
+  const values = {
+    name: text,
+    surname: text,
+    username: text,
+    date_of_birth: text,
+    gender: text,
+    locale: text,
+  };
+  const profile = { ...common, values, locales: ["en", "pl"], problems: [] };
+  const password = { ...common, username: text, min: 8, max: 128 };
+  const at = 1_790_000_000_000;
+  const session = { uid: text, firstUse: at / 1000, lastUse: at / 1000 };
+  const where = { address: text, browser: text, system: text };
+  const one = { isThis: true, session };
+  const sessions = [one, { isThis: false, session: { ...session, ...where } }];
+  const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
+  return [
+    sample("account", "person", overview),
+    sample("account", "operator", { ...overview, fullName: text, deliveries: text, notice: "password" }),
+    sample("accountProfile", "filled in", profile),
+    sample("accountProfile", "saved, one language", { ...profile, locales: ["en"], notice: "profile" }),
+    sample("accountProfile", "wrong", {
+      ...profile,
+      problems: [
+        { field: "name", reason: "text" },
+        { field: "username", reason: "taken" },
+        { field: "username", reason: "username" },
+        { field: "date_of_birth", reason: "date" },
+        { field: "gender", reason: "choice" },
+      ],
+    }),
+    sample("accountPassword", "empty", password),
+    sample("accountPassword", "refused", { ...password, problem: "too-short" }),
+    sample("accountSessions", "one", { ...common, sessions: [one], now: at }),
+    sample("accountSessions", "several", { ...common, sessions, now: at + 1, notice: "session" }),
+    sample("accountServices", "none", { ...common, services: [], now: at, notice: "service" }),
+    sample("accountServices", "some", {
+      ...common,
+      services: [service, { ...service, since: at }],
+      now: at + 1,
+    }),
+    sample("accountDelete", "nobody is told", { ...common, email: text, told: [] }),
+    sample("accountDelete", "some are told", { ...common, email: text, told: [text, text] }),
   ];
 }

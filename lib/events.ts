@@ -51,7 +51,7 @@ export type MailFailure = (typeof MAIL_FAILURES)[number];
 
 /**
  * Why sessions ended. `signed_out`: the end user signed out; `password`, `disabled`, `deleted`: with that change of
- * the account; `ended`: by `accounts.endSessions`.
+ * the account; `ended`: by `accounts.endSessions`, or by their owner on the page of the sessions.
  */
 export type SessionEnd = "signed_out" | "ended" | "password" | "disabled" | "deleted";
 
@@ -74,7 +74,7 @@ export interface ServiceEvents {
   "token.revoked": { readonly sub: string; readonly client_id: string };
   /** All codes and tokens of one grant ended. Without `client_id`, those of several clients or of all. */
   "family.revoked": { readonly sub?: string; readonly client_id?: string; readonly reason: FamilyEnd };
-  /** An end user signed out, or all sign-in sessions of an account ended, except one at most. */
+  /** One sign-in session of an account ended, or all of them, except one at most. */
   "session.ended": { readonly sub: string; readonly reason: SessionEnd };
   /** A client received a logout token. */
   "backchannel.delivered": { readonly client_id: string; readonly attempts: number };

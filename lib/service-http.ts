@@ -7,9 +7,10 @@ import type { ErrorPages, InteractionSteps } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment } from "../config/configuration.ts";
-import { createAccountGate } from "../interactions/account/gate.ts";
-import { type AccountPage, createAccountPages } from "../interactions/account/pages.ts";
+import { type AccountPage, createAccountGate } from "../interactions/account/gate.ts";
+import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
+import { createAccountSeals } from "../interactions/account/seals.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console/console-pages.ts";
 import type { DeliveryConsole, UnderWay } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
@@ -28,8 +29,8 @@ import type { AccountInternals, Accounts } from "./domain/account.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/client.ts";
 import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
-import { createBackchannelLogout } from "./provider/backchannel-logout.ts";
-import { cookieName, deviceCookieName, sessionCookieName } from "./provider/cookies.ts";
+import { type BackchannelLogout, createBackchannelLogout } from "./provider/backchannel-logout.ts";
+import { cookieName, deviceCookieName, endedSessionCookies, sessionCookieName } from "./provider/cookies.ts";
 import type { Passwords } from "./passwords/passwords.ts";
 import { createConfirmations } from "./people/confirmations.ts";
 import { createPeople, type People } from "./people/people.ts";
@@ -37,6 +38,7 @@ import { type AttemptLimits, createAttemptLimits } from "./provider/attempt-limi
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSignedIn } from "./provider/account.ts";
+import { createSignInSessions } from "./provider/sessions.ts";
 import type { DirectoryStore, EntryKind } from "./directory/directory.ts";
 import { createSigner, deriveKey, hmac } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
@@ -103,7 +105,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     connections,
     pages: errorPages(pages),
     interactions: interactionSteps(flow, pages),
-    accountPages: accountPages(options, currentProvider, pages),
+    accountPages: accountPages(options, currentProvider, pages, backchannel),
     sessionCookie: sessionCookieName(configuration),
   });
   const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
@@ -198,10 +200,14 @@ function errorPages(pages: Pages): ErrorPages {
 
 /** The pages under `{base}/account`. Without operators there is no delivery console. */
 function accountPages(
-  { configuration, storage, accounts, keys, notifications, onDefect }: ServiceHttpOptions,
+  options: ServiceHttpOptions,
   currentProvider: CurrentProvider,
   pages: Pages,
+  backchannel: BackchannelLogout,
 ): readonly AccountPage[] {
+  const { configuration, storage, accounts, keys, notifications, events, audit, onDefect } = options;
+  const { clock, operators } = configuration;
+  const signer = createSigner(keys.forms);
   const gate = createAccountGate({
     clientId: ACCOUNT_CLIENT,
     answers: createAnswers(pages),
@@ -209,17 +215,41 @@ function accountPages(
     returns: createReturnPaths({
       keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
       cookie: cookieName(configuration, "return"),
-      clock: configuration.clock,
+      clock,
     }),
+    clock,
   });
   const operatorPages = createConsolePages({
     pages,
     readForm: formMap,
     console: createDeliveryConsole(notifications, storage.directory, onDefect),
-    clock: configuration.clock,
-    seals: createConsoleSeals(createSigner(keys.forms)),
+    clock,
+    seals: createConsoleSeals(signer),
   });
-  return createAccountPages({ pages, gate, operators: configuration.operators, operatorPages });
+  const endedCookies = endedSessionCookies(configuration);
+  return createAccountPages({
+    pages,
+    gate,
+    operators,
+    operatorPages,
+    accounts,
+    directory: storage.directory,
+    sessions: createSignInSessions({
+      artifacts: storage.artifacts,
+      currentProvider,
+      backchannel,
+      events,
+      audit,
+      clock,
+      sessionMax: configuration.lifetimes.sessionMax,
+    }),
+    seals: createAccountSeals(signer, clock),
+    readForm: formMap,
+    forgetSession: (ctx) => ctx.append("Set-Cookie", [...endedCookies]),
+    clock,
+    locales: configuration.interactions.locales,
+    length: options.passwords.length,
+  });
 }
 
 /** Milliseconds that a console page waits for a long operation: less than a request may take. */

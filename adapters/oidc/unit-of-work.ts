@@ -73,6 +73,8 @@ export interface Prefetched {
 const GRANT = "Grant";
 /** The member of a session that lists its clients. Simultaneous requests each add an entry, which are merged. */
 const AUTHORIZATIONS = "authorizations";
+/** The member of a session that says since which change of its account it is valid. */
+const GENERATION = "generation";
 /** Longest delay in milliseconds before a commit with a conflict is retried. */
 const LONGEST_PAUSE = 10;
 
@@ -121,6 +123,8 @@ function withMarks(
   };
 }
 
+const isNumber = (value: unknown): value is number => typeof value === "number";
+
 /** The change of this request, applied to what another request has written in the meantime. */
 function rebased(after: Artifact, there: StoredArtifact): Artifact {
   if (after.model !== "Session") return withMarks(after, there);
@@ -128,7 +132,10 @@ function rebased(after: Artifact, there: StoredArtifact): Artifact {
     ...(there.payload[AUTHORIZATIONS] as object),
     ...(after.payload[AUTHORIZATIONS] as object),
   };
-  return { ...after, payload: { ...after.payload, [AUTHORIZATIONS]: authorizations } };
+  // A session that stays while the others of its account end gets a higher generation. An earlier one would end it.
+  const generations = [there, after].map(({ payload }) => payload[GENERATION]).filter(isNumber);
+  const generation = generations.length === 0 ? {} : { [GENERATION]: Math.max(...generations) };
+  return { ...after, payload: { ...after.payload, ...generation, [AUTHORIZATIONS]: authorizations } };
 }
 
 class PendingUnit implements Unit {

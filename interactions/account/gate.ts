@@ -2,12 +2,15 @@
 import { randomBytes } from "node:crypto";
 import type { Context } from "koa";
 import type { Deployment } from "../../config/configuration.ts";
+import { type Clock, seconds } from "../../lib/clock.ts";
 import type { FindSignedIn, SignedIn } from "../../lib/provider/account.ts";
 import { type Answers, seeOther } from "../answers.ts";
 import type { ReturnPaths } from "./return-paths.ts";
 
 /** A Koa context for the account pages; the routes fill in `ctx.state`. */
-export type AccountContext = Context & { readonly state: { readonly deployment: Deployment } };
+export type AccountContext = Context & {
+  readonly state: { readonly deployment: Deployment; /** The caller's. */ readonly address: string };
+};
 
 /** A request for an account page. */
 export interface AccountRequest {
@@ -19,13 +22,27 @@ export interface AccountRequest {
   readonly query: ReadonlyMap<string, string>;
 }
 
+/** Handles a request of anybody. */
+export type AccountHandler = (ctx: AccountContext, request: AccountRequest) => Promise<void>;
+
+/** A page; its path answers 405 to other methods. */
+export interface AccountPage {
+  /** Below the base URL; `:uid` at the end stands for one segment. */
+  readonly path: string;
+  readonly methods: Readonly<Record<string, AccountHandler>>;
+}
+
 /** The redirect path of the internal client, below each base URL. */
 export const CALLBACK_PATH = "/account/callback";
 
 /** Redirects people who are not signed in to the sign-in, and back to the page that they wanted. */
 export interface AccountGate {
+  /** The person who is signed in, without a redirect. */
+  find(ctx: AccountContext): Promise<SignedIn | undefined>;
   /** The person, or `undefined` after a redirect to the sign-in. A form sent without a session is lost. */
   enter(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined>;
+  /** The same, for people who have signed in within the last five minutes. Others are asked for their password again. */
+  enterRecently(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined>;
   /** Ends the sign-in and redirects to the wanted page. The authorization code is never used; it expires. */
   callback(ctx: AccountContext, request: AccountRequest): Promise<void>;
 }
@@ -37,12 +54,20 @@ export interface AccountGateParts {
   readonly answers: Pick<Answers, "startAgain">;
   /** The internal client. */
   readonly clientId: string;
+  readonly clock: Clock;
 }
 
-export function createAccountGate(parts: AccountGateParts): AccountGate {
-  const { findSignedIn, returns, answers, clientId } = parts;
+/** Seconds. */
+const RECENT = 300;
 
-  function signInUrl(ctx: AccountContext, { path, query }: AccountRequest): string {
+export function createAccountGate(parts: AccountGateParts): AccountGate {
+  const { findSignedIn, returns, answers, clientId, clock } = parts;
+
+  function signInUrl(
+    ctx: AccountContext,
+    { path, query }: AccountRequest,
+    more: Readonly<Record<string, string>> = {},
+  ): string {
     const { deployment } = ctx.state;
     const search = ctx.method === "GET" && query.size > 0 ? `?${new URLSearchParams([...query])}` : "";
     const parameters = new URLSearchParams({
@@ -53,16 +78,30 @@ export function createAccountGate(parts: AccountGateParts): AccountGate {
       // A random challenge has no known verifier, so the code can't be exchanged (RFC 7636 section 4.6).
       code_challenge: randomBytes(32).toString("base64url"),
       code_challenge_method: "S256",
+      ...more,
     });
     return `${deployment.url}/oauth2/authorize?${parameters}`;
   }
 
+  function find(ctx: AccountContext): Promise<SignedIn | undefined> {
+    const { secure } = ctx.state.deployment;
+    return findSignedIn({ req: ctx.req, res: ctx.res, secure });
+  }
+
+  async function enter(ctx: AccountContext, request: AccountRequest): Promise<SignedIn | undefined> {
+    const signedIn = await find(ctx);
+    if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, request));
+    return signedIn;
+  }
+
   return {
-    async enter(ctx, request) {
-      const { secure } = ctx.state.deployment;
-      const signedIn = await findSignedIn({ req: ctx.req, res: ctx.res, secure });
-      if (signedIn === undefined) seeOther(ctx, signInUrl(ctx, request));
-      return signedIn;
+    find,
+    enter,
+    async enterRecently(ctx, request) {
+      const signedIn = await enter(ctx, request);
+      if (signedIn === undefined || seconds(clock) - signedIn.signedInAt <= RECENT) return signedIn;
+      seeOther(ctx, signInUrl(ctx, request, { prompt: "login" }));
+      return undefined;
     },
     async callback(ctx, { query }) {
       const { url } = ctx.state.deployment;

@@ -1,17 +1,22 @@
 /** The table of the pages under `{base}/account`. */
 import type { SignedIn } from "../../lib/provider/account.ts";
-import { createAnswers, sendPage } from "../answers.ts";
+import { createAnswers } from "../answers.ts";
 import type { Pages } from "../pages.ts";
-import { type AccountContext, type AccountGate, type AccountRequest, CALLBACK_PATH } from "./gate.ts";
-
-type Handler = (ctx: AccountContext, request: AccountRequest) => Promise<void>;
-
-/** A page; its path answers 405 to other methods. */
-export interface AccountPage {
-  /** Below the base URL; `:uid` at the end stands for one segment. */
-  readonly path: string;
-  readonly methods: Readonly<Record<string, Handler>>;
-}
+import { deletePage, type DeletePageParts, signedOutPage, signOut, type SignOutParts } from "./delete.ts";
+import {
+  type AccountContext,
+  type AccountGate,
+  type AccountHandler,
+  type AccountPage,
+  type AccountRequest,
+  CALLBACK_PATH,
+} from "./gate.ts";
+import { passwordPage, type PasswordPageParts } from "./password.ts";
+import { createPersonPages, HOME, type PersonPage, type PersonPagesParts } from "./person-pages.ts";
+import { profilePage, type ProfilePageParts } from "./profile.ts";
+import type { AccountSeals } from "./seals.ts";
+import { servicesPage, type ServicesPageParts } from "./services.ts";
+import { sessionsPage, type SessionsPageParts } from "./sessions.ts";
 
 /** Handles a request of a person who is an operator. */
 export type OperatorHandler = (
@@ -26,8 +31,8 @@ export interface OperatorPage {
   readonly methods: Readonly<Record<string, OperatorHandler>>;
 }
 
-/** What the account pages are built from. */
-export interface AccountPagesParts {
+/** What operators and their pages are built from. */
+export interface OperatorPagesParts {
   readonly pages: Pages;
   readonly gate: AccountGate;
   /** The `sub` of every operator. Without operators, their pages do not exist. */
@@ -36,47 +41,79 @@ export interface AccountPagesParts {
   readonly operatorPages: readonly OperatorPage[];
 }
 
+/** What the account pages are built from. */
+export type AccountPagesParts = OperatorPagesParts &
+  PersonPagesParts &
+  ProfilePageParts &
+  PasswordPageParts &
+  SessionsPageParts &
+  ServicesPageParts &
+  DeletePageParts &
+  SignOutParts & { readonly seals: AccountSeals };
+
 export function createAccountPages(parts: AccountPagesParts): readonly AccountPage[] {
-  const { gate, operators } = parts;
-  const personal: readonly AccountPage[] = [
-    { path: "/account", methods: { GET: accountPage(parts) } },
+  const { gate } = parts;
+  return [
+    ...createPersonPages(parts, [
+      overviewPage(parts),
+      profilePage(parts),
+      passwordPage(parts),
+      sessionsPage(parts),
+      servicesPage(parts),
+      deletePage(parts),
+    ]),
     { path: CALLBACK_PATH, methods: { GET: (ctx, request) => gate.callback(ctx, request) } },
+    signedOutPage(parts),
+    ...createOperatorPages(parts),
   ];
-  if (operators.length === 0) return personal;
-  const guarded = guard(parts);
-  const forOperators = parts.operatorPages.map(({ path, methods }) => ({
+}
+
+/** Who is signed in, and the way to all other pages. Its form signs out. */
+function overviewPage(parts: OperatorPagesParts & SignOutParts): PersonPage {
+  const {
+    pages,
+    operators,
+    operatorPages: [first],
+  } = parts;
+  return {
+    path: HOME,
+    async show({ ctx, locals, person, send }) {
+      const { email, name, surname, sub } = person.account;
+      const { path } = ctx.state.deployment;
+      const html = pages.account({
+        ...locals,
+        email,
+        sub,
+        fullName: [name, surname].filter(Boolean).join(" "),
+        ...(first !== undefined && operators.includes(sub) && { deliveries: path + first.path }),
+      });
+      await send(html);
+    },
+    submit: signOut(parts),
+  };
+}
+
+/** Admits operators; everybody else who is signed in gets a 403. */
+export function createOperatorPages({
+  pages,
+  gate,
+  operators,
+  operatorPages,
+}: OperatorPagesParts): readonly AccountPage[] {
+  if (operators.length === 0) return [];
+  const answers = createAnswers(pages);
+  const guarded =
+    (handler: OperatorHandler): AccountHandler =>
+    async (ctx, request) => {
+      const person = await gate.enter(ctx, request);
+      if (person === undefined) return undefined;
+      if (operators.includes(person.account.sub)) return handler(ctx, request, person);
+      return answers.error(ctx, { status: 403, error: "not_an_operator" });
+    };
+  return operatorPages.map(({ path, methods }) => ({
     path,
     methods: Object.fromEntries(
       Object.entries(methods).map(([method, handler]) => [method, guarded(handler)]),
     ),
   }));
-  return [...personal, ...forOperators];
-}
-
-function accountPage({ pages, gate, operators, operatorPages: [first] }: AccountPagesParts): Handler {
-  return async (ctx, request) => {
-    const person = await gate.enter(ctx, request);
-    if (person === undefined) return;
-    const { kind, path } = ctx.state.deployment;
-    const { email, sub } = person.account;
-    const html = await pages.account({
-      ...pages.visit(ctx),
-      account: email,
-      sub,
-      ...(first !== undefined && operators.includes(sub) && { deliveries: path + first.path }),
-      ...(kind === "openid" && { signOut: `${path}/oauth2/logout` }),
-    });
-    sendPage(ctx, pages, { status: 200, html });
-  };
-}
-
-/** Admits operators; everybody else who is signed in gets a 403. */
-function guard({ pages, gate, operators }: AccountPagesParts): (handler: OperatorHandler) => Handler {
-  const answers = createAnswers(pages);
-  return (handler) => async (ctx, request) => {
-    const person = await gate.enter(ctx, request);
-    if (person === undefined) return undefined;
-    if (operators.includes(person.account.sub)) return handler(ctx, request, person);
-    return answers.error(ctx, { status: 403, error: "not_an_operator" });
-  };
 }

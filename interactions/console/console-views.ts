@@ -9,6 +9,7 @@ import type {
 } from "./delivery-console.ts";
 import type { PageLocals } from "../page-locals.ts";
 import type { Translator } from "../../lib/texts/texts.ts";
+import { type Moments, moments } from "../look/moments.ts";
 import type { Locals } from "../look/views.ts";
 
 /** The list, below each base URL. A delivery is below it, by its id. */
@@ -127,17 +128,6 @@ export interface ReceiversLocals extends ConsoleLocals {
   }[];
 }
 
-/** A point in time for a `<time>` element. */
-interface Moment {
-  readonly iso: string;
-  /** The exact time in UTC. */
-  readonly text: string;
-  /** Such as "5 minutes ago". */
-  readonly relative: string;
-}
-
-type Moments = (at: number) => Moment;
-
 /** How urgent a state is, as the class of its badge. */
 type Tone = "" | "good" | "busy" | "warning" | "bad";
 
@@ -147,15 +137,6 @@ const TONES: Readonly<Record<DeliveryState, Tone>> = {
   delivered: "good",
   discarded: "",
 };
-
-/** Units of relative times and their seconds, the largest first. */
-const UNITS = [
-  ["year", 31_536_000],
-  ["month", 2_592_000],
-  ["day", 86_400],
-  ["hour", 3_600],
-  ["minute", 60],
-] as const;
 
 /** Characters of a response to show at most: it comes from outside. */
 const MOST_ANSWER = 4_096;
@@ -168,26 +149,6 @@ const BAD: ReadonlySet<string> = new Set([
   "testFailed",
   "testUnknown",
 ]);
-
-/** Formats times in the style of a locale: relative to now, and exactly in UTC, as the logs do. */
-function moments({ locale, now }: Pick<ConsoleLocals, "locale" | "now">): Moments {
-  const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
-  const fromNow = (at: number): string => {
-    const seconds = (at - now) / 1000;
-    const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
-    return relative.format(Math.trunc(seconds / size), unit);
-  };
-  const format = new Intl.DateTimeFormat(locale, {
-    dateStyle: "medium",
-    timeStyle: "medium",
-    timeZone: "UTC",
-  });
-  return (at) => ({
-    iso: new Date(at).toISOString(),
-    text: `${format.format(at)} UTC`,
-    relative: fromNow(at),
-  });
-}
 
 function common(
   t: Translator,

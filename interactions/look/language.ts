@@ -91,12 +91,12 @@ export function languageLinks(
   return available.map((locale) => {
     const parameters = new URLSearchParams(query);
     parameters.set(LANGUAGE_PARAMETER, locale);
-    return { locale, name: nameOf(locale), href: `?${parameters}`, current: locale === current };
+    return { locale, name: languageName(locale), href: `?${parameters}`, current: locale === current };
   });
 }
 
 /** The name of a language in itself, as a list entry: with a capital letter. */
-function nameOf(locale: string): string {
+export function languageName(locale: string): string {
   const name = new Intl.DisplayNames([locale], { type: "language" }).of(locale) ?? locale;
   return name.replace(/^\p{Ll}/u, (first) => first.toLocaleUpperCase(locale));
 }
@@ -124,10 +124,16 @@ function keptChoice(
   return chosen === undefined ? {} : { chosen, insteadOf };
 }
 
-function keep(ctx: LanguageWishes, value: string): void {
+/** Keeps a choice that was made in a form, or forgets it. */
+export function keepLanguage(
+  ctx: Pick<LanguageWishes, "state" | "append">,
+  locale: string | undefined,
+): void {
+  keep(ctx, locale ?? "");
+}
+
+function keep(ctx: Pick<LanguageWishes, "state" | "append">, value: string): void {
   const secure = ctx.state.deployment.secure ? "; Secure" : "";
-  ctx.append(
-    "Set-Cookie",
-    `${COOKIE}=${value}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`,
-  );
+  const age = value === "" ? 0 : LIFETIME;
+  ctx.append("Set-Cookie", `${COOKIE}=${value}; Path=/; Max-Age=${age}; HttpOnly; SameSite=Lax${secure}`);
 }

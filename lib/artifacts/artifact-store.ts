@@ -145,10 +145,11 @@ export function createArtifactStore(store: RecordStore, clock: Clock, kinds: Kin
       return (await store.ping()) + 1 - artifact.answeredAt;
     },
     sessionsOf: (accountId) => list(SESSION, "account", accountId),
-    async removeByAccount({ accountId, clientIds, models = [GRANT, SESSION] }) {
+    async removeByAccount({ accountId, clientIds, exceptSession, models = [GRANT, SESSION] }) {
       const found = await Promise.all(models.map((model) => list(model, "account", accountId)));
-      const isMeant = ({ clientId }: Artifact): boolean =>
-        clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId));
+      const isMeant = ({ clientId, uid }: Artifact): boolean =>
+        (exceptSession === undefined || uid !== exceptSession) &&
+        (clientIds === undefined || (clientId !== undefined && clientIds.includes(clientId)));
       return removeAll(found.flat().filter(isMeant));
     },
     removeByClient: async (clientId) => removeAll(await list(GRANT, "client", clientId)),

@@ -41,6 +41,8 @@ export interface ArtifactFilter {
   readonly accountId: string;
   /** Only those of these clients. Default: all. */
   readonly clientIds?: readonly string[];
+  /** The `uid` of a session that stays. */
+  readonly exceptSession?: string;
   /** Default: both. */
   readonly models?: readonly ("Grant" | "Session")[];
 }

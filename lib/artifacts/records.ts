@@ -62,7 +62,8 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   [GRANT]: grants,
   Session: defineArtifact("Session", {
     holds: "a browser in which an end user is signed in",
-    personal: "the `sub`, the time of the sign-in",
+    personal:
+      "the `sub`, the time of the sign-in; time, shortened address, browser and system of the last use",
     index: FOUND,
   }),
   Interaction: defineArtifact("Interaction", {

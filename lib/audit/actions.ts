@@ -32,7 +32,10 @@ const ACTIONS = {
     means:
       "A registration, a password reset or a change of address was requested; only those that a rate limit refused are recorded",
   },
-  "session.ended": { about: "account", means: "An end user signed out" },
+  "session.ended": {
+    about: "account",
+    means: "A sign-in session ended: its owner signed out, or ended it on the page of their sessions",
+  },
   "grant.created": { about: "account", means: "A client received an authorization code for an account" },
   "code.replayed": {
     about: "account",
@@ -59,7 +62,10 @@ const ACTIONS = {
   "account.deleted": { about: "account", means: "An account was deleted" },
   "account.assigned": { about: "account", means: "An account was assigned to a service" },
   "account.unassigned": { about: "account", means: "An account was unassigned from services" },
-  "account.sessions_ended": { about: "account", means: "All sign-in sessions of an account were ended" },
+  "account.sessions_ended": {
+    about: "account",
+    means: "All sign-in sessions of an account were ended, or all but the present one",
+  },
   "account.tokens_revoked": {
     about: "account",
     means: "Codes and tokens of an account were revoked, for one client or for all",

@@ -17,6 +17,23 @@ const FAMILIES: readonly (readonly [family: string, token: RegExp])[] = [
   ["Safari", /\bSafari\//],
 ];
 
+/** Systems that name others, such as Android, which names Linux, come first. */
+const SYSTEMS: readonly (readonly [system: string, token: RegExp])[] = [
+  ["iPhone", /\b(?:iPhone|iPod)\b/],
+  ["iPad", /\biPad\b/],
+  ["Android", /\bAndroid\b/],
+  ["Windows", /\bWindows\b/],
+  ["ChromeOS", /\bCrOS\b/],
+  ["macOS", /\bMac(?:intosh| OS X)\b/],
+  ["Linux", /\bLinux\b/],
+];
+
+/** The operating system or kind of device: one of a fixed set of words; `undefined` if it is none of them. */
+export function systemFamily(userAgent: string | undefined): string | undefined {
+  const text = (userAgent ?? "").slice(0, MOST_READ);
+  return SYSTEMS.find(([, token]) => token.test(text))?.[0];
+}
+
 /** The browser family: one of a fixed set of words, whatever the header contains; `undefined` without a header. */
 export function browserFamily(userAgent: string | undefined): string | undefined {
   if (userAgent === undefined || userAgent === "") return undefined;

@@ -27,6 +27,8 @@ export interface AccountRecord {
   readonly portal: string | null;
   /** Assignments: service key → `user_id_in_service`, `null` until the service reports it. */
   readonly services: Readonly<Record<string, number | null>>;
+  /** Service key → when the account was assigned, in seconds since the epoch. Missing: unknown. */
+  readonly services_since?: Readonly<Record<string, number>>;
   /** PHC string; `null` for an account that can't sign in with a password. */
   readonly password_hash: string | null;
   /** Raised by each new password, but not by a rehash. Missing: 0. */

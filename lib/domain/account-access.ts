@@ -10,7 +10,14 @@ import { generationAt, raised } from "./generations.ts";
 
 export type AccountAccess = Pick<
   Accounts & AccountInternals,
-  "assign" | "assignAtSignIn" | "unassign" | "endSessions" | "revokeTokens" | "disable" | "enable"
+  | "assign"
+  | "assignAtSignIn"
+  | "unassign"
+  | "endSessions"
+  | "endOtherSessions"
+  | "revokeTokens"
+  | "disable"
+  | "enable"
 >;
 
 /** The error for a change of an account that does not exist. */
@@ -94,6 +101,16 @@ export function createAccountAccess(
         (before) => before && { action: "account.sessions_ended", record: withoutSessions(before) },
       );
       return changed;
+    },
+
+    async endOtherSessions(sub, keepSession, caller) {
+      const { record } = await writer.change(
+        sub,
+        caller,
+        (before) =>
+          before && { action: "account.sessions_ended", record: withoutSessions(before), keepSession },
+      );
+      return record;
     },
 
     async revokeTokens(sub, clientId, options) {

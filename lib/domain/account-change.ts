@@ -17,6 +17,7 @@ import type {
 import type { ServiceEmitter, SessionEnd } from "../events.ts";
 import { type NewMail, sealMail } from "../mail/records.ts";
 import type { Sealer } from "../sealing.ts";
+import { ownValue } from "../untrusted-keys.ts";
 import { planChange } from "./account-plan.ts";
 import { afterCommit, retryOnConflict } from "./commit.ts";
 import { raisedKeys } from "./generations.ts";
@@ -172,6 +173,7 @@ export class AccountWriter {
     const record = decision.record && {
       ...decision.record,
       consents: this.bounded(decision.record.consents),
+      services_since: sinceWhen(before, decision.record, at),
       ...(INTERNAL.has(decision.action) ? {} : { updated_at: at }),
       version: (before?.version ?? 0) + 1,
     };
@@ -235,15 +237,17 @@ export class AccountWriter {
   /**
    * Removes what the change revoked. The generations make it invalid already, so after a failure here only dead
    * records are left, until they expire.
-   * @param keepSession when one session stays, all session records do: the store can't tell them apart.
+   * @param exceptSession the session that stays.
    */
-  async #removeArtifacts(sub: string, revoked: Revoked, keepSession: string | undefined): Promise<void> {
+  async #removeArtifacts(sub: string, revoked: Revoked, exceptSession: string | undefined): Promise<void> {
     const { artifacts, directory } = this.#options;
     const filters: ArtifactFilter[] = [];
     if (revoked.account) filters.push({ accountId: sub });
     else {
-      if (revoked.sessions && keepSession === undefined)
-        filters.push({ accountId: sub, models: ["Session"] });
+      if (revoked.sessions) {
+        const except = exceptSession === undefined ? {} : { exceptSession };
+        filters.push({ accountId: sub, ...except, models: ["Session"] });
+      }
       // The codes and tokens of a grant go with it.
       if (revoked.tokens) filters.push({ accountId: sub, models: ["Grant"] });
       else {
@@ -253,6 +257,20 @@ export class AccountWriter {
     }
     for (const filter of filters) await artifacts.removeByAccount(filter);
   }
+}
+
+/** When each service was assigned. Assignments of old records stay without a time. */
+function sinceWhen(
+  before: AccountRecord | undefined,
+  { services }: AccountRecord,
+  at: number,
+): Readonly<Record<string, number>> {
+  const known = before?.services_since ?? {};
+  const times = Object.keys(services).map((key) => {
+    const isNew = before === undefined || !Object.hasOwn(before.services, key);
+    return [key, isNew ? at : ownValue(known, key)] as const;
+  });
+  return Object.fromEntries(times.filter(([, since]) => since !== undefined)) as Record<string, number>;
 }
 
 function among(all: readonly string[], named: readonly string[]): readonly string[] {

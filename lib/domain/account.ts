@@ -229,6 +229,15 @@ export interface AccountInternals {
     caller: Caller,
   ): Promise<AccountRecord>;
   /**
+   * Ends all sign-in sessions but one, which has to carry the returned generation from now on. `undefined` if there is no
+   * such account.
+   */
+  endOtherSessions(
+    sub: string,
+    keepSession: string,
+    caller: Caller,
+  ): Promise<Pick<NewGenerations, "sessions_generation"> | undefined>;
+  /**
    * Adds to the account's consent for the client, and drops consents for clients that were removed. Names that can't
    * be granted are not stored.
    * @throws ConditionFailed when the account was deleted or the session has ended.

@@ -21,7 +21,7 @@ import {
 import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
 import { type AccountAction, AccountWriter, type AccountWriterOptions } from "./account-change.ts";
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
-import { actor, anyString, callerFor, callerOf, checked } from "./arguments.ts";
+import { anyString, callerOf, checked } from "./arguments.ts";
 import { createSignIns } from "./authenticate.ts";
 import { createConsents } from "./consents.ts";
 import { normaliseName } from "./text-rules.ts";
@@ -135,8 +135,9 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async setPassword(sub, password, callOptions = {}) {
       checked("sub", anyString, sub);
-      const keepSession = checked("keepSession", anyString.optional(), callOptions.keepSession);
-      const caller = callerFor(checked("options.actor", actor, callOptions.actor));
+      const { keepSession: kept, ...more } = callOptions;
+      const keepSession = checked("keepSession", anyString.optional(), kept);
+      const caller = callerOf(more);
       checked("password", anyString, password);
       const account = await directory.findAccount(sub);
       if (account === undefined) throw noAccount();

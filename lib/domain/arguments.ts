@@ -124,9 +124,20 @@ export const actor: z.ZodType<Actor | undefined> = exactly({
 
 const callOptions: z.ZodType<CallOptions> = exactly({ actor });
 
+/** Names a caller in the options. Nothing that comes as JSON has such a key. */
+const CALLER = Symbol("caller");
+
+/** Options for a call that one of our own pages makes: the audit records where the request came from, too. */
+export function byCaller(caller: Caller): CallOptions {
+  const options = { actor: caller.actor, [CALLER]: caller };
+  return options;
+}
+
 /** The caller that the options of a call name. @throws TypeError for wrong options. */
 export function callerOf(options: CallOptions = {}): Caller {
-  return callerFor(checked("options", callOptions, options).actor);
+  const { actor: named } = checked("options", callOptions, options);
+  const { [CALLER]: caller } = options as { readonly [CALLER]?: Caller };
+  return caller ?? callerFor(named);
 }
 
 /** The caller for an actor that has been checked. */

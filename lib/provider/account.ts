@@ -93,6 +93,8 @@ export interface SignedIn {
   readonly account: AccountRecord;
   /** The session's `uid`, which is different in each browser. */
   readonly session: string;
+  /** When the person last entered the password there, in seconds since the epoch. */
+  readonly signedInAt: number;
 }
 
 /** A request, and whether the browser used https. */
@@ -128,6 +130,6 @@ export function createSignedIn(
     if (account === undefined || isDisabled(account)) return undefined;
     const { generation } = session as typeof session & SessionGeneration;
     if (generation !== account.sessions_generation) return undefined;
-    return { account, session: session.uid };
+    return { account, session: session.uid, signedInAt: session.loginTs ?? 0 };
   };
 }

@@ -7,6 +7,7 @@ import { request as httpsRequest } from "node:https";
 import type { Client, Provider } from "oidc-provider";
 import type { Configuration } from "../../config/configuration.ts";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
+import type { StoredArtifact } from "../artifacts/artifact.ts";
 import type { SessionsEnded } from "../domain/account-change.ts";
 import type { BackchannelFailure, ServiceEmitter } from "../events.ts";
 import { AddressRefused, createGuardedAgents, type GuardedAgents } from "../outbound/agents.ts";
@@ -17,6 +18,8 @@ export interface BackchannelLogout {
   listen(provider: Provider): void;
   /** Begins to notify the clients of the account's sessions, except the one that is kept. Does not wait for them. */
   sessionsEnded(provider: Provider, ended: SessionsEnded): Promise<void>;
+  /** Begins to notify the clients of one session that has ended. Does not wait for them. */
+  sessionEnded(provider: Provider, sub: string, session: Pick<StoredArtifact, "payload">): Promise<void>;
   /** Gives up the attempts that are due later; resolves when none is in flight. */
   stop(): Promise<void>;
 }
@@ -113,6 +116,18 @@ export function createBackchannelLogout(
     inFlight.add(sending);
   }
 
+  async function sessionEnded(
+    provider: Provider,
+    sub: string,
+    { payload }: Pick<StoredArtifact, "payload">,
+  ): Promise<void> {
+    const authorizations = (payload["authorizations"] ?? {}) as Authorizations;
+    for (const [clientId, { sid = "" } = {}] of Object.entries(authorizations)) {
+      const client = (await provider.Client.find(clientId)) as unknown as LogoutClient | undefined;
+      if (client?.backchannelLogoutUri !== undefined) attempt({ client, sub, sid }, 1);
+    }
+  }
+
   return {
     listen(provider) {
       provider.on("backchannel.success", (_ctx, client, sub, sid) =>
@@ -124,15 +139,12 @@ export function createBackchannelLogout(
     },
     async sessionsEnded(provider, { sub, keepSession }) {
       const sessions = await artifacts.sessionsOf(sub);
-      for (const { uid, payload } of sessions) {
-        if (uid !== undefined && uid === keepSession) continue;
-        const authorizations = (payload["authorizations"] ?? {}) as Authorizations;
-        for (const [clientId, { sid = "" } = {}] of Object.entries(authorizations)) {
-          const client = (await provider.Client.find(clientId)) as unknown as LogoutClient | undefined;
-          if (client?.backchannelLogoutUri !== undefined) attempt({ client, sub, sid }, 1);
-        }
+      for (const session of sessions) {
+        if (session.uid !== undefined && session.uid === keepSession) continue;
+        await sessionEnded(provider, sub, session);
       }
     },
+    sessionEnded,
     async stop() {
       isStopped = true;
       for (const [timer, abandon] of later) {

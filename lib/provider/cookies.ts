@@ -76,6 +76,15 @@ export function cookieSettings(
   };
 }
 
+/** `Set-Cookie` headers that remove the session cookie from a browser. */
+export function endedSessionCookies(configuration: Configuration): readonly string[] {
+  const { domain } = configuration.cookies;
+  const name = sessionCookieName(configuration);
+  const where = `Path=/${domain === undefined ? "" : `; Domain=${domain}`}`;
+  const flags = `${where}; Max-Age=0; HttpOnly; SameSite=Lax${allSecure(configuration) ? "; Secure" : ""}`;
+  return [name, `${name}.sig`].map((each) => `${each}=; ${flags}`);
+}
+
 /** Removes the session cookie from the header if it occurs twice: an attacker may have set one of them. */
 export function withoutDoubleCookie(header: string | undefined, name: string): string | undefined {
   if (header === undefined) return undefined;

@@ -16,12 +16,13 @@ const WITH_GENERATIONS = ["Session", "Grant", "AuthorizationCode", "AccessToken"
 
 /**
  * Models keep only the members that `IN_PAYLOAD` names (lib/models/payload.js). Generations decide what has ended "at
- * once" (decisions.md, How "at once" is kept), so they must be stored and read with the model.
+ * once" (decisions.md, How "at once" is kept), so they must be stored and read with the model. A session also has its
+ * last use.
  */
-function keepGenerations(provider: Provider): void {
+function keepMembers(provider: Provider): void {
   for (const name of WITH_GENERATIONS) {
     const model = provider[name] as unknown as ModelClass;
-    const members = [...model.IN_PAYLOAD, name === "Session" ? "generation" : "generations"];
+    const members = [...model.IN_PAYLOAD, ...(name === "Session" ? ["generation", "use"] : ["generations"])];
     Object.defineProperty(model, "IN_PAYLOAD", { value: members });
   }
 }
@@ -234,7 +235,7 @@ function timesOfIdTokens(provider: Provider, now: Now): void {
 
 /** Applies all patches to one instance; other instances in the process are not changed. */
 export function patchProvider(provider: Provider, checkSecret: SecretCheck, clock: Clock): void {
-  keepGenerations(provider);
+  keepMembers(provider);
   documentedTokenType(provider);
   emptySessionsUnwritten(provider);
   ownAuthorizations(provider);

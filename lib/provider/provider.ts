@@ -30,6 +30,7 @@ import { signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./refresh-tokens.ts";
 import { requestState } from "./request.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
+import { storeSessionUse } from "./sessions.ts";
 
 /** Paths below each base URL. The table of endpoints says which deployment has which. */
 const routes = {
@@ -51,7 +52,7 @@ export interface LogoutPages {
     form: { readonly action: string; readonly xsrf: string },
   ): Promise<void>;
   /** The answer to that form, if the client gave no address to return to. */
-  loggedOut(ctx: ParameterizedContext, answer: { readonly stayed: boolean }): Promise<void>;
+  loggedOut(ctx: ParameterizedContext, answer: { readonly after: "signed out" | "stayed" }): Promise<void>;
 }
 
 /** What an instance works with. */
@@ -106,6 +107,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
   const provider = new DocumentedProvider(issuer, settings(options, refreshTokens, signing));
   patchProvider(provider, createSecretCheck(clients, limits, audit), configuration.clock);
   storeSessionGeneration(provider);
+  storeSessionUse(provider, configuration.clock);
   reportEndedAccess(provider, units, events, audit);
   options.backchannel.listen(provider);
   // oidc-provider handles unexpected errors itself. The HTTP layer needs to know them, for example if the storage is down.
@@ -243,7 +245,9 @@ function features(
       async postLogoutSuccessSource(ctx) {
         // Also called when the user has chosen to stay signed in.
         const session = await ctx.oidc.provider.Session.get(ctx);
-        await pages.loggedOut(ctx, { stayed: session.accountId !== undefined });
+        await pages.loggedOut(ctx, {
+          after: session.accountId === undefined ? "signed out" : "stayed",
+        });
       },
     },
   };

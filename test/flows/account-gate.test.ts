@@ -123,11 +123,13 @@ describe("the session", () => {
     expect([browser.visits[0]?.status, browser.title]).toEqual([303, "Sign in to your account"]);
   });
 
-  it("is over after signing out", async () => {
-    const browser = await signedIn(running.openid);
-    await browser.click("Sign out");
-    await browser.submit(browser.form("logout"), { logout: "yes" });
-    await browser.get(`${running.openid}/account`);
+  it.each(KINDS)("is over after signing out on %s [D-SELF-1]", async (kind) => {
+    const browser = await signedIn(running[kind]);
+    await browser.get(`${running[kind]}/account`);
+    await browser.submit(browser.form("csrf"));
+    expect([browser.status, browser.title]).toEqual([200, "You are signed out"]);
+    expect(browser.jar.all().filter(({ name }) => name.includes("_session_"))).toEqual([]);
+    await browser.get(`${running[kind]}/account`);
     expect(browser.title).toBe("Sign in to your account");
   });
 

@@ -5,7 +5,7 @@ import Koa from "koa";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { Deployment } from "../../config/configuration.ts";
 import type { AccountGate } from "../../interactions/account/gate.ts";
-import { createAccountPages } from "../../interactions/account/pages.ts";
+import { createOperatorPages } from "../../interactions/account/pages.ts";
 import { createConsolePages, createConsoleSeals } from "../../interactions/console/console-pages.ts";
 import { createSigner } from "../../lib/sealing.ts";
 import type {
@@ -24,7 +24,7 @@ export const OPERATOR = "3f0c7d1e-8f5b-4c39-9d4e-2a6b1c0d7e8f";
 export function person(changes: { sub?: string; session?: string; generation?: number } = {}): SignedIn {
   const { sub = OPERATOR, session = "session-1", generation = 1 } = changes;
   const account = { sub, email: "op@example.com", sessions_generation: generation } as AccountRecord;
-  return { account, session };
+  return { account, session, signedInAt: 0 };
 }
 
 /** One call of the console that changes something. */
@@ -158,11 +158,14 @@ export async function consoleSite(): Promise<ConsoleSite> {
       await new Promise((resolve) => void server.close(resolve));
     },
   };
+  const enter: AccountGate["enter"] = async (ctx) => {
+    if (site.visitor === undefined) ctx.status = 303;
+    return site.visitor;
+  };
   const gate: AccountGate = {
-    async enter(ctx) {
-      if (site.visitor === undefined) ctx.status = 303;
-      return site.visitor;
-    },
+    find: async () => site.visitor,
+    enter,
+    enterRecently: enter,
     async callback() {},
   };
   const seals = createConsoleSeals(createSigner([Buffer.alloc(32, 7)]));
@@ -173,7 +176,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     seals,
     readForm: formMap,
   });
-  const all = createAccountPages({ pages, gate, operators: [OPERATOR], operatorPages });
+  const all = createOperatorPages({ pages, gate, operators: [OPERATOR], operatorPages });
   const deployment: Deployment = {
     kind: "oauth2",
     url: base,
@@ -193,7 +196,7 @@ export async function consoleSite(): Promise<ConsoleSite> {
     const answer = found?.methods[ctx.method];
     if (answer === undefined) return;
     const query = new Map(new URLSearchParams(ctx.querystring));
-    await answer(Object.assign(ctx, { state: { deployment } }), { path, id, query });
+    await answer(Object.assign(ctx, { state: { deployment, address: "127.0.0.1" } }), { path, id, query });
   });
   const callback = application.callback();
   server.on("request", (request, response) => void callback(request, response));

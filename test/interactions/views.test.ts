@@ -28,8 +28,15 @@ describe("the texts", () => {
       join(SOURCES, "../lib/mail/views/mail.ejs"),
     ];
     const used = files.map((file) => readFileSync(file, "utf8")).join("\n");
-    const chosenByName =
-      /^(?:mail\.(?:registration|reset|newAddress)|field|share|link|error|problem|login\.(?:username|password)|console\.(?:state|action|result))\./;
+    const chosenByName = new RegExp(
+      `^(?:${[
+        "mail\\.(?:registration|reset|newAddress)",
+        "field|share|link|error|problem|login\\.(?:username|password)",
+        "account\\.(?:notice|profile|password|sessions|services|delete)",
+        "profile\\.(?:gender|problem)",
+        "console\\.(?:state|action|result)",
+      ].join("|")})\\.`,
+    );
     const left = Object.keys(localeFile("en")).filter(
       (key) => !used.includes(`t("${key}"`) && !chosenByName.test(key),
     );
@@ -75,7 +82,8 @@ describe("the built-in views", () => {
     "%s use <%%- only to include layout partials, and <%%= otherwise",
     (file) => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
-      const partials = ["layout-head", "layout-foot", "brand", "problems", "console-nav", "footer", "style"];
+      const layout = ["layout-head", "layout-foot", "brand", "problems", "footer", "style"];
+      const partials = [...layout, "console-nav", "account-notice"];
       for (const [, code = ""] of source.matchAll(/<%-([\s\S]*?)-?%>/g)) {
         expect(partials.map((name) => `include("${name}")`)).toContain(code.trim());
       }

@@ -190,7 +190,7 @@ export async function addArtifacts(
   clientIds: readonly string[],
 ): Promise<void> {
   const expiresAt = (domain.clock.seconds + 3600) * 1000;
-  const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId };
+  const session = { model: "Session", key: `s-${accountId}`, payload: {}, expiresAt, accountId, uid: "uid" };
   const tokens = clientIds.flatMap((clientId) => {
     const key = `${clientId}-${accountId}`;
     return ["Grant", "AccessToken", "RefreshToken", "AuthorizationCode"].map((model) => ({

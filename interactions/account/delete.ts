@@ -1,0 +1,104 @@
+/** Deleting the account, and signing out: the pages after which nobody is signed in. */
+import type { AccountRecord, DirectoryStore } from "../../lib/directory/directory.ts";
+import { readPlannedDirectory } from "../../lib/domain/account-plan.ts";
+import type { Accounts } from "../../lib/domain/account.ts";
+import { byCaller } from "../../lib/domain/arguments.ts";
+import type { SignInSessions } from "../../lib/provider/sessions.ts";
+import { explainDeliveries } from "../../notifier/plan.ts";
+import { createAnswers, seeOther } from "../answers.ts";
+import type { Pages } from "../pages.ts";
+import type { AccountContext, AccountGate, AccountPage } from "./gate.ts";
+import type { PersonPage } from "./person-pages.ts";
+import type { AccountSeals } from "./seals.ts";
+
+const DELETE_PATH = "/account/delete";
+const SIGNED_OUT_PATH = "/account/signed-out";
+
+export interface DeletePageParts {
+  readonly pages: Pick<Pages, "accountDelete">;
+  readonly accounts: Pick<Accounts, "delete">;
+  readonly directory: Pick<DirectoryStore, "findEntry">;
+  readonly seals: Pick<AccountSeals, "sealDeleted">;
+  /** Removes the session cookie from the browser. */
+  readonly forgetSession: (ctx: AccountContext) => void;
+}
+
+export function deletePage({
+  pages,
+  accounts,
+  directory,
+  seals,
+  forgetSession,
+}: DeletePageParts): PersonPage {
+  return {
+    path: DELETE_PATH,
+    needs: "recent sign-in",
+    async show({ locals, person, send }) {
+      const { account } = person;
+      const told = await toldAbout(account, directory);
+      await send(pages.accountDelete({ ...locals, email: account.email, told }));
+    },
+    async submit({ ctx, person, caller }) {
+      await accounts.delete(person.account.sub, byCaller(caller));
+      forgetSession(ctx);
+      seeOther(ctx, `${ctx.state.deployment.url}${SIGNED_OUT_PATH}?done=${seals.sealDeleted()}`);
+    },
+  };
+}
+
+/** The names of the services and portals that are notified when the account is deleted. */
+async function toldAbout(
+  account: AccountRecord,
+  directory: Pick<DirectoryStore, "findEntry">,
+): Promise<readonly string[]> {
+  const planned = await readPlannedDirectory(directory, [account]);
+  const action = { type: "DELETE_ACCOUNT", at: 0 } as const;
+  const told = explainDeliveries(action, account, undefined, planned).filter(
+    ({ reason }) => reason === "told",
+  );
+  const names = await Promise.all(
+    told.flatMap(({ receiver, services }) =>
+      receiver.startsWith("portal:")
+        ? [directory.findEntry("portal", receiver.slice("portal:".length))]
+        : services.map((key) => directory.findEntry("service", key)),
+    ),
+  );
+  const known = names.flatMap((entry) => (entry === undefined ? [] : [entry.name]));
+  return [...new Set(known)].toSorted((one, other) => one.localeCompare(other));
+}
+
+export interface SignOutParts {
+  readonly sessions: Pick<SignInSessions, "end">;
+  readonly forgetSession: (ctx: AccountContext) => void;
+}
+
+/** What the form of the first page does. */
+export function signOut({ sessions, forgetSession }: SignOutParts): NonNullable<PersonPage["submit"]> {
+  return async ({ ctx, person, caller }) => {
+    await sessions.end(person.account.sub, person.session, { caller, reason: "signed_out" });
+    forgetSession(ctx);
+    seeOther(ctx, ctx.state.deployment.url + SIGNED_OUT_PATH);
+  };
+}
+
+export interface SignedOutPageParts {
+  readonly pages: Pages;
+  readonly gate: Pick<AccountGate, "find">;
+  readonly seals: Pick<AccountSeals, "isDeleted">;
+}
+
+/** For everybody. It says what has happened only to a browser in which it did. */
+export function signedOutPage({ pages, gate, seals }: SignedOutPageParts): AccountPage {
+  const answers = createAnswers(pages);
+  return {
+    path: SIGNED_OUT_PATH,
+    methods: {
+      async GET(ctx, { query }) {
+        if ((await gate.find(ctx)) !== undefined) return seeOther(ctx, `${ctx.state.deployment.url}/account`);
+        return answers.loggedOut(ctx, {
+          after: seals.isDeleted(query.get("done") ?? "") ? "deleted" : "signed out",
+        });
+      },
+    },
+  };
+}

@@ -1,0 +1,99 @@
+/** The profile: names, date of birth, gender and language, in one form. */
+import { seconds, type Clock } from "../../lib/clock.ts";
+import type { AccountChanges, Accounts } from "../../lib/domain/account.ts";
+import { byCaller } from "../../lib/domain/arguments.ts";
+import { dateProblem, textProblem, usernameProblem } from "../../lib/domain/text-rules.ts";
+import { NameTaken } from "../../lib/errors.ts";
+import type { AccountRecord } from "../../lib/directory/directory.ts";
+import { keepLanguage } from "../look/language.ts";
+import type { Form } from "../forms.ts";
+import type { Pages } from "../pages.ts";
+import type { PersonPage, PersonVisit } from "./person-pages.ts";
+import { PROFILE_FORM, type ProfileField, type ProfileProblem } from "./views.ts";
+
+const PATH = "/account/profile";
+const GENDERS: ReadonlySet<string> = new Set(["female", "male", "other"]);
+const EARLIEST = "1800-01-01";
+
+type Values = Readonly<Record<ProfileField, string>>;
+
+export interface ProfilePageParts {
+  readonly pages: Pick<Pages, "accountProfile">;
+  readonly accounts: Pick<Accounts, "update">;
+  readonly clock: Clock;
+  /** The configured locales. */
+  readonly locales: readonly string[];
+}
+
+export function profilePage({ pages, accounts, clock, locales }: ProfilePageParts): PersonPage {
+  function shown(
+    { locals, send }: PersonVisit,
+    values: Values,
+    problems: readonly ProfileProblem[] = [],
+  ): Promise<void> {
+    const html = pages.accountProfile({ ...locals, values, locales, problems });
+    return send(html, problems.length === 0 ? 200 : 400);
+  }
+
+  return {
+    path: PATH,
+    show: (visit) => shown(visit, valuesOf(visit.person.account)),
+    async submit(visit, form) {
+      const { account } = visit.person;
+      const before = valuesOf(account);
+      const values = typed(form, before);
+      const today = new Date(seconds(clock) * 1000).toISOString().slice(0, 10);
+      const problems = problemsIn(values, before, { locales, today });
+      if (problems.length > 0) return shown(visit, values, problems);
+      try {
+        await accounts.update(account.sub, changesOf(values), byCaller(visit.caller));
+      } catch (error) {
+        if (error instanceof NameTaken) return shown(visit, values, [{ field: "username", reason: "taken" }]);
+        throw error;
+      }
+      // Otherwise an earlier choice in this browser would hide the new one.
+      if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);
+      return visit.done(PATH, "profile");
+    },
+  };
+}
+
+function valuesOf(account: AccountRecord): Values {
+  const entries = PROFILE_FORM.map((field) => [field, account[field] ?? ""] as const);
+  return Object.fromEntries(entries) as Values;
+}
+
+/** What the form contains. A field that it does not have stays as it is. */
+function typed(form: Form, before: Values): Values {
+  const entries = PROFILE_FORM.map((field) => [field, form.get(field)?.trim() ?? before[field]] as const);
+  return Object.fromEntries(entries) as Values;
+}
+
+function changesOf(values: Values): AccountChanges {
+  return Object.fromEntries(PROFILE_FORM.map((field) => [field, values[field] || null] as const));
+}
+
+/** Values that have not changed are accepted, whatever they are. */
+function problemsIn(
+  values: Values,
+  before: Values,
+  { locales, today }: { readonly locales: readonly string[]; readonly today: string },
+): ProfileProblem[] {
+  const isDate = (date: string): boolean =>
+    dateProblem(date) === undefined && date >= EARLIEST && date <= today;
+  const rules: Readonly<
+    Record<ProfileField, readonly [(value: string) => boolean, ProfileProblem["reason"]]>
+  > = {
+    name: [(value) => textProblem(value) === undefined, "text"],
+    surname: [(value) => textProblem(value) === undefined, "text"],
+    username: [(value) => usernameProblem(value) === undefined, "username"],
+    date_of_birth: [isDate, "date"],
+    gender: [(value) => GENDERS.has(value), "choice"],
+    locale: [(value) => locales.includes(value), "choice"],
+  };
+  return PROFILE_FORM.flatMap((field) => {
+    const [isRight, reason] = rules[field];
+    const value = values[field];
+    return value === "" || value === before[field] || isRight(value) ? [] : [{ field, reason }];
+  });
+}

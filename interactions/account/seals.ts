@@ -1,0 +1,65 @@
+/** Signs what the forms and addresses of the account pages carry, for one session of one person. */
+import type { Clock } from "../../lib/clock.ts";
+import type { SignedIn } from "../../lib/provider/account.ts";
+import type { Signer } from "../../lib/sealing.ts";
+
+/** What a page says about the change that led to it; its text is `account.notice.<notice>`. */
+export const NOTICES = [
+  "profile",
+  "password",
+  "session",
+  "sessions",
+  "service",
+  "address",
+  "addressCancelled",
+  "codeSent",
+] as const;
+
+export type Notice = (typeof NOTICES)[number];
+
+export interface AccountSeals {
+  /** The hidden field of the forms of one page. */
+  token(person: SignedIn, path: string): string;
+  isToken(person: SignedIn, path: string, presented: string): boolean;
+  /** A notice as a query parameter, for one page. */
+  seal(person: SignedIn, path: string, notice: Notice): string;
+  /** `undefined` unless it was sealed for this page and session. */
+  open(person: SignedIn, path: string, sealed: string | undefined): Notice | undefined;
+  /** Says for ten minutes, to whoever has it, that an account was deleted: no one is signed in any more. */
+  sealDeleted(): string;
+  isDeleted(sealed: string): boolean;
+}
+
+/** Milliseconds. */
+const LIFETIME = 600_000;
+
+function signed(purpose: string, { session, account }: SignedIn, parts: readonly string[]): string {
+  const { sub, sessions_generation } = account;
+  return JSON.stringify([`account ${purpose}`, session, sub, sessions_generation, ...parts]);
+}
+
+const deleted = (until: string): string => JSON.stringify(["account deleted", until]);
+
+/** @param signer with other keys, all forms are stale. */
+export function createAccountSeals(signer: Signer, clock: Clock): AccountSeals {
+  return {
+    token: (person, path) => signer.sign(signed("form", person, [path])),
+    isToken: (person, path, presented) => signer.verify(signed("form", person, [path]), presented),
+    seal: (person, path, notice) => `${notice}.${signer.sign(signed("notice", person, [path, notice]))}`,
+    open(person, path, sealed = "") {
+      const [text = "", signature = ""] = sealed.split(".", 2);
+      const notice = NOTICES.find((each) => each === text);
+      const isOurs =
+        notice !== undefined && signer.verify(signed("notice", person, [path, notice]), signature);
+      return isOurs ? notice : undefined;
+    },
+    sealDeleted() {
+      const until = String(Math.floor(clock.now()) + LIFETIME);
+      return `${until}.${signer.sign(deleted(until))}`;
+    },
+    isDeleted(sealed) {
+      const [until = "", signature = ""] = sealed.split(".", 2);
+      return signer.verify(deleted(until), signature) && clock.now() < Number(until);
+    },
+  };
+}

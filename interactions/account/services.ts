@@ -1,0 +1,96 @@
+/** The services that the account is connected to: what they may read, and disconnecting them. */
+import type { Clock } from "../../lib/clock.ts";
+import type { AccountRecord, ClientRecord, Consent, DirectoryStore } from "../../lib/directory/directory.ts";
+import type { Accounts } from "../../lib/domain/account.ts";
+import { consentOf } from "../../lib/domain/consents.ts";
+import { byCaller } from "../../lib/domain/arguments.ts";
+import { ALL_FIELDS } from "../../lib/provider/claims.ts";
+import { ownValue } from "../../lib/untrusted-keys.ts";
+import type { Pages } from "../pages.ts";
+import { consentFields } from "../protocol.ts";
+import type { PersonPage } from "./person-pages.ts";
+import type { ShownService } from "./views.ts";
+
+const PATH = "/account/services";
+
+export interface ServicesPageParts {
+  readonly pages: Pick<Pages, "accountServices">;
+  readonly accounts: Pick<Accounts, "unassign" | "revokeTokens">;
+  readonly directory: Pick<DirectoryStore, "findEntry" | "listClients">;
+  readonly clock: Clock;
+}
+
+/** A form sends `service`, the key of one to disconnect. */
+export function servicesPage({ pages, accounts, directory, clock }: ServicesPageParts): PersonPage {
+  return {
+    path: PATH,
+    async show({ locals, person, send }) {
+      const services = await connectedServices(person.account, directory);
+      await send(pages.accountServices({ ...locals, services, now: clock.now() }));
+    },
+    async submit(visit, form) {
+      const { account } = visit.person;
+      const key = form.get("service") ?? "";
+      const options = byCaller(visit.caller);
+      if (Object.hasOwn(account.services, key)) {
+        await accounts.unassign(account.sub, key, options);
+      } else {
+        // Consent was given, but the sign-in was not finished, so there is no assignment to end.
+        for (const { client_id } of consentedClients(account, await directory.listClients(), key))
+          await accounts.revokeTokens(account.sub, client_id, options);
+      }
+      return visit.done(PATH, "service");
+    },
+  };
+}
+
+/** Services that the account is assigned to, or to whose clients the person gave consent, ordered by name. */
+export async function connectedServices(
+  account: AccountRecord,
+  directory: ServicesPageParts["directory"],
+): Promise<readonly ShownService[]> {
+  const clients = await directory.listClients();
+  const consented = Object.keys(account.consents)
+    .map((id) => clients.find(({ client_id }) => client_id === id)?.service)
+    .filter((key) => key !== undefined && key !== null);
+  const keys = [...new Set([...Object.keys(account.services), ...consented])];
+  const shown = await Promise.all(
+    keys.map(async (key) => {
+      const entry = await directory.findEntry("service", key);
+      const since = ownValue(account.services_since ?? {}, key);
+      return {
+        key,
+        name: entry?.name ?? key,
+        since: since === undefined ? undefined : since * 1000,
+        fields: readableFields(account, clients, key),
+      };
+    }),
+  );
+  return shown.toSorted((one, other) => one.name.localeCompare(other.name));
+}
+
+function consentedClients(
+  account: AccountRecord,
+  clients: readonly ClientRecord[],
+  key: string,
+): readonly ClientRecord[] {
+  return clients.filter(
+    ({ client_id, service }) => service === key && Object.hasOwn(account.consents, client_id),
+  );
+}
+
+/** What the clients of a service may read. Those of the organisation itself may read the whole profile. */
+function readableFields(
+  account: AccountRecord,
+  clients: readonly ClientRecord[],
+  key: string,
+): readonly string[] {
+  const own = clients.filter(({ service }) => service === key);
+  const consents: readonly Consent[] = own.some(({ first_party }) => first_party)
+    ? [{ scopes: [ALL_FIELDS], claims: [] }]
+    : own.map(({ client_id }) => consentOf(account, client_id));
+  return consentFields(
+    consents.flatMap(({ scopes }) => scopes),
+    consents.flatMap(({ claims }) => claims),
+  );
+}

@@ -1,0 +1,45 @@
+/** Times as pages show them. */
+
+/** A point in time for a `<time>` element. */
+export interface Moment {
+  readonly iso: string;
+  /** The exact time in UTC. */
+  readonly text: string;
+  /** Such as "5 minutes ago". */
+  readonly relative: string;
+}
+
+/** @param at milliseconds since the epoch. */
+export type Moments = (at: number) => Moment;
+
+/** Units of relative times and their seconds, the largest first. */
+const UNITS = [
+  ["year", 31_536_000],
+  ["month", 2_592_000],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+] as const;
+
+/**
+ * Formats times in the style of a locale: relative to now, and exactly in UTC, as the logs do.
+ * @param now milliseconds since the epoch.
+ */
+export function moments({ locale, now }: { readonly locale: string; readonly now: number }): Moments {
+  const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
+  const fromNow = (at: number): string => {
+    const seconds = (at - now) / 1000;
+    const [unit, size] = UNITS.find(([, least]) => Math.abs(seconds) >= least) ?? ["second", 1];
+    return relative.format(Math.trunc(seconds / size), unit);
+  };
+  const format = new Intl.DateTimeFormat(locale, {
+    dateStyle: "medium",
+    timeStyle: "medium",
+    timeZone: "UTC",
+  });
+  return (at) => ({
+    iso: new Date(at).toISOString(),
+    text: `${format.format(at)} UTC`,
+    relative: fromNow(at),
+  });
+}
