@@ -1,3 +1,5 @@
+import { availableParallelism } from "node:os";
+
 export default {
   testEnvironment: "node",
   testMatch: ["<rootDir>/test/**/*.test.ts"],
@@ -7,6 +9,6 @@ export default {
   workerIdleMemoryLimit: "512MB",
   testTimeout: 60_000,
   testSequencer: "<rootDir>/test/slow-first.mjs",
-  // Most tests wait for servers and clocks of their own; on few cores one worker would do nothing meanwhile.
-  maxWorkers: "100%",
+  // Many tests wait for servers and deadlines, so one worker more than there are cores keeps the cores busy.
+  maxWorkers: availableParallelism() + 1,
 };
