@@ -9,6 +9,7 @@ import { plainBasic } from "../../compat/client-credentials.ts";
 import { callerNetwork } from "../../lib/provider/attempt-limits.ts";
 import { appendToQuery } from "../../lib/provider/responses.ts";
 import { ALL_FIELDS, effectiveScope, PUBLIC_SCOPES } from "../../lib/provider/claims.ts";
+import { rounds } from "../rounds.ts";
 
 /** Text that may be in a parameter: whole Unicode, no NUL. */
 const text = fc.string({ unit: "binary" }).filter((value) => value.isWellFormed() && !value.includes("\0"));
@@ -59,7 +60,7 @@ describe("parameters", () => {
         const broken = /%(?![0-9A-Fa-f]{2})/.test(sent) || /\0|\uFFFD/.test(marked);
         expect(refusal(() => parseFields(sent).entries())).toEqual(broken ? [400, "invalid_request"] : read);
       }),
-      { numRuns: 3000 },
+      { numRuns: rounds(300, 3_000) },
     );
   });
 
@@ -292,7 +293,7 @@ describe("the caller", () => {
           network(one.split("%")[0] ?? "") === network(other.split("%")[0] ?? ""),
         );
       }),
-      { numRuns: 2000 },
+      { numRuns: rounds(200, 2_000) },
     );
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
 import { findJsonFault } from "../../examples/server/json-text.ts";
+import { rounds } from "../rounds.ts";
 
 function parses(text: string): boolean {
   try {
@@ -44,7 +45,7 @@ describe("handwritten JSON", () => {
         if (fault?.what === "duplicate key") return;
         expect(fault === undefined).toBe(parses(text));
       }),
-      { numRuns: 3_000 },
+      { numRuns: rounds(300, 3_000) },
     );
   });
 

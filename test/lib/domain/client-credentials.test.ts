@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { clientAddressProblem } from "../../../lib/domain/text-rules.ts";
 import type { NewClient } from "../../../lib/domain/client.ts";
 import { codeOf, openDomain, type Domain } from "./open-domain.ts";
+import { rounds } from "../../rounds.ts";
 
 const basic: NewClient = { name: "News", service: "1", redirect_uris: ["https://news.example/cb"] };
 const SECRET = "0123456789abcdef+%&=: /?";
@@ -119,7 +120,7 @@ describe("an address of a client [D-ACCOUNT-14]", () => {
           expect(url.hostname).toBe(text.toLowerCase());
         },
       ),
-      { numRuns: 20_000 },
+      { numRuns: rounds(2_000, 20_000) },
     );
     expect(taken).toBeGreaterThan(50);
   });
