@@ -12,6 +12,7 @@ import { deliver } from "./measurements/deliver.ts";
 import { delivered } from "./measurements/delivered.ts";
 import { exchange } from "./measurements/exchange.ts";
 import { hanging } from "./measurements/hanging.ts";
+import { pages } from "./measurements/pages.ts";
 import { parked } from "./measurements/parked.ts";
 import { processes } from "./measurements/processes.ts";
 import { refresh } from "./measurements/refresh.ts";
@@ -27,6 +28,7 @@ import { canPin } from "./side.ts";
 const MEASUREMENTS: readonly Measurement[] = [
   userinfo,
   signIns,
+  pages,
   authorize,
   exchange,
   refresh,

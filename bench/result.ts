@@ -7,8 +7,8 @@ export interface Row {
   readonly against: string;
   /** The ratio, or the value in `unit`. */
   readonly value: number;
-  /** `×` for ratios. */
-  readonly unit: "×" | "ms" | "MB" | "trips" | "bytes";
+  /** `×` for ratios, `/s` for rates. */
+  readonly unit: "×" | "/s" | "ms" | "MB" | "trips" | "bytes";
   /** Missing: for information only. */
   readonly target?: number;
   /** Whether the ratio must stay below the target instead of reaching it. */
@@ -27,10 +27,13 @@ export interface Measurement {
 }
 
 /**
- * Whether a value must reach its target or stay below it. By default a ratio must reach it, and a time, size or count
- * must stay below.
+ * Whether a value must reach its target or stay below it. By default a ratio or a rate must reach it, and a time,
+ * size or count must stay below.
  */
-export function hasToReach({ unit, atMost = unit !== "×" }: Pick<Row, "unit" | "atMost">): boolean {
+export function hasToReach({
+  unit,
+  atMost = unit !== "×" && unit !== "/s",
+}: Pick<Row, "unit" | "atMost">): boolean {
   return !atMost;
 }
 
