@@ -8,7 +8,7 @@ import type { AccountInternals, Accounts } from "../../../lib/domain/account.ts"
 import { createAccounts } from "../../../lib/domain/accounts.ts";
 import { createEvents } from "../../../lib/events.ts";
 import { type MailKind, type NewMail, openMail } from "../../../lib/mail/records.ts";
-import { createPasswords } from "../../../lib/passwords/passwords.ts";
+import { createPasswords, type Passwords } from "../../../lib/passwords/passwords.ts";
 import type { AddressChanges } from "../../../lib/people/address-changes.ts";
 import { createConfirmations } from "../../../lib/people/confirmations.ts";
 import type { PasswordResets } from "../../../lib/people/password-resets.ts";
@@ -70,6 +70,7 @@ export interface PeopleStage {
 export async function openPeople(
   settings: RegistrationSettings = {},
   rateLimits: RateLimits = defaults.rateLimits,
+  replaced: Partial<Passwords> = {},
 ): Promise<PeopleStage> {
   const clock = new TestClock();
   const { keys: _keys, ...addresses } = await newStorage();
@@ -104,7 +105,7 @@ export async function openPeople(
       directory,
       accounts,
       confirmations,
-      passwords: PASSWORDS,
+      passwords: { ...PASSWORDS, ...replaced },
       limits: createAttemptLimits(rateLimits, storage.rateLimits, randomBytes(32)),
       audit: { noteRefusal: (event) => void refusals.push(event) },
       clock,
