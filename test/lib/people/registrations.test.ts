@@ -1,6 +1,9 @@
 /** Registration by people themselves, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { RegistrationRequest, RegistrationSettings } from "../../../config/configuration.ts";
+import { defaults } from "../../../config/defaults.ts";
+import { createPeople } from "../../../lib/people/people.ts";
+import type { PeopleOptions } from "../../../lib/people/requests.ts";
 import type { RegistrationForm } from "../../../lib/people/registrations.ts";
 import { AT, from, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 
@@ -297,5 +300,26 @@ describe("the configuration of registrations", () => {
       message: expect.not.stringContaining("ada"),
     });
     await expect(stage.registrations.pending("i")).resolves.toBeUndefined();
+  });
+});
+
+describe("without mail", () => {
+  it("there is no registration, and a warning says so", () => {
+    const texts: string[] = [];
+    const interactions = { ...defaults.interactions, registration: true };
+    const nothing = {} as PeopleOptions;
+    expect(Object.keys(createPeople({ interactions }, nothing, (text) => texts.push(text)))).toEqual([
+      "confirmations",
+    ]);
+    expect(texts).toEqual([
+      "interactions.registration is off: people confirm their address by mail, and `mail` is not set",
+    ]);
+    const off = { interactions: defaults.interactions, mail: { send: () => Promise.resolve() } };
+    expect(Object.keys(createPeople(off, nothing, (text) => texts.push(text)))).toEqual([
+      "confirmations",
+      "passwordResets",
+      "addressChanges",
+    ]);
+    expect(texts).toHaveLength(1);
   });
 });

@@ -1,4 +1,5 @@
 /** Mail to people, over a real mail server. */
+import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -10,7 +11,10 @@ import {
   createSignInService,
   type NotificationWorker,
 } from "../../../lib/index.ts";
-import type { SignInService } from "../../../lib/service.ts";
+import { type NewMail, sealMail } from "../../../lib/mail/records.ts";
+import { createSealer } from "../../../lib/sealing.ts";
+import { createSignInServiceOver, type SignInService } from "../../../lib/service.ts";
+import { openStorage, type Storage } from "../../../lib/storage.ts";
 import { TestClock } from "../../../lib/testing/test-clock.ts";
 import { newFolder, type Running, start } from "../../examples/processes.ts";
 import { bodyParts, header, openSmtp, type ReceivedMail, type SmtpServer } from "../../servers/smtp.ts";
@@ -22,7 +26,10 @@ const BASES = {
   openid: { url: "http://login.localhost:3999/openid" },
 } as const;
 
+const SECRET = randomBytes(32).toString("base64");
+
 let smtp: SmtpServer;
+let storage: Storage;
 let service: SignInService;
 let clock: TestClock;
 let log: string[];
@@ -44,14 +51,19 @@ async function openService(
   log = [];
   events = [];
   clock = new TestClock();
-  service = await createSignInService({
+  const config: SignInServiceConfig = {
     deployments: BASES,
     ...(await newStorage()),
+    keys: { secrets: [SECRET] },
     ...(mail && { mail }),
     clock,
     logger: pino({}, { write: (line: string) => void log.push(line) }),
     notifications: { poll: 0.02 },
     ...more,
+  };
+  service = await createSignInServiceOver(config, async (configuration) => {
+    storage = await openStorage(configuration);
+    return storage;
   });
   opened.push(() => service.close());
   service.events.on("mail.sent", (event) => events.push(event));
@@ -64,6 +76,14 @@ async function changed(email: string): Promise<string> {
   const { sub } = await service.accounts.create({ email, password: PASSWORD });
   await service.accounts.setPassword(sub, "another password");
   return sub;
+}
+
+/** Stores a mail with a code, as somebody asked for who forgot the password. */
+async function asked(to: string): Promise<void> {
+  const expiresAt = clock.now() + 3_600_000;
+  const params = { at: String(clock.now()), code: "K7QM2XTV", link: "a-link-of-a-reset" };
+  const mail: NewMail = { kind: "reset-password", to, deployment: "openid", params, expiresAt };
+  await storage.outbox.add(sealMail(createSealer([SECRET]), mail, clock.now()));
 }
 
 async function eventually(check: () => boolean | Promise<boolean>): Promise<void> {
@@ -235,6 +255,34 @@ describe("a mail server that does not accept a mail", () => {
     await expect(back.until(1)).resolves.toMatchObject([{ to: ["last@example.com"] }]);
   });
 
+  it("for an hour loses nothing, and gets nothing that has expired by then [D-MAIL-3]", async () => {
+    const down = await openSmtp("dies");
+    await down.close();
+    await openService(down.url);
+    await asked("late@example.com");
+    await changed("ada@example.com");
+    await eventually(() => events.length === 2);
+    for (const [seconds, failures] of [
+      [10, 4],
+      [60, 6],
+      [300, 8],
+      [900, 10],
+    ] as const) {
+      clock.advance(seconds);
+      await eventually(() => events.length === failures);
+    }
+    const back = await openSmtp("usual", down.port);
+    opened.push(() => back.close());
+    clock.advance(3_600 - 1_270);
+    await asked("new@example.com");
+    await back.until(2);
+    await pause(200);
+    await expect(storage.outbox.nextDue()).resolves.toBeUndefined();
+    expect(new Set(back.received().flatMap(({ to }) => to))).toEqual(
+      new Set(["ada@example.com", "new@example.com"]),
+    );
+  });
+
   it("and never answers holds up nothing else", async () => {
     const silent = await openSmtp("silent");
     opened.push(() => silent.close());
@@ -242,6 +290,48 @@ describe("a mail server that does not accept a mail", () => {
     await changed("ada@example.com");
     await eventually(() => events.length === 1);
     expect(events).toMatchObject([{ reason: "timeout" }]);
+  });
+});
+
+describe("mail with a code", () => {
+  it("is the same in text and HTML, leads to the deployment, and is told to nobody else [D-REGISTER-6]", async () => {
+    await openService(smtp.url);
+    await asked("ada@example.com");
+    const [mail] = await smtp.until(1);
+    const parts = bodyParts(mail!);
+    expect(parts["text/plain"]?.replaceAll("\r\n", "\n")).toContain("\n\nK7QM2XTV\n\n");
+    for (const part of Object.values(parts)) {
+      expect(part).toContain("K7QM2XTV");
+      expect(part).toContain("http://login.localhost:3999/openid/confirm?token=a-link-of-a-reset");
+    }
+    expect(header(mail!, "Subject")).toBe("Choose a new password");
+    await eventually(async () => (await waiting()) === "0");
+    expect(events).toEqual([{ kind: "reset-password" }]);
+    await expect(revealed("ada@", "K7QM2XTV", "a-link")).resolves.toEqual([]);
+  });
+
+  it("to nobody is taken from the outbox like any other, and not sent", async () => {
+    await openService(smtp.url);
+    await asked("");
+    await asked("last@example.com");
+    await smtp.until(1);
+    await eventually(async () => (await waiting()) === "0");
+    expect(smtp.received().map(({ to }) => to)).toEqual([["last@example.com"]]);
+    expect(events).toEqual([{ kind: "reset-password" }]);
+  });
+
+  it.each([
+    "a@example.com\r\nBcc: eve@example.com",
+    "a@example.com, eve@example.com",
+    "Win! <eve@example.com>",
+    "\u202eevil@example.com",
+    `${"x".repeat(10_000)}@example.com`,
+  ])("to an address such as %j is given up", async (to) => {
+    await openService(smtp.url);
+    await asked(to);
+    await eventually(() => events.length === 1);
+    expect(events).toEqual([{ kind: "reset-password", reason: "address", retryAt: null }]);
+    expect(smtp.received()).toEqual([]);
   });
 });
 
