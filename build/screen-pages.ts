@@ -84,7 +84,9 @@ function stepScreens(pages: Pages): readonly Screen[] {
 function personScreens(pages: Pages): readonly Screen[] {
   const email = "ada@example.com";
   const common = { here: "", base: "", action: "", csrf: "c" };
-  const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB };
+  const overview = { ...common, email, fullName: "Ada Lovelace", sub: SUB, canChangeEmail: true };
+  const address = { ...common, email, isConfirmed: true };
+  const pending = { email: "ada.lovelace@example.org", hasLink: false };
   const values = {
     name: "Ada",
     surname: "Lovelace",
@@ -142,6 +144,29 @@ function personScreens(pages: Pages): readonly Screen[] {
             { field: "date_of_birth", reason: "date" },
           ],
         }),
+    },
+    { name: "account-email", html: (locale) => pages.accountEmail({ ...address, locale }) },
+    {
+      name: "account-email-pending",
+      html: (locale) => pages.accountEmail({ ...address, locale, pending, notice: "codeSent" }),
+    },
+    {
+      name: "account-email-wrong-code",
+      html: (locale) =>
+        pages.accountEmail({ ...address, locale, pending, problem: { reason: "wrongCode", triesLeft: 3 } }),
+    },
+    {
+      name: "account-email-link",
+      html: (locale) => pages.accountEmail({ ...address, locale, pending: { ...pending, hasLink: true } }),
+    },
+    {
+      name: "account-new-email",
+      html: (locale) => pages.accountNewEmail({ ...common, locale, value: "" }),
+    },
+    {
+      name: "account-new-email-wrong",
+      html: (locale) =>
+        pages.accountNewEmail({ ...common, locale, value: "ada", problem: { reason: "invalid" } }),
     },
     { name: "account-password", html: (locale) => pages.accountPassword({ ...password, locale }) },
     {

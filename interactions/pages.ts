@@ -57,6 +57,8 @@ export interface Pages {
   /** Who is signed in, and links to the other pages of the account. */
   account(locals: LocalsOfPersonPages["account"]): Promise<string>;
   accountProfile(locals: LocalsOfPersonPages["accountProfile"]): Promise<string>;
+  accountEmail(locals: LocalsOfPersonPages["accountEmail"]): Promise<string>;
+  accountNewEmail(locals: LocalsOfPersonPages["accountNewEmail"]): Promise<string>;
   accountPassword(locals: LocalsOfPersonPages["accountPassword"]): Promise<string>;
   accountSessions(locals: LocalsOfPersonPages["accountSessions"]): Promise<string>;
   accountServices(locals: LocalsOfPersonPages["accountServices"]): Promise<string>;
@@ -136,6 +138,8 @@ export function createPages(settings: PageSettings): Pages {
       page(step.name, visit, (t) => stepLocals(t, describeStep(step, visit.locale, t), step)),
     account: (locals) => person("account", locals),
     accountProfile: (locals) => person("accountProfile", locals),
+    accountEmail: (locals) => person("accountEmail", locals),
+    accountNewEmail: (locals) => person("accountNewEmail", locals),
     accountPassword: (locals) => person("accountPassword", locals),
     accountSessions: (locals) => person("accountSessions", locals),
     accountServices: (locals) => person("accountServices", locals),
@@ -167,6 +171,8 @@ export function createPages(settings: PageSettings): Pages {
     describe: (step, locale) => describeStep(step, locale, frameOf(locale).t),
     account: async (locals) => html.account(locals),
     accountProfile: async (locals) => html.accountProfile(locals),
+    accountEmail: async (locals) => html.accountEmail(locals),
+    accountNewEmail: async (locals) => html.accountNewEmail(locals),
     accountPassword: async (locals) => html.accountPassword(locals),
     accountSessions: async (locals) => html.accountSessions(locals),
     accountServices: async (locals) => html.accountServices(locals),

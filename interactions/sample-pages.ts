@@ -212,7 +212,9 @@ function consolePages(locale: string, text: string): readonly Sample[] {
 
 function personPages(locale: string, text: string): readonly Sample[] {
   const common = { locale, here: text, base: text, action: text, csrf: text };
-  const overview = { ...common, email: text, fullName: "", sub: text };
+  const overview = { ...common, email: text, fullName: "", sub: text, canChangeEmail: false };
+  const address = { ...common, email: text, isConfirmed: true };
+  const pending = { email: text, hasLink: false };
   const values = {
     name: text,
     surname: text,
@@ -231,7 +233,13 @@ function personPages(locale: string, text: string): readonly Sample[] {
   const service = { key: text, name: text, since: undefined, fields: ["sub", "email", text] };
   return [
     sample("account", "person", overview),
-    sample("account", "operator", { ...overview, fullName: text, deliveries: text, notice: "password" }),
+    sample("account", "operator", {
+      ...overview,
+      fullName: text,
+      canChangeEmail: true,
+      deliveries: text,
+      notice: "password",
+    }),
     sample("accountProfile", "filled in", profile),
     sample("accountProfile", "saved, one language", { ...profile, locales: ["en"], notice: "profile" }),
     sample("accountProfile", "wrong", {
@@ -243,6 +251,22 @@ function personPages(locale: string, text: string): readonly Sample[] {
         { field: "date_of_birth", reason: "date" },
         { field: "gender", reason: "choice" },
       ],
+    }),
+    sample("accountEmail", "confirmed", { ...address, notice: "address" }),
+    sample("accountEmail", "not confirmed", { ...address, isConfirmed: false, notice: "addressCancelled" }),
+    sample("accountEmail", "pending", { ...address, pending, notice: "codeSent" }),
+    sample("accountEmail", "wrong code", {
+      ...address,
+      pending,
+      problem: { reason: "wrongCode", triesLeft: 3 },
+    }),
+    sample("accountEmail", "link", { ...address, pending: { email: text, hasLink: true } }),
+    sample("accountNewEmail", "empty", { ...common, value: "" }),
+    sample("accountNewEmail", "wrong", { ...common, value: text, problem: { reason: "invalid" } }),
+    sample("accountNewEmail", "limited", {
+      ...common,
+      value: text,
+      problem: { reason: "limited", retryAfter: 90 },
     }),
     sample("accountPassword", "empty", password),
     sample("accountPassword", "refused", { ...password, problem: "too-short" }),

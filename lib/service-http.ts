@@ -105,7 +105,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     connections,
     pages: errorPages(pages),
     interactions: interactionSteps(flow, pages),
-    accountPages: accountPages(options, currentProvider, pages, backchannel),
+    accountPages: accountPages(options, { currentProvider, pages, backchannel, people }),
     sessionCookie: sessionCookieName(configuration),
   });
   const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
@@ -201,9 +201,17 @@ function errorPages(pages: Pages): ErrorPages {
 /** The pages under `{base}/account`. Without operators there is no delivery console. */
 function accountPages(
   options: ServiceHttpOptions,
-  currentProvider: CurrentProvider,
-  pages: Pages,
-  backchannel: BackchannelLogout,
+  {
+    currentProvider,
+    pages,
+    backchannel,
+    people,
+  }: {
+    readonly currentProvider: CurrentProvider;
+    readonly pages: Pages;
+    readonly backchannel: BackchannelLogout;
+    readonly people: People;
+  },
 ): readonly AccountPage[] {
   const { configuration, storage, accounts, keys, notifications, events, audit, onDefect } = options;
   const { clock, operators } = configuration;
@@ -233,6 +241,8 @@ function accountPages(
     operators,
     operatorPages,
     accounts,
+    addressChanges: people.addressChanges,
+    confirmations: people.confirmations,
     directory: storage.directory,
     sessions: createSignInSessions({
       artifacts: storage.artifacts,

@@ -11,6 +11,7 @@ import {
   type AccountRequest,
   CALLBACK_PATH,
 } from "./gate.ts";
+import { type EmailPageParts, emailPages } from "./email.ts";
 import { passwordPage, type PasswordPageParts } from "./password.ts";
 import { createPersonPages, HOME, type PersonPage, type PersonPagesParts } from "./person-pages.ts";
 import { profilePage, type ProfilePageParts } from "./profile.ts";
@@ -45,6 +46,7 @@ export interface OperatorPagesParts {
 export type AccountPagesParts = OperatorPagesParts &
   PersonPagesParts &
   ProfilePageParts &
+  EmailPageParts &
   PasswordPageParts &
   SessionsPageParts &
   ServicesPageParts &
@@ -57,6 +59,7 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
     ...createPersonPages(parts, [
       overviewPage(parts),
       profilePage(parts),
+      ...emailPages(parts),
       passwordPage(parts),
       sessionsPage(parts),
       servicesPage(parts),
@@ -69,11 +72,14 @@ export function createAccountPages(parts: AccountPagesParts): readonly AccountPa
 }
 
 /** Who is signed in, and the way to all other pages. Its form signs out. */
-function overviewPage(parts: OperatorPagesParts & SignOutParts): PersonPage {
+function overviewPage(
+  parts: OperatorPagesParts & SignOutParts & Pick<EmailPageParts, "addressChanges">,
+): PersonPage {
   const {
     pages,
     operators,
     operatorPages: [first],
+    addressChanges,
   } = parts;
   return {
     path: HOME,
@@ -84,6 +90,7 @@ function overviewPage(parts: OperatorPagesParts & SignOutParts): PersonPage {
         ...locals,
         email,
         sub,
+        canChangeEmail: addressChanges !== undefined,
         fullName: [name, surname].filter(Boolean).join(" "),
         ...(first !== undefined && operators.includes(sub) && { deliveries: path + first.path }),
       });

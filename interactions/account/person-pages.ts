@@ -19,8 +19,8 @@ export interface PersonVisit {
   readonly locals: PersonLocals;
   /** For the audit. */
   readonly caller: Caller;
-  /** Sends the page. @param status default 200. */
-  readonly send: (html: Promise<string>, status?: number) => Promise<void>;
+  /** Sends the page. @param status default 200. @param retryAfter seconds, for `Retry-After`. */
+  readonly send: (html: Promise<string>, status?: number, retryAfter?: number) => Promise<void>;
   /** Redirects to a page, which shows the notice. @param now the person as the next request sees them. */
   readonly done: (path: string, notice: Notice, now?: SignedIn) => void;
 }
@@ -74,8 +74,9 @@ export function createPersonPages(
         csrf: seals.token(person, path),
         ...(notice !== undefined && { notice }),
       },
-      async send(html, status = 200) {
-        sendPage(ctx, pages, { status, html: await html });
+      async send(html, status = 200, retryAfter) {
+        const page = { status, html: await html };
+        sendPage(ctx, pages, retryAfter === undefined ? page : { ...page, retryAfter });
       },
       done(next, about, now = person) {
         seeOther(ctx, `${ctx.state.deployment.url}${next}?done=${seals.seal(now, next, about)}`);

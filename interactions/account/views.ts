@@ -5,6 +5,7 @@ import { moments } from "../look/moments.ts";
 import { languageName } from "../look/language.ts";
 import type { Locals } from "../look/views.ts";
 import type { PageLocals } from "../page-locals.ts";
+import { minutes } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
 
 /** What every page of the person is given. Paths are as the browser sees them. */
@@ -24,6 +25,8 @@ export interface AccountLocals extends PersonLocals {
   /** Given name and family name. */
   readonly fullName: string;
   readonly sub: string;
+  /** Whether the address can be changed. */
+  readonly canChangeEmail: boolean;
   /** Path of the delivery console, for operators. */
   readonly deliveries?: string;
 }
@@ -46,6 +49,29 @@ export interface ProfileLocals extends PersonLocals {
   /** The languages to choose from; none if there is only one. */
   readonly locales: readonly string[];
   readonly problems: readonly ProfileProblem[];
+}
+
+/** What is wrong with a new address or a code. */
+export type EmailProblem =
+  | { readonly reason: "invalid" | "same" | "noCode" | "noTries" | "gone" }
+  | { readonly reason: "wrongCode"; readonly triesLeft: number }
+  /** Seconds. */
+  | { readonly reason: "limited"; readonly retryAfter: number };
+
+/** `account-email`: the address, and forms for a change that waits to be confirmed. */
+export interface EmailLocals extends PersonLocals {
+  readonly email: string;
+  readonly isConfirmed: boolean;
+  /** The new address, and whether this browser has followed the link in the mail. */
+  readonly pending?: { readonly email: string; readonly hasLink: boolean };
+  readonly problem?: EmailProblem;
+}
+
+/** `account-new-email`: a form with the new address. */
+export interface NewEmailLocals extends PersonLocals {
+  /** What the field contains. */
+  readonly value: string;
+  readonly problem?: EmailProblem;
 }
 
 /** `account-password`: a form with the new password. */
@@ -99,6 +125,8 @@ export interface DeleteLocals extends PersonLocals {
 export interface LocalsOfPersonPages {
   readonly account: AccountLocals;
   readonly accountProfile: ProfileLocals;
+  readonly accountEmail: EmailLocals;
+  readonly accountNewEmail: NewEmailLocals;
   readonly accountPassword: PasswordLocals;
   readonly accountSessions: SessionsLocals;
   readonly accountServices: ServicesLocals;
@@ -114,6 +142,8 @@ export const personViews: {
 } = {
   account: ["account", overview],
   accountProfile: ["account-profile", profile],
+  accountEmail: ["account-email", address],
+  accountNewEmail: ["account-new-email", newAddress],
   accountPassword: ["account-password", password],
   accountSessions: ["account-sessions", sessions],
   accountServices: ["account-services", services],
@@ -145,13 +175,15 @@ function common(
 }
 
 function overview(t: Translator, locals: AccountLocals): Locals {
-  const { base, email, fullName, sub, deliveries } = locals;
+  const { base, email, fullName, sub, canChangeEmail, deliveries } = locals;
   const way = (page: string): Locals => ({
     href: `${base}/account/${page}`,
     label: t(`account.${page}`),
     hint: t(`account.${page}.hint`),
   });
-  const ways = ["profile", "password", "sessions", "services", "delete"].map((page) => way(page));
+  const ways = ["profile", "email", "password", "sessions", "services", "delete"]
+    .filter((page) => page !== "email" || canChangeEmail)
+    .map((page) => way(page));
   return {
     ...common(t, locals, t("account.title")),
     // It is the first page.
@@ -202,6 +234,32 @@ function withChoice(
     label: choice.label,
     selected: choice.value === value,
   }));
+}
+
+function address(t: Translator, locals: EmailLocals): Locals {
+  const { base, email, isConfirmed, pending, problem } = locals;
+  return {
+    ...common(t, locals, t("account.email"), emailProblems(t, "code", problem)),
+    email,
+    isConfirmed,
+    pending: pending ?? { email: "", hasLink: false },
+    change: `${base}/account/email/new`,
+  };
+}
+
+function newAddress(t: Translator, locals: NewEmailLocals): Locals {
+  const problems = emailProblems(t, "email", locals.problem);
+  return { ...common(t, locals, t("email.new.title"), problems), value: locals.value };
+}
+
+function emailProblems(t: Translator, field: string, problem: EmailProblem | undefined): readonly Problem[] {
+  if (problem === undefined) return [];
+  const values = {
+    minutes: problem.reason === "limited" ? minutes(problem.retryAfter) : "",
+    tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
+  };
+  const isAboutField = !["gone", "limited", "noTries"].includes(problem.reason);
+  return [{ fields: isAboutField ? [field] : [], text: t(`email.problem.${problem.reason}`, values) }];
 }
 
 function password(t: Translator, locals: PasswordLocals): Locals {

@@ -32,7 +32,8 @@ describe("the texts", () => {
       `^(?:${[
         "mail\\.(?:registration|reset|newAddress)",
         "field|share|link|error|problem|login\\.(?:username|password)",
-        "account\\.(?:notice|profile|password|sessions|services|delete)",
+        "email\\.problem",
+        "account\\.(?:notice|profile|email|password|sessions|services|delete)",
         "profile\\.(?:gender|problem)",
         "console\\.(?:state|action|result)",
       ].join("|")})\\.`,

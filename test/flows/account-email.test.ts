@@ -1,0 +1,197 @@
+/** Changing the e-mail address on the account pages: sign-in, mail, code or link. */
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import type { MailMessage } from "../../config/configuration.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type Person, send, signIn } from "./relying-party.ts";
+import { ADA, BOB, type RunningService, startService } from "./running-service.ts";
+
+const KINDS = ["oauth2", "openid"] as const;
+
+let running: RunningService;
+const mails: MailMessage[] = [];
+let people = 0;
+let person: Person & { readonly sub: string; readonly email: string };
+let fresh: string;
+
+beforeAll(async () => {
+  running = await startService({
+    config: { ...(await newStorage()), mail: async (mail) => void mails.push(mail) },
+  });
+});
+afterAll(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running?.close();
+});
+beforeEach(async () => {
+  people += 1;
+  mails.length = 0;
+  const username = `person${people}`;
+  const password = `a password of ${people} own`;
+  const email = `${username}@example.com`;
+  const { sub } = await running.service.accounts.create({ email, username, password, email_verified: true });
+  person = { username, password, sub, email };
+  fresh = `fresh${people}@example.com`;
+});
+
+/** The mails to an address, once there are enough. */
+async function mailsTo(address: string, count = 1): Promise<readonly MailMessage[]> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const found = mails.filter(({ to }) => to === address);
+    if (found.length >= count) return found;
+    await pause(10);
+  }
+  throw new Error(`no mail to ${address}`);
+}
+
+async function codeIn(address: string, count = 1): Promise<string> {
+  const found = await mailsTo(address, count);
+  return /^[0-9A-HJKMNP-TV-Z]{8}$/m.exec(found.at(-1)?.text ?? "")?.[0] ?? "";
+}
+
+const pageText = ({ html }: Browser): string =>
+  html
+    .replace(/^[\s\S]*<main>/, "")
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll(/\s+/g, " ");
+
+/** The form that sends this action. */
+const formOf = (browser: Browser, action: string) =>
+  browser
+    .forms()
+    .find(({ fields }) => fields.some(([name, value]) => name === "action" && value === action))!;
+
+const addressNow = async (): Promise<string | undefined> =>
+  (await running.service.accounts.find(person.sub))?.email;
+
+/** A browser in which the person has asked for a new address. */
+async function asked(address = fresh, kind: (typeof KINDS)[number] = "openid"): Promise<Browser> {
+  const browser = await new Browser().get(`${running[kind]}/account/email`);
+  await signIn(browser, person);
+  await browser.click("Change email address");
+  return browser.submit(browser.form("email"), { email: address });
+}
+
+describe.each(KINDS)("a change of address on %s", (kind) => {
+  it("takes effect when the code is typed; both addresses are told [D-SELF-7]", async () => {
+    const browser = await asked(fresh, kind);
+    expect(browser.url.href).toContain(`${running[kind]}/account/email?done=`);
+    expect(pageText(browser)).toContain("is on its way to the new address");
+    expect(pageText(browser)).toContain(`We have sent a message to ${fresh}`);
+    expect(await addressNow()).toBe(person.email);
+    const code = await codeIn(fresh);
+    await browser.submit(formOf(browser, "code"), {
+      code: `${code.slice(0, 4).toLowerCase()}-${code.slice(4)}`,
+    });
+    expect(pageText(browser)).toContain("Your email address is changed.");
+    expect(pageText(browser)).toContain(`Your address ${fresh}`);
+    expect(await addressNow()).toBe(fresh);
+    await mailsTo(person.email);
+    const { records } = await running.service.audit.list({ account: person.sub });
+    expect(records.find(({ action }) => action === "account.updated")).toMatchObject({
+      actor: { kind: "account", id: person.sub },
+      address: "127.0.0.0/24",
+      detail: { fields: "email" },
+    });
+  });
+});
+
+describe("a change of address", () => {
+  it("needs a recent sign-in only to be asked for [D-SELF-3]", async () => {
+    const response = await send(`${running.openid}/account/email/new`, { method: "POST" });
+    expect([response.status, response.headers.get("location")]).toEqual([
+      303,
+      expect.stringContaining("/oauth2/authorize?"),
+    ]);
+  });
+
+  it("is sent again with a new code, and can be cancelled", async () => {
+    const browser = await asked();
+    const first = await codeIn(fresh);
+    await browser.submit(formOf(browser, "again"));
+    const second = await codeIn(fresh, 2);
+    await browser.submit(formOf(browser, "code"), { code: first });
+    expect([browser.status, pageText(browser)]).toEqual([400, expect.stringContaining("Tries left: 4")]);
+    await browser.submit(formOf(browser, "cancel"));
+    expect(pageText(browser)).toContain("Your email address stays as it is.");
+    const other = await asked(`other-${fresh}`);
+    await other.submit(formOf(other, "code"), { code: second });
+    expect(other.status).toBe(400);
+    expect(await addressNow()).toBe(person.email);
+  });
+
+  it("ends after five wrong codes", async () => {
+    const browser = await asked();
+    const code = await codeIn(fresh);
+    const wrong = code === "00000000" ? "00000001" : "00000000";
+    for (const left of [4, 3, 2, 1]) {
+      await browser.submit(formOf(browser, "code"), { code: wrong });
+      expect(pageText(browser)).toContain(`Tries left: ${left}`);
+    }
+    await browser.submit(formOf(browser, "code"), { code: wrong });
+    expect(pageText(browser)).toContain("The code was wrong too often");
+    await browser.submit(formOf(browser, "code"), { code });
+    expect([browser.status, await addressNow()]).toEqual([400, person.email]);
+  });
+
+  it("to the address of somebody else looks the same, tells its owner, and changes nothing", async () => {
+    const browser = await asked(BOB.email);
+    expect(pageText(browser)).toContain(`We have sent a message to ${BOB.email}`);
+    const [mail] = await mailsTo(BOB.email);
+    expect(mail?.text).not.toMatch(/^[0-9A-HJKMNP-TV-Z]{8}$/m);
+    await browser.submit(formOf(browser, "code"), { code: "" });
+    expect(pageText(browser)).toContain("Enter the code from the message.");
+    expect((await running.service.accounts.find(running.bob.sub))?.email).toBe(BOB.email);
+  });
+
+  it.each([
+    ["", "Enter an email address"],
+    ["nobody", "Enter an email address"],
+    ["a@b\r\nBcc: c@d", "Enter an email address"],
+    [`${"x".repeat(10_000)}@example.com`, "Enter an email address"],
+    ["<script>@example.com", "Enter an email address"],
+    ["own", "This is your address already"],
+  ])("to %j is refused", async (typed, text) => {
+    const browser = await asked(typed === "own" ? person.email.toUpperCase() : typed);
+    expect([browser.status, browser.title]).toEqual([400, "Change your email address"]);
+    expect(pageText(browser)).toContain(text);
+    expect(browser.html).not.toContain("<script");
+    expect(mails).toEqual([]);
+  });
+
+  it("is limited like all mail that strangers can trigger", async () => {
+    const browser = await asked();
+    for (let tries = 0; tries < 8 && browser.status !== 429; tries += 1)
+      await browser.submit(formOf(browser, "again"));
+    expect(browser.status).toBe(429);
+    expect(Number(browser.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(pageText(browser)).toContain("Too many messages were requested.");
+  });
+
+  it("of another person can't be confirmed with a code from this one", async () => {
+    const browser = await asked();
+    const code = await codeIn(fresh);
+    const ada = await new Browser().get(`${running.openid}/account/email`);
+    await signIn(ada, ADA);
+    await ada.click("Change email address");
+    await ada.submit(ada.form("email"), { email: `ada-${fresh}` });
+    await ada.submit(formOf(ada, "code"), { code });
+    expect(ada.status).toBe(400);
+    expect((await running.service.accounts.find(running.ada.sub))?.email).toBe(ADA.email);
+    await browser.submit(formOf(browser, "code"), { code });
+    expect(await addressNow()).toBe(fresh);
+  });
+});
+
+it("without mail, the address can't be changed, and no page offers it", async () => {
+  const other = await startService();
+  try {
+    const browser = await new Browser().get(`${other.openid}/account`);
+    await signIn(browser, ADA);
+    expect(browser.html).not.toContain("/account/email");
+    expect((await send(`${other.openid}/account/email`)).status).toBe(404);
+  } finally {
+    await other.close();
+  }
+});
