@@ -6,7 +6,7 @@ import { callerAddress } from "../compat/caller.ts";
 import type { ErrorPages, InteractionSteps } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
-import type { Configuration, Deployment } from "../config/configuration.ts";
+import type { Configuration, Deployment, DeploymentKind } from "../config/configuration.ts";
 import { type AccountPage, createAccountGate } from "../interactions/account/gate.ts";
 import { createAccountPages } from "../interactions/account/pages.ts";
 import { createReturnPaths } from "../interactions/account/return-paths.ts";
@@ -35,6 +35,8 @@ import type { Passwords } from "./passwords/passwords.ts";
 import { createConfirmations } from "./people/confirmations.ts";
 import { createPeople, type People } from "./people/people.ts";
 import { type AttemptLimits, createAttemptLimits } from "./provider/attempt-limits.ts";
+import { createGuessing } from "./provider/guessing.ts";
+import { createNewBrowsers, type NewBrowsers } from "./provider/new-browsers.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSignedIn } from "./provider/account.ts";
@@ -56,6 +58,8 @@ export interface ServiceHttpOptions {
   /** For the delivery console. */
   readonly notifications: Notifications;
   readonly passwords: Passwords;
+  /** The deployment that mail leads to; `undefined` if no mail is sent. */
+  readonly mailDeployment: DeploymentKind | undefined;
   /** Called after a commit that stored mail. */
   readonly onMail: () => void;
   /** Gets messages for the operator. */
@@ -85,8 +89,17 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const units = createUnitsOfWork(artifacts, configuration.clock);
   const limits = createAttemptLimits(configuration.rateLimits, storage.rateLimits, keys.rateLimits);
   const people = openPeople(options, limits);
+  const mails = {
+    store: storage.signIns,
+    key: keys.rateLimits,
+    sealer: keys.sealer,
+    clock: configuration.clock,
+    mailDeployment: options.mailDeployment,
+    onMail: options.onMail,
+  };
+  const guessing = createGuessing(mails);
   const pages = createPages(configuration.interactions);
-  const shared = { configuration, artifacts, units, accounts, clients, limits, events, audit };
+  const shared = { configuration, artifacts, units, accounts, clients, limits, guessing, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const providerOptions = { ...shared, keys, pages: createAnswers(pages), backchannel };
   const currentProvider = createCurrentProvider(
@@ -95,7 +108,8 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   );
   // oidc-provider checks its settings here, so that a mistake stops the start.
   currentProvider();
-  const flow = createFlow(shared, currentProvider, keys);
+  const newBrowsers = createNewBrowsers(mails);
+  const flow = createFlow({ ...shared, newBrowsers }, currentProvider, keys);
   const connections = watchConnections(monotonic);
   const routes = createRoutes({
     ...shared,
@@ -147,7 +161,11 @@ function openPeople(
 
 type Shared = Omit<ProviderOptions, "keys" | "pages" | "backchannel">;
 
-function createFlow(shared: Shared, currentProvider: CurrentProvider, keys: ServiceKeys): SignInFlow {
+function createFlow(
+  shared: Shared & { readonly newBrowsers: NewBrowsers },
+  currentProvider: CurrentProvider,
+  keys: ServiceKeys,
+): SignInFlow {
   const { configuration } = shared;
   const forms = createSigner(keys.forms);
   const devices = createDeviceCookies({

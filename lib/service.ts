@@ -153,6 +153,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       events,
       audit,
       notifications: notifier.notifications,
+      mailDeployment: mailDeployment(configuration),
       onMail: () => notifier.wakeMail(),
       onWarning,
       onDefect,

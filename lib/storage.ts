@@ -19,6 +19,7 @@ import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./mail/outbox.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
+import { createSignInStore, type SignInStore } from "./sign-ins/records.ts";
 import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
 import { Records } from "./records/records.ts";
 
@@ -51,6 +52,8 @@ export interface Storage {
   readonly outbox: Outbox;
   /** The codes and links that people were sent. */
   readonly confirmations: ConfirmationStore;
+  /** Failures in a row, and which accounts have signed in before. */
+  readonly signIns: SignInStore;
   readonly audit: AuditStore;
   /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
   readonly rateLimits: RateLimiterFactory;
@@ -104,6 +107,7 @@ export function storageOver(
     deliveries: createDeliveryStore(lanes),
     outbox: createOutbox(lanes),
     confirmations: createConfirmationStore(lanes),
+    signIns: createSignInStore(lanes),
     audit,
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],

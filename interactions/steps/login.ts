@@ -19,18 +19,21 @@ export const login: Step = {
 
 /** Takes the rate-limit points, checks the password and, if it is right, finishes the sign-in. */
 async function signIn(
-  { ctx, signIn: { client } }: Entry,
+  { ctx, signIn: { uid, client } }: Entry,
   services: StepServices,
   { username, password }: { readonly username: string; readonly password: string },
 ): Promise<Outcome> {
-  const { units, accounts, limits, events, audit, devices, addressOf, protocol } = services;
+  const { units, accounts, limits, guessing, events, audit, devices, newBrowsers, addressOf, protocol } =
+    services;
   const { client_id } = client;
   const known = await accounts.recordByLogin(username);
   const device = known && devices.read(ctx, known);
+  const tries = await guessing.before("form", username, known);
   const attempt = await limits.signIn({
     name: username,
     address: addressOf(ctx),
-    ...(device === undefined ? {} : { device }),
+    device,
+    guessed: tries.limited,
   });
   const action = "sign_in";
   const failed = { ...callerOf(services, ctx, ANONYMOUS), action, client: client_id } as const;
@@ -40,18 +43,22 @@ async function signIn(
     return { kind: "limited", retryAfter: attempt.retryAfter };
   }
   const { refusal, record } = await accounts
-    .authenticate(username, password)
+    .authenticateRecord(known, password)
     .catch(async (fault: unknown) => {
       await attempt.withdraw();
       throw fault;
     });
   if (refusal !== undefined || record === undefined) {
+    await tries.failed();
     const reason = refusal ?? "credentials";
     events.emit("sign_in.failure", { reason, client_id });
     audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "invalid", problems: [{ code: "wrong", fields: ["username", "password"] }] };
   }
-  await attempt.succeed();
+  await Promise.all([attempt.succeed(), tries.succeeded()]);
+  if (device === undefined) {
+    await newBrowsers.note(record, { interaction: uid, userAgent: ctx.req.headers["user-agent"] });
+  }
   const location = await protocol.signedIn(ctx, record);
   devices.write(ctx, record);
   const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };

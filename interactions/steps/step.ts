@@ -9,6 +9,8 @@ import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { AccountInternals } from "../../lib/domain/account.ts";
 import type { ServiceEmitter } from "../../lib/events.ts";
 import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
+import type { Guessing } from "../../lib/provider/guessing.ts";
+import type { NewBrowsers } from "../../lib/provider/new-browsers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 
 /** The steps that a person can be at. */
@@ -136,6 +138,8 @@ export interface StepServices {
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly limits: Pick<AttemptLimits, "signIn">;
+  readonly guessing: Guessing;
+  readonly newBrowsers: NewBrowsers;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly devices: DeviceCookies;

@@ -218,6 +218,8 @@ export interface AccountInternals {
    * @throws StorageUnavailable when too many comparisons are waiting.
    */
   authenticate(login: string, password: string): Promise<Authenticated>;
+  /** The same for an account that was looked up already; `undefined`: there is none. */
+  authenticateRecord(record: AccountRecord | undefined, password: string): Promise<Authenticated>;
   /**
    * Assigns the account to a service. Writes nothing if it is assigned already.
    * @throws ConditionFailed when the account was deleted or one of the generations was raised since the sign-in.

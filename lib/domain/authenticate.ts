@@ -11,7 +11,7 @@ import { typedName } from "./text-rules.ts";
 
 export type SignIns = Pick<
   Accounts & AccountInternals,
-  "recordByLogin" | "authenticate" | "verifyPassword" | "settled"
+  "recordByLogin" | "authenticate" | "authenticateRecord" | "verifyPassword" | "settled"
 >;
 
 export function createSignIns(
@@ -58,17 +58,22 @@ export function createSignIns(
     return name === undefined ? undefined : directory.findAccountByName(name);
   }
 
+  async function authenticateRecord(
+    record: AccountRecord | undefined,
+    password: string,
+  ): Promise<Authenticated> {
+    const refusal = await compare(record, password);
+    return {
+      ok: refusal === undefined,
+      ...(refusal === undefined ? {} : { refusal }),
+      ...(record === undefined ? {} : { record }),
+    };
+  }
+
   return {
     recordByLogin,
-    async authenticate(login, password) {
-      const record = await recordByLogin(login);
-      const refusal = await compare(record, password);
-      return {
-        ok: refusal === undefined,
-        ...(refusal === undefined ? {} : { refusal }),
-        ...(record === undefined ? {} : { record }),
-      };
-    },
+    authenticateRecord,
+    authenticate: async (login, password) => authenticateRecord(await recordByLogin(login), password),
     async verifyPassword(sub, password) {
       checked("sub", anyString, sub);
       checked("password", anyString, password);

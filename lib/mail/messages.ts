@@ -88,7 +88,26 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
     ],
     footer: t("mail.footer.asked"),
   }),
+  "many-failures": (values) =>
+    notice(values, values.t("mail.failures.subject"), [
+      values.t("mail.failures.text", { time: values.time, count: values.params["failures"] ?? "" }),
+      values.t("mail.failures.what"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
+  "new-browser": (values) =>
+    notice(values, values.t("mail.browser.subject"), [
+      browserText(values),
+      values.t("mail.browser.notYou"),
+      { label: values.t("account.link"), url: values.links.account },
+    ]),
 };
+
+/** The families of browser and system, as far as they are known. */
+function browserText({ t, params: { browser, system }, time }: Values): string {
+  if (browser !== undefined && system !== undefined) return t("mail.browser.both", { browser, system, time });
+  const one = browser ?? system;
+  return one === undefined ? t("mail.browser.unknown", { time }) : t("mail.browser.one", { one, time });
+}
 
 const LAYOUT = join(import.meta.dirname, "views/mail.ejs");
 

@@ -12,7 +12,9 @@ export type MailKind =
   | "confirm-registration"
   | "known-address"
   | "reset-password"
-  | "confirm-address";
+  | "confirm-address"
+  | "many-failures"
+  | "new-browser";
 
 /** A mail to one person. */
 export interface NewMail {
@@ -34,7 +36,7 @@ export interface NewMail {
 
 /** A mail in the storage. Times are in milliseconds since the epoch. */
 export interface StoredMail {
-  /** Random. The Message-ID of every attempt contains it. */
+  /** Unguessable. The Message-ID of every attempt contains it. */
   readonly id: string;
   readonly kind: MailKind;
   /** Sealed JSON: the other members of {@link NewMail}. */
@@ -76,9 +78,17 @@ export const mailRecord = (mail: StoredMail): RecordData => MAIL.record(mail);
 
 const contextOf = (id: string): string => `mail ${id}`;
 
-/** The mail as it is stored, due immediately. @param now milliseconds since the epoch. */
-export function sealMail(sealer: Sealer, { kind, expiresAt, ...personal }: NewMail, now: number): StoredMail {
-  const id = randomUUID();
+/**
+ * The mail as it is stored, due immediately.
+ * @param now milliseconds since the epoch.
+ * @param id of several mails with one id, the last one stored is sent. Default: random.
+ */
+export function sealMail(
+  sealer: Sealer,
+  { kind, expiresAt, ...personal }: NewMail,
+  now: number,
+  id: string = randomUUID(),
+): StoredMail {
   const createdAt = Math.floor(now);
   const sealed = sealer.seal(contextOf(id), JSON.stringify(personal));
   return { id, kind, sealed, createdAt, due: createdAt, attempts: 0, expiresAt: Math.floor(expiresAt) };

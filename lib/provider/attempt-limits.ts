@@ -27,14 +27,22 @@ export interface AttemptLimits {
    * A submitted sign-in form.
    * @param attempt.name as typed.
    * @param attempt.device the id of a device cookie that belongs to the account of this name.
+   * @param attempt.guessed the account, if so many tries have failed in a row that a browser without a device cookie is
+   *   limited further.
    */
   signIn(attempt: {
     readonly name: string;
     readonly address: string;
-    readonly device?: string;
+    readonly device?: string | undefined;
+    readonly guessed?: string | undefined;
   }): Promise<Attempt>;
   /** @param attempt.name as the client sent it. */
   passwordGrant(attempt: { readonly name: string; readonly client: string }): Promise<Attempt>;
+  /**
+   * A try of the password grant after so many failures in a row. It has passed {@link AttemptLimits.passwordGrant}.
+   * @param account as in `signIn`.
+   */
+  guessedGrant(account: string): Promise<Attempt>;
   /**
    * A client secret. Comparing it is cheap and happens first: a wrong secret takes a point, a correct one only needs
    * one to be left. Parallel guesses count too, because each takes its point before its response is known.
@@ -77,12 +85,14 @@ const ABOUT = {
   "signIn.accountAndAddress": ["subject", "address"],
   "signIn.account": ["subject"],
   "signIn.address": ["address"],
+  "signIn.guessed": ["subject"],
   "passwordGrant.accountAndClient": ["client"],
   "passwordGrant.account": [],
   "passwordGrant.client": ["client"],
   "mail.recipient": [],
   "mail.caller": ["address"],
   registrations: ["address"],
+  "passwordGrant.guessed": [],
   clientSecret: ["subject", "address"],
   interactions: ["address"],
 } as const;
@@ -114,6 +124,9 @@ export function noteLimited(
 }
 
 const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: name, bucket, seconds });
+
+/** Tries of an account at which 100 in a row have failed, until one succeeds. */
+const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
 /** Longer than any IPv6 address with its zone. */
 const LONGEST_ADDRESS = 64;
@@ -180,11 +193,13 @@ export function createAttemptLimits(
     accountAndAddress: limit("signIn.accountAndAddress", limits.signIn.accountAndAddress),
     account: limit("signIn.account", limits.signIn.account),
     address: limit("signIn.address", limits.signIn.address),
+    guessed: limit("signIn.guessed", GUESSED),
   };
   const passwordGrant = {
     accountAndClient: limit("passwordGrant.accountAndClient", limits.passwordGrant.accountAndClient),
     account: limit("passwordGrant.account", limits.passwordGrant.account),
     client: limit("passwordGrant.client", limits.passwordGrant.client),
+    guessed: limit("passwordGrant.guessed", GUESSED),
   };
   const clientSecret = limit("clientSecret", limits.clientSecret);
   const interactions = limit("interactions", limits.interactions);
@@ -198,7 +213,7 @@ export function createAttemptLimits(
     [mail.caller, keyOf(network)],
   ];
   return {
-    signIn({ name, address, device }) {
+    signIn({ name, address, device, guessed }) {
       const network = callerNetwork(address);
       const subject = subjectOf(name, network);
       // Guesses by others don't lock out a browser that has signed in to this account before.
@@ -207,6 +222,7 @@ export function createAttemptLimits(
           ? [
               [signIn.accountAndAddress, keyOf(...subject, network)],
               [signIn.account, keyOf(...subject)],
+              ...(guessed === undefined ? [] : [[signIn.guessed, keyOf(guessed)] as const]),
             ]
           : [[signIn.accountAndAddress, keyOf(...subject, "device", device)]];
       return take([...own, [signIn.address, keyOf(network)]]);
@@ -219,6 +235,7 @@ export function createAttemptLimits(
         [passwordGrant.client, keyOf(client)],
       ]);
     },
+    guessedGrant: (account) => take([[passwordGrant.guessed, keyOf(account)]]),
     async clientSecret({ client, address }, check) {
       const bucket = keyOf(client, callerNetwork(address));
       const matches = check();

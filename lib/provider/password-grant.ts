@@ -4,12 +4,14 @@ import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { AuditCollector } from "../audit/collector.ts";
 import { type Clock, seconds } from "../clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
-import type { AccountInternals } from "../domain/account.ts";
+import type { AuditEvent } from "../audit/audit-event.ts";
+import type { AccountInternals, Authenticated } from "../domain/account.ts";
 import { currentGenerations, oidcAccount } from "./account.ts";
 import { type AttemptLimits, noteLimited } from "./attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD, effectiveScope } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { newGrant } from "./grant.ts";
+import type { Guessing } from "./guessing.ts";
 import { callerOf, requestState } from "./request.ts";
 
 interface Parameters {
@@ -22,10 +24,12 @@ type Context = TokenEndpointGrantContext<Parameters>;
 
 /** The same error for a wrong password, an unknown user and an account without a password. */
 const REFUSED = "the username or the password is wrong";
+const LIMITED = "too many failed attempts";
 
 export class PasswordGrant {
   readonly #accounts: AccountInternals;
   readonly #limits: AttemptLimits;
+  readonly #guessing: Guessing;
   readonly #audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly #units: UnitsOfWork;
   readonly #clock: Clock;
@@ -33,12 +37,14 @@ export class PasswordGrant {
   constructor(
     accounts: AccountInternals,
     limits: AttemptLimits,
+    guessing: Guessing,
     audit: Pick<AuditCollector, "note" | "noteRefusal">,
     units: UnitsOfWork,
     clock: Clock,
   ) {
     this.#accounts = accounts;
     this.#limits = limits;
+    this.#guessing = guessing;
     this.#audit = audit;
     this.#units = units;
     this.#clock = clock;
@@ -64,14 +70,19 @@ export class PasswordGrant {
       // The account is not looked up: the time that takes would tell whether it exists.
       noteLimited(this.#audit, event, attempt);
       requestState(ctx).retryAfter = attempt.retryAfter;
-      throw new errors.InvalidGrant("too many failed attempts");
+      throw new errors.InvalidGrant(LIMITED);
     }
-    const { refusal, record } = await this.#accounts
-      .authenticate(username, password)
-      .catch(async (fault: unknown) => {
-        await attempt.withdraw();
-        throw fault;
-      });
+    const tried = await this.#compare(username, password, event).catch(async (fault: unknown) => {
+      await attempt.withdraw();
+      throw fault;
+    });
+    if ("retryAfter" in tried) {
+      // Not a guess, because the password was not compared.
+      await attempt.withdraw();
+      requestState(ctx).retryAfter = tried.retryAfter;
+      throw new errors.InvalidGrant(LIMITED);
+    }
+    const { refusal, record } = tried;
     const subject = record && { subject: record.sub };
     if (refusal !== undefined || record === undefined) {
       this.#audit.note({ ...event, ...subject, outcome: "failure", reason: refusal ?? "credentials" });
@@ -80,6 +91,30 @@ export class PasswordGrant {
     await attempt.succeed();
     this.#units.current()?.whenCommitted(() => this.#audit.note({ ...event, ...subject }));
     return record;
+  }
+
+  /** Compares the password, unless guessing goes on at this account and its limit is used up. */
+  async #compare(
+    username: string,
+    password: string,
+    event: AuditEvent,
+  ): Promise<Authenticated | { readonly retryAfter: number }> {
+    const account = await this.#accounts.recordByLogin(username);
+    const tries = await this.#guessing.before("password_grant", username, account);
+    const further = tries.limited === undefined ? undefined : await this.#limits.guessedGrant(tries.limited);
+    if (further?.allowed === false) {
+      noteLimited(this.#audit, event, further);
+      return { retryAfter: further.retryAfter };
+    }
+    const outcome = await this.#accounts
+      .authenticateRecord(account, password)
+      .catch(async (fault: unknown) => {
+        await further?.withdraw();
+        throw fault;
+      });
+    if (!outcome.ok) await tries.failed();
+    else await Promise.all([tries.succeeded(), further?.succeed()]);
+    return outcome;
   }
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {

@@ -5,6 +5,7 @@ import { AUDIT } from "../audit/records.ts";
 import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../directory/records.ts";
 import { CONFIRMATION } from "../people/records.ts";
 import { MAIL } from "../mail/records.ts";
+import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../sign-ins/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
 import { MIGRATION, STORAGE_FORMAT } from "../migration/format.ts";
@@ -25,6 +26,8 @@ export const KINDS: Kinds = collectKinds([
   LANE,
   RECEIVER,
   MAIL,
+  FAILED_SIGN_INS,
+  SIGNED_IN_BEFORE,
   CONFIRMATION,
   ...ARTIFACTS,
   STORAGE_FORMAT,

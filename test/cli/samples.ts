@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { RecordData, RecordStore } from "../../adapters/record-store.ts";
 import type { Stores } from "../../lib/records/kinds.ts";
 import { MAIL, type StoredMail } from "../../lib/mail/records.ts";
+import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../../lib/sign-ins/records.ts";
 import { CONFIRMATION, type StoredConfirmation } from "../../lib/people/records.ts";
 import { KINDS } from "../../lib/records/all-kinds.ts";
 import { AUDIT } from "../../lib/audit/records.ts";
@@ -145,6 +146,8 @@ function mainRecords(index: number, now: number): RecordData[] {
       : []),
     MAIL.record(waitingMail(index, now)),
     CONFIRMATION.record(confirmation(index, now)),
+    FAILED_SIGN_INS.record({ way: "form", subject: text(index), failures: index, expiresAt: now + HOUR }),
+    SIGNED_IN_BEFORE.record({ sub, last: text(index) }),
     ...(index < 7 ? [RECEIVER.record({ receiver: `service:${index}`, ...untouchedReceiver })] : []),
   ];
 }

@@ -113,6 +113,8 @@ const signInSteps: readonly Step[] = [
   {
     name: "the login form, submitted",
     page: true,
+    // The account has signed in before, whether or not the browser gets there.
+    ownCommits: ["signed-in-before"],
     async prepare(stage) {
       const person = await newcomer(stage);
       const wire = person.wire(await person.login(authorizeUrl(stage.oauth2, stage.clients.news)));

@@ -147,15 +147,13 @@ describe("a fault at any operation of the store", () => {
       const person = new Person(username);
       const form = person.wire(await person.login(authorizeUrl(limited.oauth2, limited.clients.news)));
       const grant = passwordGrant(limited.oauth2, limited.clients.news, username);
-      // The last look-up by name comes after the points were taken. At the form, the first one finds the device.
+      // What comes after the points were taken.
       const after = [form, form, form, grant, grant, grant].map(
-        (wire) => [wire, wire === form ? 2 : 1] as const,
+        (wire) => [wire, wire === form ? "signIns.noteNewBrowser" : "directory.findAccountByName"] as const,
       );
-      for (const [wire, last] of after) {
-        let looks = 0;
+      for (const [wire, call] of after) {
         limited.storage.fail = ({ name }) => {
-          if (name === "directory.findAccountByName" && (looks += 1) === last)
-            throw new StorageUnavailable("the store is away");
+          if (name === call) throw new StorageUnavailable("the store is away");
         };
         expect((await send(wire)).status).toBe(503);
       }

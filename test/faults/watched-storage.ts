@@ -57,6 +57,7 @@ export class WatchedStorage {
       deliveries: this.#watch("deliveries", real.deliveries),
       outbox: { ...this.#watch("outbox", real.outbox), watch: () => () => undefined },
       confirmations: this.#watch("confirmations", real.confirmations),
+      signIns: this.#watch("signIns", real.signIns),
       // What is collected goes in the background, at no time that a test could wait for.
       audit: { ...real.audit, append: (event) => audit.append(event) },
       // What has expired stays: it would be removed between any two looks at what is stored.

@@ -53,16 +53,21 @@ function memoryFlow(
 ): { flow: SignInFlow; calls: Call[] } {
   const calls: Call[] = [];
   let ended: SignInOutcome = { kind: "wrong" };
+  let username = "";
   const services = {
     configuration: { clock: { now: () => 0 } },
     units: { current: () => undefined },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
     devices: { read: () => undefined, write: () => undefined },
+    guessing: { before: async () => ({ limited: undefined, failed: settle, succeeded: settle }) },
+    newBrowsers: { note: settle },
     addressOf: () => "127.0.0.1",
     accounts: {
-      recordByLogin: async () => undefined,
-      async authenticate(username: string, password: string) {
+      async recordByLogin(name: string) {
+        username = name;
+      },
+      async authenticateRecord(_record: unknown, password: string) {
         calls.push(["signIn", { username, password }]);
         return ended.kind === "done" ? { record: { sub: "1" } } : { refusal: "credentials" };
       },

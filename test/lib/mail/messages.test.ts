@@ -32,6 +32,10 @@ const NOTICES: readonly NewMail[] = [
   mail("password-changed"),
   mail("address-changed"),
   mail("address-changed", { params: { at: String(AT), address: "new" } }),
+  mail("many-failures", { params: { at: String(AT), failures: "100" } }),
+  mail("new-browser", { params: { at: String(AT), browser: "Firefox", system: "Windows" } }),
+  mail("new-browser", { params: { at: String(AT), system: "Android" } }),
+  mail("new-browser", { params: { at: String(AT) } }),
 ];
 const LINK = "bGluayBvZiAzMiBieXRlcywgd2hpY2ggaXMgcmFuZG9t_-A";
 const WITH_CODE = (["confirm-registration", "reset-password", "confirm-address"] as const).map((kind) =>

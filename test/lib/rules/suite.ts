@@ -67,7 +67,7 @@ async function writeEverything(stage: Stage): Promise<void> {
 }
 
 function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
-  const { directory, artifacts, deliveries, outbox, confirmations, audit } = storage;
+  const { directory, artifacts, deliveries, outbox, confirmations, signIns, audit } = storage;
   const record = client("c");
   return [
     ...storage.parts.map((part) => () => part.ping()),
@@ -108,6 +108,10 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => confirmations.find({ link: "l" }),
     () => confirmations.find({ purpose: "registration", interaction: "i" }),
     () => confirmations.remove("registration", "i"),
+    () => signIns.failures("form", "s"),
+    () => signIns.addFailure("form", "s"),
+    () => signIns.clearFailures("form", "s"),
+    () => signIns.noteNewBrowser("s", "i"),
     ...everyLaneCall(storage),
   ];
 }

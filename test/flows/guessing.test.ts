@@ -1,0 +1,368 @@
+/** Guessing that goes on, and the mail about it and about sign-ins at new browsers. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { MailMessage } from "../../config/configuration.ts";
+import type { SignInServiceConfig } from "../../config/input.ts";
+import { openStorage } from "../../lib/storage.ts";
+import { createSealer } from "../../lib/sealing.ts";
+import { sealMail } from "../../lib/mail/records.ts";
+import { createSignInServiceOver } from "../../lib/service.ts";
+import type { SignInStore } from "../../lib/sign-ins/records.ts";
+import type { Browser } from "../../lib/testing/browser/browser.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type Answer, type Person, type RelyingParty, relyingParty, signIn } from "./relying-party.ts";
+import {
+  ADA,
+  NEWS,
+  type RunningService,
+  SHOP,
+  startService,
+  storageIn,
+  UNLIMITED,
+} from "./running-service.ts";
+
+const FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:130.0) Gecko/20100101 Firefox/130.0";
+const HOSTILE = "Visit https://evil.example <script>alert(1)</script> now";
+const SECRETS = [Buffer.alloc(32, 7).toString("base64")];
+
+let running: RunningService;
+let news: RelyingParty;
+let mails: MailMessage[];
+/** Milliseconds that are added to the service's clock. */
+let offset = 0;
+let folder = "";
+
+const settings = (): Omit<SignInServiceConfig, "deployments"> => ({
+  clock: { now: () => Date.now() + offset },
+  rateLimits: UNLIMITED,
+  proxy: true,
+  mail: async (message) => void mails.push(message),
+});
+
+/** The storage of the service, and whose failure it counted last. */
+let signIns: SignInStore;
+let counted: Parameters<SignInStore["failures"]>;
+
+async function start(): Promise<void> {
+  running = await startService({
+    config: { ...settings(), ...(await newStorage()) },
+    start: (config) =>
+      createSignInServiceOver(config, async (configuration, onWarning) => {
+        const storage = await openStorage(configuration, onWarning);
+        ({ signIns } = storage);
+        const addFailure: SignInStore["addFailure"] = (way, subject, mailAt) => {
+          counted = [way, subject];
+          return storage.signIns.addFailure(way, subject, mailAt);
+        };
+        return { ...storage, signIns: { ...storage.signIns, addFailure } };
+      }),
+  });
+  news = relyingParty(running, "oauth2", NEWS);
+}
+
+beforeEach(() => {
+  mails = [];
+  offset = 0;
+});
+afterEach(async () => {
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await running.close();
+  if (folder !== "") await rm(folder, { recursive: true });
+  folder = "";
+});
+
+const wrong = (username: string): Person => ({ username, password: "this is not the password" });
+
+const atLogin = (browser: Browser = news.browser()): Promise<Browser> => browser.get(news.authorizeUrl());
+
+/** Submits the form. @returns the status. */
+async function submit(browser: Browser, person: Person): Promise<number> {
+  await atLogin(browser);
+  return (await signIn(browser, person)).visits[0]!.status;
+}
+
+/** Many tries at the form, several at a time. */
+async function failAtForm(count: number, names: readonly string[]): Promise<number[]> {
+  const browsers = await Promise.all(Array.from({ length: 4 }, () => atLogin()));
+  const statuses = await Promise.all(
+    browsers.map(async (browser, index) => {
+      const own: number[] = [];
+      for (let number = index; number < count; number += browsers.length) {
+        const { visits } = await signIn(browser, wrong(names[number % names.length] ?? ""));
+        own.push(visits[0]!.status);
+      }
+      return own;
+    }),
+  );
+  return statuses.flat();
+}
+
+/** Many tries of the password grant, several at a time. */
+async function failGrants(count: number, names: readonly string[]): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  while (answers.length < count) {
+    const next = Array.from({ length: Math.min(20, count - answers.length) }, (_, number) =>
+      news.password(wrong(names[(answers.length + number) % names.length] ?? "")),
+    );
+    answers.push(...(await Promise.all(next)));
+  }
+  return answers;
+}
+
+/** Counts failures of the last one who failed, without the work of comparing passwords. */
+async function failMore(count: number): Promise<void> {
+  for (let number = 0; number < count; number += 1) await signIns.addFailure(...counted);
+}
+
+const limitedOf = (statuses: readonly number[]): number => statuses.filter((status) => status === 429).length;
+const isLimited = ({ headers }: Answer): boolean => headers.has("retry-after");
+
+/** The mail with this subject, once the outbox has been emptied. */
+async function mailAbout(subject: RegExp, count: number): Promise<MailMessage[]> {
+  const found = (): MailMessage[] => mails.filter((mail) => subject.test(mail.subject));
+  for (let tries = 0; found().length < count && tries < 200; tries += 1) await pause(25);
+  // One more would come at once.
+  await pause(150);
+  return found();
+}
+
+/** The page without what differs between any two. */
+const visible = (browser: Browser): string =>
+  browser.html
+    .replaceAll(/(?:ada|nobody)/g, "NAME")
+    .replaceAll(/name="csrf" value="[^"]*"|interaction\/[\w-]+/g, "")
+    .replaceAll(/about \d+ min/g, "");
+
+const browserWith = (userAgent?: string): Browser =>
+  news.browser({
+    headers: {
+      "x-forwarded-for": "203.0.113.77",
+      ...(userAgent !== undefined && { "user-agent": userAgent }),
+    },
+  });
+
+describe("after 100 failures in a row at the form", () => {
+  it("an account allows five tries an hour over all its names, except in a browser that it knows, until one succeeds [D-GUESS-1, D-GUESS-2]", async () => {
+    await start();
+    const known = news.browser();
+    expect(await submit(known, ADA)).toBe(303);
+    known.jar.clear(known.jar.all().find(({ name }) => name.includes("_session_"))?.name ?? "");
+    expect(new Set(await failAtForm(8, ["ada", "ADA@example.com"]))).toEqual(new Set([400]));
+    await failMore(84);
+    expect(new Set(await failAtForm(8, ["ada", "ADA@example.com"]))).toEqual(new Set([400]));
+
+    const further = await failAtForm(12, ["ada", "ada@example.com"]);
+    expect([limitedOf(further), further.length]).toEqual([7, 12]);
+    const stranger = news.browser();
+    expect(await submit(stranger, ADA)).toBe(429);
+    const wait = Number(stranger.headers.get("retry-after"));
+    expect(wait).toBeGreaterThan(3_000);
+    expect(wait).toBeLessThanOrEqual(3_600);
+    expect(stranger.html).toContain("Too many attempts");
+    // Other accounts, and the password grant of this one, are not concerned.
+    expect(await submit(news.browser(), wrong("bob"))).toBe(400);
+    expect((await news.password(ADA)).status).toBe(200);
+
+    // After an hour, five more: a success of one of them ends the limit, and so does one of a known browser.
+    offset += 3_600_000;
+    expect(limitedOf(await failAtForm(7, ["ada"]))).toBe(2);
+    expect(await submit(known, ADA)).toBe(303);
+    expect(new Set(await failAtForm(20, ["ada"]))).toEqual(new Set([400]));
+  });
+
+  it("the owner is told once by mail, without an address of the caller [D-GUESS-3]", async () => {
+    await start();
+    await failAtForm(1, ["ada"]);
+    await failMore(96);
+    await failAtForm(15, ["ada", "ada@example.com"]);
+    const [mail, ...more] = await mailAbout(/Many failed attempts/, 1);
+    expect(more).toEqual([]);
+    expect(mail).toMatchObject({ to: "ada@example.com" });
+    expect(mail?.text).toContain("100 times in a row");
+    expect(`${mail?.text}${mail?.html}`).not.toMatch(/203\.0\.113|this is not the password/);
+    expect(mails).toHaveLength(1);
+  });
+
+  it("a name that nobody has is limited in the same way, with the same answers [D-GUESS-4]", async () => {
+    await start();
+    await failAtForm(4, ["nobody", "ＮＯＢＯＤＹ"]);
+    await failMore(96);
+    const further = await failAtForm(12, ["nobody"]);
+    expect([limitedOf(further), further.length]).toEqual([7, 12]);
+    await failAtForm(1, ["ada"]);
+    await failMore(99);
+    await failAtForm(6, ["ada"]);
+    const [known, unknown] = [news.browser(), news.browser()];
+    expect([await submit(known, wrong("ada")), await submit(unknown, wrong("nobody"))]).toEqual([429, 429]);
+    expect(visible(known)).toBe(visible(unknown));
+    expect(mails.filter(({ to }) => to !== "ada@example.com")).toEqual([]);
+  });
+
+  it("a new password begins anew, and so does a success before the hundredth [D-GUESS-1]", async () => {
+    await start();
+    await failAtForm(1, ["ada"]);
+    await failMore(98);
+    expect(await submit(news.browser(), ADA)).toBe(303);
+    expect(await failAtForm(1, ["ada"])).toEqual([400]);
+    await failMore(98);
+    expect(await failAtForm(1, ["ada"])).toEqual([400]);
+    expect(limitedOf(await failAtForm(8, ["ada"]))).toBe(3);
+    await running.service.accounts.setPassword(running.ada.sub, "another long sentence");
+    expect(await submit(news.browser(), { username: "ada", password: "another long sentence" })).toBe(303);
+  });
+});
+
+describe("after 100 failures in a row of the password grant", () => {
+  it("an account allows five more an hour over its names and all clients, with the answer of any other limit, and the form goes on [D-GUESS-1, D-GUESS-2, D-GUESS-3]", async () => {
+    await start();
+    await running.service.clients.update("shop", { password_grant: true, error_status: "documented" });
+    const shop = relyingParty(running, "oauth2", SHOP);
+    expect((await failGrants(10, ["ada", "ada@example.com"])).filter(isLimited)).toEqual([]);
+    await failMore(80);
+    expect((await failGrants(10, ["ada", "ada@example.com"])).filter(isLimited)).toEqual([]);
+    const further = await failGrants(12, ["ada"]);
+    expect(further.filter(isLimited)).toHaveLength(7);
+    const refused = await shop.password(ADA);
+    expect([refused.status, refused.body]).toEqual([
+      400,
+      { error: "invalid_grant", error_description: "grant request is invalid" },
+    ]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await submit(news.browser(), ADA)).toBe(303);
+    expect(await mailAbout(/Many failed attempts/, 1)).toHaveLength(1);
+    // The form's success is not the grant's.
+    expect(isLimited(await news.password(ADA))).toBe(true);
+    offset += 3_600_000;
+    expect((await news.password(ADA)).status).toBe(200);
+    expect((await failGrants(20, ["ada"])).filter(isLimited)).toEqual([]);
+  });
+
+  it("the same holds for a name that nobody has, and a name that is too long is not counted [D-GUESS-4]", async () => {
+    await start();
+    await failGrants(4, ["nobody"]);
+    await failMore(96);
+    expect((await failGrants(12, ["nobody"])).filter(isLimited)).toHaveLength(7);
+    const before = counted;
+    expect((await failGrants(4, ["n".repeat(10_000)])).filter(isLimited)).toEqual([]);
+    expect(counted).toBe(before);
+    const nasty = ["__proto__", "'; DROP TABLE x; --", "<b>", "\u0000", "\ud800", "a".repeat(254)];
+    expect((await failGrants(12, nasty)).map(({ status }) => status)).toEqual(Array(12).fill(400));
+    expect(mails).toEqual([]);
+  });
+});
+
+describe("failures in a row", () => {
+  it("are counted exactly by parallel processes, and one of them stores the mail [D-GUESS-1, D-GUESS-3]", async () => {
+    await start();
+    folder = await mkdtemp(join(tmpdir(), "guessing-"));
+    const { storage, artifacts = storage } = await storageIn(folder);
+    const clock = { now: () => Date.now() };
+    const stores = await Promise.all([1, 2].map(() => openStorage({ storage, artifacts, clock })));
+    const sealer = createSealer(SECRETS);
+    const made: number[] = [];
+    const mail = (): ReturnType<typeof sealMail> => {
+      made.push(1);
+      const expiresAt = clock.now() + 60_000;
+      const params = { at: "0" };
+      return sealMail(
+        sealer,
+        { kind: "many-failures", to: "a@b.example", deployment: "oauth2", params, expiresAt },
+        clock.now(),
+      );
+    };
+    const counts = await Promise.all(
+      Array.from({ length: 60 }, (_, number) =>
+        stores[number % 2]!.signIns.addFailure("form", "subject", { failures: 40, mail }),
+      ),
+    );
+    expect(counts.toSorted((one, other) => one - other)).toEqual(
+      Array.from({ length: 60 }, (_, index) => index + 1),
+    );
+    expect(await stores[0]!.signIns.failures("form", "subject")).toBe(60);
+    expect(await stores[0]!.signIns.failures("password_grant", "subject")).toBe(0);
+    expect((await stores[1]!.outbox.waiting()).count).toBe(1);
+    await stores[1]!.signIns.clearFailures("form", "subject");
+    expect(await stores[0]!.signIns.failures("form", "subject")).toBe(0);
+    await Promise.all(stores.map((store) => store.close()));
+  });
+});
+
+describe("a sign-in at a new browser", () => {
+  const ABOUT = /New sign-in to your account/;
+
+  it("is told to the owner with browser, system and time, but not at the first sign-in of an account [D-BROWSER-1]", async () => {
+    await start();
+    const first = browserWith();
+    expect(await submit(first, ADA)).toBe(303);
+    expect(await mailAbout(ABOUT, 0)).toEqual([]);
+    const second = browserWith(FIREFOX);
+    expect(await submit(second, ADA)).toBe(303);
+    const [mail, ...more] = await mailAbout(ABOUT, 1);
+    expect(more).toEqual([]);
+    expect(mail).toMatchObject({ to: "ada@example.com" });
+    expect(mail?.text).toContain("with Firefox on Windows");
+    expect(`${mail?.text}${mail?.html}`).not.toMatch(/203\.0\.113|Mozilla|NT 10/);
+    // It is known now, and so is the first one.
+    for (const browser of [first, second]) {
+      browser.jar.clear(browser.jar.all().find(({ name }) => name.includes("_session_"))?.name ?? "");
+      expect(await submit(browser, ADA)).toBe(303);
+    }
+    expect(await mailAbout(ABOUT, 1)).toHaveLength(1);
+  });
+
+  it("is told again after a new password, which ends the device cookies [D-BROWSER-2]", async () => {
+    await start();
+    const browser = browserWith();
+    expect(await submit(browser, ADA)).toBe(303);
+    await running.service.accounts.setPassword(running.ada.sub, "another long sentence");
+    expect(await submit(browser, { username: "ada", password: "another long sentence" })).toBe(303);
+    expect(await mailAbout(ABOUT, 1)).toHaveLength(1);
+  });
+
+  it("sends one mail when its form is submitted twice, and nothing of a hostile header [D-BROWSER-1]", async () => {
+    await start();
+    expect(await submit(browserWith(), ADA)).toBe(303);
+    const twice = await atLogin(browserWith(HOSTILE));
+    const { action, fields } = twice.form("password");
+    const send = (): Promise<Response> =>
+      fetch(action, {
+        method: "POST",
+        redirect: "manual",
+        headers: {
+          cookie: twice.jar
+            .all()
+            .map(({ name, value }) => `${name}=${value}`)
+            .join("; "),
+        },
+        body: new URLSearchParams({ ...Object.fromEntries(fields), username: "ada", password: ADA.password }),
+      });
+    const statuses = await Promise.all([send(), send()]).then((all) => all.map(({ status }) => status));
+    expect(statuses).toContain(303);
+    const [mail, ...more] = await mailAbout(ABOUT, 1);
+    expect(more).toEqual([]);
+    expect(`${mail?.text}${mail?.html}`).not.toMatch(/evil|script>|undefined/);
+  });
+
+  it("sends none when the first sign-in is submitted twice, or the account is deleted meanwhile [D-BROWSER-1]", async () => {
+    await start();
+    expect(await signIns.noteNewBrowser(running.ada.sub, "one")).toBe(false);
+    const mail = sealMail(
+      createSealer(SECRETS),
+      {
+        kind: "new-browser",
+        to: "a@b.example",
+        deployment: "oauth2",
+        params: {},
+        expiresAt: Date.now() + 60_000,
+      },
+      Date.now(),
+    );
+    const again = (id: string): Promise<boolean> => signIns.noteNewBrowser(running.ada.sub, id, mail);
+    expect([await again("one"), await again("two"), await again("two")]).toEqual([false, true, false]);
+    await running.service.accounts.delete(running.ada.sub);
+    expect([await again("three"), await again("four")]).toEqual([false, false]);
+  });
+});
