@@ -4,6 +4,7 @@ import type { RegistrationRequest, RegistrationSettings } from "../../../config/
 import { defaults } from "../../../config/defaults.ts";
 import { createPeople } from "../../../lib/people/people.ts";
 import type { PeopleOptions } from "../../../lib/people/requests.ts";
+import type { AccountRecord } from "../../../lib/directory/directory.ts";
 import type { RegistrationForm } from "../../../lib/people/registrations.ts";
 import { AT, from, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 
@@ -300,6 +301,24 @@ describe("the configuration of registrations", () => {
       message: expect.not.stringContaining("ada"),
     });
     await expect(stage.registrations.pending("i")).resolves.toBeUndefined();
+  });
+});
+
+describe("the terms of use", () => {
+  it("that somebody accepted are kept on the account, which is no PROFILE_CHANGED [D-REGISTER-8]", async () => {
+    const { accounts, storage } = stage;
+    const result = await confirm(await registered());
+    const { sub, updated_at } = (result as { readonly record: AccountRecord }).record;
+    stage.clock.advance(60);
+    const caller = { actor: { kind: "account", id: sub } } as const;
+    for (const version of ["2027-01", "2027-01"])
+      await expect(accounts.acceptTerms(sub, version, caller)).resolves.toBe(true);
+    await expect(accounts.acceptTerms("nobody", "2027-01", caller)).resolves.toBe(false);
+    await expect(accounts.record(sub)).resolves.toMatchObject({ terms_version: "2027-01", updated_at });
+    expect(await accounts.find(sub)).not.toHaveProperty("terms_version");
+    await expect(storage.deliveries.list({ limit: 9 })).resolves.toEqual([]);
+    const { records } = await storage.audit.list({ account: sub, limit: 9 });
+    expect(records.map(({ action }) => action)).toEqual(["account.terms_accepted", "account.registered"]);
   });
 });
 
