@@ -92,7 +92,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
       GET: [notWhenStrict(strictness), documentedRevoke],
       POST: [formBody, eitherRevocation(documentedRevoke, standardRevoke)],
     },
-    discovery: { "*": [publicDiscovery, withQuery(protocol)] },
+    discovery: { "*": [publicDiscovery(parts), withQuery(protocol)] },
     jwks: { "*": [withQuery(protocol)] },
     par: { "*": [formBody, credentials, checkPushed(strictness), atomic, withBody(protocol)] },
     introspect: { "*": [formBody, credentials, atomic, introspection(protocol)] },
@@ -106,6 +106,10 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     interaction: {
       GET: [atomic, ({ ctx }) => parts.interactions.show(ctx)],
       POST: [atomic, ({ ctx }) => parts.interactions.submit(ctx)],
+    },
+    confirm: {
+      GET: [({ ctx }) => parts.confirm.show(ctx, parseFields(ctx.querystring).one("token"))],
+      POST: [({ ctx }) => parts.confirm.submit(ctx)],
     },
   };
 }

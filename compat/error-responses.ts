@@ -12,6 +12,7 @@ const PAGES: ReadonlySet<EndpointName> = new Set([
   "logoutConfirm",
   "logoutSuccess",
   "interaction",
+  "confirm",
   "account",
 ]);
 

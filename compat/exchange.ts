@@ -37,6 +37,13 @@ export interface InteractionSteps {
   submit(ctx: Context): Promise<void>;
 }
 
+/** The page that links in mail lead to. */
+export interface ConfirmPage {
+  /** @param token of the link; `undefined` once it is in a cookie. */
+  show(ctx: Context, token: string | undefined): Promise<void>;
+  submit(ctx: Context): Promise<void>;
+}
+
 /** A request for a page under `{base}/account`. */
 export interface AccountRequest {
   /** The path below the base URL. */
@@ -68,6 +75,9 @@ export interface EndpointParts {
   readonly audit: AuditLog;
   readonly pages: ErrorPages;
   readonly interactions: InteractionSteps;
+  readonly confirm: ConfirmPage;
+  /** Whether people can make accounts of their own. */
+  readonly offersRegistration: boolean;
   /** Other paths under `{base}/account` fall through to the host application. */
   readonly accountPages: readonly AccountPage[];
   /** Name of the session cookie. */

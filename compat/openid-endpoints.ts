@@ -5,7 +5,7 @@ import { ALL_FIELDS } from "../lib/provider/claims.ts";
 import { SENT_STATE } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { EndpointError } from "./errors.ts";
-import type { AuditLog, ErrorPages, Step } from "./exchange.ts";
+import type { EndpointParts, AuditLog, ErrorPages, Step } from "./exchange.ts";
 import { parseFields } from "./form-fields.ts";
 import type { Protocol } from "./protocol.ts";
 import { TOKEN_PARAMETERS } from "./revoke.ts";
@@ -41,18 +41,22 @@ export function standardUserinfo(protocol: Protocol): Step {
 }
 
 /** Removes internal values from the discovery document (OpenID Connect Discovery 1.0 section 3). */
-export const publicDiscovery: Step = async ({ ctx }, next) => {
-  await next();
-  const document = ctx.body as Record<string, unknown> | undefined;
-  if (typeof document !== "object" || document === null) return;
-  for (const member of ["scopes_supported", "claims_supported"]) {
-    const values = document[member];
-    if (Array.isArray(values))
-      document[member] = values.filter((value) => value !== ALL_FIELDS && value !== SENT_STATE);
-  }
-  document["response_modes_supported"] = ["query", "form_post"];
-  ctx.body = document;
-};
+export const publicDiscovery =
+  ({ offersRegistration }: Pick<EndpointParts, "offersRegistration">): Step =>
+  async ({ ctx }, next) => {
+    await next();
+    const document = ctx.body as Record<string, unknown> | undefined;
+    if (typeof document !== "object" || document === null) return;
+    for (const member of ["scopes_supported", "claims_supported"]) {
+      const values = document[member];
+      if (Array.isArray(values))
+        document[member] = values.filter((value) => value !== ALL_FIELDS && value !== SENT_STATE);
+    }
+    document["response_modes_supported"] = ["query", "form_post"];
+    // OpenID Connect Prompt Create 1.0 section 4.2.
+    if (offersRegistration) document["prompt_values_supported"] = ["none", "login", "consent", "create"];
+    ctx.body = document;
+  };
 
 /**
  * Runs RP-initiated logout. oidc-provider stores a session for every caller, so a caller without a sign-in takes a

@@ -166,6 +166,8 @@ export interface InteractionSettings {
   readonly theme: Theme;
   /** The links in the footer. */
   readonly links: PageLinks;
+  /** Path of a UI of a team's own, which shows the steps of a sign-in instead of the built-in pages. */
+  readonly ui?: string;
 }
 
 export interface NotificationSettings {

@@ -77,6 +77,7 @@ export type EndpointName =
   | "logoutConfirm"
   | "logoutSuccess"
   | "interaction"
+  | "confirm"
   | "account";
 
 /** One path under a base URL. */
@@ -107,6 +108,7 @@ const SAME: readonly EndpointPath[] = [
   at("logoutConfirm", "POST", "/oauth2/logout/confirm"),
   under("interaction", "GET POST", "/interaction/:uid"),
   at("interaction", "GET POST", "/interaction/:uid/:step"),
+  at("confirm", "GET POST", "/confirm"),
   under("account", "GET POST", "/account"),
 ];
 
@@ -151,15 +153,15 @@ export interface Clash {
   readonly path: string;
 }
 
-/** Matches any one segment of a path. */
-const UID = ":uid";
+/** They match any one segment of a path. */
+const ANY: ReadonlySet<string | undefined> = new Set([":uid", ":step"]);
 
 /** Whether some path matches both endpoints. Both paths start at the root of the host. */
 function overlap(one: EndpointPath, other: EndpointPath): boolean {
   const [left, right] = [one.path.split("/"), other.path.split("/")];
   const both = Math.min(left.length, right.length);
   for (let i = 0; i < both; i++) {
-    if (left[i] !== right[i] && left[i] !== UID && right[i] !== UID) return false;
+    if (left[i] !== right[i] && !ANY.has(left[i]) && !ANY.has(right[i])) return false;
   }
   if (left.length === right.length) return true;
   return left.length < right.length ? one.below : other.below;
@@ -183,4 +185,10 @@ export function findClashes(
     }
   }
   return clashes;
+}
+
+/** Whether a path of the host belongs to an endpoint of this deployment. */
+export function isServed({ kind, path: base }: Pick<Deployment, "kind" | "path">, path: string): boolean {
+  const asked: EndpointPath = { name: "account", methods: [], path, below: false };
+  return endpointPaths[kind].some((row) => overlap({ ...row, path: base + row.path }, asked));
 }

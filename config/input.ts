@@ -165,6 +165,8 @@ export interface InteractionsInput {
   readonly theme?: Theme;
   /** Links in the footer of each page: help, privacy and terms. Default none. */
   readonly links?: PageLinks;
+  /** Path of a UI of your own on the hosts of the deployments, such as `/login`. Default: the built-in pages. */
+  readonly ui?: string;
 }
 
 /** The service's cookies. */

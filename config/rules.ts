@@ -1,6 +1,6 @@
 /** The rules between keys. Each rule skips keys that are already wrong, so all problems are reported together. */
 import type { Deployment, DeploymentKind } from "./configuration.ts";
-import { baseProblems, findClashes, parseBase, toDeployment } from "./deployments.ts";
+import { baseProblems, findClashes, isServed, parseBase, toDeployment } from "./deployments.ts";
 import type { Problem } from "./problems.ts";
 import type { CheckedConfig } from "./schema.ts";
 import { isInMemory, isLoopback, isRedisAddress, isSqlite, readRedisAddress } from "./value-forms.ts";
@@ -252,6 +252,14 @@ const copyIsShown: Rule = {
       })),
 };
 
+const uiIsElsewhere: Rule = {
+  reads: ["interactions.ui", "deployments"],
+  find: ({ config: { interactions }, bases }) =>
+    interactions.ui !== undefined && validBases(bases).some((base) => isServed(base, interactions.ui ?? ""))
+      ? [{ path: ["interactions", "ui"], text: "is an address of the service itself; choose another path" }]
+      : [],
+};
+
 const registrationSendsMail: Rule = {
   reads: ["interactions.registration", "mail", "mailer"],
   find: ({ config: { interactions, mail, mailer }, production }) =>
@@ -276,6 +284,7 @@ export const settingRules: readonly Rule[] = [
   slidingEndsLater,
   hashingCostsEnough,
   copyIsShown,
+  uiIsElsewhere,
   registrationSendsMail,
 ];
 

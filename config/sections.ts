@@ -49,6 +49,7 @@ import {
   isLanguageTag,
   isNetwork,
   isPageLink,
+  isPathPrefix,
   isPrintable,
   isSender,
   isSmtpAddress,
@@ -237,6 +238,12 @@ export const interactionsSchema: z.ZodType<
         .prefault({}),
       "Links in the footer of each page; `{locale}` stands for the page's language",
     ),
+    ui: optional(text(256, isPathPrefix, "a path"), {
+      form: "a path such as `/login`, with a leading and without a trailing slash",
+      description:
+        "Path of a UI of your own on the hosts of the deployments: browsers that come to sign in are sent there, with the address of the JSON interface as `interaction`",
+      otherwise: "the built-in pages",
+    }),
   }),
 );
 

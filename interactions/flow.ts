@@ -7,7 +7,9 @@ import {
   type Outcome,
   type PresentStep,
   type Problem,
+  type RunningSignIn,
   STEP_NAMES,
+  type StepName,
   type StepServices,
   type Values,
 } from "./steps/step.ts";
@@ -19,11 +21,15 @@ export interface Submission {
   readonly csrf: string;
   readonly action: string;
   readonly values: Values;
+  /** The language of the page. */
+  readonly locale: string;
 }
 
 /** What became of a submission. */
 export type Answer =
   | Extract<Outcome, { kind: "done" | "gone" }>
+  /** The sign-in is at this step now. */
+  | { readonly kind: "next"; readonly step: PresentStep }
   /** Something is wrong with what was entered. */
   | { readonly kind: "invalid"; readonly step: PresentStep }
   /** Too many attempts. Seconds until the next one can succeed. */
@@ -35,59 +41,91 @@ export type Answer =
 
 /** The running sign-ins. Storage faults reject with `StorageUnavailable`, which the endpoint answers. */
 export interface SignInFlow {
-  /** The step that this browser may continue with, if it has this sign-in. */
+  /** The step at the address of a GET, if this browser has the sign-in: the present one, or one that it can go to. */
   find(ctx: InteractionContext): Promise<PresentStep | undefined>;
-  submit(ctx: InteractionContext, step: PresentStep, submission: Submission): Promise<Answer>;
+  /** The step that a POST to this address is for; `isOpen` is false if the sign-in is at another one by now. */
+  target(ctx: InteractionContext): Promise<SubmittedTo | undefined>;
+  submit(ctx: InteractionContext, target: SubmittedTo, submission: Submission): Promise<Answer>;
+}
+
+/** The step that something is submitted to. */
+export interface SubmittedTo {
+  readonly step: PresentStep;
+  readonly isOpen: boolean;
 }
 
 export function createSignInFlow(services: StepServices): SignInFlow {
-  const { protocol, units, configuration } = services;
+  const { protocol, units, configuration, offers, links } = services;
+
+  /** @param wanted the step to show, if it is open. */
+  function present(signIn: RunningSignIn, wanted: StepName | undefined): PresentStep {
+    const first = firstStep(signIn, offers);
+    const isOpen = (name: StepName): boolean => STEPS[name].isOpen(signIn, offers);
+    const name = [wanted, signIn.state.step].find((each) => each !== undefined && isOpen(each)) ?? first;
+    const pathOf = (each: StepName): string => (each === first ? signIn.path : `${signIn.path}/${each}`);
+    const step = STEPS[name];
+    return {
+      name,
+      signIn,
+      path: pathOf(name),
+      fields: step.fields(signIn, offers),
+      actions: step.actions(signIn),
+      ways: step.ways.filter(isOpen).map((each) => ({ name: each, path: `${signIn.path}/${each}` })),
+      offers,
+      problems: [],
+      expiresIn: Math.max(0, Math.floor((signIn.expiresAt - configuration.clock.now()) / 1_000)),
+    };
+  }
+
+  async function find(ctx: InteractionContext): Promise<RunningSignIn | undefined> {
+    const signIn = await protocol.find(ctx, ctx.state.interactionUid);
+    const link = links.read(ctx);
+    return signIn === undefined || link === undefined ? signIn : { ...signIn, link };
+  }
 
   async function submitTo(
     ctx: InteractionContext,
-    present: PresentStep,
-    { action, values }: Submission,
+    at: PresentStep,
+    { action, values, locale }: Submission,
   ): Promise<Answer> {
-    const { name, signIn } = present;
-    const missing = action === "submit" ? missingValues(present.fields, values) : [];
+    const { name, signIn } = at;
+    const missing = action === "submit" ? missingValues(at.fields, values) : [];
     // An incomplete form is no guess and takes no rate-limit point.
-    if (missing.length > 0) return { kind: "invalid", step: again(present, values, missing) };
-    const outcome = await STEPS[name].submit({ ctx, signIn, values, action }, services);
-    if (outcome.kind === "invalid")
-      return { kind: "invalid", step: again(present, values, outcome.problems) };
+    if (missing.length > 0) return { kind: "invalid", step: again(at, values, missing) };
+    const outcome = await STEPS[name].submit({ ctx, signIn, values, action, locale }, services);
+    if (outcome.kind === "invalid") return { kind: "invalid", step: again(at, values, outcome.problems) };
     if (outcome.kind === "limited") {
       const { retryAfter } = outcome;
       const problem = { code: "limited", fields: [], values: { minutes: minutes(retryAfter) } };
-      return { kind: "limited", step: again(present, values, [problem]), retryAfter };
+      return { kind: "limited", step: again(at, values, [problem]), retryAfter };
     }
+    if (outcome.kind === "next") protocol.keep(signIn, outcome.state);
     // Now rather than after the answer: a lost race is an answer of its own.
     await units.current()?.commit();
-    return outcome;
+    if (outcome.kind !== "next") return outcome;
+    const { link: _used, ...rest } = signIn;
+    return { kind: "next", step: present({ ...rest, state: outcome.state }, undefined) };
   }
 
   return {
     async find(ctx) {
-      const { interactionUid, interactionStep } = ctx.state;
-      const signIn = await protocol.find(ctx, interactionUid);
-      if (signIn === undefined) return undefined;
-      const wanted = STEP_NAMES.find((name) => name === interactionStep);
-      const first = firstStep(signIn);
-      const name = wanted !== undefined && STEPS[wanted].isOpen(signIn) ? wanted : first;
-      return {
-        name,
-        signIn,
-        path: name === first ? signIn.path : `${signIn.path}/${name}`,
-        fields: STEPS[name].fields(signIn),
-        actions: STEPS[name].actions,
-        problems: [],
-        expiresIn: Math.max(0, Math.floor((signIn.expiresAt - configuration.clock.now()) / 1_000)),
-      };
+      const signIn = await find(ctx);
+      return signIn && present(signIn, stepNamed(ctx.state.interactionStep));
     },
-    async submit(ctx, present, submission) {
-      if (!protocol.isOwnForm(present.signIn, submission.csrf)) return { kind: "forged" };
-      if (!present.actions.includes(submission.action)) return { kind: "unusable" };
+    async target(ctx) {
+      const signIn = await find(ctx);
+      if (signIn === undefined) return undefined;
+      // Without a name it is the step that the sign-in began with, wherever another tab has gone since.
+      const wanted = stepNamed(ctx.state.interactionStep) ?? firstStep(signIn, offers);
+      const step = present(signIn, wanted);
+      return { step, isOpen: step.name === wanted };
+    },
+    async submit(ctx, { step, isOpen }, submission) {
+      if (!protocol.isOwnForm(step.signIn, submission.csrf)) return { kind: "forged" };
+      if (!isOpen) return { kind: "next", step };
+      if (!step.actions.includes(submission.action)) return { kind: "unusable" };
       try {
-        return await submitTo(ctx, present, submission);
+        return await submitTo(ctx, step, submission);
       } catch (error) {
         if (error instanceof ConditionFailed) return { kind: "gone" };
         throw error;
@@ -96,11 +134,16 @@ export function createSignInFlow(services: StepServices): SignInFlow {
   };
 }
 
+const stepNamed = (text: string | undefined): StepName | undefined =>
+  STEP_NAMES.find((name) => name === text);
+
 /** The same step, with what the person entered and what is wrong with it. */
 function again(step: PresentStep, values: Values, problems: readonly Problem[]): PresentStep {
-  const fields = step.fields.map((field) =>
-    field.type === "password" ? field : { ...field, value: values.get(field.name) ?? "" },
-  );
+  const fields = step.fields.map((field): Field => {
+    const value = values.get(field.name) ?? "";
+    if (field.type === "password") return field;
+    return field.type === "checkbox" ? { ...field, checked: value === field.value } : { ...field, value };
+  });
   return { ...step, fields, problems };
 }
 

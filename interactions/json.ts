@@ -36,18 +36,20 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
       return send(ctx, 200, describeFor(pages, ctx, step));
     },
     async submit(ctx) {
-      const step = await flow.find(ctx);
-      if (step === undefined) return gone(ctx);
+      const target = await flow.target(ctx);
+      if (target === undefined) return gone(ctx);
       // A browser sends the true origin with a POST of JSON, which no form can send.
       const isOurs = ctx.get("Origin") === new URL(ctx.state.deployment.url).origin;
       if (!isOurs || ctx.request.type !== JSON_TYPE) return forbidden(ctx);
       const body = submitted(await readJson(ctx).catch(unreadable));
       if (body === undefined)
-        return refuse(ctx, 400, "invalid_request", "the body must be an object of strings and true or false");
-      const answer = await flow.submit(ctx, step, {
+        return refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
+      const { uiLocales } = target.step.signIn;
+      const answer = await flow.submit(ctx, target, {
         csrf: body.get("csrf") ?? "",
         action: new URLSearchParams(ctx.querystring).get("action") ?? "submit",
         values: body,
+        locale: pages.visit(ctx, { uiLocales }).locale,
       });
       return respond(ctx, answer);
     },
@@ -57,6 +59,8 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
     switch (answer.kind) {
       case "done":
         return send(ctx, 200, { done: true, location: answer.location });
+      case "next":
+        return send(ctx, 200, describeFor(pages, ctx, answer.step));
       case "invalid":
         return send(ctx, 400, describeFor(pages, ctx, answer.step));
       case "limited":
@@ -82,15 +86,13 @@ export function describeFor(
   return pages.describe(step, locale);
 }
 
-/** The members of a body. `true` counts as `on`, as in a form, and `false` as left out. */
+/** The members of a body, which are strings as in a form. */
 function submitted(body: unknown): Values | undefined {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return undefined;
   const values = new Map<string, string>();
   for (const [name, value] of Object.entries(body)) {
-    if (typeof value === "boolean") {
-      if (value) values.set(name, "on");
-    } else if (typeof value === "string" && !value.includes("\0")) values.set(name, value);
-    else return undefined;
+    if (typeof value !== "string" || value.includes("\0")) return undefined;
+    values.set(name, value);
   }
   return values;
 }

@@ -22,6 +22,8 @@ export interface SubmittedStep {
 /** What became of it. */
 export type StepAnswer =
   | { readonly kind: "done"; /** Where to redirect the browser, with a 303. */ readonly location: string }
+  /** The sign-in is at another step now: redirect to `{base}/interaction/<id>`, which shows it. */
+  | { readonly kind: "next"; readonly step: StepDescription }
   /** Something is wrong with the values: show the step again, with its problems. */
   | { readonly kind: "invalid"; readonly step: StepDescription }
   | {
@@ -82,11 +84,13 @@ export function createInteractions(
   }
 
   async function submit(own: InteractionContext, form: SubmittedStep): Promise<StepAnswer> {
-    const step = await flow.find(own);
-    if (step === undefined) return { kind: "gone" };
+    const target = await flow.target(own);
+    if (target === undefined) return { kind: "gone" };
     if (!isFromHere(own)) return { kind: "forged" };
     const { csrf, action = "submit", values = {} } = form;
-    const answer = await flow.submit(own, step, { csrf, action, values: new Map(Object.entries(values)) });
+    const { locale } = pages.visit(own, { uiLocales: target.step.signIn.uiLocales });
+    const submission = { csrf, action, values: new Map(Object.entries(values)), locale };
+    const answer = await flow.submit(own, target, submission);
     return "step" in answer ? { ...answer, step: describeFor(pages, own, answer.step) } : answer;
   }
 

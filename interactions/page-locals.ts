@@ -48,3 +48,8 @@ export interface StartAgainLocals extends LastPageLocals {
   /** Path of the interaction, if it can continue. */
   readonly action?: string;
 }
+
+/** `confirm`: a link in mail that confirms nothing in this browser, or nothing any more. */
+export interface ConfirmLocals extends LastPageLocals {
+  readonly kind: "elsewhere" | "gone";
+}

@@ -20,6 +20,7 @@ import {
   repeatableQuery,
 } from "./look/language.ts";
 import type {
+  ConfirmLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
@@ -52,6 +53,8 @@ export interface Pages {
   visit(ctx: LanguageWishes, visit?: Visit): PageLocals;
   /** A step of a running sign-in. */
   step(locals: StepLocals): Promise<string>;
+  /** A link in mail that confirms nothing here. */
+  confirm(locals: ConfirmLocals): Promise<string>;
   /** A step in the words of a language. */
   describe(step: PresentStep, locale: string): StepDescription;
   /** Who is signed in, and links to the other pages of the account. */
@@ -153,6 +156,12 @@ export function createPages(settings: PageSettings): Pages {
     error: (locals) => page("error", locals, (t) => errorLocals(t, locals)),
     startAgain: ({ accountUrl, action = "", ...visit }) =>
       page("start-again", visit, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
+    confirm: ({ accountUrl, kind, ...visit }) =>
+      page("confirm", visit, (t) =>
+        kind === "elsewhere"
+          ? { heading: t("confirm-email.title"), text: t("confirm-email.elsewhere"), accountUrl }
+          : { heading: t("confirm-email.gone.title"), text: t("confirm-email.gone"), accountUrl },
+      ),
     unavailable: ({ accountUrl, ...visit }) =>
       page("unavailable", visit, (t) => ({ heading: t("unavailable.title"), accountUrl })),
   };
@@ -168,6 +177,7 @@ export function createPages(settings: PageSettings): Pages {
       return { locale, ...(here !== undefined && { here }) };
     },
     step: async (locals) => html.step(locals),
+    confirm: async (locals) => html.confirm(locals),
     describe: (step, locale) => describeStep(step, locale, frameOf(locale).t),
     account: async (locals) => html.account(locals),
     accountProfile: async (locals) => html.accountProfile(locals),

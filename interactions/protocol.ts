@@ -1,5 +1,7 @@
 /** The running sign-ins of oidc-provider, as the steps need them. */
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
+import { artifactKey } from "../adapters/oidc/adapter.ts";
+import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord } from "../lib/directory/directory.ts";
 import { isDisabled } from "../lib/domain/account.ts";
@@ -22,6 +24,7 @@ import type { InteractionContext, RunningSignIn, SignInProtocol } from "./steps/
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
   readonly currentProvider: CurrentProvider;
+  readonly units: UnitsOfWork;
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
@@ -50,14 +53,17 @@ function requestedAccess({ params }: Interaction): { scopes: string[]; claims: s
   return { scopes: (text(params["scope"]) ?? "").split(" "), claims: requestedClaims(params["claims"]) };
 }
 
+/** The model of the running sign-ins. */
+const INTERACTION = "Interaction";
+
 /** The text that the hidden field of an interaction's forms signs. */
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { currentProvider, accounts, clients, devices, forms, configuration } = parts;
+  const { currentProvider, units, accounts, clients, devices, forms, configuration } = parts;
 
-  /** The account whose consent is requested; `undefined` if it is unusable or the session has ended. */
-  async function consentingAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
+  /** The account that is signed in; `undefined` if it is unusable or the session has ended. */
+  async function sessionAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
     if (session?.accountId === undefined) return undefined;
     const stored: object | undefined = await currentProvider().provider.Session.findByUid(session.uid);
     const { generation } = { ...stored } as { readonly generation?: number };
@@ -72,25 +78,25 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     // oidc-provider does not compare the path with the cookie.
     if (found === undefined || found.uid !== uid) return undefined;
     const { prompt, params, exp } = found;
-    if (prompt.name !== "login" && prompt.name !== "consent") return undefined;
+    const { name } = prompt;
+    if (name !== "login" && name !== "create" && name !== "consent") return undefined;
     const client = await clients.record(text(params["client_id"]) ?? "");
     if (client === undefined || client.disabled) return undefined;
-    const account = prompt.name === "consent" ? await consentingAccount(found) : undefined;
-    if (prompt.name === "consent" && account === undefined) return undefined;
+    const own = client.service === null;
+    // Only the account pages ask the person who is signed in for the password again. Elsewhere it may be somebody else.
+    const account = name === "consent" || (own && name === "login") ? await sessionAccount(found) : undefined;
+    if (name === "consent" && account === undefined) return undefined;
     const { scopes, claims } = requestedAccess(found);
     const loginHint = text(params["login_hint"]);
     const uiLocales = text(params["ui_locales"]);
     return {
       uid,
-      prompt: prompt.name,
-      client: {
-        client_id: client.client_id,
-        name: client.name,
-        ...(client.service === null && { own: true }),
-      },
+      prompt: name,
+      client: { client_id: client.client_id, name: client.name, ...(own && { own }) },
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.state.deployment.path}/interaction/${uid}`,
-      shares: prompt.name === "consent" ? consentFields(scopes, claims) : [],
+      state: units.required().known(INTERACTION, artifactKey(uid))?.state ?? {},
+      shares: name === "consent" ? consentFields(scopes, claims) : [],
       expiresAt: exp * 1_000,
       ...(loginHint === undefined ? {} : { loginHint }),
       ...(uiLocales === undefined ? {} : { uiLocales }),
@@ -106,7 +112,13 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
   return {
     find,
     isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
-    signedIn(ctx, { sub, sessions_generation: generation }) {
+    keep({ uid }, state) {
+      const unit = units.required();
+      const stored = unit.known(INTERACTION, artifactKey(uid));
+      if (stored === undefined) throw new ConditionFailed("the sign-in has ended");
+      unit.save({ ...stored, state });
+    },
+    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }) {
       const login = {
         accountId: sub,
         ts: Math.floor(configuration.clock.now() / 1000),
@@ -114,11 +126,11 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
         amr: [...AMR_PASSWORD],
         generation,
       };
-      return finish(ctx, { login }, false);
+      return finish(ctx, prompt === "create" ? { login, create: {} } : { login }, false);
     },
     async allow(ctx, callerOf) {
       const found = await details(currentProvider(), ctx);
-      const account = found && (await consentingAccount(found));
+      const account = found && (await sessionAccount(found));
       if (!account) throw new ConditionFailed("the sign-in has ended");
       const { sub, sessions_generation: sessionsGeneration } = account;
       const clientId = text(found.params["client_id"]) ?? "";

@@ -6,6 +6,7 @@ import type { ConsoleAttempt, ConsoleDeliveryDetail, ConsoleReceiver } from "./c
 import type { LocalsOfPersonPages } from "./account/views.ts";
 import type { DeliveriesLocals, DeliveryLocals, ReceiversLocals } from "./console/console-views.ts";
 import type {
+  ConfirmLocals,
   ErrorLocals,
   LastPageLocals,
   LoggedOutLocals,
@@ -14,12 +15,13 @@ import type {
   StepLocals,
 } from "./page-locals.ts";
 
-import type { PresentStep, Problem, RunningSignIn, StepName } from "./steps/step.ts";
+import type { Offers, PresentStep, Problem, RunningSignIn, SignInState, StepName } from "./steps/step.ts";
 import { STEPS } from "./steps/steps.ts";
 
 /** What each page is given, by the name of the page. */
 export interface LocalsOfPages extends LocalsOfPersonPages {
   readonly step: StepLocals;
+  readonly confirm: ConfirmLocals;
   readonly deliveries: DeliveriesLocals;
   readonly delivery: DeliveryLocals;
   readonly receivers: ReceiversLocals;
@@ -65,6 +67,33 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     step("known account", "consent", { signIn: { shares: ["email", text] } }),
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),
+    step("new password", "login", { signIn: { state: { notice: "password-changed" } } }),
+    step("recent sign-in", "reauthenticate"),
+    step("empty", "register"),
+    step("own", "register", { signIn: { client: { client_id: text, name: text, own: true } } }),
+    step("expired", "register", { signIn: { state: { notice: "expired" } } }),
+    step("incomplete", "register", {
+      problems: ["email", "password", "terms"].map((field) => problem("required", field)),
+    }),
+    step("refused", "register", { problems: [problem("refused")] }),
+    step("code", "confirm-email"),
+    step("sent again", "confirm-email", {
+      signIn: { state: { step: "confirm-email", email: text, notice: "sent" } },
+    }),
+    step("wrong code", "confirm-email", { problems: [problem("wrong-code", "code")] }),
+    step("link", "confirm-email", { signIn: { link: text } }),
+    step("username taken", "confirm-email", {
+      signIn: { state: { step: "confirm-email", usernameTaken: true, notice: "username-taken" } },
+    }),
+    step("empty", "forgot-password"),
+    step("limited", "forgot-password", { problems: [problem("limited")] }),
+    step("code", "new-password"),
+    step("link", "new-password", { signIn: { link: text }, ways: [] }),
+    step("common", "new-password", { problems: [problem("common", "password")] }),
+    step("new", "terms"),
+    step("not accepted", "terms", { problems: [problem("required", "terms")] }),
+    sample("confirm", "elsewhere", { locale, here: text, accountUrl: text, kind: "elsewhere" }),
+    sample("confirm", "gone", { locale, accountUrl: text, kind: "gone" }),
     ...personPages(locale, text),
     sample("logout", "question", { locale, action: text, xsrf: text }),
     sample("loggedOut", "signed out", { locale }),
@@ -84,27 +113,60 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
 export interface SampleStep {
   readonly signIn?: Partial<RunningSignIn>;
   readonly problems?: readonly Problem[];
+  readonly ways?: readonly StepName[];
+}
+
+/** What the service of the samples offers. @param text replaces every text from outside. */
+function sampleOffers(text: string): Offers {
+  const asked = { name: "required", surname: "required", username: "optional" } as const;
+  return {
+    registration: {
+      fields: { ...asked, date_of_birth: "optional", gender: "optional" },
+      terms: { url: text, version: text },
+    },
+    resets: true,
+    passwordLength: { min: 8, max: 128 },
+  };
+}
+
+/** The states that the steps need to be open. */
+function sampleState(name: StepName, text: string): SignInState {
+  const proven = name === "terms" && { proven: { sub: text, generation: 0 } };
+  return { step: name, email: text, ...proven };
 }
 
 /** A step as people see it. @param text replaces every text from outside. */
 export function sampleStep(
   name: StepName,
   text: string,
-  { signIn: changes, problems = [] }: SampleStep = {},
+  { signIn: changes, problems = [], ways }: SampleStep = {},
 ): PresentStep {
-  const signIn: RunningSignIn = {
+  const known = name === "consent" || name === "reauthenticate";
+  const signIn = {
     uid: text,
     prompt: name === "consent" ? "consent" : "login",
     client: { client_id: text, name: text },
     path: text,
     csrf: text,
     shares: [],
+    state: sampleState(name, text),
     expiresAt: 0,
-    ...(name === "consent" && { account: { sub: text, email: text } }),
+    ...(known && { account: { sub: text, email: text } }),
     ...changes,
+  } as RunningSignIn;
+  const offers = sampleOffers(text);
+  const step = STEPS[name];
+  return {
+    name,
+    signIn,
+    path: signIn.path,
+    fields: step.fields(signIn, offers),
+    actions: step.actions(signIn),
+    ways: (ways ?? step.ways).map((way) => ({ name: way, path: text })),
+    offers,
+    problems,
+    expiresIn: 3_480,
   };
-  const { actions, fields } = STEPS[name];
-  return { name, signIn, path: signIn.path, fields: fields(signIn), actions, problems, expiresIn: 3_600 };
 }
 
 /** A delivery of the console. @param text replaces every text from outside. */

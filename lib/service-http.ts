@@ -3,7 +3,7 @@ import type { Context, Middleware, Next } from "koa";
 import { createUnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Storage } from "./storage.ts";
 import { callerAddress } from "../compat/caller.ts";
-import type { ErrorPages, InteractionSteps } from "../compat/exchange.ts";
+import type { ConfirmPage, ErrorPages, InteractionSteps } from "../compat/exchange.ts";
 import type { Fields } from "../compat/form-fields.ts";
 import { createRoutes } from "../compat/routes.ts";
 import type { Configuration, Deployment, DeploymentKind } from "../config/configuration.ts";
@@ -15,11 +15,14 @@ import { createConsolePages, createConsoleSeals } from "../interactions/console/
 import type { DeliveryConsole, UnderWay } from "../interactions/console/delivery-console.ts";
 import { createDeviceCookies } from "../interactions/device-cookie.ts";
 import { createAnswers } from "../interactions/answers.ts";
+import { createConfirmHandlers } from "../interactions/confirm.ts";
 import { createSignInFlow, type SignInFlow } from "../interactions/flow.ts";
 import { createInteractionHandlers } from "../interactions/handlers.ts";
 import { createPages, type Pages } from "../interactions/pages.ts";
 import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
+import { createLinkCookie } from "../interactions/link-cookie.ts";
+import type { Offers } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "./clock.ts";
@@ -101,7 +104,9 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const pages = createPages(configuration.interactions);
   const shared = { configuration, artifacts, units, accounts, clients, limits, guessing, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
-  const providerOptions = { ...shared, keys, pages: createAnswers(pages), backchannel };
+  const offersRegistration = people.registrations !== undefined;
+  const answers = createAnswers(pages);
+  const providerOptions = { ...shared, keys, pages: answers, backchannel, offersRegistration };
   const currentProvider = createCurrentProvider(
     (signing) => createProvider(providerOptions, signing),
     () => keys.signing.inForce(),
@@ -109,7 +114,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   // oidc-provider checks its settings here, so that a mistake stops the start.
   currentProvider();
   const newBrowsers = createNewBrowsers(mails);
-  const flow = createFlow({ ...shared, newBrowsers }, currentProvider, keys);
+  const steps = createSteps(options, { ...shared, newBrowsers, currentProvider, people, pages });
   const connections = watchConnections(monotonic);
   const routes = createRoutes({
     ...shared,
@@ -118,7 +123,9 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     onDefect,
     connections,
     pages: errorPages(pages),
-    interactions: interactionSteps(flow, pages),
+    interactions: steps.interactions,
+    confirm: steps.confirm,
+    offersRegistration,
     accountPages: accountPages(options, { currentProvider, pages, backchannel, people }),
     sessionCookie: sessionCookieName(configuration),
   });
@@ -128,7 +135,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     people,
     routes: gate.middleware,
     drain: () => gate.close(),
-    interactions: createInteractions({ flow, pages, units }, (ctx) => {
+    interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
         ? { ...request, uid: request.uid }
@@ -159,39 +166,52 @@ function openPeople(
   return createPeople(configuration, parts, onWarning);
 }
 
-type Shared = Omit<ProviderOptions, "keys" | "pages" | "backchannel">;
+/** The steps of a sign-in, and the page that links in mail lead to. */
+interface Steps {
+  readonly flow: SignInFlow;
+  readonly interactions: InteractionSteps;
+  readonly confirm: ConfirmPage;
+}
 
-function createFlow(
-  shared: Shared & { readonly newBrowsers: NewBrowsers },
-  currentProvider: CurrentProvider,
-  keys: ServiceKeys,
-): SignInFlow {
-  const { configuration } = shared;
+function createSteps(
+  { keys, passwords, configuration }: ServiceHttpOptions,
+  shared: Omit<ProviderOptions, "keys" | "pages" | "backchannel" | "offersRegistration"> & {
+    readonly currentProvider: CurrentProvider;
+    readonly newBrowsers: NewBrowsers;
+    readonly people: People;
+    readonly pages: Pages;
+  },
+): Steps {
+  const { people, pages } = shared;
   const forms = createSigner(keys.forms);
   const devices = createDeviceCookies({
     signer: forms,
     name: deviceCookieName(configuration),
     earlierName: cookieName(configuration, "device"),
   });
-  return createSignInFlow({
-    ...shared,
-    devices,
-    protocol: createSignInProtocol({ ...shared, currentProvider, devices, forms }),
-    addressOf: (ctx) => callerAddress(ctx.req, configuration.proxy),
-  });
-}
-
-/** The steps of a sign-in as pages or as JSON, as the request asks for. */
-function interactionSteps(flow: SignInFlow, pages: Pages): InteractionSteps {
-  const html = createInteractionHandlers({ flow, pages, readForm: formMap });
+  const links = createLinkCookie(cookieName(configuration, "link"));
+  const offers: Offers = {
+    ...(people.registrations !== undefined && { registration: people.registrations.settings }),
+    resets: people.passwordResets !== undefined,
+    passwordLength: passwords.length,
+  };
+  const addressOf = ({ req }: Pick<Context, "req">): string => callerAddress(req, configuration.proxy);
+  const protocol = createSignInProtocol({ ...shared, devices, forms });
+  const flow = createSignInFlow({ ...shared, devices, links, offers, protocol, addressOf });
+  const { ui } = configuration.interactions;
+  const html = createInteractionHandlers({ flow, pages, links, ui, readForm: formMap });
   const json = createJsonHandlers({
     flow,
     pages,
     readJson: (ctx) => (ctx.state as unknown as { readonly json: () => Promise<unknown> }).json(),
   });
   return {
-    show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
-    submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
+    flow,
+    interactions: {
+      show: (ctx) => (wantsJson(ctx) ? json : html).show(ctx),
+      submit: (ctx) => (wantsJson(ctx) ? json : html).submit(ctx),
+    },
+    confirm: createConfirmHandlers({ pages, people, links, offers, forms, readForm: formMap, addressOf }),
   };
 }
 
@@ -261,6 +281,7 @@ function accountPages(
     accounts,
     addressChanges: people.addressChanges,
     confirmations: people.confirmations,
+    links: createLinkCookie(cookieName(configuration, "link")),
     directory: storage.directory,
     sessions: createSignInSessions({
       artifacts: storage.artifacts,

@@ -71,6 +71,7 @@ export interface Prefetched {
 }
 
 const GRANT = "Grant";
+const INTERACTION = "Interaction";
 /** The member of a session that lists its clients. Simultaneous requests each add an entry, which are merged. */
 const AUTHORIZATIONS = "authorizations";
 /** The member of a session that says since which change of its account it is valid. */
@@ -127,6 +128,8 @@ const isNumber = (value: unknown): value is number => typeof value === "number";
 
 /** The change of this request, applied to what another request has written in the meantime. */
 function rebased(after: Artifact, there: StoredArtifact): Artifact {
+  // A step that lost against the end of the sign-in does not undo it.
+  if (after.model === INTERACTION && after.state !== undefined) return { ...after, payload: there.payload };
   if (after.model !== "Session") return withMarks(after, there);
   const authorizations = {
     ...(there.payload[AUTHORIZATIONS] as object),

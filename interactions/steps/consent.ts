@@ -4,7 +4,8 @@ import { callerOf, type Step } from "./step.ts";
 export const consent: Step = {
   isOpen: ({ prompt }) => prompt === "consent",
   fields: () => [],
-  actions: ["allow", "deny"],
+  actions: () => ["allow", "deny"],
+  ways: [],
   async submit({ ctx, action }, services) {
     const { protocol } = services;
     const location =

@@ -1,6 +1,6 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
 import type { Translator } from "../../lib/texts/texts.ts";
-import type { Field, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
+import type { Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
 
 /** Something that is wrong with what was submitted. */
 export interface DescribedProblem {
@@ -13,18 +13,25 @@ export interface DescribedProblem {
 }
 
 /** A field to show. */
-export interface DescribedField extends Omit<Field, "value"> {
+export interface DescribedField extends Omit<Field, "value" | "options"> {
   /** In the language of `locale`. */
   readonly label: string;
-  /** What the field contains. Empty for passwords. */
+  readonly hint?: string;
+  /** What the field contains; of a checkbox, what it sends if it is checked. Empty for passwords. */
   readonly value: string;
+  /** What can be chosen. */
+  readonly options?: readonly { readonly value: string; readonly label: string }[];
   readonly problems: readonly DescribedProblem[];
 }
 
 /** Something that the person can do. */
 export interface DescribedAction {
-  /** `submit` for the fields, `allow` and `deny` for consent, or the name of another step. */
+  /**
+   * `submit` for the fields; `resend` for another code; `allow` and `deny` for consent; `cancel` to go back to the client
+   * without signing in; or the name of another step.
+   */
   readonly name: string;
+  /** GET for another step, which the answer describes. */
   readonly method: "GET" | "POST";
   /** Path on the same host. */
   readonly href: string;
@@ -36,6 +43,12 @@ export interface StepDescription {
   readonly client: SignInClient;
   /** The e-mail address of the account, if it is known. */
   readonly account?: string;
+  /** The address that a code was sent to. */
+  readonly email?: string;
+  /** The terms of use to accept. */
+  readonly terms?: { readonly url: string; readonly version: string };
+  /** Something that has just happened. */
+  readonly notice?: { readonly code: string; readonly text: string };
   /** In the order to show. */
   readonly fields: readonly DescribedField[];
   /** Everything that is wrong with what was submitted. */
@@ -52,40 +65,77 @@ export interface StepDescription {
 }
 
 /** Describes a step in a language. */
-export function describeStep(
-  { name, signIn, path, fields, actions, problems, expiresIn }: PresentStep,
-  locale: string,
-  t: Translator,
-): StepDescription {
-  const { client, account, csrf, shares } = signIn;
+export function describeStep(present: PresentStep, locale: string, t: Translator): StepDescription {
+  const { name, signIn, path, fields, actions, ways, offers, problems, expiresIn } = present;
+  const { client, account, csrf, shares, state } = signIn;
+  const { terms } = offers.registration ?? {};
   const described = problems.map((problem) => ({
     code: problem.code,
-    text: problemText(t, problem),
+    text: problemText(t, problem, fields, name),
     fields: [...problem.fields],
   }));
+  const hasTerms = fields.some((field) => field.name === "terms");
   return {
     step: name,
     client,
     ...(account !== undefined && { account: account.email }),
-    fields: fields.map(({ value = "", ...field }) => ({
-      ...field,
-      label: firstText(t, [`${name}.${field.name}`, `field.${field.name}`]),
-      value,
-      problems: described.filter((problem) => problem.fields.includes(field.name)),
-    })),
+    ...(name === "confirm-email" && state.email !== undefined && { email: state.email }),
+    ...(hasTerms &&
+      terms !== undefined && { terms: { ...terms, url: terms.url.replaceAll("{locale}", locale) } }),
+    ...(state.notice !== undefined && {
+      notice: { code: state.notice, text: t(`notice.${state.notice}`) },
+    }),
+    fields: fields.map((field) => describeField(t, name, field, { offers, described })),
     problems: described,
     ...(name === "consent" && {
       shares: shares.map((share) => ({ name: share, label: shareLabel(t, share) })),
     }),
-    actions: actions.map((action) => ({
-      name: action,
-      method: "POST",
-      href: action === "submit" ? path : `${path}?action=${action}`,
-    })),
+    actions: [
+      ...actions.map((action) => ({
+        name: action,
+        method: "POST" as const,
+        href: action === "submit" ? path : `${path}?action=${action}`,
+      })),
+      ...ways.map((way) => ({ name: way.name, method: "GET" as const, href: way.path })),
+    ],
     csrf,
     locale,
     expires_in: expiresIn,
   };
+}
+
+function describeField(
+  t: Translator,
+  step: StepName,
+  { value = "", options, ...field }: Field,
+  { offers, described }: { readonly offers: Offers; readonly described: readonly DescribedProblem[] },
+): DescribedField {
+  return Object.assign(
+    field,
+    {
+      label: labelOf(t, step, field.name),
+      value,
+      problems: described.filter(({ fields }) => fields.includes(field.name)),
+    },
+    hintOf(t, step, field, offers),
+    options && { options: options.map((each) => ({ value: each, label: t(`${field.name}.${each}`) })) },
+  );
+}
+
+/** The label of a field: that of the step, if it has one of its own. */
+function labelOf(t: Translator, step: StepName, field: string): string {
+  return firstText(t, [`${step}.${field}`, `label.${field}`, `field.${field}`]);
+}
+
+function hintOf(
+  t: Translator,
+  step: StepName,
+  { name, autocomplete }: Pick<Field, "name" | "autocomplete">,
+  { passwordLength: { min } }: Offers,
+): { readonly hint?: string } {
+  if (autocomplete === "new-password") return { hint: t("hint.new-password", { min }) };
+  const key = [`hint.${step}.${name}`, `hint.${name}`].find((each) => t.has(each));
+  return key === undefined ? {} : { hint: t(key) };
 }
 
 function shareLabel(t: Translator, field: string): string {
@@ -93,8 +143,17 @@ function shareLabel(t: Translator, field: string): string {
 }
 
 /** The text of a problem: that of its field, if there is one. */
-function problemText(t: Translator, { code, fields: [field = ""], values }: Problem): string {
-  return firstText(t, [`problem.${code}.${field}`, `problem.${code}`], values);
+function problemText(
+  t: Translator,
+  { code, fields: [field = ""], values }: Problem,
+  fields: readonly Field[],
+  step: StepName,
+): string {
+  const label = fields.some(({ name }) => name === field) ? labelOf(t, step, field) : "";
+  return firstText(t, [`problem.${step}.${field}.${code}`, `problem.${field}.${code}`, `problem.${code}`], {
+    label,
+    ...values,
+  });
 }
 
 function firstText(t: Translator, keys: readonly string[], values?: Problem["values"]): string {

@@ -1,21 +1,48 @@
 /** What a step of a running sign-in is: its fields, its actions, and what submitting it does. */
 import type { ParameterizedContext } from "koa";
 import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
-import type { Configuration, Deployment } from "../../config/configuration.ts";
-import type { Actor, Caller } from "../../lib/audit/audit-event.ts";
+import type { Configuration, Deployment, RegistrationSettings } from "../../config/configuration.ts";
+import { type Actor, ANONYMOUS, type Caller } from "../../lib/audit/audit-event.ts";
 import type { AuditCollector } from "../../lib/audit/collector.ts";
 import { originOf } from "../../lib/audit/origin.ts";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
 import type { AccountInternals } from "../../lib/domain/account.ts";
 import type { ServiceEmitter } from "../../lib/events.ts";
+import type { PasswordLength } from "../../lib/passwords/password-rules.ts";
+import type { People } from "../../lib/people/people.ts";
+import type { AskedAt } from "../../lib/people/requests.ts";
 import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
 import type { Guessing } from "../../lib/provider/guessing.ts";
 import type { NewBrowsers } from "../../lib/provider/new-browsers.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
+import type { LinkCookie } from "../link-cookie.ts";
 
 /** The steps that a person can be at. */
-export const STEP_NAMES = ["login", "consent"] as const;
+export const STEP_NAMES = [
+  "login",
+  "reauthenticate",
+  "register",
+  "confirm-email",
+  "forgot-password",
+  "new-password",
+  "terms",
+  "consent",
+] as const;
 export type StepName = (typeof STEP_NAMES)[number];
+
+/** What a person has done so far in a running sign-in. Stored with it. */
+export interface SignInState {
+  /** The step that the person is at. Default: the one that the prompt of the protocol asks for. */
+  readonly step?: StepName;
+  /** What to tell at that step: a text `notice.<code>`. */
+  readonly notice?: string;
+  /** The address that a code was sent to. */
+  readonly email?: string;
+  /** The confirmed registration has a username that somebody else has. */
+  readonly usernameTaken?: true;
+  /** Who has proven to be this account, and still has to accept the terms; with the generation of its sessions then. */
+  readonly proven?: { readonly sub: string; readonly generation: number };
+}
 
 /** What `ctx.state` must contain. */
 export interface InteractionState {
@@ -42,8 +69,8 @@ export interface SignInClient {
 /** A sign-in that waits for the person at this browser. */
 export interface RunningSignIn {
   readonly uid: string;
-  /** The question of the protocol: who the person is, or whether a third-party client may read the account. */
-  readonly prompt: "login" | "consent";
+  /** The question of the protocol: who the person is (`create`: as a new account), or whether a client may read the account. */
+  readonly prompt: "login" | "create" | "consent";
   readonly client: SignInClient;
   /** Path of `{base}/interaction/<id>` as the browser sees it. */
   readonly path: string;
@@ -53,26 +80,41 @@ export interface RunningSignIn {
   readonly loginHint?: string;
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
-  /** Who is signed in. Consent only. */
+  /** Who is signed in: at consent, and when the account pages ask for the password again. */
   readonly account?: Pick<AccountRecord, "sub" | "email">;
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
    * `name`, `surname`, `date_of_birth`, `gender`) or by the name of a standard claim.
    */
   readonly shares: readonly string[];
+  readonly state: SignInState;
+  /** The token of the link in mail that this browser has followed. */
+  readonly link?: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
+}
+
+/** What the service offers to everybody. */
+export interface Offers {
+  /** How people register, if they can. */
+  readonly registration?: Pick<RegistrationSettings, "fields" | "terms">;
+  /** Whether there is mail for a forgotten password. */
+  readonly resets: boolean;
+  readonly passwordLength: PasswordLength;
 }
 
 /** A field of a step. */
 export interface Field {
   readonly name: string;
-  readonly type: "text" | "password";
-  /** A token of the HTML attribute `autocomplete`. */
+  readonly type: "text" | "email" | "password" | "date" | "select" | "checkbox";
+  /** A value of the HTML attribute `autocomplete`. */
   readonly autocomplete: string;
   readonly required: boolean;
-  /** What the field contains at first. Never a secret. */
+  /** What the field contains at first; of a checkbox, what it sends. Never a secret. */
   readonly value?: string;
+  /** What can be chosen, besides nothing. */
+  readonly options?: readonly string[];
+  readonly checked?: boolean;
 }
 
 /** Something that is wrong with what the person entered. Its text is `problem.<code>`. */
@@ -93,6 +135,9 @@ export interface PresentStep {
   /** With what the person entered before, except for secrets. */
   readonly fields: readonly Field[];
   readonly actions: readonly string[];
+  /** The steps that the person can go to instead, with their paths. */
+  readonly ways: readonly { readonly name: StepName; readonly path: string }[];
+  readonly offers: Offers;
   /** Empty when the step is first shown. */
   readonly problems: readonly Problem[];
   /** Seconds until the sign-in expires. */
@@ -106,6 +151,8 @@ export type Values = ReadonlyMap<string, string>;
 export type Outcome =
   /** Where to redirect the browser. */
   | { readonly kind: "done"; readonly location: string }
+  /** The sign-in goes on at another step. */
+  | { readonly kind: "next"; readonly state: SignInState }
   | { readonly kind: "invalid"; readonly problems: readonly Problem[] }
   /** Seconds until the next attempt can succeed. */
   | { readonly kind: "limited"; readonly retryAfter: number }
@@ -120,15 +167,19 @@ export interface Entry {
   readonly values: Values;
   /** One of the step's actions. */
   readonly action: string;
+  /** The language of the page. */
+  readonly locale: string;
 }
 
 /** A step. It knows nothing of HTML, JSON and the protocol. */
 export interface Step {
   /** Whether the person may be at this step now. */
-  readonly isOpen: (signIn: RunningSignIn) => boolean;
-  readonly fields: (signIn: RunningSignIn) => readonly Field[];
+  readonly isOpen: (signIn: RunningSignIn, offers: Offers) => boolean;
+  readonly fields: (signIn: RunningSignIn, offers: Offers) => readonly Field[];
   /** What can be submitted: `submit` for the fields, or a choice. */
-  readonly actions: readonly string[];
+  readonly actions: (signIn: RunningSignIn) => readonly string[];
+  /** The steps that the person can go to instead, those that are not open aside. */
+  readonly ways: readonly StepName[];
   readonly submit: (entry: Entry, services: StepServices) => Promise<Outcome>;
 }
 
@@ -144,6 +195,9 @@ export interface StepServices {
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly devices: DeviceCookies;
   readonly protocol: SignInProtocol;
+  readonly people: Pick<People, "registrations" | "passwordResets">;
+  readonly offers: Offers;
+  readonly links: LinkCookie;
   /** The caller's IP address, as far as proxies are trusted. */
   readonly addressOf: (ctx: InteractionContext) => string;
 }
@@ -157,8 +211,10 @@ export interface SignInProtocol {
   find(ctx: InteractionContext, uid: string): Promise<RunningSignIn | undefined>;
   /** Whether this is the hidden field `csrf` of a form of this sign-in. Fields signed by earlier keys count. */
   isOwnForm(signIn: Pick<RunningSignIn, "uid">, csrf: string): boolean;
+  /** Stores what the person has done so far. */
+  keep(signIn: RunningSignIn, state: SignInState): void;
   /** The person is this account. @returns where to redirect the browser. */
-  signedIn(ctx: InteractionContext, account: AccountRecord): Promise<string>;
+  signedIn(ctx: InteractionContext, signIn: RunningSignIn, account: AccountRecord): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: InteractionContext, callerOf: (actor: Actor) => Caller): Promise<string>;
   /** The client gets `access_denied`. */
@@ -172,6 +228,15 @@ export function callerOf(
   actor: Actor,
 ): Caller {
   return { actor, ...originOf(addressOf(ctx), ctx.req.headers["user-agent"]) };
+}
+
+/** Who asks for mail, and where. */
+export function askedAt(
+  { ctx, signIn, locale }: Pick<Entry, "ctx" | "signIn" | "locale">,
+  services: Pick<StepServices, "addressOf">,
+): AskedAt {
+  const caller = { ...callerOf(services, ctx, ANONYMOUS), client: signIn.client.client_id };
+  return { deployment: ctx.state.deployment.kind, caller, address: services.addressOf(ctx), locale };
 }
 
 /** Whole minutes, rounded up: an attempt after them can succeed. */

@@ -1,11 +1,28 @@
 /** The table of steps. A row and a file make a step. */
+import { confirmEmail } from "./confirm-email.ts";
 import { consent } from "./consent.ts";
+import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
-import type { RunningSignIn, Step, StepName } from "./step.ts";
+import { newPassword } from "./new-password.ts";
+import { reauthenticate } from "./reauthenticate.ts";
+import { register } from "./register.ts";
+import type { Offers, RunningSignIn, Step, StepName } from "./step.ts";
+import { terms } from "./terms.ts";
 
-export const STEPS: Readonly<Record<StepName, Step>> = { login, consent };
+export const STEPS: Readonly<Record<StepName, Step>> = {
+  login,
+  reauthenticate,
+  register,
+  "confirm-email": confirmEmail,
+  "forgot-password": forgotPassword,
+  "new-password": newPassword,
+  terms,
+  consent,
+};
 
-/** The step that the prompt of the protocol asks for. */
-export function firstStep({ prompt }: RunningSignIn): StepName {
-  return prompt;
+/** The step that a sign-in begins with. */
+export function firstStep(signIn: RunningSignIn, offers: Offers): StepName {
+  if (signIn.prompt === "consent") return "consent";
+  if (signIn.prompt === "create" && offers.registration !== undefined) return "register";
+  return signIn.account === undefined ? "login" : "reauthenticate";
 }

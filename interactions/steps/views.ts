@@ -4,31 +4,63 @@ import type { Locals } from "../look/views.ts";
 import type { StepDescription } from "./description.ts";
 import type { PresentStep, StepName } from "./step.ts";
 
-/** What only the view of one step gets. */
-const OWN: Readonly<Record<StepName, (t: Translator, step: StepDescription) => Locals>> = {
+/** What only the view of one step gets. Default: the heading alone. */
+const OWN: Readonly<Partial<Record<StepName, (t: Translator, step: StepDescription) => Locals>>> = {
   login: (t, { client, fields }) => ({
     heading: client.own ? t("login.title.account") : t("login.title", { client: client.name }),
     username: fields.find(({ name }) => name === "username")?.value ?? "",
   }),
-  consent: (t, { client: { name: client }, account = "", shares = [], locale }) => ({
+  register: (t, { client }) => ({
+    heading: client.own ? t("register.title.account") : t("register.title", { client: client.name }),
+  }),
+  consent: (t, { client: { name: client }, shares = [], locale }) => ({
     heading: t("consent.title", { client }),
-    account,
     sentence: sharedSentence(t, locale, client, shares),
     fields: shares.map(({ label }) => label),
   }),
 };
 
 /** The variables of the view of a step. */
-export function stepLocals(
-  t: Translator,
-  described: StepDescription,
-  { path }: Pick<PresentStep, "path">,
-): Locals {
-  const { step, client, csrf, fields, problems } = described;
+export function stepLocals(t: Translator, described: StepDescription, { name, path }: PresentStep): Locals {
+  const {
+    client,
+    csrf,
+    account = "",
+    email = "",
+    terms,
+    notice,
+    fields,
+    problems,
+    actions,
+    locale,
+  } = described;
   const problemsOf = (field: string): string =>
     problems.flatMap((problem, i) => (problem.fields.includes(field) ? [`problem-${i}`] : [])).join(" ");
-  const common = { client: client.name, action: path, csrf, fields, problems, problemsOf };
-  return { ...common, ...OWN[step](t, described) };
+  return {
+    heading: t.has(`${name}.title`) && !(name in OWN) ? t(`${name}.title`) : "",
+    client: client.name,
+    action: path,
+    csrf,
+    account,
+    email,
+    terms: terms?.url ?? "",
+    notice: notice?.text ?? "",
+    fields,
+    problems,
+    problemsOf,
+    actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
+    ways: actions.flatMap((action) =>
+      action.method === "GET" ? [{ href: action.href, label: t(`way.${action.name}`) }] : [],
+    ),
+    timeLeft: t("timeLeft", { time: minutesText(locale, described.expires_in) }),
+    ...OWN[name]?.(t, described),
+  };
+}
+
+/** Such as `58 minutes`. */
+function minutesText(locale: string, seconds: number): string {
+  const unit = { style: "unit", unit: "minute", unitDisplay: "long" } as const;
+  return new Intl.NumberFormat(locale, unit).format(Math.max(1, Math.ceil(seconds / 60)));
 }
 
 function sharedSentence(

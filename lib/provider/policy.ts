@@ -73,3 +73,8 @@ export function signInPolicy(): interactionPolicy.DefaultPolicy {
   );
   return policy;
 }
+
+/** `prompt=create`: the person makes an account first (OpenID Connect Prompt Create 1.0). */
+export function createPrompt(): interactionPolicy.Prompt {
+  return new Prompt({ name: "create", requestable: true });
+}

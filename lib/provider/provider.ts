@@ -27,7 +27,7 @@ import { loadGrant, writeGrant } from "./grant.ts";
 import type { Guessing } from "./guessing.ts";
 import { PasswordGrant } from "./password-grant.ts";
 import { patchProvider } from "./patches.ts";
-import { signInPolicy } from "./policy.ts";
+import { createPrompt, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./refresh-tokens.ts";
 import { requestState } from "./request.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
@@ -69,6 +69,8 @@ export interface ProviderOptions {
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly pages: LogoutPages;
   readonly backchannel: Pick<BackchannelLogout, "listen">;
+  /** Whether people can make accounts of their own. */
+  readonly offersRegistration: boolean;
   /** The cookie keys: the first signs, all verify. */
   readonly keys: { readonly cookies: readonly string[] };
 }
@@ -128,12 +130,13 @@ function defaultAlgorithm(signing: readonly JWK[]): string {
 }
 
 function settings(
-  { configuration, units, accounts, clients, pages, keys }: ProviderOptions,
+  { configuration, units, accounts, clients, pages, keys, offersRegistration }: ProviderOptions,
   refreshTokens: RefreshTokens,
   signing: readonly JWK[],
 ): ProviderConfiguration {
   const policy = signInPolicy();
   policy.add(writeGrant(accounts));
+  if (offersRegistration) policy.add(createPrompt(), 0);
   return {
     adapter: createAdapter(configuration, units, clients, defaultAlgorithm(signing)),
     jwks: { keys: signing.map((key) => ({ ...key })) },

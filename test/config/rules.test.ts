@@ -172,6 +172,7 @@ describe("two deployments", () => {
       "GET|POST /interaction/:uid",
       "GET|POST /interaction/:uid/:step",
       "GET|POST /account",
+      "GET|POST /confirm",
       "GET /resources/userinfo",
       "GET /external/profile",
     ];

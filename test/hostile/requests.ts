@@ -87,6 +87,7 @@ function partsOf(
       { uid, headers: cookie },
       { uid, headers: cookie, method: "POST", form: { csrf, username: "nobody", password: "wrong" } },
     ],
+    confirm: [{ query: { token: "x" } }, { method: "POST", form: { csrf, password: "wrong" } }],
     account: pages,
     userinfo: [owned],
     userinfoAlias: [owned],

@@ -9,6 +9,7 @@ import { createAnswers } from "../../interactions/answers.ts";
 import { createSignInFlow, type SignInFlow } from "../../interactions/flow.ts";
 import { createInteractionHandlers } from "../../interactions/handlers.ts";
 import type { InteractionContext, RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
+import { createLinkCookie } from "../../interactions/link-cookie.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
@@ -24,6 +25,7 @@ const LOGIN: RunningSignIn = {
   csrf: TOKEN,
   path: "/prefix/interaction/login1",
   shares: [],
+  state: {},
   expiresAt: 0,
 };
 const CONSENT: RunningSignIn = {
@@ -63,6 +65,9 @@ function memoryFlow(
     guessing: { before: async () => ({ limited: undefined, failed: settle, succeeded: settle }) },
     newBrowsers: { note: settle },
     addressOf: () => "127.0.0.1",
+    links: createLinkCookie("link"),
+    people: {},
+    offers: { resets: false, passwordLength: { min: 8, max: 128 } },
     accounts: {
       async recordByLogin(name: string) {
         username = name;
@@ -138,7 +143,7 @@ interface Site {
 function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: Setting = {}): Site {
   const { flow, calls } = memoryFlow(outcome, changes);
   const pages = pagesWith();
-  const handlers = createInteractionHandlers({ flow, pages, readForm });
+  const handlers = createInteractionHandlers({ flow, pages, readForm, links: createLinkCookie("link") });
   const answers = createAnswers(pages);
   const url = `${secure ? "https" : "http"}://${HOST}/prefix`;
   const deployment: Deployment = { kind: "oauth2", url, path: "/prefix", host: HOST, secure, post: false };
@@ -317,7 +322,7 @@ describe("POST of the login form", () => {
       const { post, calls } = site();
       const response = await post({ csrf: TOKEN, ...typed });
       expect(response.status).toBe(400);
-      expect(problems(response)).toEqual(fields.map((field) => TEXTS[`problem.required.${field}`]));
+      expect(problems(response)).toEqual(fields.map((field) => TEXTS[`problem.${field}.required`]));
       expect(calls).toEqual([]);
     },
   );

@@ -165,6 +165,8 @@ describe("the login page", () => {
     expect(summary?.attributes.get("tabindex")).toBe("-1");
     expect(tagsNamed(html, "a").map(({ attributes, text }) => [attributes.get("href"), text])).toEqual([
       ["#password", "Enter your password."],
+      ["News", "Forgot your password?"],
+      ["News", "Create an account"],
     ]);
     const [, username, password] = tagsNamed(html, "input");
     expect(username?.attributes.has("aria-invalid")).toBe(false);

@@ -1,0 +1,86 @@
+/** The step `confirm-email`: the code from the mail of a registration, or its link, in the browser that registered. */
+import type { Registrations, RegistrationConfirmed } from "../../lib/people/registrations.ts";
+import { finishSignIn } from "./sign-in.ts";
+import {
+  askedAt,
+  type Entry,
+  type Field,
+  type Outcome,
+  type Problem,
+  type Step,
+  type StepServices,
+} from "./step.ts";
+
+export const confirmEmail: Step = {
+  isOpen: ({ prompt, state }, { registration }) =>
+    prompt !== "consent" && registration !== undefined && state.step === "confirm-email",
+  fields({ state, link }, { registration }): readonly Field[] {
+    if (state.usernameTaken) {
+      const required = registration?.fields?.username === "required";
+      return [{ name: "username", type: "text", autocomplete: "username", required }];
+    }
+    return link === undefined ? [codeField] : [];
+  },
+  actions: ({ state, link }) =>
+    state.usernameTaken || link !== undefined ? ["submit"] : ["submit", "resend"],
+  ways: ["register", "login"],
+  async submit(entry, services) {
+    const { registrations } = services.people;
+    if (registrations === undefined) return { kind: "gone" };
+    return entry.action === "resend"
+      ? resend(entry, services, registrations)
+      : confirm(entry, services, registrations);
+  },
+};
+
+export const codeField: Field = { name: "code", type: "text", autocomplete: "one-time-code", required: true };
+
+async function resend(entry: Entry, services: StepServices, registrations: Registrations): Promise<Outcome> {
+  const { signIn } = entry;
+  const result = await registrations.resend(signIn.uid, askedAt(entry, services));
+  if (result.kind === "limited") return result;
+  if (result.kind === "gone") return again("register");
+  return { kind: "next", state: { ...signIn.state, notice: "sent" } };
+}
+
+async function confirm(entry: Entry, services: StepServices, registrations: Registrations): Promise<Outcome> {
+  const { ctx, signIn, values } = entry;
+  const { uid, state, link } = signIn;
+  const at = askedAt(entry, services);
+  if (link !== undefined) services.links.clear(ctx);
+  if (state.usernameTaken) {
+    const username = values.get("username")?.trim() ?? "";
+    const renamed = await registrations.rename(uid, username === "" ? null : username, at);
+    if (renamed.kind === "invalid")
+      return { kind: "invalid", problems: [{ code: renamed.problem, fields: ["username"] }] };
+    if (renamed.kind === "username-taken")
+      return { kind: "invalid", problems: [{ code: "taken", fields: ["username"] }] };
+    return settled(entry, services, renamed);
+  }
+  const proof = link === undefined ? { code: values.get("code") ?? "" } : { link };
+  return settled(entry, services, await registrations.confirm(uid, proof, at));
+}
+
+async function settled(
+  entry: Entry,
+  services: StepServices,
+  result: RegistrationConfirmed,
+): Promise<Outcome> {
+  const { state } = entry.signIn;
+  if (result.kind === "created") return finishSignIn(entry, services, result.record);
+  if (result.kind === "username-taken")
+    return { kind: "next", state: { ...state, usernameTaken: true, notice: "username-taken" } };
+  if (result.kind === "wrong") return { kind: "invalid", problems: [wrongCode(result.triesLeft)] };
+  // Another link than that of this registration: its code still works.
+  if (entry.signIn.link !== undefined) return { kind: "next", state: { ...state, notice: "link-expired" } };
+  return again("register");
+}
+
+/** Nothing waits for this code or link any more: the person begins anew. */
+export function again(step: "register" | "forgot-password"): Outcome {
+  return { kind: "next", state: { step, notice: "expired" } };
+}
+
+export function wrongCode(triesLeft: number): Problem {
+  return { code: triesLeft === 0 ? "no-tries" : "wrong-code", fields: ["code"] };
+}

@@ -1,0 +1,25 @@
+/** The step `forgot-password`: asks for mail with a code and a link. Every name gets the same answer after the same time. */
+import { askedAt, type Step } from "./step.ts";
+
+export const forgotPassword: Step = {
+  isOpen: ({ prompt }, { resets }) => prompt !== "consent" && resets,
+  fields: ({ loginHint = "", account }) => [
+    {
+      name: "username",
+      type: "text",
+      autocomplete: "username",
+      required: true,
+      value: account?.email ?? loginHint,
+    },
+  ],
+  actions: () => ["submit"],
+  ways: ["login"],
+  async submit(entry, services) {
+    const { signIn, values } = entry;
+    const { passwordResets } = services.people;
+    if (passwordResets === undefined) return { kind: "gone" };
+    const login = values.get("username") ?? "";
+    const result = await passwordResets.start(signIn.uid, login, askedAt(entry, services));
+    return result.kind === "limited" ? result : { kind: "next", state: { step: "new-password" } };
+  },
+};

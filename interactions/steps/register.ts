@@ -1,0 +1,71 @@
+/** The step `register`: a new account. Known and unknown addresses, free and taken usernames get the same answer. */
+import type { RegistrationForm } from "../../lib/people/registrations.ts";
+import { askedAt, type Entry, type Field, type Outcome, type Problem, type Step } from "./step.ts";
+
+/** What the pages offer for `gender`, besides leaving it empty. */
+const GENDERS: readonly string[] = ["female", "male", "other"];
+
+/** The fields that the configuration can ask for, in the order of the page. */
+const ASKED: readonly (Omit<Field, "required" | "name"> & { readonly name: Extra })[] = [
+  { name: "username", type: "text", autocomplete: "username" },
+  { name: "name", type: "text", autocomplete: "given-name" },
+  { name: "surname", type: "text", autocomplete: "family-name" },
+  { name: "date_of_birth", type: "date", autocomplete: "bday" },
+  { name: "gender", type: "select", autocomplete: "sex", options: GENDERS },
+];
+
+type Extra = "username" | "name" | "surname" | "date_of_birth" | "gender";
+
+export const register: Step = {
+  isOpen: ({ prompt, state }, { registration }) =>
+    prompt !== "consent" && registration !== undefined && state.usernameTaken === undefined,
+  fields({ loginHint = "" }, { registration: { fields = {}, terms } = {} }) {
+    const email = loginHint.includes("@") ? loginHint : "";
+    return [
+      { name: "email", type: "email", autocomplete: "email", required: true, value: email },
+      ...ASKED.flatMap((field) => {
+        const asked = fields[field.name];
+        return asked === undefined ? [] : [{ ...field, required: asked === "required" }];
+      }),
+      { name: "password", type: "password", autocomplete: "new-password", required: true },
+      ...(terms === undefined ? [] : [termsField(terms.version)]),
+    ];
+  },
+  actions: () => ["submit"],
+  ways: ["login"],
+  async submit(entry, services): Promise<Outcome> {
+    const { registrations } = services.people;
+    if (registrations === undefined) return { kind: "gone" };
+    const form = formOf(entry);
+    const result = await registrations.start(entry.signIn.uid, form, askedAt(entry, services));
+    if (result.kind === "limited") return result;
+    if (result.kind === "sent") return { kind: "next", state: { step: "confirm-email", email: form.email } };
+    if (result.kind === "refused") return { kind: "invalid", problems: [{ code: "refused", fields: [] }] };
+    const { min, max } = services.offers.passwordLength;
+    const problems = Object.entries(result.problems).map(([field, code]): Problem => ({
+      code,
+      fields: [field === "termsVersion" ? "terms" : field],
+      values: { min, max },
+    }));
+    return { kind: "invalid", problems };
+  },
+};
+
+/** The checkbox for the terms. It sends their version, so that nobody accepts what the page did not show. */
+export function termsField(version: string): Field {
+  return { name: "terms", type: "checkbox", autocomplete: "off", required: true, value: version };
+}
+
+function formOf({ values, locale }: Entry): RegistrationForm {
+  const entered = ASKED.flatMap(({ name }) => {
+    const value = values.get(name)?.trim() ?? "";
+    return value === "" ? [] : [[name, value] as const];
+  });
+  return {
+    email: values.get("email")?.trim() ?? "",
+    password: values.get("password") ?? "",
+    ...Object.fromEntries(entered),
+    termsVersion: values.get("terms"),
+    locale,
+  };
+}

@@ -1,0 +1,30 @@
+/** The step `terms`: new terms of use, before the sign-in of a person who has not accepted them is complete. */
+import { isDisabled } from "../../lib/domain/account.ts";
+import { termsField } from "./register.ts";
+import { finishSignIn } from "./sign-in.ts";
+import { callerOf, type Step } from "./step.ts";
+
+export const terms: Step = {
+  isOpen: ({ state }, { registration }) =>
+    state.step === "terms" && state.proven !== undefined && registration?.terms !== undefined,
+  fields: (_signIn, { registration }) =>
+    registration?.terms === undefined ? [] : [termsField(registration.terms.version)],
+  actions: () => ["submit", "cancel"],
+  ways: [],
+  async submit(entry, services) {
+    const { ctx, signIn, values, action } = entry;
+    const { accounts, protocol, offers } = services;
+    if (action === "cancel") return { kind: "done", location: await protocol.deny(ctx) };
+    const { version } = offers.registration?.terms ?? {};
+    if (version === undefined || values.get("terms") !== version)
+      return { kind: "invalid", problems: [{ code: "terms", fields: ["terms"] }] };
+    const { sub, generation } = signIn.state.proven ?? { sub: "" };
+    const caller = callerOf(services, ctx, { kind: "account", id: sub });
+    const record = await accounts.record(sub);
+    // A new password, for example, ends what was proven before.
+    if (record === undefined || isDisabled(record) || record.sessions_generation !== generation)
+      return { kind: "next", state: {} };
+    await accounts.acceptTerms(sub, version, caller);
+    return finishSignIn(entry, services, record);
+  },
+};
