@@ -54,7 +54,7 @@ describe.each([
       KINDS.map((kind) => [
         kind,
         [...endpointsOf({ kind, post: false }).map(({ path }) => path), "/account/callback"].map(
-          (path) => bases[kind] + path.replace(":uid", "an-id"),
+          (path) => bases[kind] + path.replace(":uid", "an-id").replace(":step", "login"),
         ),
       ]),
     );

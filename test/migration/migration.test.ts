@@ -48,7 +48,8 @@ async function expectRecords({ service }: Migrated, manifest: Manifest, killed: 
     return;
   }
   // Version 0.1 could not disable an account.
-  expect(accounts).toEqual(manifest.accounts.map((account) => ({ ...account, disabled: false })));
+  const newer = { disabled: false, locale: null };
+  expect(accounts).toEqual(manifest.accounts.map((account) => ({ ...account, ...newer })));
   expect(deliveries.map(({ id, state }) => [id, state])).toEqual(
     manifest.deliveries.map(({ id, state }) => [id, state]),
   );
