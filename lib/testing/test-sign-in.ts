@@ -9,10 +9,12 @@ import type { DeliveryState, DeliveryStore } from "../deliveries/delivery.ts";
 import { deliveryContext } from "../domain/account-plan.ts";
 import type { Sealer } from "../sealing.ts";
 import type { NotificationBody } from "../../notifier/plan.ts";
-import type { DeploymentKind } from "../../config/configuration.ts";
+import type { DeploymentKind, MailMessage } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
 import type { ImportedAccount } from "../domain/account.ts";
 import type { NewClient } from "../domain/client.ts";
+import { createMessages } from "../mail/messages.ts";
+import { openMail } from "../mail/records.ts";
 import { openSealer } from "../keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../service.ts";
 import { Browser } from "./browser/browser.ts";
@@ -52,6 +54,8 @@ export interface TestSignIn {
   addClient(settings?: Partial<NewClient>): Promise<TestClient>;
   /** All stored notifications, with their bodies. */
   notifications(): Promise<TestNotification[]>;
+  /** All mail to people, oldest first. Empty if you configure `mail` or `mailer`, which gets it then. */
+  mails(): Promise<MailMessage[]>;
   /** Closes the service, and the listener if there is one. */
   close(): Promise<void>;
 }
@@ -79,11 +83,14 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
   // Read here too, to open the bodies of notifications.
   const secrets = config.keys?.secrets ?? [randomBytes(32).toString("base64")];
   const opened: { storage?: Storage } = {};
+  const mails: MailMessage[] = [];
+  const isOwn = config.mail !== undefined || config.mailer !== undefined;
   const service = await createSignInServiceOver(
     {
       storage: "sqlite::memory:",
       logger: pino({ level: "silent" }),
       proxy: false,
+      ...(!isOwn && { mailer: { send: async (message: MailMessage) => void mails.push(message) } }),
       ...config,
       rateLimits: { interactions: MANY, ...config.rateLimits },
       notifications: { worker: false, ...config.notifications },
@@ -97,7 +104,8 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
     throw error;
   });
   listener?.serve(service);
-  return testSignIn({ service, clock, storage: opened.storage!, deployments, listener });
+  const storage = opened.storage!;
+  return testSignIn({ service, clock, storage, deployments, listener, ...(!isOwn && { mails }) });
 }
 
 interface Listener {
@@ -131,9 +139,11 @@ interface TestSignInParts {
   readonly storage: Storage;
   readonly deployments: DeploymentsInput;
   readonly listener: Listener | undefined;
+  /** The mail that was sent. Missing: the host application sends it. */
+  readonly mails?: MailMessage[];
 }
 
-function testSignIn({ service, clock, storage, deployments, listener }: TestSignInParts): TestSignIn {
+function testSignIn({ service, clock, storage, deployments, listener, mails }: TestSignInParts): TestSignIn {
   const urls = Object.fromEntries(Object.entries(deployments).map(([kind, { url }]) => [kind, url]));
   let people = 0;
   return {
@@ -165,11 +175,34 @@ function testSignIn({ service, clock, storage, deployments, listener }: TestSign
       const sealer = await openSealer(service.configuration, storage.directory);
       return readNotifications(storage.deliveries, sealer);
     },
+    async mails() {
+      if (mails === undefined) return [];
+      mails.push(...(await takeMails(storage, service.configuration)));
+      return [...mails];
+    },
     async close() {
       await listener?.close();
       await service.close();
     },
   };
+}
+
+/** Milliseconds for taking mail from the outbox. */
+const LEASE = 60_000;
+
+/** Takes the mail that waits, as a service that delivers would send it. */
+async function takeMails(
+  { outbox, directory }: Storage,
+  configuration: SignInService["configuration"],
+): Promise<MailMessage[]> {
+  const sealer = await openSealer(configuration, directory);
+  const render = createMessages(configuration);
+  const claims = await outbox.claim(PAGE, LEASE);
+  const taken = claims.map(async (claim) => {
+    const message = render(claim.mail.id, openMail(sealer, claim.mail));
+    return (await outbox.remove(claim)) && message.to !== "" ? [message] : [];
+  });
+  return (await Promise.all(taken)).flat();
 }
 
 const PAGE = 500;

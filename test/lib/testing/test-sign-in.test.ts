@@ -1,9 +1,11 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { decodeJwt } from "jose";
 import Koa from "koa";
 import {
+  Browser,
   createTestSignIn,
   type TestClient,
   type TestPerson,
@@ -279,5 +281,44 @@ describe("the clock of a test service", () => {
     await expect(news.signIn(ada)).rejects.toThrow("429");
     test.clock.advance(15 * 60);
     await expect(news.signIn(ada)).resolves.toBeDefined();
+  });
+});
+
+describe("the mail of a test service", () => {
+  it("is there to read: a person registers with the code from it", async () => {
+    await test.close();
+    test = await createTestSignIn({ interactions: { registration: true } });
+    news = await test.addClient();
+    const browser = new Browser({ stayAt: Object.values(test.urls).map((url) => `${url}/`) });
+    await browser.get(news.authorizationUrl({ parameters: { prompt: "create" } }));
+    await browser.submit(browser.form("email"), {
+      email: "new@example.com",
+      password: "a lighthouse in fog",
+    });
+    const [mail, ...others] = await test.mails();
+    expect(others).toEqual([]);
+    expect(mail).toMatchObject({ to: "new@example.com", subject: "Confirm your email address" });
+    const code = /^[0-9A-Z]{8}$/m.exec(mail?.text ?? "")?.[0] ?? "";
+    await browser.submit(browser.form("code"), { code });
+    expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
+    const account = await test.service.accounts.findByLogin("new@example.com");
+    expect(account).toMatchObject({ email_verified: true });
+    await test.service.accounts.setPassword(account!.sub, "another lighthouse in fog");
+    await expect(test.mails()).resolves.toMatchObject([
+      { subject: "Confirm your email address" },
+      { subject: "Your password was changed" },
+    ]);
+  });
+
+  it("goes to a mailer of your own if there is one", async () => {
+    await test.close();
+    const sent: string[] = [];
+    const mailer = { send: async ({ to }: { readonly to: string }) => void sent.push(to) };
+    test = await createTestSignIn({ mailer, notifications: { worker: true, poll: 0.02 } });
+    const { account } = await test.addPerson();
+    await test.service.accounts.setPassword(account.sub, "another lighthouse in fog");
+    for (let tries = 0; sent.length === 0 && tries < 500; tries += 1) await pause(10);
+    expect(sent).toEqual([account.email]);
+    await expect(test.mails()).resolves.toEqual([]);
   });
 });
