@@ -95,7 +95,12 @@ function composed(steps: StepsByMethod): ReadonlyMap<string, Step> {
 }
 
 const ONE_SEGMENT = /^[A-Za-z0-9_-]{1,255}$/;
-const TWO_SEGMENTS = /^(?<before>.*\/)(?<first>[A-Za-z0-9_-]{1,255})\/(?<step>[a-z-]{1,32})$/;
+const TWO_SEGMENTS = /^(?<before>.*\/)(?<first>[A-Za-z0-9._~-]{1,255})\/(?<step>[a-z-]{1,32})$/;
+
+/** Whether a route with two variable segments has these. */
+function fits({ endpoint }: Route, first: string, step: string): boolean {
+  return endpoint === "clientLogo" ? step === "logo" : ONE_SEGMENT.test(first);
+}
 
 /** Every route with this path, exact matches first. */
 function matches({ exact, withUid, withStep }: Routes, path: string): readonly Match[] {
@@ -107,7 +112,9 @@ function matches({ exact, withUid, withStep }: Routes, path: string): readonly M
   const { before, first, step } = TWO_SEGMENTS.exec(path)?.groups ?? {};
   const deeper = before === undefined ? undefined : withStep.get(before);
   if (deeper !== undefined && first !== undefined && step !== undefined)
-    found.push(...deeper.map((route) => ({ route, uid: first, step })));
+    found.push(
+      ...deeper.filter((route) => fits(route, first, step)).map((route) => ({ route, uid: first, step })),
+    );
   return found;
 }
 

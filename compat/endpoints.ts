@@ -16,6 +16,7 @@ import {
   resumeAuthorization,
   runAuthorization,
 } from "./authorize.ts";
+import { clientLogo } from "./client-logo.ts";
 import { clientCredentials } from "./client-credentials.ts";
 import { EndpointError, invalidRequest } from "./errors.ts";
 import type { AccountPage, EndpointParts, Step } from "./exchange.ts";
@@ -103,6 +104,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     logout: { "*": [atomic, pageHeaders(pages), signOut(protocol, limits, audit)] },
     logoutConfirm: { "*": [formBody, atomic, pageHeaders(pages), withBody(protocol)] },
     logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
+    clientLogo: { "*": [clientLogo(clients)] },
     interaction: {
       GET: [atomic, ({ ctx }) => parts.interactions.show(ctx)],
       POST: [atomic, ({ ctx }) => parts.interactions.submit(ctx)],

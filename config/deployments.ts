@@ -78,6 +78,7 @@ export type EndpointName =
   | "logoutSuccess"
   | "interaction"
   | "confirm"
+  | "clientLogo"
   | "account";
 
 /** One path under a base URL. */
@@ -109,6 +110,7 @@ const SAME: readonly EndpointPath[] = [
   under("interaction", "GET POST", "/interaction/:uid"),
   at("interaction", "GET POST", "/interaction/:uid/:step"),
   at("confirm", "GET POST", "/confirm"),
+  at("clientLogo", "GET HEAD", "/clients/:uid/:step"),
   under("account", "GET POST", "/account"),
 ];
 

@@ -186,6 +186,10 @@ async function applyClient(clients: SeededService["clients"], client: NewClient 
     first_party: true,
     refresh_tokens: {},
     error_status: "documented",
+    client_uri: null,
+    policy_uri: null,
+    tos_uri: null,
+    logo: null,
     ...Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined)),
     password_grant,
   });

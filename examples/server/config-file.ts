@@ -1,5 +1,6 @@
 /** Reads the file of `--config`: the configuration of the service, plus `port` and `seed`. */
-import { readFile } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
@@ -15,6 +16,9 @@ export interface ConfigFile {
   readonly seed: Seed;
   readonly config: SignInServiceConfig;
 }
+
+/** Bytes of a logo that are read. */
+const MOST_READ = 100_001;
 
 const PORT_FORM = "a whole number from 0 to 65535";
 
@@ -41,7 +45,37 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** @throws StartFailure if the file can't be read or isn't JSON; ConfigurationError with all problems. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
-  return checkConfigFile(parse(path, await readText(path)));
+  const value = parse(path, await readText(path));
+  return checkConfigFile(await withLogos(value, dirname(path)));
+}
+
+/** The file with the bytes of the logos in place of their paths, which are relative to it. */
+async function withLogos(value: unknown, folder: string): Promise<unknown> {
+  if (!isObject(value) || !isObject(value["seed"]) || !Array.isArray(value["seed"]["clients"])) return value;
+  const clients = value["seed"]["clients"].map(async (client: unknown, index) => {
+    const path = isObject(client) ? client["logo"] : undefined;
+    if (!isObject(client) || typeof path !== "string") return client;
+    try {
+      const file = await open(resolve(folder, path));
+      try {
+        // One byte more than a logo may have, so that a large file is refused without being read.
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(MOST_READ), 0, MOST_READ, 0);
+        return { ...client, logo: buffer.subarray(0, bytesRead) };
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      const { code = "unknown" } = error as NodeJS.ErrnoException;
+      throw new ConfigurationError([
+        `config.seed.clients[${index}].logo: the file ${REASONS[code] ?? `can't be read: ${code}`}`,
+      ]);
+    }
+  });
+  return { ...value, seed: { ...value["seed"], clients: await Promise.all(clients) } };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -2,7 +2,7 @@
  * The directory of a service in the record store: clients, services, groups, portals and settings, and the accounts of
  * `accounts.ts`. An entry can only be removed while nothing refers to it.
  */
-import type { ClientRecord, DirectoryStore, EntryKind } from "./directory.ts";
+import type { ClientRecord, DirectoryStore, EntryKind, StoredLogo } from "./directory.ts";
 import {
   AlreadyExists,
   IdentifierTaken,
@@ -19,6 +19,7 @@ import {
   type IdentifierOwner,
   accountIn,
   accountRef,
+  CLIENT_LOGO,
   clientRecord,
   clientRef,
   entryRecord,
@@ -31,7 +32,7 @@ import {
   settingRef,
 } from "./records.ts";
 
-type Clients = Pick<DirectoryStore, "findClient" | "listClients" | "commitClient">;
+type Clients = Pick<DirectoryStore, "findClient" | "findLogo" | "listClients" | "commitClient">;
 type Settings = Pick<DirectoryStore, "ensureSetting" | "findSetting">;
 type Entries = Pick<DirectoryStore, "findEntry" | "listEntries" | "putEntry" | "removeEntry">;
 
@@ -46,7 +47,7 @@ type Audit = Pick<AuditStore, "recordOf">;
 
 function createClients(records: Records, { recordOf }: Audit): Clients {
   async function commitOnce(change: Parameters<DirectoryStore["commitClient"]>[0]): Promise<void> {
-    const { client_id, expectedVersion, record, audit } = change;
+    const { client_id, expectedVersion, record, logo, audit } = change;
     const service = record?.service ?? null;
     const refs = [clientRef(client_id), accountRef(client_id), entryRef("service", service ?? "")];
     const [client, reserved, entry] = await records.get<[ClientRecord, IdentifierOwner, StoredEntry]>(refs);
@@ -68,6 +69,8 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
       }
       changes.write(clientRecord(record), client);
       if (client === undefined) changes.write(identifierRecord(client_id), reserved);
+      if (logo === null) changes.drop(CLIENT_LOGO.ref(client_id));
+      else if (logo !== undefined) changes.add(CLIENT_LOGO.record(logo));
     }
     if (audit !== undefined) changes.add(recordOf(audit));
     await records.commit(changes);
@@ -75,6 +78,7 @@ function createClients(records: Records, { recordOf }: Audit): Clients {
 
   return {
     findClient: async (clientId) => (await records.find<ClientRecord>(clientRef(clientId)))?.value,
+    findLogo: async (clientId) => (await records.find<StoredLogo>(CLIENT_LOGO.ref(clientId)))?.value,
     async listClients() {
       const all = await records.all<ClientRecord>("client");
       return all.toSorted((one, other) => byKey(one.client_id, other.client_id));

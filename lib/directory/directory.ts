@@ -110,6 +110,12 @@ export interface ClientRecord {
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  /** The client's home page, privacy policy and terms. Missing: none. */
+  readonly client_uri?: string;
+  readonly policy_uri?: string;
+  readonly tos_uri?: string;
+  /** What is in the {@link StoredLogo}. Missing: none. */
+  readonly logo?: Pick<StoredLogo, "type" | "sha256">;
   /** Missing in what was registered without one: `RS256`. */
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";
   readonly disabled: boolean;
@@ -119,12 +125,25 @@ export interface ClientRecord {
   readonly version: number;
 }
 
+/** The logo of a client. */
+export interface StoredLogo {
+  readonly client_id: string;
+  /** `image/png`, `image/jpeg` or `image/webp`. */
+  readonly type: string;
+  /** Of the bytes, in Base64url. */
+  readonly sha256: string;
+  /** In Base64. */
+  readonly bytes: string;
+}
+
 export interface ClientChange {
   readonly client_id: string;
   /** The version that was read; `undefined` to create the client. */
   readonly expectedVersion: number | undefined;
   /** `undefined` to remove the client. */
   readonly record: ClientRecord | undefined;
+  /** The logo afterwards; `null` removes it. Default: it stays as it is. */
+  readonly logo?: StoredLogo | null;
   readonly audit?: AuditEvent;
 }
 
@@ -170,6 +189,7 @@ export interface DirectoryStore {
   commitAccount(change: AccountChange): Promise<void>;
 
   findClient(clientId: string): Promise<ClientRecord | undefined>;
+  findLogo(clientId: string): Promise<StoredLogo | undefined>;
   /** Ordered by `client_id`. */
   listClients(): Promise<ClientRecord[]>;
   /**

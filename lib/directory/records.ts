@@ -1,5 +1,5 @@
 /** The kinds of records of the directory: accounts, clients, entries and settings, and their indexes. */
-import type { AccountRecord, ClientRecord, EntryKind, EntryRecord } from "./directory.ts";
+import type { AccountRecord, ClientRecord, EntryKind, EntryRecord, StoredLogo } from "./directory.ts";
 import type { Query, RecordData, Ref } from "../../adapters/record-store.ts";
 import type { Clock } from "../clock.ts";
 import { defineKind, type Kind, type IndexPosition } from "../records/kinds.ts";
@@ -96,6 +96,17 @@ export const CLIENT: Kind<ClientRecord, "service"> = defineKind({
     service: ({ service, created_at }) => (service === null ? [] : [{ at: service, order: created_at }]),
   },
   references: ({ service }) => (service === null ? [] : [ENTRIES.service.ref(service)]),
+  store: "storage",
+  exported: true,
+  personal: undefined,
+});
+
+export const CLIENT_LOGO: Kind<StoredLogo> = defineKind<StoredLogo>({
+  name: "client-logo",
+  holds: "the logo of a client",
+  key: "the `client_id`",
+  keyOf: ({ client_id }) => client_id,
+  parent: { kind: CLIENT, key: ({ client_id }) => client_id },
   store: "storage",
   exported: true,
   personal: undefined,

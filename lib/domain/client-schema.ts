@@ -9,6 +9,7 @@ import {
   ID_TOKEN_ALGORITHMS,
   type NewClient,
 } from "./client.ts";
+import { logoProblem, MOST_LOGO_BYTES } from "./client-logo.ts";
 import { clientAddressProblem, clientIdProblem, keyProblem, textProblem } from "./text-rules.ts";
 
 const MAX_ADDRESSES = 100;
@@ -30,6 +31,15 @@ function addresses(least: number): z.ZodType<string[]> {
 }
 
 const addressesForm = `different addresses, at most ${MAX_ADDRESSES}: https, or http on loopback`;
+
+/** The address of a page for people. */
+function page(description: string): z.ZodOptional<z.ZodNullable<z.ZodType<string>>> {
+  return described(address.nullish(), {
+    form: "an address: https, or http on loopback",
+    description,
+    otherwise: "none",
+  });
+}
 
 const settings = {
   name: described(ruled(textProblem), {
@@ -110,6 +120,23 @@ const settings = {
       form: "`documented` or `standard`",
       description: "`standard` answers errors with 401 and 403 where the standards say so, instead of 400",
       otherwise: "`documented`",
+    },
+  ),
+  client_uri: page("Its home page, for people"),
+  policy_uri: page("Its privacy policy: the consent page links to it"),
+  tos_uri: page("Its terms of use: the consent page links to them"),
+  logo: described(
+    z
+      .custom<Uint8Array>()
+      .superRefine((value, context) => {
+        const problem = value === null ? undefined : logoProblem(value);
+        if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+      })
+      .nullish(),
+    {
+      form: `a PNG, JPEG or WebP image of at most ${MOST_LOGO_BYTES} bytes: in a file, its path relative to the file; in code, the bytes`,
+      description: "Its logo, shown where people sign in to it",
+      otherwise: "none",
     },
   ),
 };

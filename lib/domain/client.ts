@@ -1,6 +1,6 @@
 /** The public calls for clients, and what they take and return. */
 import type { RefreshTokenRules } from "../../config/configuration.ts";
-import type { ClientRecord } from "../directory/directory.ts";
+import type { ClientRecord, StoredLogo } from "../directory/directory.ts";
 import { isObjectName } from "../untrusted-keys.ts";
 import type { CallOptions } from "./arguments.ts";
 
@@ -41,6 +41,14 @@ export interface ClientSettings {
     | undefined;
   /** `standard` answers errors with 401 and 403 where the standards say so. Default `documented`: 400. */
   readonly error_status?: "documented" | "standard" | undefined;
+  /** The client's home page, for people; https, or http on loopback. Default: none. */
+  readonly client_uri?: string | null | undefined;
+  /** Its privacy policy, which the consent page links to; the same rules. Default: none. */
+  readonly policy_uri?: string | null | undefined;
+  /** Its terms of use; the same rules. Default: none. */
+  readonly tos_uri?: string | null | undefined;
+  /** The bytes of a PNG, JPEG or WebP image, at most 100,000; shown where people sign in to it. Default: none. */
+  readonly logo?: Uint8Array | null | undefined;
 }
 
 /** What `clients.register` takes. */
@@ -74,6 +82,11 @@ export interface Client {
   readonly first_party: boolean;
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
+  readonly client_uri: string | null;
+  readonly policy_uri: string | null;
+  readonly tos_uri: string | null;
+  /** The media type and the SHA-256 (Base64url) of the logo, which is at `{base}/clients/<client_id>/logo`. */
+  readonly logo: { readonly type: string; readonly sha256: string } | null;
   readonly id_token_signed_response_alg: IdTokenAlgorithm;
   readonly disabled: boolean;
   /** Seconds since the epoch. */
@@ -140,6 +153,8 @@ export interface InternalClient {
 export interface ClientInternals {
   /** The record of any client, also of disabled and internal ones. */
   record(client_id: string): Promise<ClientRecord | undefined>;
+  /** The logo of a client that people can sign in to; `undefined` if there is none. */
+  logo(client_id: string): Promise<StoredLogo | undefined>;
   /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
   secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
   /** Registers the internal client, or updates it to these values. */
@@ -176,6 +191,10 @@ export function toClient(record: ClientRecord): Client | undefined {
     first_party: record.first_party,
     refresh_tokens: record.refresh_tokens,
     error_status: record.error_status,
+    client_uri: record.client_uri ?? null,
+    policy_uri: record.policy_uri ?? null,
+    tos_uri: record.tos_uri ?? null,
+    logo: record.logo ?? null,
     id_token_signed_response_alg: record.id_token_signed_response_alg ?? "RS256",
     disabled: record.disabled,
     created_at: record.created_at,

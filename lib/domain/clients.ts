@@ -3,7 +3,7 @@ import { randomBytes, randomUUID, timingSafeEqual } from "node:crypto";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import { type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
-import type { ClientRecord, ClientSecret, DirectoryStore } from "../directory/directory.ts";
+import type { ClientRecord, ClientSecret, DirectoryStore, StoredLogo } from "../directory/directory.ts";
 import { AlreadyExists, IdentifierTaken, NotFound, VersionConflict } from "../errors.ts";
 import type { ServiceEmitter } from "../events.ts";
 import { hmac, type SecretKey } from "../sealing.ts";
@@ -16,8 +16,10 @@ import {
   isUsable,
   toClient,
 } from "./client.ts";
+import { storedLogo } from "./client-logo.ts";
 import { clientChanges, keepOldFor as keepOldForSchema, newClient } from "./client-schema.ts";
 import { afterCommit, retryOnConflict } from "./commit.ts";
+import { clientIdProblem } from "./text-rules.ts";
 
 export interface ClientsOptions {
   readonly directory: DirectoryStore;
@@ -46,6 +48,8 @@ interface ClientDecision {
     | "client.removed";
   /** The record afterwards; `undefined` removes the client. */
   readonly record: ClientRecord | undefined;
+  /** The logo afterwards; `null` removes it. Default: it stays as it is. */
+  readonly logo?: StoredLogo | null | undefined;
 }
 
 /** The settings of a client that names none. */
@@ -91,12 +95,18 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const before = await directory.findClient(client_id);
       const decision = decide(before);
       if (decision === undefined) return { record: before, changed: false };
-      const { action } = decision;
+      const { action, logo } = decision;
       const version = (before?.version ?? 0) + 1;
       const record = decision.record && { ...decision.record, updated_at: seconds(clock), version };
       try {
         const audit = { ...caller, action, subject: client_id };
-        await directory.commitClient({ client_id, expectedVersion: before?.version, record, audit });
+        await directory.commitClient({
+          client_id,
+          expectedVersion: before?.version,
+          record,
+          audit,
+          ...(logo !== undefined && { logo }),
+        });
       } catch (error) {
         const isNew = before === undefined && error instanceof AlreadyExists;
         // Another call has registered the client since it was read: decide again on its record.
@@ -171,7 +181,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       if (client.client_id !== undefined) await forgetRemoved(client_id, caller);
       await change(client_id, caller, (before) => {
         if (before !== undefined) throw new AlreadyExists("a client with this client_id");
-        return { action: "client.registered", record };
+        return { action: "client.registered", record, logo: logoOf(client_id, client) };
       });
       return { client_id, client_secret };
     },
@@ -195,7 +205,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         const after = withSecret(withSettings(before, changes), changes.client_secret);
         // Both come from JSON and keep the order of their members, so equal text is an equal record.
         if (JSON.stringify(after) === JSON.stringify(before)) return undefined;
-        return { action: "client.updated", record: after };
+        return { action: "client.updated", record: after, logo: logoOf(client_id, changes) };
       });
       const client = record && toClient(record);
       if (client === undefined) throw noClient();
@@ -245,6 +255,13 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       return record !== undefined && isUsable(record) ? record : undefined;
     },
 
+    async logo(client_id) {
+      if (clientIdProblem(client_id) !== undefined) return undefined;
+      const record = await directory.findClient(client_id);
+      if (!isPublic(record) || record.disabled || record.logo === undefined) return undefined;
+      return directory.findLogo(client_id);
+    },
+
     secretMatches: (record, presented) => secretMatches(secretKey, record, presented, clock.now() / 1000),
 
     async putInternal(client) {
@@ -278,8 +295,9 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
   const others = given.filter((grant) => grant !== "password");
   const password = changes.password_grant ?? given.includes("password");
   const { rotate, reuseWindow, sliding, maxAge } = changes.refresh_tokens ?? before.refresh_tokens;
+  const { client_uri: _home, policy_uri: _policy, tos_uri: _terms, logo: _logo, ...rest } = before;
   const record: ClientRecord = {
-    ...before,
+    ...rest,
     name: changes.name ?? before.name,
     service: changes.service ?? before.service,
     redirect_uris: changes.redirect_uris ?? before.redirect_uris,
@@ -297,12 +315,35 @@ function withSettings(before: ClientRecord, changes: ClientChanges): ClientRecor
       ...(maxAge === undefined ? {} : { maxAge }),
     },
     error_status: changes.error_status ?? before.error_status,
+    ...lookOf(before, changes),
   };
   if (record.grant_types.length === 0) throw new TypeError("grant_types: must not be empty");
   if (!record.first_party && password) {
     throw new TypeError("password_grant: a third-party client can't have the password grant");
   }
   return record;
+}
+
+/** The members of the record about the look of a client, without those that it does not have. */
+function lookOf(
+  before: ClientRecord,
+  changes: ClientChanges,
+): Pick<ClientRecord, "client_uri" | "policy_uri" | "tos_uri" | "logo"> {
+  const logo = logoOf(before.client_id, changes);
+  const after = {
+    client_uri: changes.client_uri === undefined ? before.client_uri : changes.client_uri,
+    policy_uri: changes.policy_uri === undefined ? before.policy_uri : changes.policy_uri,
+    tos_uri: changes.tos_uri === undefined ? before.tos_uri : changes.tos_uri,
+    logo: logo === undefined ? before.logo : logo && { type: logo.type, sha256: logo.sha256 },
+  };
+  return Object.fromEntries(
+    Object.entries(after).filter(([, value]) => value !== undefined && value !== null),
+  );
+}
+
+/** The logo to store; `null`: none; `undefined`: the same as before. */
+function logoOf(client_id: string, { logo }: Pick<ClientChanges, "logo">): StoredLogo | null | undefined {
+  return logo === undefined || logo === null ? logo : storedLogo(client_id, logo);
 }
 
 /** The newest secrets that a client keeps at most. */

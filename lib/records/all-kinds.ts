@@ -2,7 +2,15 @@
 import { ARTIFACTS } from "../artifacts/records.ts";
 import { DELIVERY, LANE, RECEIVER } from "../deliveries/records.ts";
 import { AUDIT } from "../audit/records.ts";
-import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../directory/records.ts";
+import {
+  ACCOUNT,
+  CLIENT,
+  CLIENT_LOGO,
+  ENTRIES,
+  SETTING,
+  SIGN_IN_NAME,
+  USER_ID,
+} from "../directory/records.ts";
 import { CONFIRMATION } from "../people/records.ts";
 import { MAIL } from "../mail/records.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../sign-ins/records.ts";
@@ -15,6 +23,7 @@ export const KINDS: Kinds = collectKinds([
   ENTRIES.service,
   ENTRIES.portal,
   CLIENT,
+  CLIENT_LOGO,
   ACCOUNT,
   SIGN_IN_NAME,
   USER_ID,

@@ -10,7 +10,15 @@ import { AUDIT } from "../../lib/audit/records.ts";
 import { artifactRecord } from "../../lib/artifacts/records.ts";
 import { untouchedReceiver } from "../../lib/deliveries/delivery.ts";
 import { DELIVERY, type StoredDelivery, LANE, RECEIVER } from "../../lib/deliveries/records.ts";
-import { ACCOUNT, CLIENT, ENTRIES, SETTING, SIGN_IN_NAME, USER_ID } from "../../lib/directory/records.ts";
+import {
+  ACCOUNT,
+  CLIENT,
+  CLIENT_LOGO,
+  ENTRIES,
+  SETTING,
+  SIGN_IN_NAME,
+  USER_ID,
+} from "../../lib/directory/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../../lib/keys/signing-key-store.ts";
 import { account, client, entry, hostileKeys } from "../lib/rules/stage.ts";
 
@@ -116,6 +124,12 @@ function mainRecords(index: number, now: number): RecordData[] {
     ENTRIES.service.record(entry(text(index), { name: text(index + 1), group: text(index) })),
     ENTRIES.portal.record(entry(text(index))),
     CLIENT.record(client(`client ${sub}`, { name: text(index + 3), service: text(index) })),
+    CLIENT_LOGO.record({
+      client_id: `client ${sub}`,
+      type: "image/png",
+      sha256: text(index),
+      bytes: text(index),
+    }),
     ACCOUNT.record({ client_id: `client ${sub}` }),
     ACCOUNT.record(
       account(2 * index + 1, {

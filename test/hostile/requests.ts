@@ -88,6 +88,7 @@ function partsOf(
       { uid, headers: cookie, method: "POST", form: { csrf, username: "nobody", password: "wrong" } },
     ],
     confirm: [{ query: { token: "x" } }, { method: "POST", form: { csrf, password: "wrong" } }],
+    clientLogo: [],
     account: pages,
     userinfo: [owned],
     userinfoAlias: [owned],
