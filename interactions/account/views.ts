@@ -181,9 +181,16 @@ function overview(t: Translator, locals: AccountLocals): Locals {
     label: t(`account.${page}`),
     hint: t(`account.${page}.hint`),
   });
-  const ways = ["profile", "email", "password", "sessions", "services", "delete"]
-    .filter((page) => page !== "email" || canChangeEmail)
-    .map((page) => way(page));
+  const console = { href: deliveries, label: t("account.deliveries"), hint: t("account.deliveries.hint") };
+  const ways = [
+    way("profile"),
+    ...(canChangeEmail ? [way("email")] : []),
+    way("password"),
+    way("sessions"),
+    way("services"),
+    ...(deliveries === undefined ? [] : [console]),
+    way("delete"),
+  ];
   return {
     ...common(t, locals, t("account.title")),
     // It is the first page.
@@ -193,7 +200,6 @@ function overview(t: Translator, locals: AccountLocals): Locals {
     fullName,
     sub,
     ways,
-    deliveries: deliveries ?? "",
   };
 }
 
