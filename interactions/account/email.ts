@@ -4,8 +4,8 @@ import type { AddressChanges } from "../../lib/people/address-changes.ts";
 import type { Confirmations } from "../../lib/people/confirmations.ts";
 import type { AskedAt } from "../../lib/people/requests.ts";
 import type { Form } from "../forms.ts";
+import type { LinkCookie } from "../link-cookie.ts";
 import type { Pages } from "../pages.ts";
-import type { AccountContext } from "./gate.ts";
 import type { PersonPage, PersonVisit } from "./person-pages.ts";
 import type { EmailProblem } from "./views.ts";
 
@@ -17,11 +17,8 @@ export interface EmailPageParts {
   /** Missing without mail: then the address can't be changed here. */
   readonly addressChanges: AddressChanges | undefined;
   readonly confirmations: Pick<Confirmations, "findByLink">;
-  /** The link in mail that this browser has followed. Without them, only codes confirm. */
-  readonly links?: {
-    read(ctx: AccountContext): string | undefined;
-    clear(ctx: AccountContext): void;
-  };
+  /** The link in mail that this browser has followed. */
+  readonly links: Pick<LinkCookie, "read" | "clear">;
 }
 
 /** None if the address can't be changed here. */
@@ -43,7 +40,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
 
   /** The link that this browser has followed, if it confirms a change of this account. */
   async function linkOf({ ctx, person }: PersonVisit): Promise<string | undefined> {
-    const link = links?.read(ctx);
+    const link = links.read(ctx);
     const found = link === undefined ? undefined : await confirmations.findByLink(link);
     const isOurs = found?.purpose === "address-change" && found.subject === person.account.sub;
     return isOurs ? link : undefined;
@@ -72,7 +69,7 @@ function addressPage(parts: EmailPageParts, changes: AddressChanges): PersonPage
       const { triesLeft } = result;
       return shown(visit, triesLeft === 0 ? { reason: "noTries" } : { reason: "wrongCode", triesLeft });
     }
-    links?.clear(visit.ctx);
+    links.clear(visit.ctx);
     return result.kind === "gone" ? shown(visit, { reason: "gone" }) : visit.done(PATH, "address");
   }
 

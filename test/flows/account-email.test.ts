@@ -97,6 +97,46 @@ describe.each(KINDS)("a change of address on %s", (kind) => {
   });
 });
 
+describe("the link in the mail", () => {
+  async function linkTo(address: string): Promise<string> {
+    const [mail] = await mailsTo(address);
+    return /https?:\S+\/confirm\?token=[\w-]+/.exec(mail?.text ?? "")?.[0] ?? "";
+  }
+
+  it("confirms in a browser that is signed in as that account, once its owner says so [D-SELF-7]", async () => {
+    const browser = await asked();
+    const link = await linkTo(fresh);
+    // A program that looks at the mail.
+    for (const method of ["HEAD", "GET"]) await send(link, { method });
+    await browser.get(link);
+    expect([browser.status, browser.url.href]).toEqual([200, `${running.openid}/account/email`]);
+    expect(pageText(browser)).toContain(`From now on, you sign in with ${fresh}`);
+    expect(await addressNow()).toBe(person.email);
+    await browser.submit(formOf(browser, "link"));
+    expect(pageText(browser)).toContain("Your email address is changed.");
+    expect(await addressNow()).toBe(fresh);
+    // It works once.
+    await browser.get(link);
+    expect(browser.status).toBe(400);
+  });
+
+  it("asks for a sign-in elsewhere, and does nothing for another account", async () => {
+    await asked();
+    const link = await linkTo(fresh);
+    const stranger = await new Browser().get(link);
+    expect(stranger.title).toBe("Sign in to your account");
+    await signIn(stranger, ADA);
+    expect(stranger.url.pathname).toBe("/openid/account/email");
+    expect(pageText(stranger)).not.toContain(fresh);
+    expect(stranger.forms()).toEqual([]);
+    expect(await addressNow()).toBe(person.email);
+    const other = await new Browser().get(link);
+    await signIn(other, person);
+    await other.submit(formOf(other, "link"));
+    expect(await addressNow()).toBe(fresh);
+  });
+});
+
 describe("a change of address", () => {
   it("needs a recent sign-in only to be asked for [D-SELF-3]", async () => {
     const response = await send(`${running.openid}/account/email/new`, { method: "POST" });

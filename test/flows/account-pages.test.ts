@@ -217,7 +217,9 @@ describe("a recent sign-in", () => {
     expect(browser.visits.map(({ status }) => status)).toEqual([200]);
     clock.advance(2);
     await browser.submit(form, { password: "a whole new password" });
-    expect(browser.hasForm("password") && browser.url.pathname).toMatch(/\/interaction\//);
+    expect(browser.url.pathname).toMatch(/\/interaction\//);
+    expect(pageText(browser)).toContain(`You are signed in as ${person.username}@example.com.`);
+    expect([browser.hasForm("password"), browser.hasForm("username")]).toEqual([true, false]);
     expect(await running.service.accounts.verifyPassword(person.sub, person.password)).toBe(true);
     await signIn(browser, { ...person, password: "wrong password" });
     expect(browser.status).toBe(400);
