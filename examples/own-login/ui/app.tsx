@@ -1,0 +1,151 @@
+/** A login page of your own: it shows the present step of a sign-in, whichever it is, until the sign-in is over. */
+import { type SubmitEvent, useEffect, useRef, useState } from "react";
+import { createRoot } from "react-dom/client";
+import { type Action, type Answer, type Field, interactionAddress, request, type Step } from "./steps.ts";
+
+/** Our words. A step or an action without any is shown by its name. */
+const TITLES: Record<string, string> = {
+  login: "Welcome back",
+  register: "Join us",
+  "confirm-email": "Check your mail",
+  "forgot-password": "Forgot your password?",
+  "new-password": "Choose a new password",
+  reauthenticate: "Is it still you?",
+  terms: "Our terms have changed",
+  consent: "Share your data?",
+};
+const LABELS: Record<string, string> = {
+  submit: "Continue",
+  resend: "Send another code",
+  register: "Create an account",
+  "forgot-password": "I forgot my password",
+  login: "Sign in instead",
+  allow: "Yes, share it",
+  deny: "No, thanks",
+  cancel: "Cancel",
+};
+
+function Input({ field, isFirst }: { field: Field; isFirst: boolean }) {
+  const { name, label, type, options, value } = field;
+  // A problem of several fields is shown above them.
+  const problems = field.problems.filter(({ fields }) => fields.length === 1);
+  const common = {
+    name,
+    required: field.required,
+    autoFocus: isFirst,
+    autoComplete: field.autocomplete,
+    "aria-invalid": field.problems.length > 0,
+    "aria-describedby": problems.map(({ code }) => `${name}-${code}`).join(" ") || undefined,
+  };
+  return (
+    <label>
+      {label}
+      {field.hint !== undefined && <small>{field.hint}</small>}
+      {problems.map(({ code, text }) => (
+        <strong key={code} id={`${name}-${code}`}>
+          {text}
+        </strong>
+      ))}
+      {options === undefined && type !== "checkbox" && <input type={type} defaultValue={value} {...common} />}
+      {type === "checkbox" && <input type="checkbox" value={value} {...common} />}
+      {options !== undefined && (
+        <select defaultValue={value} {...common}>
+          <option />
+          {options.map((option) => (
+            <option key={option.value} value={option.value}>
+              {option.label}
+            </option>
+          ))}
+        </select>
+      )}
+    </label>
+  );
+}
+
+function StepForm({ step, go }: { step: Step; go: (action: Action, form?: FormData) => void }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const title = TITLES[step.step] ?? step.step;
+  const submits = step.actions.filter(({ method }) => method === "POST");
+  const links = step.actions.filter(({ method }) => method === "GET");
+  const general = step.problems.filter(({ fields }) => fields.length !== 1);
+  useEffect(() => {
+    document.title = `${title} – ${step.client.name}`;
+    if (step.problems.length > 0 || step.fields.length === 0) heading.current?.focus();
+  }, [step, title]);
+
+  function submit(event: SubmitEvent<HTMLFormElement>): void {
+    event.preventDefault();
+    const { submitter } = event.nativeEvent;
+    const name = submitter instanceof HTMLButtonElement ? submitter.value : "submit";
+    const chosen = submits.find((action) => action.name === name);
+    if (chosen !== undefined) go(chosen, new FormData(event.currentTarget));
+  }
+
+  return (
+    <form onSubmit={submit}>
+      {step.client.logo !== undefined && <img src={step.client.logo} alt="" />}
+      <h1 ref={heading} tabIndex={-1}>
+        {title}
+      </h1>
+      <p>for {step.client.name}</p>
+      {step.notice !== undefined && <p role="status">{step.notice.text}</p>}
+      {general.map(({ code, text }) => (
+        <strong key={code} role="alert">
+          {text}
+        </strong>
+      ))}
+      {step.shares !== undefined && (
+        <ul>
+          {step.shares.map(({ name, label }) => (
+            <li key={name}>{label}</li>
+          ))}
+        </ul>
+      )}
+      {step.terms !== undefined && <a href={step.terms.url}>Read the terms of use</a>}
+      {step.fields.map((field, index) => (
+        <Input key={field.name} field={field} isFirst={index === 0} />
+      ))}
+      {submits.map(({ name }) => (
+        <button key={name} value={name} formNoValidate={name !== "submit"}>
+          {LABELS[name] ?? name}
+        </button>
+      ))}
+      <nav>
+        {links.map((link) => (
+          <button key={link.name} type="button" onClick={() => go(link)}>
+            {LABELS[link.name] ?? link.name}
+          </button>
+        ))}
+      </nav>
+    </form>
+  );
+}
+
+function App({ address }: { address: string }) {
+  const [answer, show] = useState<Answer>();
+  useEffect(() => void request({ method: "GET", href: address }).then(show), [address]);
+  if (answer === undefined) return <p role="status">One moment …</p>;
+  if ("error" in answer) return <Over />;
+  if ("done" in answer) {
+    location.assign(answer.location);
+    return <p role="status">One moment …</p>;
+  }
+  const { csrf, step } = answer;
+  const go = (action: Action, form?: FormData) =>
+    void request(action, form && { ...Object.fromEntries(form), csrf }).then(show);
+  // The key makes a new form for each step: nothing that was typed stays.
+  return <StepForm key={step} step={answer} go={go} />;
+}
+
+function Over() {
+  return (
+    <>
+      <h1>This sign-in is over</h1>
+      <p>Go back to where you came from, and sign in again.</p>
+    </>
+  );
+}
+
+const address = interactionAddress();
+const app = createRoot(document.getElementById("app") as HTMLElement);
+app.render(address === undefined ? <Over /> : <App address={address} />);

@@ -1,0 +1,115 @@
+/** examples/own-login in a real browser: a front end of a team's own over the JSON interface. */
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import { freePorts, type Running, start } from "../examples/processes.ts";
+import { TestBrowser, violations } from "./chromium.ts";
+
+let browser: TestBrowser;
+let example: Running;
+let origin: string;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  const port = await freePorts();
+  origin = `http://127.0.0.1:${port}`;
+  example = start("examples/own-login/main.ts", { env: { PORT: `${port}` } });
+  await example.until(/Sign in at/);
+});
+
+afterEach(async () => {
+  expect(await browser.settle()).toEqual([]);
+});
+
+afterAll(async () => {
+  await example?.stop();
+  await browser?.close();
+});
+
+const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();
+const press = (page: Page, name: string): Promise<void> => page.getByRole("button", { name }).click();
+
+async function signIn(page: Page, username: string, password: string): Promise<void> {
+  await heading(page, "Welcome back");
+  await page.getByLabel("Username or email address").fill(username);
+  await page.getByLabel("Password").fill(password);
+  await press(page, "Continue");
+}
+
+/** Signing in at the client ends with these words. */
+async function ends(page: Page, text: string): Promise<void> {
+  await page.waitForURL(`${origin}/callback?**`);
+  await page.getByText(text, { exact: true }).waitFor();
+}
+
+/** The code in a mail to this address, once it has been sent. */
+async function codeFor(address: string): Promise<string> {
+  for (;;) {
+    const list = await (await fetch(`${origin}/dev/mail`)).text();
+    const row = list.split("<tr>").find((each) => each.includes(`<td>${address}</td>`));
+    const path = /href="(\/dev\/mail\/\d+)"/.exec(row ?? "")?.[1];
+    if (path !== undefined) {
+      const message = await (await fetch(origin + path)).text();
+      return /^[0-9A-Z]{4}[ -]?[0-9A-Z]{4}$/m.exec(message)?.[0] ?? "no code";
+    }
+    await pause(100);
+  }
+}
+
+describe("a login page of a team's own", () => {
+  it("signs in after a wrong password, and asks for consent", async () => {
+    const page = await browser.newPage();
+    await page.goto(origin);
+    await signIn(page, "ada", "wrong-password");
+    await page.locator("input[name=password][aria-invalid=true]").waitFor();
+    expect(await violations(page)).toEqual([]);
+    await signIn(page, "ada", "lovelace-1843");
+    await heading(page, "Share your data?");
+    await page.getByRole("listitem").filter({ hasText: "Date of birth" }).waitFor();
+    expect(await violations(page)).toEqual([]);
+    await press(page, "No, thanks");
+    await ends(page, "You are not signed in.");
+  });
+
+  it("registers with a code from a mail", async () => {
+    const page = await browser.newPage();
+    await page.goto(origin);
+    await press(page, "Create an account");
+    await heading(page, "Join us");
+    await page.getByLabel("Email address").fill("grace@example.com");
+    await page.getByLabel("Password").fill("cobol-and-the-moth");
+    await press(page, "Continue");
+    await heading(page, "Check your mail");
+    await page.getByLabel(/code/i).fill(await codeFor("grace@example.com"));
+    await press(page, "Continue");
+    await heading(page, "Share your data?");
+    await press(page, "Yes, share it");
+    await ends(page, "You are signed in.");
+  });
+
+  it("sets a new password for somebody who forgot theirs", async () => {
+    const page = await browser.newPage();
+    await page.goto(origin);
+    await press(page, "I forgot my password");
+    await heading(page, "Forgot your password?");
+    await page.getByLabel("Username or email address").fill("ada");
+    await press(page, "Continue");
+    await heading(page, "Choose a new password");
+    await page.getByLabel(/code/i).fill(await codeFor("ada@example.com"));
+    await page.getByLabel(/password/i).fill("analytical-engine-1843");
+    await press(page, "Continue");
+    await signIn(page, "ada", "analytical-engine-1843");
+    await heading(page, "Share your data?");
+    await press(page, "Yes, share it");
+    await ends(page, "You are signed in.");
+  });
+
+  it("follows no address of another host", async () => {
+    const page = await browser.newPage();
+    const asked: string[] = [];
+    page.on("request", (request) => asked.push(new URL(request.url()).host));
+    await page.goto(`${origin}/login?interaction=${encodeURIComponent("//evil.example/interaction/1")}`);
+    await heading(page, "This sign-in is over");
+    expect(new Set(asked)).toEqual(new Set([new URL(origin).host]));
+  });
+});
