@@ -16,6 +16,7 @@ import {
   chooseLocale,
   type LanguageHints,
   languageLinks,
+  languageName,
   type LanguageWishes,
   repeatableQuery,
 } from "./look/language.ts";
@@ -116,6 +117,7 @@ export function createPages(settings: PageSettings): Pages {
   const problems = [...texts.problems, ...theme.problems, ...linkProblems(links), ...views.problems];
   if (problems.length > 0) throw new ConfigurationError(problems);
 
+  const names = new Map(settings.locales.map((locale) => [locale, languageName(locale)]));
   const frames = new Map(
     [...texts.translators].map(([locale, t]) => [locale, { t, locals: frame(t, locale, { theme, links }) }]),
   );
@@ -126,7 +128,7 @@ export function createPages(settings: PageSettings): Pages {
   };
   const page = (view: string, { locale, here }: PageLocals, build: (t: Translator) => Locals): string => {
     const { t, locals } = frameOf(locale);
-    const languages = languageLinks(settings.locales, locale, here);
+    const languages = languageLinks(names, locale, here);
     return views.render(view, { ...locals, languages, ...build(t) });
   };
   const person = <Page extends keyof LocalsOfPersonPages>(

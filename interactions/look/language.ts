@@ -81,17 +81,20 @@ export interface LanguageLink {
   readonly current: boolean;
 }
 
-/** The links that show the same page in each language; none if there is only one language. */
+/**
+ * The links that show the same page in each language; none if there is only one language.
+ * @param names the name of each available language.
+ */
 export function languageLinks(
-  available: readonly string[],
+  names: ReadonlyMap<string, string>,
   current: string,
   query: string | undefined,
 ): readonly LanguageLink[] {
-  if (query === undefined || available.length < 2) return [];
-  return available.map((locale) => {
+  if (query === undefined || names.size < 2) return [];
+  return [...names].map(([locale, name]) => {
     const parameters = new URLSearchParams(query);
     parameters.set(LANGUAGE_PARAMETER, locale);
-    return { locale, name: languageName(locale), href: `?${parameters}`, current: locale === current };
+    return { locale, name, href: `?${parameters}`, current: locale === current };
   });
 }
 
