@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { auditPage } from "./audit.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
+import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
 import { traceabilityPage } from "./traceability.ts";
@@ -16,6 +17,7 @@ export const pages: readonly Page[] = [
   auditPage,
   configurationPage,
   kindsPage,
+  openapiPage,
   seedPage,
   traceabilityPage,
 ];

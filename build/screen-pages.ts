@@ -41,18 +41,20 @@ export function screenPages({
 const NOW = Date.UTC(2026, 8, 21, 14, 20);
 const MINUTE = 60_000;
 const SUB = "5b8a2c0e-1111-4222-8333-444455556666";
+const ADA = "ada@example.com";
 const ACCOUNT_URL = "/account";
 
 /** The steps of a sign-in. */
 function stepScreens(pages: Pages): readonly Screen[] {
   const screen = (name: string, step: StepName, shown: SampleStep = {}): Screen => {
     const client = { client_id: "news", name: step === "consent" ? "Partner" : "News" };
-    const account = step === "consent" && { account: { sub: SUB, email: "ada@example.com" } };
+    const account = step === "consent" && { account: { sub: SUB, email: ADA } };
     const signIn = { client, path: "/interaction/1", csrf: "c", ...account, ...shown.signIn };
-    const present = sampleStep(step, "", { ...shown, signIn });
+    const present = sampleStep(step, "https://example.org/terms", { ...shown, signIn });
     return { name, html: (locale) => pages.step({ locale, here: "", step: present }) };
   };
   const loginHint = "ada";
+  const waiting = { step: "confirm-email", email: ADA } as const;
   return [
     screen("login", "login"),
     screen("login-own", "login", { signIn: { client: { client_id: "x", name: "Account", own: true } } }),
@@ -77,6 +79,38 @@ function stepScreens(pages: Pages): readonly Screen[] {
       signIn: { shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"] },
     }),
     screen("consent-id", "consent", { signIn: { shares: ["sub"] } }),
+    screen("login-new-password", "login", { signIn: { state: { notice: "password-changed" } } }),
+    screen("reauthenticate", "reauthenticate", { signIn: { account: { sub: SUB, email: ADA } } }),
+    screen("register", "register"),
+    screen("register-problems", "register", {
+      signIn: { loginHint: ADA },
+      problems: [
+        { code: "common", fields: ["password"], values: { min: 8, max: 128 } },
+        { code: "required", fields: ["terms"] },
+      ],
+    }),
+    screen("confirm-email", "confirm-email", { signIn: { state: waiting } }),
+    screen("confirm-email-again", "confirm-email", { signIn: { state: { ...waiting, notice: "sent" } } }),
+    screen("confirm-email-wrong", "confirm-email", {
+      signIn: { state: waiting },
+      problems: [{ code: "wrong-code", fields: ["code"] }],
+    }),
+    screen("confirm-email-link", "confirm-email", { signIn: { state: waiting, link: "x" } }),
+    screen("confirm-email-username", "confirm-email", {
+      signIn: { state: { ...waiting, usernameTaken: true, notice: "username-taken" } },
+    }),
+    screen("forgot-password", "forgot-password", { signIn: { loginHint: ADA } }),
+    screen("new-password", "new-password", { signIn: { state: { step: "new-password" } } }),
+    screen("new-password-link", "new-password", { signIn: { state: {}, link: "x" }, ways: [] }),
+    screen("terms", "terms"),
+    {
+      name: "confirm-elsewhere",
+      html: (locale) => pages.confirm({ locale, here: "", accountUrl: ACCOUNT_URL, kind: "elsewhere" }),
+    },
+    {
+      name: "confirm-gone",
+      html: (locale) => pages.confirm({ locale, here: "", accountUrl: ACCOUNT_URL, kind: "gone" }),
+    },
   ];
 }
 

@@ -50,11 +50,16 @@ export function stepLocals(t: Translator, described: StepDescription, { name, pa
     problemsOf,
     actions: actions.flatMap((action) => (action.method === "POST" ? [action.name] : [])),
     ways: actions.flatMap((action) =>
-      action.method === "GET" ? [{ href: action.href, label: t(`way.${action.name}`) }] : [],
+      action.method === "GET" ? [{ href: action.href, label: wayLabel(t, name, action.name) }] : [],
     ),
     timeLeft: t("timeLeft", { time: minutesText(locale, described.expires_in) }),
     ...OWN[name]?.(t, described),
   };
+}
+
+function wayLabel(t: Translator, step: StepName, way: string): string {
+  const own = `way.${step}.${way}`;
+  return t(t.has(own) ? own : `way.${way}`);
 }
 
 /** Such as `58 minutes`. */

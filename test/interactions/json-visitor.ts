@@ -1,5 +1,6 @@
-/** A program at the JSON interface: it keeps cookies, as a UI in a browser does. */
+/** A program at the JSON interface: it keeps cookies, as a UI in a browser does, and expects answers as published. */
 import type { StepDescription } from "../../interactions/steps/description.ts";
+import { deviation } from "./published.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 
 /** An answer of the JSON interface. */
@@ -80,6 +81,8 @@ export class JsonVisitor {
     this.browser.jar.take(url, response.headers.getSetCookie());
     const text = await response.text();
     const body = (text === "" ? {} : JSON.parse(text)) as JsonAnswer["body"];
+    const wrong = deviation(init.method === "POST" ? "post" : "get", response.status, body);
+    if (wrong !== undefined) throw new Error(wrong);
     return { status: response.status, headers: response.headers, body };
   }
 }

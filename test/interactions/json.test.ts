@@ -10,6 +10,10 @@ import {
   type RunningService,
   startService,
 } from "../flows/running-service.ts";
+import { sampleStep } from "../../interactions/sample-pages.ts";
+import { STEP_NAMES } from "../../interactions/steps/step.ts";
+import { pagesWith } from "./every-page.ts";
+import { checkOf, deviation, DOCUMENT } from "./published.ts";
 import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";
 
 let running: RunningService;
@@ -213,5 +217,40 @@ describe("the JSON interface", () => {
     const { visitor } = await begin();
     const { html, headers } = await visitor.browser.get(visitor.browser.url.href);
     expect([headers.get("content-type"), html.includes("<form")]).toEqual(["text/html; charset=utf-8", true]);
+  });
+});
+
+describe("the published description", () => {
+  const schemas = Object.entries(DOCUMENT.components.schemas);
+
+  it("is OpenAPI 3.1, with schemas that are in use and can be compiled [D-UI-6]", () => {
+    expect(DOCUMENT.openapi).toBe("3.1.0");
+    const text = JSON.stringify(DOCUMENT);
+    for (const [name, schema] of schemas) {
+      expect(text).toContain(`"#/components/schemas/${name}"`);
+      expect(checkOf(schema).safeParse(undefined).success).toBe(false);
+    }
+    const refs = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);
+    expect(new Set(refs)).toEqual(new Set(schemas.map(([name]) => name)));
+  });
+
+  it("describes each step in each state, in each language [D-UI-6]", () => {
+    const pages = pagesWith();
+    const step = checkOf({ $ref: "#/components/schemas/Step" });
+    const check = (described: unknown): string | undefined => step.safeParse(described).error?.message;
+    for (const locale of ["en", "pl"])
+      for (const name of STEP_NAMES)
+        for (const problems of [[], [{ code: "required", fields: ["password"] }]]) {
+          const described = pages.describe(sampleStep(name, "x", { problems }), locale);
+          expect([name, check(described)]).toEqual([name, undefined]);
+          expect(check({ ...described, secret: 1 })).toBeDefined();
+          expect(check({ ...described, csrf: undefined })).toBeDefined();
+        }
+  });
+
+  it("finds answers that differ", () => {
+    expect(deviation("get", 200, { done: true })).toBeDefined();
+    expect(deviation("get", 403, {})).toBe("get must not answer 403");
+    expect(deviation("post", 200, { done: true, location: "/" })).toBeUndefined();
   });
 });

@@ -109,7 +109,7 @@ describe("docs/pages.md", () => {
 
   it("shows configurations that are accepted", () => {
     const examples = [...text.matchAll(/```json\n([\s\S]*?)```/g)].map(([, json = ""]) => JSON.parse(json));
-    expect(examples).toHaveLength(3);
+    expect(examples).toHaveLength(4);
     for (const { interactions } of examples) {
       const views = interactions.views && [viewsFolder({})];
       expect(pagesWith({ ...interactions, ...(views && { views }) }).styleHash).toMatch(/^sha256-/);

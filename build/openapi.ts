@@ -1,0 +1,190 @@
+/** `docs/interactions.openapi.json`: the JSON interface of the steps, for generators of clients and for tests. */
+import { z } from "zod";
+import { sampleStep } from "../interactions/sample-pages.ts";
+import type {
+  DescribedAction,
+  DescribedField,
+  DescribedProblem,
+  StepDescription,
+} from "../interactions/steps/description.ts";
+import { STEP_NAMES, type StepName } from "../interactions/steps/step.ts";
+import type { Page } from "./page.ts";
+
+/** A type of which every optional member may also be `undefined`, as zod infers it. */
+type Loose<T> = T extends readonly (infer Item)[]
+  ? readonly Loose<Item>[]
+  : T extends object
+    ? { [Name in keyof T]: Loose<T[Name]> | (undefined extends T[Name] ? undefined : never) }
+    : T;
+
+const text = (description: string) => z.string().describe(description);
+
+const problem: z.ZodType<Loose<DescribedProblem>> = z.strictObject({
+  code: text("What is wrong, for programs."),
+  text: text("What is wrong, in the language of `locale`."),
+  fields: z.array(z.string()).describe("The names of the fields that it is about."),
+});
+
+const field: z.ZodType<Loose<DescribedField>> = z.strictObject({
+  name: text("The member of the body that carries the value."),
+  type: z.enum(["text", "email", "password", "date", "select", "checkbox"]),
+  label: text("The name of the field, in the language of `locale`."),
+  hint: text("What to enter.").optional(),
+  autocomplete: text("The value of the HTML attribute `autocomplete`."),
+  required: z.boolean(),
+  value: text("What the field contains. A checkbox sends it if it is checked. Empty for passwords."),
+  checked: z.boolean().optional().describe("Of a checkbox that was submitted."),
+  options: z
+    .array(z.strictObject({ value: z.string(), label: z.string() }))
+    .optional()
+    .describe("What can be chosen, besides nothing."),
+  problems: z.array(problem).describe("What is wrong with this field."),
+});
+
+const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
+  name: text(
+    "`submit` for the fields; `resend` for another code; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
+  ),
+  method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
+  href: text("Path on the same host."),
+});
+
+/** A step as it is answered. */
+const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
+  step: z.enum(STEP_NAMES).describe("The step that the person is at."),
+  client: z
+    .strictObject({
+      client_id: z.string(),
+      name: text("The display name."),
+      own: z.literal(true).optional().describe("Set when the person signs in to the account pages."),
+    })
+    .describe("The client that the person signs in to."),
+  account: text("The e-mail address of the account, if it is known.").optional(),
+  email: text("The address that a code was sent to.").optional(),
+  terms: z
+    .strictObject({ url: z.string(), version: z.string() })
+    .optional()
+    .describe("The terms of use to accept."),
+  notice: z
+    .strictObject({ code: z.string(), text: z.string() })
+    .optional()
+    .describe("Something that has just happened."),
+  fields: z.array(field).describe("The fields to show, in this order."),
+  problems: z.array(problem).describe("Everything that is wrong with what was submitted."),
+  shares: z
+    .array(z.strictObject({ name: z.string(), label: z.string() }))
+    .optional()
+    .describe("Consent only: exactly what the client would get."),
+  actions: z.array(action).describe("What the person can do."),
+  csrf: text("Send it back with each POST."),
+  locale: text("The language of the texts."),
+  expires_in: z.int().min(0).describe("Seconds until the sign-in expires."),
+});
+
+const done = z.strictObject({
+  done: z.literal(true),
+  location: text("Navigate there: to the client, or to a new sign-in, for example for consent."),
+});
+
+const error = z.strictObject({
+  error: text("`invalid_request`, `forbidden`, `gone` or `temporarily_unavailable`."),
+  error_description: text("Technical, in English."),
+});
+
+/** What a submission of each step contains. */
+function submission(name: StepName): z.ZodType {
+  const { fields } = sampleStep(name, "x");
+  const members = fields.map((each) => {
+    const value = z.string().describe(`autocomplete: ${each.autocomplete}`);
+    return [each.name, each.required ? value : value.optional()] as const;
+  });
+  return z.looseObject({ csrf: z.string(), ...Object.fromEntries(members) });
+}
+
+function schemaOf(type: z.ZodType): object {
+  const { $schema: _dialect, ...schema } = z.toJSONSchema(type);
+  return schema;
+}
+
+const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
+const json = (schema: object): object => ({ "application/json": { schema } });
+const answer = (description: string, schema: object, headers?: object): object => ({
+  description,
+  content: json(schema),
+  ...(headers && { headers }),
+});
+
+const RETRY = { "Retry-After": { description: "Seconds.", schema: { type: "integer" } } };
+
+const ANSWERS = {
+  "410": answer("The sign-in expired, is complete, or belongs to another browser.", ref("Error")),
+  "503": answer("Nothing has changed. Try again.", ref("Error"), RETRY),
+};
+
+const show = {
+  summary: "Describes the step that the person is at",
+  responses: { "200": answer("The step.", ref("Step")), ...ANSWERS },
+};
+
+const submit = (bodies: readonly string[]): object => ({
+  summary: "Submits the step",
+  parameters: [
+    {
+      name: "action",
+      in: "query",
+      schema: { type: "string", enum: ["resend", "allow", "deny", "cancel"] },
+      description: "Part of the `href` of an action. Without it, the fields are submitted.",
+    },
+  ],
+  requestBody: { required: true, content: json({ anyOf: bodies.map(ref) }) },
+  responses: {
+    "200": answer("The next step, or the end of this sign-in.", { anyOf: [ref("Step"), ref("Done")] }),
+    "400": answer("The step with its problems, or an error.", { anyOf: [ref("Step"), ref("Error")] }),
+    "403": answer("`Origin`, `Content-Type` or `csrf` is not that of the sign-in.", ref("Error")),
+    "429": answer("Too many attempts: the step with its problems.", ref("Step"), RETRY),
+    ...ANSWERS,
+  },
+});
+
+const parameter = (name: string, schema: object): object => ({ name, in: "path", required: true, schema });
+const ID = parameter("id", { type: "string" });
+
+/** The name of the schema of a submission: `ConfirmEmailSubmission`. */
+function submissionName(name: StepName): string {
+  const words = name.split("-").map((word) => word.slice(0, 1).toUpperCase() + word.slice(1));
+  return `${words.join("")}Submission`;
+}
+
+export const openapiPage: Page = {
+  file: "docs/interactions.openapi.json",
+  generate() {
+    const submissions = STEP_NAMES.map((name) => [submissionName(name), schemaOf(submission(name))] as const);
+    const names = submissions.map(([name]) => name);
+    const document = {
+      openapi: "3.1.0",
+      info: {
+        title: "The steps of a sign-in",
+        version: "1",
+        description: "For a UI on the host of the deployment. See docs/pages.md, section 4.",
+      },
+      servers: [{ url: "/", description: "The base URL of the deployment" }],
+      paths: {
+        "/interaction/{id}": { parameters: [ID], get: show, post: submit(names) },
+        "/interaction/{id}/{step}": {
+          parameters: [ID, parameter("step", { type: "string", enum: STEP_NAMES })],
+          get: show,
+          post: submit(names),
+        },
+      },
+      components: {
+        schemas: {
+          Step: schemaOf(step),
+          Done: schemaOf(done),
+          Error: schemaOf(error),
+          ...Object.fromEntries(submissions),
+        },
+      },
+    };
+    return `${JSON.stringify(document, undefined, 2)}\n`;
+  },
+};
