@@ -5,7 +5,7 @@ import { type Form, isFromHere, readable } from "./forms.ts";
 import { CONFIRM_PATH, ELSEWHERE } from "./confirm.ts";
 import type { LinkCookie } from "./link-cookie.ts";
 import type { Pages } from "./pages.ts";
-import type { InteractionContext, PresentStep } from "./steps/step.ts";
+import { type InteractionContext, languageOf, type PresentStep } from "./steps/step.ts";
 
 /** What the handlers are built from. */
 export interface InteractionParts {
@@ -52,8 +52,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
   }
 
   async function send(ctx: InteractionContext, step: PresentStep, status: number): Promise<void> {
-    const { uiLocales } = step.signIn;
-    const visit = pages.visit(ctx, { uiLocales, isRepeatable: true });
+    const visit = pages.visit(ctx, { ...languageOf(step.signIn), isRepeatable: true });
     sendPage(ctx, pages, { status, html: await pages.step({ ...visit, step }) });
   }
 
@@ -84,7 +83,7 @@ export function createInteractionHandlers(parts: InteractionParts): InteractionH
         csrf: form.get("csrf") ?? "",
         action: form.get("decision") ?? form.get("action") ?? "submit",
         values: form,
-        locale: pages.visit(ctx, { uiLocales }).locale,
+        locale: pages.visit(ctx, languageOf(target.step.signIn)).locale,
       });
       switch (answer.kind) {
         case "done":

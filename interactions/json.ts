@@ -3,7 +3,7 @@ import { securityHeaders } from "../lib/security-headers.ts";
 import type { Answer, SignInFlow } from "./flow.ts";
 import type { Pages } from "./pages.ts";
 import type { StepDescription } from "./steps/description.ts";
-import type { InteractionContext, PresentStep, Values } from "./steps/step.ts";
+import { type InteractionContext, languageOf, type PresentStep, type Values } from "./steps/step.ts";
 
 export interface JsonParts {
   readonly flow: SignInFlow;
@@ -44,12 +44,11 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
       const body = submitted(await readJson(ctx).catch(unreadable));
       if (body === undefined)
         return refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
-      const { uiLocales } = target.step.signIn;
       const answer = await flow.submit(ctx, target, {
         csrf: body.get("csrf") ?? "",
         action: new URLSearchParams(ctx.querystring).get("action") ?? "submit",
         values: body,
-        locale: pages.visit(ctx, { uiLocales }).locale,
+        locale: pages.visit(ctx, languageOf(target.step.signIn)).locale,
       });
       return respond(ctx, answer);
     },
@@ -82,7 +81,7 @@ export function describeFor(
   ctx: InteractionContext,
   step: PresentStep,
 ): StepDescription {
-  const { locale } = pages.visit(ctx, { uiLocales: step.signIn.uiLocales });
+  const { locale } = pages.visit(ctx, languageOf(step.signIn));
   return pages.describe(step, locale);
 }
 

@@ -7,7 +7,7 @@ import { isFromHere } from "./forms.ts";
 import { describeFor } from "./json.ts";
 import type { Pages } from "./pages.ts";
 import type { StepDescription } from "./steps/description.ts";
-import type { InteractionContext } from "./steps/step.ts";
+import { type InteractionContext, languageOf } from "./steps/step.ts";
 
 /** What the person submitted at your page. */
 export interface SubmittedStep {
@@ -88,7 +88,7 @@ export function createInteractions(
     if (target === undefined) return { kind: "gone" };
     if (!isFromHere(own)) return { kind: "forged" };
     const { csrf, action = "submit", values = {} } = form;
-    const { locale } = pages.visit(own, { uiLocales: target.step.signIn.uiLocales });
+    const { locale } = pages.visit(own, languageOf(target.step.signIn));
     const submission = { csrf, action, values: new Map(Object.entries(values)), locale };
     const answer = await flow.submit(own, target, submission);
     return "step" in answer ? { ...answer, step: describeFor(pages, own, answer.step) } : answer;

@@ -66,7 +66,7 @@ async function common(
   const base = ctx.state.deployment.path;
   const result = seals.open(person, path, query.get("result"));
   return {
-    ...pages.visit(ctx),
+    ...pages.visit(ctx, { account: person.account.locale ?? undefined }),
     list: base + CONSOLE_PATH,
     receiversPath: base + RECEIVERS_PATH,
     account: `${base}/account`,

@@ -14,6 +14,7 @@ import type { AskedAt } from "../../lib/people/requests.ts";
 import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
 import type { Guessing } from "../../lib/provider/guessing.ts";
 import type { NewBrowsers } from "../../lib/provider/new-browsers.ts";
+import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
 import type { LinkCookie } from "../link-cookie.ts";
 
@@ -81,7 +82,7 @@ export interface RunningSignIn {
   /** `ui_locales` of the request: language tags, separated by spaces, in order of preference. */
   readonly uiLocales?: string;
   /** Who is signed in: at consent, and when the account pages ask for the password again. */
-  readonly account?: Pick<AccountRecord, "sub" | "email">;
+  readonly account?: Pick<AccountRecord, "sub" | "email" | "locale">;
   /**
    * Consent only: exactly the fields that the client would get, by their names in the documented profile (`sub`, `email`,
    * `name`, `surname`, `date_of_birth`, `gender`) or by the name of a standard claim.
@@ -237,6 +238,11 @@ export function askedAt(
 ): AskedAt {
   const caller = { ...callerOf(services, ctx, ANONYMOUS), client: signIn.client.client_id };
   return { deployment: ctx.state.deployment.kind, caller, address: services.addressOf(ctx), locale };
+}
+
+/** What a sign-in says about the language of its pages. */
+export function languageOf({ uiLocales, account }: RunningSignIn): LanguageHints {
+  return { uiLocales, account: account?.locale ?? undefined };
 }
 
 /** Whole minutes, rounded up: an attempt after them can succeed. */

@@ -17,6 +17,9 @@ const ARGUMENTS = [
 
 export interface PageOptions {
   readonly javaScriptEnabled?: boolean;
+  /** Default: 1280 by 720. */
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly userAgent?: string;
 }
 
 /** One browser for the tests of a file. */

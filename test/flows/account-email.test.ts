@@ -50,6 +50,12 @@ async function codeIn(address: string, count = 1): Promise<string> {
   return /^[0-9A-HJKMNP-TV-Z]{8}$/m.exec(found.at(-1)?.text ?? "")?.[0] ?? "";
 }
 
+/** The address of the link in the mail. */
+async function linkTo(address: string): Promise<string> {
+  const [mail] = await mailsTo(address);
+  return /https?:\S+\/confirm\?token=[\w-]+/.exec(mail?.text ?? "")?.[0] ?? "";
+}
+
 const pageText = ({ html }: Browser): string =>
   html
     .replace(/^[\s\S]*<main>/, "")
@@ -98,11 +104,6 @@ describe.each(KINDS)("a change of address on %s", (kind) => {
 });
 
 describe("the link in the mail", () => {
-  async function linkTo(address: string): Promise<string> {
-    const [mail] = await mailsTo(address);
-    return /https?:\S+\/confirm\?token=[\w-]+/.exec(mail?.text ?? "")?.[0] ?? "";
-  }
-
   it("confirms in a browser that is signed in as that account, once its owner says so [D-SELF-7]", async () => {
     const browser = await asked();
     const link = await linkTo(fresh);

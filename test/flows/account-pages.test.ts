@@ -199,6 +199,21 @@ describe("the language", () => {
     expect([browser.title, (await account())?.locale]).toEqual(["Profile", null]);
   });
 
+  it("is that of consent and of asking for the password again, too, unless the client asks for one [D-LOCALE-2]", async () => {
+    await running.service.accounts.update(person.sub, { locale: "pl" });
+    const partner = relyingParty(running, "openid", PARTNER);
+    const visitor = partner.browser();
+    await visitor.get(partner.authorizeUrl({ scope: "openid" }));
+    expect(visitor.html).toContain('<html lang="en"');
+    await signIn(visitor, person);
+    expect(visitor.html).toContain('<html lang="pl"');
+    await visitor.get(partner.authorizeUrl({ scope: "openid", ui_locales: "en" }));
+    expect(visitor.html).toContain('<html lang="en"');
+    clock.advance(301);
+    await visitor.get(`${running.openid}/account/delete`);
+    expect([visitor.hasForm("password"), visitor.html.includes('<html lang="pl"')]).toEqual([true, true]);
+  });
+
   it("that is not one of ours stays until the person chooses another one", async () => {
     await running.service.accounts.update(person.sub, { locale: "de", gender: "anything" });
     const browser = await open("/profile");

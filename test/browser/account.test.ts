@@ -1,0 +1,151 @@
+/** What a new person does with an account on a phone, in a real browser without JavaScript. */
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import type { MailMessage } from "../../config/configuration.ts";
+import { newStorage } from "../servers/storage.ts";
+import { type RunningService, startService, UNLIMITED } from "../flows/running-service.ts";
+import { signIn, TestBrowser } from "./chromium.ts";
+
+const EMAIL = "grace@example.com";
+const NEW_EMAIL = "grace.hopper@example.org";
+const PASSWORD = "a compiler in the attic";
+const NEW_PASSWORD = "a moth between two relays";
+const PHONE =
+  "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1";
+
+const mails: MailMessage[] = [];
+let browser: TestBrowser;
+let running: RunningService;
+let client: Server;
+let callback: string;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  client = createServer((_request, response) => {
+    response.setHeader("content-type", "text/html").end("<!doctype html><title>News</title><h1>News</h1>");
+  });
+  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
+  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
+  running = await startService({
+    config: {
+      ...(await newStorage()),
+      mail: async (mail) => void mails.push(mail),
+      interactions: { registration: true },
+      rateLimits: { interactions: UNLIMITED.interactions },
+    },
+  });
+  await running.service.clients.update("news", { redirect_uris: [callback] });
+});
+
+afterAll(async () => {
+  await browser?.close();
+  client?.close();
+  client?.closeAllConnections();
+  await running?.close();
+});
+
+const phone = (userAgent = PHONE): Promise<Page> =>
+  browser.newPage({ javaScriptEnabled: false, viewport: { width: 390, height: 760 }, userAgent });
+
+/** The next mail to an address: its code, and the address of its link. */
+async function mailTo(page: Page, address: string): Promise<{ code: string; link: string }> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const at = mails.findIndex(({ to, text }) => to === address && /\/confirm\?token=/.test(text));
+    const [mail] = at === -1 ? [] : mails.splice(at, 1);
+    if (mail !== undefined) {
+      const code = /^[0-9A-HJKMNP-TV-Z]{8}$/m.exec(mail.text)?.[0] ?? "";
+      return { code, link: /https?:\S+\/confirm\?token=[\w-]+/.exec(mail.text)?.[0] ?? "" };
+    }
+    await page.waitForTimeout(10);
+  }
+  throw new Error(`no mail to ${address}`);
+}
+
+const heading = (page: Page, name: string | RegExp): Promise<void> =>
+  page.getByRole("heading", { level: 1, name }).waitFor();
+const said = (page: Page, text: string): Promise<void> =>
+  page.getByRole("status").filter({ hasText: text }).waitFor();
+const press = (page: Page, name: string): Promise<void> => page.getByRole("button", { name }).click();
+
+function authorize(): string {
+  const query = { client_id: "news", response_type: "code", redirect_uri: callback, scope: "openid" };
+  return `${running.openid}/oauth2/authorize?${new URLSearchParams(query)}`;
+}
+
+it("registers, comes back with a new password, changes the address, ends a session, disconnects and deletes [D-SELF-1]", async () => {
+  const page = await phone();
+  await page.goto(authorize());
+  await page.getByRole("link", { name: "Create an account" }).click();
+  await page.getByLabel("Email address").fill(EMAIL);
+  await page.getByLabel("Password").fill(PASSWORD);
+  await press(page, "Create account");
+  await page.getByLabel("Code").fill((await mailTo(page, EMAIL)).code);
+  await press(page, "Continue");
+  await page.waitForURL(`${callback}?**`);
+
+  // The password is forgotten on another phone.
+  const other = await phone();
+  await other.goto(authorize());
+  await other.getByRole("link", { name: "Forgot your password?" }).click();
+  await other.getByLabel("Username or email address").fill(EMAIL);
+  await press(other, "Send message");
+  await other.getByLabel("Code").fill((await mailTo(other, EMAIL)).code);
+  await other.getByLabel("New password").fill(NEW_PASSWORD);
+  await press(other, "Change password");
+  await signIn(other, { username: EMAIL, password: NEW_PASSWORD });
+  await other.waitForURL(`${callback}?**`);
+
+  // Everything of the account has ended, so this one signs in again.
+  await page.goto(`${running.openid}/account`);
+  await heading(page, "Sign in to your account");
+  await signIn(page, { username: EMAIL, password: NEW_PASSWORD });
+  await heading(page, "Your account");
+
+  await page.getByRole("link", { name: "Profile" }).click();
+  await page.getByLabel("Given name").fill("Grace");
+  await page.getByLabel("Date of birth").fill("1906-12-09");
+  await press(page, "Save");
+  await said(page, "Your profile is saved.");
+  await page.getByRole("link", { name: "Your account" }).click();
+
+  await page.getByRole("link", { name: "Email address" }).click();
+  await page.getByRole("link", { name: "Change email address" }).click();
+  await page.getByLabel("New email address").fill(NEW_EMAIL);
+  await press(page, "Continue");
+  await page.goto((await mailTo(page, NEW_EMAIL)).link);
+  await press(page, "Confirm new address");
+  await said(page, "Your email address is changed.");
+  await page.getByRole("link", { name: "Your account" }).click();
+
+  await page.getByRole("link", { name: "Where you are signed in" }).click();
+  await page.getByText("This browser", { exact: true }).waitFor();
+  expect(await page.getByRole("heading", { level: 2 }).allInnerTexts()).toEqual([
+    "Safari on iPhone",
+    "Safari on iPhone",
+  ]);
+  await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await said(page, "That device is signed out.");
+  await other.goto(`${running.oauth2}/account`);
+  await heading(other, "Sign in to your account");
+  await page.getByRole("link", { name: "Your account" }).click();
+
+  await page.getByRole("link", { name: "Connected services" }).click();
+  await page.getByText("What it may read").click();
+  await page.getByText("Date of birth", { exact: true }).waitFor({ state: "visible" });
+  await page.getByText("Disconnect", { exact: true }).click();
+  await press(page, "Disconnect News");
+  await said(page, "The service is disconnected.");
+  await page.getByText("No services yet.").waitFor();
+  await page.getByRole("link", { name: "Your account" }).click();
+
+  await page.getByRole("link", { name: "Delete your account" }).click();
+  await press(page, "Delete my account for good");
+  await heading(page, "Your account is deleted");
+  expect(await running.service.accounts.findByLogin(NEW_EMAIL)).toBeUndefined();
+  await page.goto(`${running.openid}/account`);
+  await heading(page, "Sign in to your account");
+  expect(await browser.settle()).toEqual([]);
+  expect(running.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+});
