@@ -57,6 +57,10 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
       client_id: z.string(),
       name: text("The display name."),
       own: z.literal(true).optional().describe("Set when the person signs in to the account pages."),
+      logo: text("Path of its logo on this host.").optional(),
+      client_uri: text("Its home page.").optional(),
+      policy_uri: text("Its privacy policy.").optional(),
+      tos_uri: text("Its terms of use.").optional(),
     })
     .describe("The client that the person signs in to."),
   account: text("The e-mail address of the account, if it is known.").optional(),

@@ -229,6 +229,7 @@ function frame(
     })),
     problems: [],
     back: "",
+    clientLogo: "",
     wide: false,
   };
 }

@@ -3,7 +3,7 @@ import { errors, type Interaction, type InteractionResults } from "oidc-provider
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { AccountRecord } from "../lib/directory/directory.ts";
+import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import { isDisabled } from "../lib/domain/account.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";
@@ -19,7 +19,7 @@ import {
 import type { CurrentProvider, ServedProvider } from "../lib/provider/current-provider.ts";
 import type { Signer } from "../lib/sealing.ts";
 import type { DeviceCookies } from "./device-cookie.ts";
-import type { InteractionContext, RunningSignIn, SignInProtocol } from "./steps/step.ts";
+import type { InteractionContext, RunningSignIn, SignInClient, SignInProtocol } from "./steps/step.ts";
 
 /** The parts of the service that are used here. */
 export interface ProtocolParts {
@@ -92,7 +92,12 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     return {
       uid,
       prompt: name,
-      client: { client_id: client.client_id, name: client.name, ...(own && { own }) },
+      client: {
+        client_id: client.client_id,
+        name: client.name,
+        ...(own && { own }),
+        ...lookOf(client, ctx.state.deployment.path),
+      },
       csrf: forms.sign(formOf(uid)),
       path: `${ctx.state.deployment.path}/interaction/${uid}`,
       state: units.required().known(INTERACTION, artifactKey(uid))?.state ?? {},
@@ -140,6 +145,19 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       return finish(ctx, { consent: {} }, true);
     },
     deny: (ctx) => finish(ctx, { error: "access_denied", error_description: "the user refused" }, false),
+  };
+}
+
+/** How the client looks to people. The digest in the address lets a browser keep the logo. */
+function lookOf(
+  { client_id, logo, client_uri, policy_uri, tos_uri }: ClientRecord,
+  base: string,
+): Pick<SignInClient, "logo" | "client_uri" | "policy_uri" | "tos_uri"> {
+  return {
+    ...(logo !== undefined && { logo: `${base}/clients/${client_id}/logo?${logo.sha256}` }),
+    ...(client_uri !== undefined && { client_uri }),
+    ...(policy_uri !== undefined && { policy_uri }),
+    ...(tos_uri !== undefined && { tos_uri }),
   };
 }
 

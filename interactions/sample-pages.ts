@@ -64,6 +64,19 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     }),
     step("limited", "login", { problems: [problem("limited")] }),
     step("own", "login", { signIn: { client: { client_id: text, name: text, own: true } } }),
+    step("logo", "login", { signIn: { client: { client_id: text, name: text, logo: "/clients/1/logo?1" } } }),
+    step("look of the client", "consent", {
+      signIn: {
+        client: {
+          client_id: text,
+          name: text,
+          logo: "/clients/1/logo?1",
+          policy_uri: text,
+          tos_uri: text,
+        },
+        shares: ["email"],
+      },
+    }),
     step("known account", "consent", { signIn: { shares: ["email", text] } }),
     step("name", "consent", { signIn: { shares: ["sub", "name", "surname"] } }),
     step("id", "consent", { signIn: { shares: ["sub"] } }),

@@ -65,6 +65,12 @@ export interface SignInClient {
   readonly name: string;
   /** Set for the internal client of the account pages. */
   readonly own?: true;
+  /** Path of its logo on this host. */
+  readonly logo?: string;
+  /** Its home page, privacy policy and terms of use. */
+  readonly client_uri?: string;
+  readonly policy_uri?: string;
+  readonly tos_uri?: string;
 }
 
 /** A sign-in that waits for the person at this browser. */

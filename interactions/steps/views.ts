@@ -13,10 +13,17 @@ const OWN: Readonly<Partial<Record<StepName, (t: Translator, step: StepDescripti
   register: (t, { client }) => ({
     heading: client.own ? t("register.title.account") : t("register.title", { client: client.name }),
   }),
-  consent: (t, { client: { name: client }, shares = [], locale }) => ({
+  consent: (
+    t,
+    { client: { name: client, policy_uri: policy = "", tos_uri: terms = "" }, shares = [], locale },
+  ) => ({
     heading: t("consent.title", { client }),
     sentence: sharedSentence(t, locale, client, shares),
     fields: shares.map(({ label }) => label),
+    clientLinks: [
+      { href: policy, label: t("consent.policy", { client }) },
+      { href: terms, label: t("consent.tos", { client }) },
+    ].filter(({ href }) => href !== ""),
   }),
 };
 
@@ -39,6 +46,7 @@ export function stepLocals(t: Translator, described: StepDescription, { name, pa
   return {
     heading: t.has(`${name}.title`) && !(name in OWN) ? t(`${name}.title`) : "",
     client: client.name,
+    clientLogo: client.logo ?? "",
     action: path,
     csrf,
     account,

@@ -190,7 +190,15 @@ describe("the code in README and docs", () => {
 
 describe("the tables of the README", () => {
   it("list every endpoint for clients, with its methods and deployments", () => {
-    const steps = new Set(["resume", "interaction", "confirm", "logoutConfirm", "logoutSuccess", "account"]);
+    const steps = new Set([
+      "resume",
+      "interaction",
+      "confirm",
+      "clientLogo",
+      "logoutConfirm",
+      "logoutSuccess",
+      "account",
+    ]);
     const rows = (["oauth2", "openid"] as const).flatMap((kind) =>
       endpointPaths[kind]
         .filter(({ name }) => !steps.has(name))

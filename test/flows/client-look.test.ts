@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../examples/server/config-file.ts";
 import type { NewClient } from "../../lib/domain/client.ts";
 import { applySeed } from "../../lib/seed.ts";
-import { send } from "./relying-party.ts";
+import { relyingParty, send, signIn } from "./relying-party.ts";
 import { NEWS, type RunningService, startService } from "./running-service.ts";
 
 const PNG = Buffer.from(
@@ -180,6 +180,40 @@ describe("the address of a logo", () => {
     ]) {
       expect([path, (await send(`${running.oauth2}${path}`)).status]).toEqual([path, 404]);
     }
+  });
+});
+
+describe("the pages of a sign-in", () => {
+  const NASTY = '"><img src=x onerror=alert(1)>';
+
+  it("show the logo with the client's name, and the links of the client where it asks for consent [D-LOOK-4]", async () => {
+    await register("third", {
+      name: NASTY,
+      first_party: false,
+      password_grant: false,
+      logo: PNG,
+      policy_uri: "https://news.example/privacy?a=1&b=2",
+      tos_uri: "https://news.example/terms",
+    });
+    const third = relyingParty(running, "oauth2", { ...NEWS, client_id: "third" });
+    const browser = await third.browser().get(third.authorizeUrl());
+    const path = `/clients/third/logo?${hash("sha256", PNG, "base64url")}`;
+    expect(browser.html).toContain(`<img src="${path}" alt="">`);
+    const policy = browser.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("img-src 'self' data:");
+    const json = await fetch(browser.url, {
+      headers: { accept: "application/json", cookie: browser.jar.header(browser.url) },
+    });
+    expect(await json.json()).toMatchObject({
+      client: { client_id: "third", name: NASTY, logo: path, tos_uri: "https://news.example/terms" },
+    });
+    await signIn(browser);
+    expect(browser.html).toContain(`<img src="${path}" alt="">`);
+    expect(browser.html).toContain('<a href="https://news.example/privacy?a=1&amp;b=2">');
+    expect(browser.html).toContain('<a href="https://news.example/terms">');
+    expect(browser.html).not.toContain("<img src=x");
+    const without = await third.browser().get(relyingParty(running, "openid", NEWS).authorizeUrl());
+    expect(without.html).not.toContain("/clients/");
   });
 });
 
