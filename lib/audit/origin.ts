@@ -13,7 +13,7 @@ const FAMILIES: readonly (readonly [family: string, token: RegExp])[] = [
   ["Opera", /\b(?:OPR|OPX|Opera)\//],
   ["Samsung Internet", /\bSamsungBrowser\//],
   ["Firefox", /\b(?:Firefox|FxiOS)\//],
-  ["Chrome", /\b(?:Chrome|CriOS|Chromium)\//],
+  ["Chrome", /\b(?:(?:Headless)?Chrome|CriOS|Chromium)\//],
   ["Safari", /\bSafari\//],
 ];
 

@@ -50,6 +50,7 @@ const UA = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Geck
 describe("a browser", () => {
   it.each([
     [`${UA} Chrome/131.0.0.0 Safari/537.36`, "Chrome"],
+    [`${UA} HeadlessChrome/131.0.0.0 Safari/537.36`, "Chrome"],
     [`${UA} Chrome/131.0.0.0 Safari/537.36 Edg/131.0.0.0`, "Edge"],
     [`${UA} Chrome/131.0.0.0 Safari/537.36 OPR/116.0.0.0`, "Opera"],
     [`${UA} SamsungBrowser/27.0 Chrome/125.0.0.0 Mobile Safari/537.36`, "Samsung Internet"],
