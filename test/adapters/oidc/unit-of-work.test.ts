@@ -212,6 +212,22 @@ describe("a request", () => {
     expect(units.current()).toBeUndefined();
   });
 
+  it("keeps the higher generation of a session: a request that began earlier does not end it [D-ACCOUNT-7]", async () => {
+    const [first, second] = [1, 2].map((generation) => ({ ...session(["a"]), generation }));
+    await adapter("Session").upsert("id", first!, HOUR);
+    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    await request(async () => {
+      await adapter("Session").find("id");
+      await units.run(times, async (other) => {
+        await adapter("Session").find("id");
+        await adapter("Session").upsert("id", second!, HOUR);
+        await other.commit();
+      });
+      await adapter("Session").upsert("id", { ...first!, acr: "x" }, HOUR);
+    });
+    await expect(adapter("Session").find("id")).resolves.toMatchObject({ ...second, acr: "x" });
+  });
+
   it("merges the clients that parallel requests add to one session", async () => {
     await adapter("Session").upsert("id", session(["a"]), HOUR);
     const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
