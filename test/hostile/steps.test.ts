@@ -1,0 +1,311 @@
+/** Every step of a sign-in against what a hostile site, program or person sends. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { StepName } from "../../interactions/steps/step.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
+import { tagsNamed } from "../../lib/testing/browser/html.ts";
+import { type RelyingParty, relyingParty, signIn } from "../flows/relying-party.ts";
+import { ADA, BOB, NEWS, PARTNER, SHOP } from "../flows/running-service.ts";
+import { JsonVisitor } from "../interactions/json-visitor.ts";
+import { ASKS, linkIn, type SelfService, startSelfService, TERMS } from "../interactions/self-service.ts";
+import { sendRaw } from "./raw.ts";
+
+/** Asks for everything, and has terms that nobody has accepted yet. */
+const SETTINGS = { registration: { ...ASKS, terms: TERMS } };
+const PASSWORD = "a long sentence about nothing";
+const EVIL = "https://evil.example";
+
+let offset = 0;
+let service: SelfService;
+let news: RelyingParty;
+let count = 0;
+
+beforeAll(async () => {
+  const clock = { now: (): number => Date.now() + offset };
+  service = await startSelfService(SETTINGS, { config: { clock } });
+  news = relyingParty(service, "oauth2", NEWS);
+  await service.service.accounts.import({
+    email: "carl@example.com",
+    password: PASSWORD,
+    email_verified: true,
+  });
+});
+afterAll(async () => {
+  expect(service.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+  await service.close();
+});
+
+const title = (browser: Browser): string => tagsNamed(browser.html, "h1")[0]?.text ?? "";
+const ada = { username: ADA.username, password: ADA.password };
+
+async function atLogin(party: RelyingParty = news): Promise<Browser> {
+  return party.browser().get(party.authorizeUrl());
+}
+
+/** A browser at the form of another step. */
+async function way(step: string): Promise<Browser> {
+  const browser = await atLogin();
+  return browser.get(`${browser.url.href}/${step}`);
+}
+
+/** How to come to each step. The browser shows its page. */
+const REACH: Readonly<Record<StepName, () => Promise<Browser>>> = {
+  login: atLogin,
+  async reauthenticate() {
+    const browser = await new Browser().get(`${service.oauth2}/account`);
+    await signIn(browser, ada);
+    await acceptTerms(browser);
+    offset += 400_000;
+    return browser.get(`${service.oauth2}/account/password`);
+  },
+  register: () => way("register"),
+  async "confirm-email"() {
+    const browser = await way("register");
+    count += 1;
+    const email = `person-${count}@example.org`;
+    const values = { email, password: PASSWORD, name: "Eve", terms: TERMS.version };
+    return browser.submit(browser.form("email"), values);
+  },
+  "forgot-password": () => way("forgot-password"),
+  async "new-password"() {
+    const browser = await way("forgot-password");
+    return browser.submit(browser.form("username"), { username: BOB.email });
+  },
+  async terms() {
+    const browser = await atLogin();
+    return signIn(browser, { username: "carl@example.com", password: PASSWORD });
+  },
+  async consent() {
+    const partner = relyingParty(service, "oauth2", PARTNER);
+    const browser = await atLogin(partner);
+    await signIn(browser, BOB);
+    await acceptTerms(browser);
+    return browser;
+  },
+};
+
+/** Accepts the terms, if they are asked for. */
+async function acceptTerms(browser: Browser): Promise<void> {
+  if (!browser.html.includes('name="terms"')) return;
+  const [form] = browser.forms();
+  await browser.submit(form, { terms: TERMS.version });
+}
+
+const NAMES = Object.keys(REACH) as StepName[];
+
+/** The form of the fields: the first one. */
+function formOf(browser: Browser) {
+  const [form] = browser.forms();
+  if (form === undefined) throw new Error("the page has no form");
+  return form;
+}
+
+/** Sends the form of a step, complete with values, as another site or program could. */
+function post(browser: Browser, changes: Record<string, string>, headers: Record<string, string> = {}) {
+  const form = formOf(browser);
+  const values = { ...Object.fromEntries(form.fields), decision: "allow", ...changes };
+  return fetch(form.action, {
+    method: "POST",
+    redirect: "manual",
+    headers: {
+      "content-type": "application/x-www-form-urlencoded",
+      accept: "text/html",
+      cookie: browser.jar.header(form.action),
+      ...headers,
+    },
+    body: new URLSearchParams(values),
+  });
+}
+
+describe.each(NAMES)("the step %s", (name) => {
+  it("does nothing for a form without its token, with another's, or from another site [D-UI-2]", async () => {
+    const browser = await REACH[name]();
+    const other = await atLogin();
+    const foreign = Object.fromEntries(formOf(other).fields)["csrf"] ?? "";
+    const { headers: at } = browser;
+    expect(at.get("content-type")).toContain("text/html");
+    for (const [changes, headers] of [
+      [{ csrf: "" }, {}],
+      [{ csrf: foreign }, {}],
+      [{}, { origin: EVIL }],
+      [{}, { "sec-fetch-site": "cross-site" }],
+      [{}, { "sec-fetch-site": "same-site" }],
+      [{}, { origin: EVIL, "sec-fetch-site": "same-origin" }],
+    ] as const) {
+      const answer = await post(browser, changes, headers);
+      expect([changes, headers, answer.status]).toEqual([changes, headers, 403]);
+      expect(answer.headers.get("location")).toBeNull();
+    }
+    const visitor = new JsonVisitor(browser);
+    const { pathname } = formOf(browser).action;
+    const address = `${browser.url.origin}${pathname}`;
+    const step = await visitor.get(address);
+    expect(step.body.step).toBe(name);
+    for (const headers of [{ origin: EVIL }, { origin: "null" }, { origin: "" }])
+      expect((await visitor.post(address, { csrf: step.body.csrf }, { headers })).status).toBe(403);
+    expect((await visitor.get(address)).body.step).toBe(name);
+  });
+
+  it("answers hostile text in each field with the step, escaped, and never with a fault", async () => {
+    const browser = await REACH[name]();
+    const form = formOf(browser);
+    const names = form.fields.flatMap(([field]) => (field === "csrf" || field === "action" ? [] : [field]));
+    const fields = names.includes("terms") || name !== "terms" ? names : [...names, "terms"];
+    for (const text of [
+      '"><script>alert(1)</script>',
+      "x".repeat(10_000),
+      "' OR 1=1 --",
+      "\u202E\uD83D\uDE00\u0000".replace("\u0000", ""),
+      "{{7*7}}<%= 1 %>${1}",
+      "../../etc/passwd",
+      "__proto__",
+      "a\r\nBcc: all@example.org",
+    ]) {
+      for (const field of fields) {
+        const answer = await post(browser, { [field]: text }, { "sec-fetch-site": "same-origin" });
+        const html = await answer.text();
+        expect([name, field, text.slice(0, 20), [200, 303, 400, 429].includes(answer.status)]).toEqual([
+          name,
+          field,
+          text.slice(0, 20),
+          true,
+        ]);
+        expect(html).not.toContain("<script>alert");
+        expect(html).not.toContain("49<%");
+        if (answer.status === 303)
+          expect(answer.headers.get("location")).toMatch(/^\/|^http:\/\/127\.0\.0\.1/);
+      }
+    }
+  });
+
+  it("is lost without its cookie, and for another browser [D-UI-2]", async () => {
+    const browser = await REACH[name]();
+    const { action } = formOf(browser);
+    const fresh = new Browser();
+    expect([title(await fresh.get(action)), fresh.status]).toEqual(["Please start again", 400]);
+    const answer = await post(browser, {}, { cookie: "" });
+    expect(answer.status).toBe(400);
+    const stranger = new JsonVisitor();
+    expect((await stranger.get(action.href)).status).toBe(410);
+    const headers = { origin: action.origin };
+    expect((await stranger.post(action.href, { csrf: "x" }, { headers })).status).toBe(410);
+  });
+
+  it("ends with the sign-in: an hour later it starts again", async () => {
+    const browser = await REACH[name]();
+    const { action } = formOf(browser);
+    offset += 3_700_000;
+    expect((await post(browser, {})).status).toBe(400);
+    expect([title(await browser.get(action)), browser.status]).toEqual(["Please start again", 400]);
+  });
+
+  it("never leads to another host, whatever the address or the Host says", async () => {
+    const browser = await REACH[name]();
+    const { action } = formOf(browser);
+    for (const query of [
+      "?returnTo=https://evil.example",
+      "?lang=//evil.example",
+      "?interaction=//evil.example",
+    ]) {
+      await browser.get(`${action.href.split("?")[0]}${query}`);
+      expect(browser.status).toBe(200);
+      expect(browser.html.replaceAll(/href="\?[^"]*"/g, "")).not.toContain("evil.example");
+    }
+    const cookie = browser.jar.header(action);
+    const raw = await sendRaw(
+      Number(action.port),
+      `GET ${action.pathname} HTTP/1.1\r\nHost: evil.example\r\nCookie: ${cookie}\r\nAccept: text/html\r\nConnection: close\r\n\r\n`,
+    );
+    expect(raw.body).not.toContain("evil.example");
+    expect(raw.headers.get("location") ?? "").not.toContain("evil.example");
+  });
+});
+
+describe("a sign-in", () => {
+  it("is finished once: a second submit of the same form starts again", async () => {
+    const browser = await atLogin();
+    const form = formOf(browser);
+    await signIn(browser, ada);
+    await acceptTerms(browser);
+    expect(browser.location?.searchParams.get("code")).toEqual(expect.any(String));
+    await browser.submit(form, ada);
+    expect([browser.status, title(browser)]).toEqual([400, "Please start again"]);
+  });
+
+  it("goes on after the back button: an earlier step is submitted again, and the present one is shown", async () => {
+    const browser = await REACH["confirm-email"]();
+    const back = await browser.get(`${browser.url.href}/register`);
+    expect(title(back)).toMatch(/^Create an account/);
+    const email = `other-${count}@example.org`;
+    await browser.submit(browser.form("email"), {
+      email,
+      password: PASSWORD,
+      name: "Eve",
+      terms: TERMS.version,
+    });
+    expect(browser.html).toContain(email);
+    const login = await browser.get(`${browser.url.href}/login`);
+    expect(title(login)).toMatch(/^Sign in/);
+  });
+
+  it("of two clients in two tabs of one browser leads each to its own", async () => {
+    const shop = relyingParty(service, "oauth2", SHOP);
+    const browser = news.browser({ stopAt: [...NEWS.redirect_uris, ...SHOP.redirect_uris] });
+    await browser.get(news.authorizeUrl());
+    const first = formOf(browser);
+    await browser.get(shop.authorizeUrl());
+    const second = formOf(browser);
+    expect(second.action.href).not.toBe(first.action.href);
+    await browser.submit(first, ada);
+    await acceptTerms(browser);
+    expect(browser.location?.href.startsWith(NEWS.redirect_uris[0]!)).toBe(true);
+    await browser.get(shop.authorizeUrl());
+    expect(browser.location?.href.startsWith(SHOP.redirect_uris[0]!)).toBe(true);
+  });
+
+  it("gets a new session: one that was planted in the browser is worth nothing", async () => {
+    const attacker = await atLogin();
+    const planted = attacker.jar.all().map(({ name, value }) => `${name}=${value}`);
+    const victim = await atLogin();
+    const before = new Set(victim.jar.all().map(({ value }) => value));
+    await signIn(victim, ada);
+    await acceptTerms(victim);
+    const session = victim.jar.all().filter(({ name }) => name.includes("session"));
+    expect(session.length).toBeGreaterThan(0);
+    for (const { value } of session) {
+      expect(before.has(value)).toBe(false);
+      expect(planted.some((pair) => pair.endsWith(`=${value}`))).toBe(false);
+    }
+  });
+
+  it("confirms nothing for a mail scanner: GET, again and again, and HEAD change nothing [D-LINK-1]", async () => {
+    const browser = await REACH["new-password"]();
+    const message = await service.mailTo(BOB.email);
+    const link = linkIn(message);
+    expect(link.startsWith(`${service.oauth2}/confirm?token=`)).toBe(true);
+    for (let visits = 0; visits < 3; visits += 1) {
+      const scanner = await new Browser().get(link);
+      expect([scanner.status, title(scanner)]).toEqual([200, "Choose a new password"]);
+      expect(scanner.url.href).not.toContain("token");
+      const [cookie] = scanner.visits[0]?.headers.getSetCookie() ?? [];
+      expect(cookie).toMatch(/; HttpOnly; SameSite=Lax/);
+      expect((await fetch(link, { method: "HEAD" })).status).toBe(405);
+    }
+    const forged = await fetch(`${service.oauth2}/confirm`, {
+      method: "POST",
+      headers: { origin: EVIL, cookie: `x=y`, "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams({ password: PASSWORD }),
+    });
+    expect(forged.status).toBe(400);
+    await expect(service.service.accounts.verifyPassword(service.bob.sub, BOB.password)).resolves.toBe(true);
+    expect(title(await browser.get(link))).toBe("Choose a new password");
+  });
+
+  it.each(["", "x", "a".repeat(43), "a".repeat(10_000), "<script>", "../..", "%00"])(
+    "has no page for the token %j",
+    async (token) => {
+      const browser = await new Browser().get(`${service.oauth2}/confirm?token=${token}`);
+      expect(browser.status).toBe(400);
+      expect(browser.html).not.toContain("<script>");
+    },
+  );
+});
