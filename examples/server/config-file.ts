@@ -50,7 +50,7 @@ export async function readConfigFile(path: string): Promise<ConfigFile> {
 }
 
 /** The file with the bytes of the logos in place of their paths, which are relative to it. */
-async function withLogos(value: unknown, folder: string): Promise<unknown> {
+export async function withLogos(value: unknown, folder: string): Promise<unknown> {
   if (!isObject(value) || !isObject(value["seed"]) || !Array.isArray(value["seed"]["clients"])) return value;
   const clients = value["seed"]["clients"].map(async (client: unknown, index) => {
     const path = isObject(client) ? client["logo"] : undefined;

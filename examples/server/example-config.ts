@@ -1,6 +1,7 @@
 /** The configuration of an example: the file of `--config`, or its own. */
 import { readFile } from "node:fs/promises";
-import { checkConfigFile, type ConfigFile, readConfigFile } from "./config-file.ts";
+import { fileURLToPath } from "node:url";
+import { checkConfigFile, type ConfigFile, readConfigFile, withLogos } from "./config-file.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { parseArguments, toConfigFile } from "./arguments.ts";
 import { DEMO_PORT, printedSeed } from "./demo.ts";
@@ -32,9 +33,10 @@ export function chosenFile(usage: string): string | undefined {
 /** Reads the file of the example, and changes its port. */
 async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
-  return checkConfigFile(
-    JSON.parse(text.replaceAll(`http://127.0.0.1:${DEMO_PORT}`, `http://127.0.0.1:${port}`)),
+  const value: unknown = JSON.parse(
+    text.replaceAll(`http://127.0.0.1:${DEMO_PORT}`, `http://127.0.0.1:${port}`),
   );
+  return checkConfigFile(await withLogos(value, fileURLToPath(new URL(".", file))));
 }
 
 /**
