@@ -213,7 +213,10 @@ describe("a request", () => {
   });
 
   it("keeps the higher generation of a session: a request that began earlier does not end it [D-ACCOUNT-7]", async () => {
-    const [first, second] = [1, 2].map((generation) => ({ ...session(["a"]), generation }));
+    const [first, second] = [
+      { ...session(["a"]), generation: 1 },
+      { ...session(["a"]), generation: 2 },
+    ];
     await adapter("Session").upsert("id", first!, HOUR);
     const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
     await request(async () => {
