@@ -3,7 +3,6 @@ import { ConditionFailed } from "../lib/errors.ts";
 import {
   type Field,
   type InteractionContext,
-  minutes,
   type Outcome,
   type PresentStep,
   type Problem,
@@ -96,7 +95,7 @@ export function createSignInFlow(services: StepServices): SignInFlow {
     if (outcome.kind === "invalid") return { kind: "invalid", step: again(at, values, outcome.problems) };
     if (outcome.kind === "limited") {
       const { retryAfter } = outcome;
-      const problem = { code: "limited", fields: [], values: { minutes: minutes(retryAfter) } };
+      const problem = { code: "limited", fields: [], values: { retryAfter } };
       return { kind: "limited", step: again(at, values, [problem]), retryAfter };
     }
     if (outcome.kind === "next") protocol.keep(signIn, outcome.state);

@@ -1,4 +1,5 @@
 /** The pages that people see: views, texts and theme combined. */
+import { waitText } from "./look/moments.ts";
 import { createHash } from "node:crypto";
 import type { InteractionSettings } from "../config/configuration.ts";
 import { isHelpLink, isPageLink } from "../config/value-forms.ts";
@@ -35,7 +36,7 @@ import { type LocalsOfPages, samplePages } from "./sample-pages.ts";
 import { readTexts, type Translator } from "../lib/texts/texts.ts";
 import { readTheme, type Theme } from "./look/theme.ts";
 import { describeStep, type StepDescription } from "./steps/description.ts";
-import { minutes, type PresentStep } from "./steps/step.ts";
+import type { PresentStep } from "./steps/step.ts";
 import { stepLocals } from "./steps/views.ts";
 import { type Locals, readViews, renderProblem } from "./look/views.ts";
 
@@ -251,7 +252,7 @@ function errorLocals(
   { accountUrl, error, description = "", retryAfter = DEFAULT_WAIT }: ErrorLocals,
 ): Locals {
   const key = t.has(`error.${error}`) && !PLAIN_KEYS.has(error) ? `error.${error}` : "error.other";
-  const text = t(key, { minutes: minutes(retryAfter) });
+  const text = t(key, { wait: waitText(t.locale, retryAfter) });
   return { heading: t("error.title"), text, accountUrl, error, description };
 }
 

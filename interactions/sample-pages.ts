@@ -49,7 +49,11 @@ function sample<Page extends keyof LocalsOfPages>(
   return { page, state, with: (pages) => pages[page](locals) };
 }
 
-const problem = (code: string, ...fields: string[]): Problem => ({ code, fields, values: { minutes: 2 } });
+const problem = (code: string, ...fields: string[]): Problem => ({
+  code,
+  fields,
+  values: { retryAfter: 120 },
+});
 
 /** @param text replaces every text from outside. */
 export function samplePages(locale: string, text: string): readonly Sample[] {

@@ -1,11 +1,10 @@
 /** What each page of the signed-in person is given, and the texts and times that their views print. */
 import type { SignInSession } from "../../lib/provider/sessions.ts";
 import type { Translator } from "../../lib/texts/texts.ts";
-import { moments } from "../look/moments.ts";
+import { moments, waitText } from "../look/moments.ts";
 import { languageName } from "../look/language.ts";
 import type { Locals } from "../look/views.ts";
 import type { PageLocals } from "../page-locals.ts";
-import { minutes } from "../steps/step.ts";
 import type { Notice } from "./seals.ts";
 
 /** What every page of the person is given. Paths are as the browser sees them. */
@@ -261,7 +260,7 @@ function newAddress(t: Translator, locals: NewEmailLocals): Locals {
 function emailProblems(t: Translator, field: string, problem: EmailProblem | undefined): readonly Problem[] {
   if (problem === undefined) return [];
   const values = {
-    minutes: problem.reason === "limited" ? minutes(problem.retryAfter) : "",
+    wait: problem.reason === "limited" ? waitText(t.locale, problem.retryAfter) : "",
     tries: problem.reason === "wrongCode" ? problem.triesLeft : "",
   };
   const isAboutField = !["gone", "limited", "noTries"].includes(problem.reason);

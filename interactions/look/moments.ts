@@ -43,3 +43,9 @@ export function moments({ locale, now }: { readonly locale: string; readonly now
     relative: fromNow(at),
   });
 }
+
+/** When the next attempt can succeed, such as "in 2 minutes": rounded up to whole minutes. */
+export function waitText(locale: string, seconds: number): string {
+  const relative = new Intl.RelativeTimeFormat(locale, { numeric: "always" });
+  return relative.format(Math.max(1, Math.ceil(seconds / 60)), "minute");
+}

@@ -1,4 +1,5 @@
 /** A step in words, for the views, the JSON interface and `service.interactions`. */
+import { waitText } from "../look/moments.ts";
 import type { Translator } from "../../lib/texts/texts.ts";
 import type { Field, Offers, PresentStep, Problem, SignInClient, StepName } from "./step.ts";
 
@@ -153,6 +154,7 @@ function problemText(
   return firstText(t, [`problem.${step}.${field}.${code}`, `problem.${field}.${code}`, `problem.${code}`], {
     label,
     ...values,
+    ...(typeof values?.["retryAfter"] === "number" && { wait: waitText(t.locale, values["retryAfter"]) }),
   });
 }
 

@@ -250,8 +250,3 @@ export function askedAt(
 export function languageOf({ uiLocales, account }: RunningSignIn): LanguageHints {
   return { uiLocales, account: account?.locale ?? undefined };
 }
-
-/** Whole minutes, rounded up: an attempt after them can succeed. */
-export function minutes(seconds: number): number {
-  return Math.max(1, Math.ceil(seconds / 60));
-}

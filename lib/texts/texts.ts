@@ -12,6 +12,7 @@ export interface Translator {
   (key: string, values?: Readonly<Record<string, string | number>>): string;
   /** Whether there is a text for the key. */
   has(key: string): boolean;
+  readonly locale: string;
 }
 
 /** The texts of every configured locale, and their problems. */
@@ -103,5 +104,5 @@ function translator(locale: string, texts: ReadonlyMap<string, string>): Transla
       return String(value);
     });
   };
-  return Object.assign(translate, { has: (key: string) => texts.has(key) });
+  return Object.assign(translate, { has: (key: string) => texts.has(key), locale });
 }

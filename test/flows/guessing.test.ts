@@ -134,7 +134,7 @@ const visible = (browser: Browser): string =>
   browser.html
     .replaceAll(/(?:ada|nobody)/g, "NAME")
     .replaceAll(/name="csrf" value="[^"]*"|interaction\/[\w-]+/g, "")
-    .replaceAll(/about \d+ min/g, "");
+    .replaceAll(/in \d+ minutes?/g, "");
 
 const browserWith = (userAgent?: string): Browser =>
   news.browser({

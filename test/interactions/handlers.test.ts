@@ -331,7 +331,7 @@ describe("POST of the login form", () => {
     const response = await site({ outcome: () => ({ kind: "limited", retryAfter: 839.2 }) }).post(RIGHT);
     expect(response.status).toBe(429);
     expect(response.headers["retry-after"]).toBe("840");
-    expect(response.text).toContain("Too many attempts. Try again in about 14 min.");
+    expect(response.text).toContain("Too many attempts. Try again in 14 minutes.");
     expect(tagsNamed(response.text, "input")).toHaveLength(3);
   });
 
