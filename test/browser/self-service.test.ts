@@ -1,0 +1,272 @@
+/** Registration and forgotten passwords in a real browser, by mouse and by keyboard, and the UI of the documentation. */
+import { readFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Page } from "playwright-core";
+import {
+  ASKS,
+  codeIn,
+  linkIn,
+  type SelfService,
+  startSelfService,
+  TERMS,
+} from "../interactions/self-service.ts";
+import { signIn, TestBrowser, violations } from "./chromium.ts";
+
+/** The page that docs/pages.md shows for a UI of one's own. */
+const OWN_UI = /```html\n(<!doctype html>[\s\S]*?)```/.exec(
+  readFileSync(join(import.meta.dirname, "../../docs/pages.md"), "utf8"),
+)?.[1];
+
+const PASSWORD = "a long sentence about nothing";
+
+let browser: TestBrowser;
+let service: SelfService;
+let client: Server;
+let callback: string;
+let count = 0;
+
+beforeAll(async () => {
+  browser = await TestBrowser.launch();
+  client = createServer((_request, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end("<!doctype html><title>Client</title><h1>Back at the client</h1>");
+  });
+  await new Promise<void>((resolve) => void client.listen(0, "127.0.0.1", resolve));
+  callback = `http://127.0.0.1:${(client.address() as AddressInfo).port}/callback`;
+  service = await startSelfService({ registration: { ...ASKS, terms: TERMS } });
+  await service.service.clients.update("news", { redirect_uris: [callback] });
+});
+afterEach(async () => {
+  expect(await browser.settle()).toEqual([]);
+});
+afterAll(async () => {
+  await browser?.close();
+  client?.close();
+  client?.closeAllConnections();
+  await service?.close();
+});
+
+function authorize(running: SelfService = service): string {
+  const query = { client_id: "news", response_type: "code", redirect_uri: callback };
+  return `${running.oauth2}/oauth2/authorize?${new URLSearchParams(query).toString()}`;
+}
+
+function newAddress(): string {
+  count += 1;
+  return `walker-${count}@example.org`;
+}
+
+/** The address of a new account. */
+async function newAccount(): Promise<string> {
+  const { email } = await service.service.accounts.create({
+    email: newAddress(),
+    password: "the password before it",
+  });
+  return email;
+}
+
+async function arrived(page: Page): Promise<void> {
+  await page.waitForURL(`${callback}?**`);
+  expect(new URL(page.url()).searchParams.get("code")).toMatch(/^[\w-]{43}$/);
+}
+
+/** Accepts the terms, which are new to accounts that did not register. */
+async function acceptTerms(page: Page): Promise<void> {
+  await page.getByLabel("I accept the terms of use").check();
+  await page.getByRole("button", { name: "Continue" }).click();
+}
+
+describe.each([
+  ["with JavaScript", true],
+  ["without JavaScript", false],
+])("a person %s", (_name, javaScriptEnabled) => {
+  it("registers, corrects a mistake, types the code, and is where they were going", async () => {
+    const page = await browser.newPage({ javaScriptEnabled, viewport: { width: 320, height: 640 } });
+    await page.goto(authorize());
+    await page.getByRole("link", { name: "Create an account" }).click();
+    await page.getByRole("heading", { name: "Create an account to continue to News" }).waitFor();
+    const email = newAddress();
+    await page.getByLabel("Email address").fill(email);
+    await page.getByLabel("Given name").fill("Eve");
+    await page.getByLabel("Date of birth").fill("1990-12-10");
+    await page.getByLabel("Gender").selectOption({ label: "Other" });
+    await page.getByLabel("Password").fill("password");
+    await page.getByLabel("I accept the terms of use").check();
+    await page.getByRole("button", { name: "Create account" }).click();
+    await expect(page.getByRole("alert").innerText()).resolves.toContain("most common passwords");
+    await expect(page.getByLabel("Given name").inputValue()).resolves.toBe("Eve");
+    await expect(page.getByLabel("I accept the terms of use").isChecked()).resolves.toBe(true);
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Create account" }).click();
+    await page.getByText(`We have sent a message to ${email}.`).waitFor();
+    await page.getByLabel("Code from the message").fill(codeIn(await service.mailTo(email)));
+    await page.getByRole("button", { name: "Continue" }).click();
+    await arrived(page);
+  });
+
+  it("follows the link of the mail in the same browser, and is where they were going", async () => {
+    const page = await browser.newPage({ javaScriptEnabled });
+    await page.goto(authorize());
+    await page.getByRole("link", { name: "Create an account" }).click();
+    const email = newAddress();
+    await page.getByLabel("Email address").fill(email);
+    await page.getByLabel("Given name").fill("Eve");
+    await page.getByLabel("Password").fill(PASSWORD);
+    await page.getByLabel("I accept the terms of use").check();
+    await page.getByRole("button", { name: "Create account" }).click();
+    await page.getByText(`We have sent a message to ${email}.`).waitFor();
+    await page.goto(linkIn(await service.mailTo(email)));
+    expect(page.url()).not.toContain("token");
+    await page.getByText(`Continue to confirm ${email}`).waitFor();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await arrived(page);
+  });
+
+  it("forgets the password, chooses a new one, signs in with it, and is where they were going", async () => {
+    const email = await newAccount();
+    const page = await browser.newPage({ javaScriptEnabled });
+    await page.goto(authorize());
+    await page.getByRole("link", { name: "Forgot your password?" }).click();
+    await page.getByLabel("Username or email address").fill(email);
+    await page.getByRole("button", { name: "Send message" }).click();
+    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await page.goto(linkIn(await service.mailTo(email)));
+    await page.getByLabel("New password").fill(PASSWORD);
+    await page.getByRole("button", { name: "Change password" }).click();
+    await page.getByText("Your password is changed.").waitFor();
+    await signIn(page, { username: email, password: PASSWORD });
+    await acceptTerms(page);
+    await arrived(page);
+  });
+});
+
+/** Types into one field after another. */
+async function type(page: Page, ...texts: readonly string[]): Promise<void> {
+  for (const [i, text] of texts.entries()) {
+    if (i > 0) await page.keyboard.press("Tab");
+    await page.keyboard.type(text);
+  }
+}
+
+describe("by keyboard alone", () => {
+  it("a person registers: the first field has the focus, Enter submits, and the summary gets the focus", async () => {
+    const page = await browser.newPage();
+    await page.goto(authorize());
+    await page.getByRole("link", { name: "Create an account" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Create an account to continue to News" }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+    await expect(page.locator(":focus").getAttribute("role")).resolves.toBe("alert");
+    // From the summary to the first field.
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    const email = newAddress();
+    await type(page, email, "", "Eve");
+    await page.getByLabel("Password").focus();
+    await page.keyboard.type(PASSWORD);
+    await page.keyboard.press("Tab");
+    await expect(page.locator(":focus").innerText()).resolves.toBe("Read the terms of use");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Space");
+    await page.keyboard.press("Enter");
+    await page.getByText(`We have sent a message to ${email}.`).waitFor();
+    await page.keyboard.type(codeIn(await service.mailTo(email)));
+    await page.keyboard.press("Enter");
+    await arrived(page);
+  });
+
+  it("a person replaces a forgotten password", async () => {
+    const email = await newAccount();
+    const page = await browser.newPage();
+    await page.goto(authorize());
+    // Name, password, button, link.
+    for (const key of ["Tab", "Tab", "Tab"]) await page.keyboard.press(key);
+    await expect(page.locator(":focus").innerText()).resolves.toBe("Forgot your password?");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Forgot your password?" }).waitFor();
+    await page.keyboard.type(email);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await type(page, codeIn(await service.mailTo(email)), PASSWORD);
+    await page.keyboard.press("Enter");
+    await page.getByText("Your password is changed.").waitFor();
+    await type(page, email, PASSWORD);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "New terms of use" }).waitFor();
+    // Past the link to the terms.
+    for (const key of ["Tab", "Tab", "Space"]) await page.keyboard.press(key);
+    await page.keyboard.press("Enter");
+    await arrived(page);
+  });
+});
+
+describe("the UI of the documentation", () => {
+  it("signs in, registers and resets a password, with nothing but the JSON interface", async () => {
+    const own = await startSelfService(
+      { registration: ASKS, ui: "/login" },
+      {
+        host(application) {
+          application.use(async (ctx, next) => {
+            if (ctx.path !== "/login") return next();
+            ctx.body = OWN_UI;
+            return undefined;
+          });
+        },
+      },
+    );
+    try {
+      await own.service.clients.update("news", { redirect_uris: [callback] });
+      const page = await browser.newPage();
+      await page.goto(authorize(own));
+      expect(new URL(page.url()).pathname).toBe("/login");
+      await page.getByRole("button", { name: "register" }).click();
+      const email = newAddress();
+      await page.getByLabel("Email address").fill(email);
+      await page.getByLabel("Given name").fill("Eve");
+      await page.getByLabel("Password").fill(PASSWORD);
+      await page.getByRole("button", { name: "submit" }).click();
+      await page.getByLabel("Code from the message").fill(codeIn(await own.mailTo(email)));
+      await page.getByRole("button", { name: "submit" }).click();
+      await arrived(page);
+      const again = await browser.newPage();
+      await again.goto(authorize(own));
+      await again.getByRole("button", { name: "forgot-password" }).click();
+      await again.getByLabel("Username or email address").fill(email);
+      await again.getByRole("button", { name: "submit" }).click();
+      await again.getByLabel("Code from the message").waitFor();
+      await again.goto(linkIn(await own.mailTo(email)));
+      await again.getByLabel("New password").fill(`${PASSWORD}!`);
+      await again.getByRole("button", { name: "submit" }).click();
+      await again.getByText("Your password is changed.").waitFor();
+      await again.getByLabel("Username or email address").fill(email);
+      await again.getByLabel("Password").fill(`${PASSWORD}!`);
+      await again.getByRole("button", { name: "submit" }).click();
+      await arrived(again);
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+describe("the pages of the steps", () => {
+  it("have no problems that axe finds", async () => {
+    const page = await browser.newPage();
+    await page.goto(authorize());
+    const base = page.url();
+    for (const step of ["register", "forgot-password"]) {
+      await page.goto(`${base}/${step}`);
+      await expect(violations(page)).resolves.toEqual([]);
+      await page.getByRole("button").click();
+      await page.getByRole("alert").waitFor();
+      await expect(violations(page)).resolves.toEqual([]);
+    }
+    await page.getByLabel("Username or email address").fill("nobody");
+    await page.getByRole("button").click();
+    await page.getByRole("heading", { name: "Choose a new password" }).waitFor();
+    await expect(violations(page)).resolves.toEqual([]);
+  });
+});
