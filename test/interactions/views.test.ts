@@ -83,10 +83,12 @@ describe("the built-in views", () => {
     "%s use <%%- only to include layout partials, and <%%= otherwise",
     (file) => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
-      const names =
-        "layout-head|layout-foot|brand|problems|console-nav|footer|style|notice|ways|account-notice";
       const partial = new RegExp(
-        `^include\\("(?:${names})"\\)$|^include\\("field", \\{ field, first: i === 0 \\}\\)$`,
+        [
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|footer|style|notice|ways|account-notice)"\)$`,
+          String.raw`^include\("field", \{ field, first: i === 0 \}\)$`,
+          String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
+        ].join("|"),
       );
       for (const [, code = ""] of source.matchAll(/<%-([\s\S]*?)-?%>/g)) {
         expect(code.trim()).toMatch(partial);
