@@ -275,6 +275,7 @@ function consoleScreens(pages: Pages): readonly Screen[] {
     here: "",
     list: "/account/deliveries",
     receiversPath: "/account/deliveries/receivers",
+    path: "/account/deliveries/receivers",
     account: ACCOUNT_URL,
     names: new Map([
       ["service:1", "News"],

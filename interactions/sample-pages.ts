@@ -237,6 +237,7 @@ function consolePages(locale: string, text: string): readonly Sample[] {
     here: text,
     list: text,
     receiversPath: text,
+    path: text,
     account: text,
     names: new Map([[text, text]]),
     now: 1_790_000_300_000,

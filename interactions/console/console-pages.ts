@@ -27,6 +27,7 @@ import type {
   UnderWay,
 } from "./delivery-console.ts";
 import { type Form, isFromHere, readable } from "../forms.ts";
+import { chooseTimeZone } from "../look/time-zone.ts";
 import type { Pages } from "../pages.ts";
 
 /** What the console is built from. */
@@ -72,6 +73,8 @@ async function common(
     account: `${base}/account`,
     names: await console.names([...new Set(shown)]),
     now: clock.now(),
+    zone: chooseTimeZone(ctx),
+    path: base + path,
     ...(result !== undefined && { result }),
   };
 }

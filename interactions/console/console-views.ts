@@ -10,6 +10,7 @@ import type {
 import type { PageLocals } from "../page-locals.ts";
 import type { Translator } from "../../lib/texts/texts.ts";
 import { type Moments, moments } from "../look/moments.ts";
+import { timeZones } from "../look/time-zone.ts";
 import type { Locals } from "../look/views.ts";
 
 /** The list, below each base URL. A delivery is below it, by its id. */
@@ -89,6 +90,10 @@ export interface ConsoleLocals extends PageLocals {
   readonly names: ReadonlyMap<string, string>;
   /** Milliseconds since the epoch; times are shown relative to it. */
   readonly now: number;
+  /** The time zone of exact times. Default: UTC. */
+  readonly zone?: string;
+  /** Path of the page, where the form that chooses the time zone leads. */
+  readonly path: string;
   /** The result of the form that led here. */
   readonly result?: ConsoleResult;
 }
@@ -152,14 +157,23 @@ const BAD: ReadonlySet<string> = new Set([
 
 function common(
   t: Translator,
-  { list, receiversPath, account, result }: ConsoleLocals,
+  { list, receiversPath, account, result, path, zone = "UTC" }: ConsoleLocals,
   { heading, here }: { readonly heading: string; readonly here: "list" | "receivers" | "delivery" },
 ): Locals {
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
   ];
-  return { heading, wide: true, nav, list, account, result: result && shownResult(t, result) };
+  const zones = timeZones().map((each) => ({ value: each, selected: each === zone }));
+  return {
+    heading,
+    wide: true,
+    nav,
+    list,
+    account,
+    result: result && shownResult(t, result),
+    times: { action: path, zone, zones },
+  };
 }
 
 /** A receiver with the name of its service, group or portal, or an empty name. */

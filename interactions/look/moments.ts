@@ -3,7 +3,7 @@
 /** A point in time for a `<time>` element. */
 export interface Moment {
   readonly iso: string;
-  /** The exact time in UTC. */
+  /** The exact time, with its time zone. */
   readonly text: string;
   /** Such as "5 minutes ago". */
   readonly relative: string;
@@ -22,10 +22,19 @@ const UNITS = [
 ] as const;
 
 /**
- * Formats times in the style of a locale: relative to now, and exactly in UTC, as the logs do.
- * @param now milliseconds since the epoch.
+ * Formats times in the style of a locale: relative to now, and exactly in a time zone.
+ * @param times.now milliseconds since the epoch.
+ * @param times.zone default: UTC, as in the logs.
  */
-export function moments({ locale, now }: { readonly locale: string; readonly now: number }): Moments {
+export function moments({
+  locale,
+  now,
+  zone = "UTC",
+}: {
+  readonly locale: string;
+  readonly now: number;
+  readonly zone?: string;
+}): Moments {
   const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
   const fromNow = (at: number): string => {
     const seconds = (at - now) / 1000;
@@ -33,13 +42,18 @@ export function moments({ locale, now }: { readonly locale: string; readonly now
     return relative.format(Math.trunc(seconds / size), unit);
   };
   const format = new Intl.DateTimeFormat(locale, {
-    dateStyle: "medium",
-    timeStyle: "medium",
-    timeZone: "UTC",
+    year: "numeric",
+    month: "short",
+    day: "numeric",
+    hour: "numeric",
+    minute: "2-digit",
+    second: "2-digit",
+    timeZone: zone,
+    timeZoneName: "short",
   });
   return (at) => ({
     iso: new Date(at).toISOString(),
-    text: `${format.format(at)} UTC`,
+    text: format.format(at),
     relative: fromNow(at),
   });
 }

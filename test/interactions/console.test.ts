@@ -3,6 +3,7 @@ import { type ConsoleSite, consoleSite, refill, SUB } from "./console-site.ts";
 import { formOf, listed, open, press, resultOf } from "./console-visitor.ts";
 import { sampleDelivery, sampleReceiver } from "../../interactions/sample-pages.ts";
 import { localeFile } from "./every-page.ts";
+import { Browser } from "../../lib/testing/browser/browser.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 const TEXTS = localeFile("en");
@@ -150,7 +151,10 @@ describe("one delivery", () => {
     ["msg_4", ["redrive"]],
   ])("offers its possible actions: %s", async (id, actions) => {
     const browser = await open(`${list}/${id}`);
-    const offered = browser.forms().map(({ fields }) => new Map(fields).get("action"));
+    const offered = browser
+      .forms()
+      .slice(0, -1)
+      .map(({ fields }) => new Map(fields).get("action"));
     expect(offered).toEqual(actions);
   });
 
@@ -203,10 +207,14 @@ describe("the receivers", () => {
     const held = sampleReceiver("service:2", { failures: 7, heldUntil: 1_790_000_000_000 });
     site.console.known.push(removed, held);
     const { html } = await open(`${list}/receivers`);
-    const offered = (await open(`${list}/receivers`)).forms().map(({ fields }) => {
-      const values = new Map(fields);
-      return `${values.get("receiver")} ${values.get("action")}`;
-    });
+    // The last form chooses the time zone.
+    const offered = (await open(`${list}/receivers`))
+      .forms()
+      .slice(0, -1)
+      .map(({ fields }) => {
+        const values = new Map(fields);
+        return `${values.get("receiver")} ${values.get("action")}`;
+      });
     expect(offered).toEqual([
       "service:1 pause",
       "service:1 test",
@@ -255,5 +263,44 @@ describe("the receivers", () => {
       site.console.answers.test = answer;
       expect(resultOf(await press(`${list}/receivers`, "test", "service:1"))).toContain(words);
     }
+  });
+});
+
+const times = (browser: Browser): string[] =>
+  tagsNamed(browser.html, "time").flatMap(({ attributes }) => attributes.get("title") ?? []);
+
+describe("the time zone of exact times", () => {
+  it("is UTC until the person chooses another one, which a cookie keeps for every page", async () => {
+    const browser = await open(list);
+    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
+    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
+    expect(listed(browser)).toHaveLength(4);
+    expect(times(browser).length).toBeGreaterThan(0);
+    expect(times(browser).every((text) => text.endsWith("GMT+9"))).toBe(true);
+    expect(browser.jar.all()).toEqual([
+      expect.objectContaining({ name: "sign_in_time_zone", value: "Asia/Tokyo" }),
+    ]);
+    await browser.get(`${list}/msg_1`);
+    expect(times(browser).every((text) => text.endsWith("GMT+9"))).toBe(true);
+    await browser.submit(browser.form("zone"), { zone: "UTC" });
+    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
+  });
+
+  it.each([
+    "",
+    "Mars/Olympus",
+    "UTC; Path=/; Domain=evil.example",
+    "UTC\r\nSet-Cookie: a=b",
+    "<script>alert(1)</script>",
+    "__proto__",
+    "Europe/Warsaw".repeat(1_000),
+  ])("is not %j: nothing is kept", async (zone) => {
+    const browser = await open(`${list}?${new URLSearchParams({ zone })}`);
+    expect([browser.status, browser.jar.all()]).toEqual([200, []]);
+    expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
+    const forged = await new Browser({
+      headers: { cookie: `sign_in_time_zone=${encodeURIComponent(zone)}` },
+    }).get(list);
+    expect(times(forged).every((text) => text.endsWith("UTC"))).toBe(true);
   });
 });

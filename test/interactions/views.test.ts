@@ -85,7 +85,7 @@ describe("the built-in views", () => {
       const source = readFileSync(join(SOURCES, "views", file), "utf8");
       const partial = new RegExp(
         [
-          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|footer|style|notice|ways|account-notice)"\)$`,
+          String.raw`^include\("(?:layout-head|layout-foot|brand|problems|console-nav|console-zone|footer|style|notice|ways|account-notice)"\)$`,
           String.raw`^include\("field", \{ field, first: i === 0 \}\)$`,
           String.raw`^include\("field-problem", \{ name: (?:"\w+"|field\.name) \}\)$`,
         ].join("|"),

@@ -1,0 +1,29 @@
+/** The time zone of the delivery console. Without scripts, a server does not learn that of the browser: the person chooses. */
+import type { LanguageWishes } from "./language.ts";
+
+const COOKIE = "sign_in_time_zone";
+/** Seconds: a year. */
+const LIFETIME = 31_536_000;
+const DEFAULT = "UTC";
+
+/** The names of all time zones, UTC first. */
+export function timeZones(): readonly string[] {
+  return [DEFAULT, ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== DEFAULT)];
+}
+
+/** The zone of the form on the page, which sets the cookie; then that of the cookie; then UTC. */
+export function chooseTimeZone(ctx: Omit<LanguageWishes, "acceptsLanguages">): string {
+  const known = new Set(timeZones());
+  const chosen = new URLSearchParams(ctx.querystring).get("zone");
+  if (ctx.method === "GET" && chosen !== null && known.has(chosen)) {
+    const secure = ctx.state.deployment.secure ? "; Secure" : "";
+    ctx.append(
+      "Set-Cookie",
+      `${COOKIE}=${chosen}; Path=/; Max-Age=${LIFETIME}; HttpOnly; SameSite=Lax${secure}`,
+    );
+    return chosen;
+  }
+  const pairs = (ctx.req.headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(`${COOKIE}=`));
+  const kept = pairs.length === 1 ? pairs[0]!.slice(COOKIE.length + 1) : DEFAULT;
+  return known.has(kept) ? kept : DEFAULT;
+}
