@@ -88,6 +88,7 @@ describe("the discovery document", () => {
     await running.service.accounts.update(running.ada.sub, { locale: "en" });
     const shop = relyingParty(running, "openid", SHOP);
     const { id_token = "" } = await shop.tokens({ scope: "openid", claims: all });
+    await running.service.accounts.update(running.ada.sub, { locale: null });
     const { aud: _aud, iat: _iat, exp: _exp, ...claims } = decodeJwt(id_token);
     expect(Object.keys(claims).toSorted()).toEqual(supported);
     expect(claims["acr"]).toBe(ACR_PASSWORD);
