@@ -27,8 +27,14 @@ export const WITH_CONSOLE: Pick<SignInServiceConfig, "operators" | "notification
 
 /** Every page with its methods, below the base URL. `:uid` is one segment. */
 export const ACCOUNT_PAGES: readonly { readonly path: string; readonly methods: readonly string[] }[] = [
-  { path: "/account", methods: ["GET"] },
+  { path: "/account", methods: ["GET", "POST"] },
+  { path: "/account/profile", methods: ["GET", "POST"] },
+  { path: "/account/password", methods: ["GET", "POST"] },
+  { path: "/account/sessions", methods: ["GET", "POST"] },
+  { path: "/account/services", methods: ["GET", "POST"] },
+  { path: "/account/delete", methods: ["GET", "POST"] },
   { path: "/account/callback", methods: ["GET"] },
+  { path: "/account/signed-out", methods: ["GET"] },
   { path: "/account/deliveries", methods: ["GET", "POST"] },
   { path: "/account/deliveries/receivers", methods: ["GET", "POST"] },
   { path: "/account/deliveries/:uid", methods: ["GET", "POST"] },
@@ -93,6 +99,7 @@ export async function accountParts(
   const filter = { state: "parked", receiver: "service:9", type: "PROFILE_CHANGED", sub };
   return [
     get("/account", { tab: "1" }),
+    ...["profile", "sessions", "services"].map((page) => get(`/account/${page}`, { done: "x.y" })),
     get("/account/callback", { code: "c", state: "s", iss: base }),
     get(list, { ...filter, after: second, result: "x.y" }),
     get(`${list}/receivers`, { result: "x.y" }),

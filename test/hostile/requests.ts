@@ -123,7 +123,9 @@ export async function samples(running: RunningService, deliveries: readonly stri
     for (const { name, methods, path: row } of endpointPaths[kind]) {
       for (const part of parts[name]) {
         const { uid = "", path = row, method = methods[0] ?? "", query = {}, headers = {}, form } = part;
-        const url = running[kind] + path.replace(":uid", uid).replace(":step", "login");
+        const url =
+          running[kind] +
+          path.replace(":uid", uid).replace(":step", path.startsWith("/clients/") ? "logo" : "login");
         const meaning = form?.["grant_type"] ?? form?.["action"] ?? Object.keys(form ?? {})[0] ?? "";
         const title = `${method} ${kind} ${path} ${meaning}`;
         const body = form === undefined ? {} : { form };

@@ -59,8 +59,10 @@ describe("methods", () => {
     const wrong: unknown[] = [];
     for (const kind of KINDS) {
       for (const { path, methods } of withAccountPages(endpointsOf({ kind, post: false }))) {
-        const target = new URL(running[kind] + path.replace(":uid", "some-id").replace(":step", "login"))
-          .pathname;
+        const target = new URL(
+          running[kind] +
+            path.replace(":uid", "some-id").replace(":step", path.startsWith("/clients/") ? "logo" : "login"),
+        ).pathname;
         for (const method of METHODS.filter((one) => !methods.includes(one))) {
           const { status, headers, body } = await raw(method, target);
           const expected = method === "HEAD" ? "" : "invalid_request";

@@ -19,6 +19,8 @@ const CODES: ReadonlySet<unknown> = new Set([
   "unsupported_response_mode",
   "request_not_supported",
   "registration_not_supported",
+  // Of the JSON interface of a sign-in.
+  "forbidden",
 ]);
 
 /** A marker that tests try to inject into a response. */

@@ -54,7 +54,9 @@ describe.each([
       KINDS.map((kind) => [
         kind,
         [...endpointsOf({ kind, post: false }).map(({ path }) => path), "/account/callback"].map(
-          (path) => bases[kind] + path.replace(":uid", "an-id").replace(":step", "login"),
+          (path) =>
+            bases[kind] +
+            path.replace(":uid", "an-id").replace(":step", path.startsWith("/clients/") ? "logo" : "login"),
         ),
       ]),
     );
