@@ -2,6 +2,7 @@
 import { errors, type Interaction, type InteractionResults } from "oidc-provider";
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
+import type { Artifact } from "../lib/artifacts/artifact.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import { isDisabled } from "../lib/domain/account.ts";
@@ -109,6 +110,13 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     };
   }
 
+  /** The record of a sign-in that was found in this request. @throws ConditionFailed if it has ended since. */
+  function recordOf(uid: string): Artifact {
+    const artifact = units.required().known(INTERACTION, artifactKey(uid));
+    if (artifact === undefined) throw new ConditionFailed("the sign-in has ended");
+    return artifact;
+  }
+
   const finish = (ctx: InteractionContext, result: InteractionResults, merge: boolean): Promise<string> =>
     currentProvider().provider.interactionResult(ctx.req, ctx.res, result, {
       mergeWithLastSubmission: merge,
@@ -118,10 +126,12 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
     find,
     isOwnForm: ({ uid }, csrf) => forms.verify(formOf(uid), csrf),
     keep({ uid }, state) {
-      const unit = units.required();
-      const stored = unit.known(INTERACTION, artifactKey(uid));
-      if (stored === undefined) throw new ConditionFailed("the sign-in has ended");
-      unit.save({ ...stored, state });
+      units.required().save({ ...recordOf(uid), state });
+    },
+    detach({ uid }, sub) {
+      const { payload, ...rest } = recordOf(uid);
+      const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
+      if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
     signedIn(ctx, { prompt }, { sub, sessions_generation: generation }) {
       const login = {

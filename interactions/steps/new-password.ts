@@ -21,6 +21,7 @@ export const newPassword: Step = {
     const at = askedAt(entry, services);
     const result = await passwordResets.finish(proof, values.get("password") ?? "", at);
     if (link !== undefined && (result.kind === "done" || result.kind === "gone")) services.links.clear(ctx);
+    if (result.kind === "done") services.protocol.detach(signIn, result.sub);
     return outcomeOf(result, services.offers);
   },
 };

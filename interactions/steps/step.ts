@@ -220,6 +220,8 @@ export interface SignInProtocol {
   isOwnForm(signIn: Pick<RunningSignIn, "uid">, csrf: string): boolean;
   /** Stores what the person has done so far. */
   keep(signIn: RunningSignIn, state: SignInState): void;
+  /** All sessions of this account have ended. A sign-in that began in one of them goes on without it. */
+  detach(signIn: RunningSignIn, sub: string): void;
   /** The person is this account. @returns where to redirect the browser. */
   signedIn(ctx: InteractionContext, signIn: RunningSignIn, account: AccountRecord): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */

@@ -239,6 +239,19 @@ describe("a forgotten password", () => {
     expect(title(await other.get(link))).toBe("This link doesn’t work any more");
   });
 
+  it("is replaced by somebody who is signed in here, whose session ends with it", async () => {
+    const email = await newAccount();
+    const browser = await news.browser().get(news.authorizeUrl());
+    await signIn(browser, { username: email, password: "the password before it" });
+    await browser.get(news.authorizeUrl({ prompt: "login" }));
+    await browser.get(`${browser.url.href}/forgot-password`);
+    await browser.submit(browser.form("username"), { username: email });
+    const values = { code: codeIn(await service.mailTo(email)), password: PASSWORD };
+    await browser.submit(browser.form("code"), values);
+    await signIn(browser, { username: email, password: PASSWORD });
+    expect(code(browser)).toEqual(expect.any(String));
+  });
+
   it("gets the same answer for every name [D-RESET-1]", async () => {
     const answers = new Set<string>();
     for (const name of [await newAccount(), BOB.username, "nobody", "x".repeat(10_000), "<script>", "a@b"]) {

@@ -3,6 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { localeFile, LOCALES, pagesWith, SOURCES, viewsFolder } from "./every-page.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
+import { describeStep } from "../../interactions/steps/description.ts";
+import { STEP_NAMES } from "../../interactions/steps/step.ts";
+import { stepLocals } from "../../interactions/steps/views.ts";
+import { readTexts } from "../../lib/texts/texts.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
 
 /** Key → placeholders. */
@@ -107,6 +111,19 @@ describe("docs/pages.md", () => {
   it("lists every file of the built-in views", () => {
     const table = [...text.matchAll(/`([\w-]+\.(?:ejs|css))`/g)].map(([, file = ""]) => file);
     expect([...new Set<string>(table)].toSorted()).toEqual(readdirSync(join(SOURCES, "views")).toSorted());
+  });
+
+  it("lists every variable of the views of the steps", () => {
+    const [, views = ""] = text.split(/^## [34]\. .*$/m);
+    const { translators } = readTexts(["en"], {});
+    const t = translators.get("en");
+    if (t === undefined) throw new Error("there is no English");
+    const missing = STEP_NAMES.flatMap((name) => {
+      const step = sampleStep(name, "x");
+      const variables = Object.keys(stepLocals(t, describeStep(step, "en", t), step));
+      return variables.filter((variable) => !views.includes(`\`${variable}`));
+    });
+    expect(missing).toEqual([]);
   });
 
   it("shows configurations that are accepted", () => {

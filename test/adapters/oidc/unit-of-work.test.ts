@@ -129,6 +129,26 @@ describe("a request", () => {
     },
   );
 
+  it("keeps the result of an interaction that another request has finished, and what the person does at a step", async () => {
+    await adapter("Interaction").upsert("id", { uid: "u" }, HOUR);
+    const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
+    await request(async (unit) => {
+      await adapter("Interaction").find("id");
+      const read = unit.known("Interaction", artifactKey("id"));
+      if (read === undefined) throw new Error("the interaction is not there");
+      unit.save({ ...read, state: { step: "register" } });
+      await units.run(times, async (other) => {
+        await adapter("Interaction").find("id");
+        await adapter("Interaction").upsert("id", { uid: "u", result: { login: { accountId: "a" } } }, HOUR);
+        await other.commit();
+      });
+    });
+    await expect(stored("Interaction", "id")).resolves.toMatchObject({
+      payload: { result: { login: { accountId: "a" } } },
+      state: { step: "register" },
+    });
+  });
+
   it("fails if another request has removed the same artifact", async () => {
     await adapter("Interaction").upsert("id", {}, HOUR);
     const end = async (unit: Unit, meanwhile: () => Promise<void>): Promise<void> => {
