@@ -237,16 +237,16 @@ describe("a request", () => {
       { ...session(["a"]), generation: 1 },
       { ...session(["a"]), generation: 2 },
     ];
-    await adapter("Session").upsert("id", first!, HOUR);
+    await adapter("Session").upsert("id", first, HOUR);
     const times = { underWaySince: performance.now(), deadline: clock.now() + 4_500 };
     await request(async () => {
       await adapter("Session").find("id");
       await units.run(times, async (other) => {
         await adapter("Session").find("id");
-        await adapter("Session").upsert("id", second!, HOUR);
+        await adapter("Session").upsert("id", second, HOUR);
         await other.commit();
       });
-      await adapter("Session").upsert("id", { ...first!, acr: "x" }, HOUR);
+      await adapter("Session").upsert("id", { ...first, acr: "x" }, HOUR);
     });
     await expect(adapter("Session").find("id")).resolves.toMatchObject({ ...second, acr: "x" });
   });
