@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPage } from "./audit.ts";
+import { commandLinePage } from "./command-line.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
 import { openapiPage } from "./openapi.ts";
@@ -15,6 +16,7 @@ const ROOT = join(import.meta.dirname, "..");
 export const pages: readonly Page[] = [
   architecturePicture,
   auditPage,
+  commandLinePage,
   configurationPage,
   kindsPage,
   openapiPage,

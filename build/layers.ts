@@ -38,7 +38,7 @@ const LAYERS: readonly Layer[] = [
   { name: "compat", floor: 6, holds: /^compat\//, box: ["compat/", "the HTTP endpoints"] },
   { name: "interactions", floor: 6, holds: /^interactions\//, box: ["interactions/", "the pages"] },
   { name: "notifier", floor: 6, holds: /^notifier\//, box: ["notifier/", "sends notifications"] },
-  { name: "command line", floor: 6, holds: /^cli\//, box: ["cli/", "the command line"] },
+  { name: "command line", floor: 7.5, holds: /^cli\//, box: ["cli/", "the command line"] },
   {
     name: "lib/provider",
     floor: 5,

@@ -1,10 +1,10 @@
 /** Reads the address of a storage from arguments, environment variables and configuration files. */
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { defaults } from "../config/defaults.ts";
 import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../config/value-forms.ts";
 import { CommandFailure, misused } from "./command-failure.ts";
+import { readJsonObject } from "./json-file.ts";
 
 /** The addresses of a storage and its artifacts. */
 export interface StorageAddress {
@@ -56,23 +56,6 @@ function checkArtifacts(artifacts: string, name: string): string {
   return artifacts;
 }
 
-async function readJson(path: string): Promise<unknown> {
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (cause) {
-    throw new CommandFailure(`${path} can't be read (${String(Reflect.get(Object(cause), "code"))}).`, {
-      cause,
-    });
-  }
-  try {
-    return JSON.parse(text.replace(/^\uFEFF/, ""));
-  } catch {
-    // The parser's message quotes the file, which contains secrets.
-    throw new CommandFailure(`${path} is not valid JSON.`);
-  }
-}
-
 function textMember(file: object, name: string, path: string): string | undefined {
   const value: unknown = Reflect.get(file, name);
   if (value === undefined || typeof value === "string") return value;
@@ -81,9 +64,7 @@ function textMember(file: object, name: string, path: string): string | undefine
 
 /** `storage` and `artifacts` of a configuration file. Other keys are ignored. */
 async function readConfigFile(path: string, name: string): Promise<StorageAddress> {
-  const file = await readJson(path);
-  if (typeof file !== "object" || file === null)
-    throw new CommandFailure(`${path} contains no configuration.`);
+  const file = await readJsonObject(path);
   const storage = checkStorage(textMember(file, "storage", path) ?? defaults.storage, name);
   const artifacts = textMember(file, "artifacts", path);
   const isElsewhere = artifacts !== undefined && artifacts !== storage;

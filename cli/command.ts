@@ -1,6 +1,7 @@
 /** The interface of commands, and what they get from their process. */
 import type { Clock } from "../lib/clock.ts";
 import type { ReadVariable } from "./addresses.ts";
+import type { Given } from "./given.ts";
 import type { Output } from "./progress.ts";
 
 /** The environment of a command. */
@@ -9,25 +10,48 @@ export interface Surroundings {
   readonly readVariable: ReadVariable;
   /** Results. */
   readonly out: Output;
-  /** Progress and errors. */
+  /** Progress, questions and errors. */
   readonly err: Output;
   /** Aborted when the process should stop. */
   readonly signal: AbortSignal;
   /** Asks the operator a yes-or-no question. Missing without a terminal. */
   readonly confirm?: ((question: string) => Promise<boolean>) | undefined;
+  /** Asks for a secret without showing it. Missing without a terminal. */
+  readonly askSecret?: ((question: string) => Promise<string>) | undefined;
+  /** Reads standard input to its end. */
+  readonly readInput: () => Promise<string>;
 }
+
+/** An operand or option as `--help` shows it. */
+export interface Described {
+  /** `SUB` or `[FILE]`; of an option `--yes` or `--client ID`. */
+  readonly form: string;
+  /** What it means: a phrase without a full stop. */
+  readonly about: string;
+}
+
+export interface CommandOption extends Described {
+  /** Whether it may be given more than once. */
+  readonly isList?: true;
+}
+
+/**
+ * @returns the exit code: 0, or 1 when a problem was found.
+ * @throws CommandFailure, or an error of the storage.
+ */
+export type Run = (given: Given, surroundings: Surroundings) => Promise<number>;
 
 export interface Command {
   /** The words that call it. */
-  readonly words: readonly string[];
+  readonly words: readonly [string] | readonly [noun: string, verb: string];
   /** One line for the list of commands. */
   readonly summary: string;
-  /** What `--help` prints. */
-  readonly usage: string;
-  /**
-   * @param args the arguments after its words.
-   * @returns the exit code: 0, or 1 when a problem was found.
-   * @throws CommandFailure, or an error of the storage.
-   */
-  run(args: readonly string[], surroundings: Surroundings): Promise<number>;
+  /** Paragraphs for `--help`. */
+  readonly about?: string;
+  readonly operands?: readonly Described[];
+  readonly options?: readonly CommandOption[];
+  /** Calls for `--help` and the documentation, without the name of the program. */
+  readonly examples: readonly string[];
+  /** Loads what it does: only then is the service loaded, so that `--help` is fast. */
+  readonly load: () => Promise<Run>;
 }

@@ -2,20 +2,21 @@
 /** The program `sign-in-service`: commands for operators. */
 import { enableCompileCache } from "node:module";
 import { createInterface } from "node:readline/promises";
+import { text } from "node:stream/consumers";
 import { readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
+import { askWithoutEcho } from "./secret-input.ts";
 
 /** The first signal stops the command after its current step. The second one ends the process immediately. */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
-  return stop.signal;
-}
+const stop = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  terminal.once("SIGINT", () => stop.abort());
   try {
-    return /^y(?:es)?$/iu.test((await terminal.question(`${question} [y/N] `)).trim());
+    const { signal } = stop;
+    return /^y(?:es)?$/iu.test((await terminal.question(`${question} [y/N] `, { signal })).trim());
   } finally {
     terminal.close();
   }
@@ -32,6 +33,10 @@ process.exitCode = await run(process.argv.slice(2), {
   readVariable,
   out: process.stdout,
   err: process.stderr,
-  signal: stopSignal(),
+  signal: stop.signal,
   confirm: process.stdin.isTTY ? confirm : undefined,
+  askSecret: process.stdin.isTTY
+    ? (question) => askWithoutEcho(question, { input: process.stdin, output: process.stderr, stop })
+    : undefined,
+  readInput: () => text(process.stdin),
 });

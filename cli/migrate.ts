@@ -5,32 +5,10 @@ import { isSqlite } from "../config/value-forms.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { migrateStorage, removeOld } from "../lib/migration/migrate.ts";
 import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command, Surroundings } from "./command.ts";
+import type { Run, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import type { Given } from "./given.ts";
 import { Progress } from "./progress.ts";
-
-const USAGE = `Usage: sign-in-service migrate --storage ADDRESS [--artifacts ADDRESS] [--remove-old [--yes]]
-
-Migrates a storage of version 0.1 to the format of this version: accounts, clients, the directory, audit records,
-notifications in their order, codes, tokens, sessions and keys. Stop version 0.1 first: it answers 503 once the migration
-has started. After an interruption, such as Ctrl+C or a crash, run the same command again: it continues where it stopped.
-No service starts before the migration is complete.
-
-The old data stays, and takes space, until --remove-old deletes it.
-
-Addresses are those of the configuration: sqlite:PATH, mongodb://HOST/DATABASE, redis://HOST.
-env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.
-
-  --storage ADDRESS    the storage
-  --artifacts ADDRESS  the artifacts: redis://… or rediss://…; default: in the storage
-  --config FILE        a JSON configuration whose "storage" and "artifacts" are used instead
-  --remove-old         deletes the data of version 0.1 after the migration
-  --yes                deletes without asking
-  --help               shows this text
-
-Exit codes: 0 done, or nothing to do; 1 failed or stopped; 2 wrong arguments.
-`;
 
 const CONTINUES = "Run the same command again, and it continues where it stopped.";
 
@@ -47,22 +25,20 @@ async function requireFile({ storage }: StorageAddress): Promise<void> {
   if (!found?.isFile()) throw new CommandFailure(`There is no database file ${pathOf(storage)}.`);
 }
 
-async function readWanted(args: readonly string[], { readVariable }: Surroundings): Promise<Wanted> {
-  const { values, positionals } = parseArguments(args, {
-    storage: { type: "string" },
-    artifacts: { type: "string" },
-    config: { type: "string" },
-    "remove-old": { type: "boolean", default: false },
-    yes: { type: "boolean", default: false },
-  });
-  if (positionals.length > 0) throw misused("An address must follow --storage or --artifacts");
-  const { storage, artifacts, config, yes } = values;
-  const address = await readAddress({ name: "--storage", address: storage, artifacts, config }, readVariable);
+async function readWanted(given: Given, { readVariable }: Surroundings): Promise<Wanted> {
+  const options = {
+    name: "--storage",
+    address: given.text("storage"),
+    artifacts: given.text("artifacts"),
+    config: given.text("config"),
+  };
+  const [removesOld, isConfirmed] = [given.flag("remove-old"), given.flag("yes")];
+  const address = await readAddress(options, readVariable);
   if (schemeOf(address.storage).startsWith("postgres"))
     throw misused("--storage is PostgreSQL, which version 0.1 did not support");
   await requireFile(address);
-  if (yes && !values["remove-old"]) throw misused("--yes requires --remove-old");
-  return { address, removesOld: values["remove-old"], isConfirmed: yes };
+  if (isConfirmed && !removesOld) throw misused("--yes requires --remove-old");
+  return { address, removesOld, isConfirmed };
 }
 
 /** The error as a sentence for the operator. */
@@ -121,13 +97,8 @@ async function remove(
   }
 }
 
-export const migrateCommand: Command = {
-  words: ["migrate"],
-  summary: "migrates a storage of version 0.1 to the format of this version",
-  usage: USAGE,
-  async run(args, surroundings) {
-    const wanted = await readWanted(args, surroundings);
-    surroundings.err.write(`${describeAddress(wanted.address)}\n`);
-    return wanted.removesOld ? remove(wanted, surroundings) : migrate(wanted.address, surroundings);
-  },
+export const runMigrate: Run = async (given, surroundings) => {
+  const wanted = await readWanted(given, surroundings);
+  surroundings.err.write(`${describeAddress(wanted.address)}\n`);
+  return wanted.removesOld ? remove(wanted, surroundings) : migrate(wanted.address, surroundings);
 };

@@ -1,61 +1,56 @@
-/** Finds a command by its words, runs it, and reports errors. */
-import { SignInError } from "../lib/errors.ts";
-import type { Command, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, misused } from "./command-failure.ts";
-import { migrateCommand } from "./migrate.ts";
-import { storageCheck } from "./storage-check.ts";
-import { storageCopy } from "./storage-copy.ts";
+/** Runs a command line, and reports errors. */
+import { ConfigurationError, SignInError, StorageUnavailable } from "../lib/errors.ts";
+import type { Surroundings } from "./command.ts";
+import { CommandFailure, FAILED, INTERRUPTED, MISUSED, UNREACHABLE } from "./command-failure.ts";
+import { buildProgram, explainUsage, isHelp } from "./program.ts";
 
-/** All commands. */
-const COMMANDS: readonly Command[] = [migrateCommand, storageCopy, storageCheck];
+/** The message of a wrong argument of a public call: it names the argument and never repeats its value. */
+const WRONG_ARGUMENT = /^[a-z]\w*(?:\.\w+)*: /u;
 
-function overview(): string {
-  const width = Math.max(...COMMANDS.map(({ words }) => words.join(" ").length)) + 2;
-  const lines = COMMANDS.map(({ words, summary }) => `  ${words.join(" ").padEnd(width)}${summary}`);
-  return [
-    "Usage: sign-in-service COMMAND [options]",
-    "",
-    ...lines,
-    "",
-    "Run COMMAND --help for details.",
-    "",
-  ].join("\n");
-}
-
-const HELP: ReadonlySet<string> = new Set(["--help", "-h"]);
-
-function find(args: readonly string[]): Command | undefined {
-  return COMMANDS.find(({ words }) => words.every((word, index) => args[index] === word));
-}
-
-async function call(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const command = find(args);
-  const wantsHelp = args.some((word) => HELP.has(word));
-  if (wantsHelp) {
-    surroundings.out.write(command?.usage ?? overview());
-    return 0;
-  }
-  if (command === undefined) throw misused(args.length === 0 ? "A command is missing" : "Unknown command");
-  return command.run(args.slice(command.words.length), surroundings);
+function isWrongArgument(error: unknown): error is TypeError {
+  return error instanceof TypeError && WRONG_ARGUMENT.test(error.message);
 }
 
 /** The error as a sentence, without a stack trace or an address. */
 function sentenceOf(error: unknown): string {
   if (error instanceof CommandFailure) return error.message;
-  if (error instanceof SignInError) return `${error.message}.`;
+  if (error instanceof ConfigurationError) return error.problems.join("\n");
+  if (error instanceof SignInError || isWrongArgument(error)) {
+    const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
+    return message.slice(0, 1).toUpperCase() + message.slice(1);
+  }
   const { name = "unknown error", code } = Object(error) as { name?: string; code?: unknown };
   return `An unexpected error: ${typeof code === "string" ? code : name}.`;
 }
 
+function exitCodeOf(error: unknown): number {
+  if (error instanceof CommandFailure) return error.exitCode;
+  if (error instanceof StorageUnavailable) return UNREACHABLE;
+  return error instanceof ConfigurationError || isWrongArgument(error) ? MISUSED : FAILED;
+}
+
 /**
  * @param args the command line, without the program.
- * @returns the exit code: 0 done, 1 a problem, 2 wrong arguments.
+ * @returns the exit code: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 a server can't be reached;
+ * 130 interrupted.
  */
 export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  let exitCode = 0;
+  const program = buildProgram(surroundings, async (command, given) => {
+    const carryOut = await command.load();
+    exitCode = await carryOut(given, surroundings);
+  });
   try {
-    return await call(args, surroundings);
+    await program.parseAsync(args, { from: "user" });
+    return exitCode;
   } catch (error) {
-    surroundings.err.write(`${sentenceOf(error)}\n`);
-    return error instanceof CommandFailure ? error.exitCode : FAILED;
+    if (isHelp(error)) return 0;
+    if (surroundings.signal.aborted && !(error instanceof CommandFailure)) {
+      surroundings.err.write("Interrupted.\n");
+      return INTERRUPTED;
+    }
+    const explained = explainUsage(error);
+    surroundings.err.write(`${sentenceOf(explained)}\n`);
+    return exitCodeOf(explained);
   }
 }

@@ -8,27 +8,11 @@ import { namesOf } from "../lib/domain/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command, Surroundings } from "./command.ts";
-import { FAILED, misused } from "./command-failure.ts";
+import type { Run, Surroundings } from "./command.ts";
+import { FAILED } from "./command-failure.ts";
 import { openAddressed, type OpenStores } from "./open-stores.ts";
+import { printable } from "./printable.ts";
 import { Progress } from "./progress.ts";
-
-const USAGE = `Usage: sign-in-service storage check ADDRESS [options]
-
-Reports problems of a storage: damage, records missing from their indexes, sign-in names that lead to no account or to the
-wrong one, lanes of notifications that don't match their deliveries, and others. Services may use the storage meanwhile.
-
-ADDRESS is an address as in the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
-env:NAME reads it from an environment variable.
-
-  --artifacts ADDRESS  the artifacts: redis://… or rediss://…; default: in the storage
-  --config FILE        a JSON configuration whose "storage" and "artifacts" are used instead of ADDRESS
-  --repair             repairs what can be repaired without a decision by a person
-  --help               shows this text
-
-Exit codes: 0 no problems, or all were repaired; 1 problems; 2 wrong arguments.
-`;
 
 /** Flaws that one check looks for, at most. */
 const LIMIT = 10_000;
@@ -80,15 +64,10 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
   }
 }
 
-/** Replaces control characters, which terminals would obey. */
-function printable(text: string): string {
-  return text.slice(0, LONGEST).replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, "\uFFFD");
-}
-
 /** `accounts: 3 sign-in names that lead to no account (account a, …): repaired`. */
 function describe({ check, repaired, left, examples, obstacle }: Finding): string {
   const count = repaired + left;
-  const some = examples.map(printable).join(", ");
+  const some = examples.map((text) => printable(text.slice(0, LONGEST))).join(", ");
   const list = some === "" ? "" : ` (${some}${count > examples.length ? ", …" : ""})`;
   const what = `${check.part}: ${count >= LIMIT ? "at least " : ""}${count} ${check.problem}${list}`;
   if (obstacle !== undefined)
@@ -197,25 +176,13 @@ async function checkAll(
   return wrong.length === 0 ? 0 : FAILED;
 }
 
-async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const { values, positionals } = parseArguments(args, {
-    artifacts: { type: "string" },
-    config: { type: "string" },
-    repair: { type: "boolean" },
-  });
-  const [given, ...more] = positionals;
-  if (more.length > 0) throw misused("Too many addresses");
-  const { artifacts, config, repair = false } = values;
-  const address = await readAddress(
-    { name: "ADDRESS", address: given, artifacts, config },
-    surroundings.readVariable,
-  );
-  return checkAll(address, repair, surroundings);
-}
-
-export const storageCheck: Command = {
-  words: ["storage", "check"],
-  summary: "reports problems of a storage, and repairs what it can",
-  usage: USAGE,
-  run,
+export const runCheck: Run = async (given, surroundings) => {
+  const options = {
+    name: "ADDRESS",
+    address: given.operands[0],
+    artifacts: given.text("artifacts"),
+    config: given.text("config"),
+  };
+  const address = await readAddress(options, surroundings.readVariable);
+  return checkAll(address, given.flag("repair"), surroundings);
 };

@@ -10,48 +10,21 @@ import {
   type StorageAddress,
   readAddress,
 } from "./addresses.ts";
-import { parseArguments } from "./arguments.ts";
-import type { Command, Surroundings } from "./command.ts";
+import type { Run, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, misused } from "./command-failure.ts";
 import type { KindComparison } from "./copy/compare.ts";
 import { copyStorage, finishCopy } from "./copy/copy.ts";
+import type { Given } from "./given.ts";
 import { type OpenOptions, openAddressed } from "./open-stores.ts";
 import { Progress } from "./progress.ts";
-
-const USAGE = `Usage: sign-in-service storage copy FROM TO [options]
-
-Copies the storage FROM to the empty storage TO, and compares the two: accounts, clients, the directory, audit records,
-notifications in their order, codes, tokens, sessions and keys. Stop the service first. After an interruption, such as
-Ctrl+C or a crash, run the same command again: it continues where it stopped.
-
-FROM and TO are addresses as in the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
-env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.
-
-  --from-artifacts ADDRESS  the artifacts of FROM: redis://… or rediss://…; default: in FROM
-  --to-artifacts ADDRESS    the artifacts of TO; default: in TO
-  --config-from FILE        a JSON configuration whose "storage" and "artifacts" are used instead of FROM
-  --config-to FILE          the same for TO
-  --help                    shows this text
-
-Exit codes: 0 copied, and both are equal; 1 failed, stopped, or not equal; 2 wrong arguments.
-`;
 
 interface CopyAddresses {
   readonly from: StorageAddress;
   readonly to: StorageAddress;
 }
 
-async function readAddresses(
-  args: readonly string[],
-  { readVariable }: Surroundings,
-): Promise<CopyAddresses> {
-  const { values, positionals } = parseArguments(args, {
-    "from-artifacts": { type: "string" },
-    "to-artifacts": { type: "string" },
-    "config-from": { type: "string" },
-    "config-to": { type: "string" },
-  });
-  const left = [...positionals];
+async function readAddresses(given: Given, { readVariable }: Surroundings): Promise<CopyAddresses> {
+  const left = [...given.operands];
   const addressArguments = (
     name: "FROM" | "TO",
     config: string | undefined,
@@ -62,8 +35,8 @@ async function readAddresses(
     artifacts,
     address: config === undefined ? left.shift() : undefined,
   });
-  const ofFrom = addressArguments("FROM", values["config-from"], values["from-artifacts"]);
-  const ofTo = addressArguments("TO", values["config-to"], values["to-artifacts"]);
+  const ofFrom = addressArguments("FROM", given.text("config-from"), given.text("from-artifacts"));
+  const ofTo = addressArguments("TO", given.text("config-to"), given.text("to-artifacts"));
   if (left.length > 0) throw misused("Too many addresses");
   const addresses = {
     from: await readAddress(ofFrom, readVariable),
@@ -162,9 +135,5 @@ async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promi
   }
 }
 
-export const storageCopy: Command = {
-  words: ["storage", "copy"],
-  summary: "copies one storage to another",
-  usage: USAGE,
-  run: async (args, surroundings) => copy(await readAddresses(args, surroundings), surroundings),
-};
+export const runCopy: Run = async (given, surroundings) =>
+  copy(await readAddresses(given, surroundings), surroundings);

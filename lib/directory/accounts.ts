@@ -34,7 +34,13 @@ import {
 
 type Accounts = Pick<
   DirectoryStore,
-  "findAccount" | "findAccountByName" | "listAccounts" | "nextUserId" | "passUserId" | "commitAccount"
+  | "findAccount"
+  | "findAccountByName"
+  | "findAccountByNumber"
+  | "listAccounts"
+  | "nextUserId"
+  | "passUserId"
+  | "commitAccount"
 >;
 
 /** The counter that numbers the accounts. */
@@ -137,6 +143,10 @@ export function createAccounts(
     findAccount,
     async findAccountByName(name) {
       const owner = await records.find<AccountReference>(nameRef(name));
+      return owner && findAccount(owner.value.sub);
+    },
+    async findAccountByNumber(userId) {
+      const owner = await records.find<AccountReference>(numberRef(userId));
       return owner && findAccount(owner.value.sub);
     },
     async listAccounts({ after, limit }) {

@@ -171,6 +171,7 @@ export interface DirectoryStore {
   findAccount(sub: string): Promise<AccountRecord | undefined>;
   /** @param name a normalised sign-in name. */
   findAccountByName(name: string): Promise<AccountRecord | undefined>;
+  findAccountByNumber(userId: number): Promise<AccountRecord | undefined>;
   /** Accounts after the account `after`, ordered by `user_id`, at most `limit`. */
   listAccounts(page: { readonly after?: string; readonly limit: number }): Promise<AccountRecord[]>;
   /** A number larger than all that were returned before. Gaps are allowed. */

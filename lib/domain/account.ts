@@ -113,6 +113,8 @@ export interface Accounts {
   find(sub: string): Promise<Account | undefined>;
   /** The account with this username or e-mail address, compared as at sign-in; `undefined` if there is none. */
   findByLogin(usernameOrEmail: string): Promise<Account | undefined>;
+  /** The account with this `user_id`; `undefined` if there is none. */
+  findByUserId(user_id: number): Promise<Account | undefined>;
   /** A page of accounts, ordered by `user_id`. */
   list(page?: AccountPage): Promise<Account[]>;
   /**

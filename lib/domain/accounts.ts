@@ -21,13 +21,15 @@ import {
 import { createAccountAccess, noAccount, withoutSessions, withoutTokens } from "./account-access.ts";
 import { type AccountAction, AccountWriter, type AccountWriterOptions } from "./account-change.ts";
 import { accountChanges, accountPage, importedAccount, newAccount } from "./account-schema.ts";
-import { anyString, callerOf, checked } from "./arguments.ts";
+import { anyString, callerOf, checked, integer } from "./arguments.ts";
 import { createSignIns } from "./authenticate.ts";
 import { createConsents } from "./consents.ts";
 import { normaliseName } from "./text-rules.ts";
 
 /** How often a new account draws another number because an import took the one that the counter gave it. */
 const NUMBER_ATTEMPTS = 20;
+
+const userIdSchema = integer(1);
 
 export interface AccountsOptions extends AccountWriterOptions {
   readonly passwords: Passwords;
@@ -106,6 +108,11 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
 
     async findByLogin(login) {
       const record = await signIns.recordByLogin(checked("usernameOrEmail", anyString, login));
+      return record && toAccount(record);
+    },
+
+    async findByUserId(userId) {
+      const record = await directory.findAccountByNumber(checked("user_id", userIdSchema, userId));
       return record && toAccount(record);
     },
 

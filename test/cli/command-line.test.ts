@@ -28,16 +28,16 @@ describe("the command line", () => {
     await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
     writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
     const broken = await workshop.run(["storage", "copy", "--config-from", "broken.json", `sqlite:${path}`]);
-    expect(broken).toEqual({ code: 1, said: "broken.json is not valid JSON.\n" });
+    expect(broken).toEqual({ code: 2, said: "broken.json is not valid JSON.\n" });
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [
     [/^A command is missing\. See --help\.$/],
-    [/^Unknown command/, "storage"],
+    [/^storage needs one of copy, check/, "storage"],
     [/^Unknown command/, "storage", "remove", "sqlite:a"],
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
-    [/^Too many addresses/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
+    [/^Too many arguments/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
     [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
     [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
     [/^TO must be sqlite:PATH/, "storage", "copy", "sqlite:a", "sqlite:"],
@@ -86,11 +86,11 @@ describe("the command line", () => {
 
   it("prints its usage", async () => {
     const all = await runHere(["--help"]);
-    expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage copy +copies/m) });
+    expect(all).toMatchObject({ code: 0, said: expect.stringMatching(/^ {2}storage +copies and checks/m) });
     const copying = await runHere(["storage", "copy", "--help"]);
     expect(copying).toMatchObject({
       code: 0,
-      said: expect.stringMatching(/^Usage: sign-in-service storage copy FROM TO/),
+      said: expect.stringMatching(/^Usage: sign-in-service storage copy \[FROM\] \[TO\]/),
     });
   });
 });

@@ -25,6 +25,7 @@ async function migrate(words: readonly string[], answer?: boolean): Promise<Outc
     out: { write: (text: string) => void (said.out += text) },
     err: { write: (text: string) => void (said.err += text) },
     signal: new AbortController().signal,
+    readInput: async () => "",
     ...(answer !== undefined && { confirm: () => Promise.resolve(answer) }),
   });
   return { code, ...said };
@@ -71,7 +72,7 @@ describe("migrate", () => {
 
   it.each([
     [[], "--storage is missing"],
-    [["sqlite:x.db"], "follow --storage or --artifacts"],
+    [["sqlite:x.db"], "Too many arguments"],
     [["--storage", "postgresql://u:hidden@h/x"], "which version 0.1 did not support"],
     [["--storage", "hidden"], "must be sqlite:PATH"],
     [["--storage", "sqlite::memory:"], "in memory"],

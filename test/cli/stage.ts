@@ -154,7 +154,14 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
     },
   };
   const { signal } = stop;
-  const code = await run(words, { clock, readVariable: () => undefined, out: output, err: output, signal });
+  const code = await run(words, {
+    clock,
+    readVariable: () => undefined,
+    readInput: async () => "",
+    out: output,
+    err: output,
+    signal,
+  });
   return { code, said: said.join("") };
 }
 

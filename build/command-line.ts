@@ -1,0 +1,37 @@
+/** `docs/command-line.md`: the text is written by hand, the reference of the commands is generated. */
+import type { Command, Described } from "../cli/command.ts";
+import { COMMANDS, NOUNS } from "../cli/commands.ts";
+import { type Page, pageWithTables } from "./page.ts";
+
+function table(head: string, rows: readonly Described[]): string {
+  return [
+    `| ${head} | Meaning |`,
+    "| --- | --- |",
+    ...rows.map(({ form, about }) => `| \`${form}\` | ${about.replaceAll("|", String.raw`\|`)} |`),
+  ].join("\n");
+}
+
+function section({ words, summary, about, operands = [], options = [], examples }: Command): string {
+  const call = ["sign-in-service", ...words, ...operands.map(({ form }) => form), "[options]"].join(" ");
+  return [
+    `### ${words.join(" ")}`,
+    `${summary.slice(0, 1).toUpperCase()}${summary.slice(1)}.`,
+    ...(about === undefined ? [] : [about]),
+    `\`${call}\``,
+    ...(operands.length === 0 ? [] : [table("Argument", operands)]),
+    table("Option", options),
+    ["```sh", ...examples.map((example) => `sign-in-service ${example}`), "```"].join("\n"),
+  ].join("\n\n");
+}
+
+function chapter(noun: string, about: string): string {
+  const commands = COMMANDS.filter(({ words: [first, verb] }) => first === noun && verb !== undefined);
+  const sentence = `${about.slice(0, 1).toUpperCase()}${about.slice(1)}.`;
+  return [`## ${noun}`, sentence].concat(commands.map(section)).join("\n\n");
+}
+
+export const commandLinePage: Page = pageWithTables("docs/command-line.md", () => {
+  const single = COMMANDS.filter(({ words: [, verb] }) => verb === undefined).map(section);
+  const chapters = Object.entries(NOUNS).map(([noun, about]) => chapter(noun, about));
+  return { "all commands": chapters.concat("## Commands without a noun", single).join("\n\n") };
+});

@@ -1,0 +1,258 @@
+/** `accounts`: finds, creates, changes and deletes accounts. */
+import type { Account, AccountChanges, NewAccount } from "../lib/domain/account.ts";
+import type { Command, CommandOption } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./on-service.ts";
+import { readNewPassword } from "./secret-input.ts";
+
+const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
+const SERVICE = { form: "SERVICE", about: "the key of a service" };
+const COLUMNS = ["user_id", "sub", "email", "username", "disabled"] as const;
+/** Accounts that are read at a time. */
+const PAGE = 500;
+
+const FIELDS = ["username", "name", "surname", "date-of-birth", "gender", "locale", "portal"] as const;
+
+const fieldOptions: readonly CommandOption[] = [
+  { form: "--username NAME", about: "a name to sign in with" },
+  { form: "--name NAME", about: "given name" },
+  { form: "--surname NAME", about: "family name" },
+  { form: "--date-of-birth DATE", about: "YYYY-MM-DD" },
+  { form: "--gender TEXT", about: "gender" },
+  { form: "--locale TAG", about: "language of pages and mail, such as pl" },
+  { form: "--portal KEY", about: "the portal that the account belongs to" },
+  { form: "--email-verified", about: "the address is known to be the person's" },
+];
+
+/** The account. @throws CommandFailure if there is none. */
+function found<T>(account: T | undefined): T {
+  if (account === undefined) throw unknown("account");
+  return account;
+}
+
+/** Reports a change that the library answers with whether there was such an account. */
+function report({ print }: Call, sub: string, isDone: boolean, action: string): void {
+  if (!isDone) throw unknown("account");
+  print.done(`${action}: ${sub}`, { sub });
+}
+
+async function find({ service: { accounts }, given, print }: Call): Promise<void> {
+  const name = given.operand(0);
+  const userId = /^[1-9]\d{0,15}$/u.test(name) ? Number(name) : undefined;
+  const all = await Promise.all([
+    accounts.find(name),
+    accounts.findByLogin(name),
+    userId !== undefined && Number.isSafeInteger(userId) ? accounts.findByUserId(userId) : undefined,
+  ]);
+  // A username can be a number. Then it may name one account, and be the user_id of another.
+  const different = new Map(all.flatMap((each) => (each === undefined ? [] : [[each.sub, each] as const])));
+  if (different.size === 0) throw unknown("account");
+  for (const account of different.values()) print.record(account);
+}
+
+async function list({ service, given, print, surroundings: { signal } }: Call): Promise<void> {
+  let left = given.count("limit") ?? Infinity;
+  for (let after: string | undefined; left > 0;) {
+    signal.throwIfAborted();
+    const limit = Math.min(PAGE, left);
+    const page: readonly Account[] = await service.accounts.list({ limit, after });
+    print.rows(page, COLUMNS);
+    if (page.length < limit) return;
+    left -= page.length;
+    after = page.at(-1)?.sub;
+  }
+}
+
+async function create({ service, given, print, by, surroundings }: Call): Promise<void> {
+  const account: NewAccount = {
+    email: given.required("email"),
+    ...textMembers(given, FIELDS),
+    ...(given.flag("email-verified") && { email_verified: true }),
+    ...(given.flag("password") && { password: await readNewPassword(surroundings) }),
+  };
+  print.record(await service.accounts.create(account, by));
+}
+
+async function update({ service, given, print, by }: Call): Promise<void> {
+  const email = given.text("email");
+  const changes: AccountChanges = {
+    ...textMembers(given, FIELDS),
+    ...(email !== undefined && { email }),
+    ...(given.flag("email-verified") && { email_verified: true }),
+  };
+  if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
+  print.record(await service.accounts.update(given.operand(0), changes, by));
+}
+
+async function setPassword(call: Call): Promise<void> {
+  const { service, given, print, by, surroundings } = call;
+  const sub = given.operand(0);
+  found(await service.accounts.find(sub));
+  await service.accounts.setPassword(sub, await readNewPassword(surroundings), by);
+  print.done(`The password is set, and all sessions and tokens have ended: ${sub}`, { sub });
+}
+
+async function remove(call: Call): Promise<void> {
+  const { service, given, by } = call;
+  const sub = given.operand(0);
+  const { user_id } = found(await service.accounts.find(sub));
+  await call.confirm(`Delete the account ${user_id} (${sub}) for good, and tell its services?`);
+  report(call, sub, await service.accounts.delete(sub, by), "Deleted");
+}
+
+/** The number of the account in the service. */
+function userIdInService(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^-?\d{1,16}$/u.test(text)) throw misused("--user-id-in-service must be a whole number");
+  return Number(text);
+}
+
+async function assign({ service, given, print, by }: Call): Promise<void> {
+  const [sub, key] = [given.operand(0), given.operand(1)];
+  const number = userIdInService(given.text("user-id-in-service"));
+  print.record(await service.accounts.assign(sub, key, number, by));
+}
+
+async function unassign(call: Call): Promise<void> {
+  const { service, given, print, by } = call;
+  const [sub, key] = [given.operand(0), given.operand(1)];
+  found(await service.accounts.find(sub));
+  await call.confirm(`Remove the assignment to ${key}, and tell the service?`);
+  if (!(await service.accounts.unassign(sub, key, by))) throw unknown("assignment");
+  print.done(`Unassigned from ${key}: ${sub}`, { sub, service: key });
+}
+
+export const accountCommands: readonly Command[] = [
+  {
+    words: ["accounts", "find"],
+    summary: "shows an account",
+    operands: [{ form: "NAME", about: "username, e-mail address, sub or user_id" }],
+    options: SERVICE_OPTIONS,
+    examples: ["accounts find ada@example.com --config config.json"],
+    load: async () => onService(find),
+  },
+  {
+    words: ["accounts", "list"],
+    summary: "lists accounts, ordered by user_id",
+    options: [...SERVICE_OPTIONS, { form: "--limit N", about: "so many at most; default: all" }],
+    examples: ["accounts list --limit 20 --config config.json"],
+    load: async () => onService(list),
+  },
+  {
+    words: ["accounts", "create"],
+    summary: "creates an account",
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--email ADDRESS", about: "e-mail address; required" },
+      ...fieldOptions,
+      { form: "--password", about: "asks for a password, or reads it from standard input; default: none" },
+    ],
+    examples: ["accounts create --email grace@example.com --name Grace --config config.json"],
+    load: async () => onService(create),
+  },
+  {
+    words: ["accounts", "update"],
+    summary: "changes an account, and tells its services",
+    operands: [SUB],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--email ADDRESS", about: "e-mail address" },
+      ...fieldOptions,
+      { form: "--remove FIELD", about: `removes a value; any of ${FIELDS.join(", ")}`, isList: true },
+    ],
+    examples: ["accounts update SUB --surname Hopper --remove gender --config config.json"],
+    load: async () => onService(update),
+  },
+  {
+    words: ["accounts", "set-password"],
+    summary: "sets the password, and ends all sessions and tokens",
+    about:
+      "Asks for the password twice without showing it. Without a terminal, it is the first line of standard input.",
+    operands: [SUB],
+    options: SERVICE_OPTIONS,
+    examples: ["accounts set-password SUB --config config.json < password.txt"],
+    load: async () => onService(setPassword),
+  },
+  {
+    words: ["accounts", "disable"],
+    summary: "blocks sign-in, and ends all sessions and tokens",
+    operands: [SUB],
+    options: SERVICE_OPTIONS,
+    examples: ["accounts disable SUB --config config.json"],
+    load: async () =>
+      onService(async (call) => {
+        const sub = call.given.operand(0);
+        report(call, sub, await call.service.accounts.disable(sub, call.by), "Disabled");
+      }),
+  },
+  {
+    words: ["accounts", "enable"],
+    summary: "lets the person sign in again",
+    operands: [SUB],
+    options: SERVICE_OPTIONS,
+    examples: ["accounts enable SUB --config config.json"],
+    load: async () =>
+      onService(async (call) => {
+        const sub = call.given.operand(0);
+        report(call, sub, await call.service.accounts.enable(sub, call.by), "Enabled");
+      }),
+  },
+  {
+    words: ["accounts", "assign"],
+    summary: "assigns an account to a service",
+    operands: [SUB, SERVICE],
+    options: [
+      ...SERVICE_OPTIONS,
+      {
+        form: "--user-id-in-service N",
+        about: "its number there; default: the service reports it",
+      },
+    ],
+    examples: ["accounts assign SUB news --config config.json"],
+    load: async () => onService(assign),
+  },
+  {
+    words: ["accounts", "unassign"],
+    summary: "removes an assignment, and tells the service",
+    operands: [SUB, SERVICE],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["accounts unassign SUB news --yes --config config.json"],
+    load: async () => onService(unassign),
+  },
+  {
+    words: ["accounts", "delete"],
+    summary: "deletes an account, and tells its services",
+    operands: [SUB],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["accounts delete SUB --yes --config config.json"],
+    load: async () => onService(remove),
+  },
+];
+
+export const sessionCommands: readonly Command[] = [
+  {
+    words: ["sessions", "end"],
+    summary: "ends all sign-in sessions of an account",
+    operands: [SUB],
+    options: SERVICE_OPTIONS,
+    examples: ["sessions end SUB --config config.json"],
+    load: async () =>
+      onService(async (call) => {
+        const sub = call.given.operand(0);
+        report(call, sub, await call.service.accounts.endSessions(sub, call.by), "Sessions ended");
+      }),
+  },
+  {
+    words: ["sessions", "revoke-tokens"],
+    summary: "ends all codes and tokens of an account, and forgets its consents",
+    operands: [SUB],
+    options: [...SERVICE_OPTIONS, { form: "--client ID", about: "only those of this client" }],
+    examples: ["sessions revoke-tokens SUB --client news --config config.json"],
+    load: async () =>
+      onService(async (call) => {
+        const sub = call.given.operand(0);
+        const client = call.given.text("client");
+        report(call, sub, await call.service.accounts.revokeTokens(sub, client, call.by), "Tokens revoked");
+      }),
+  },
+];

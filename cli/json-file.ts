@@ -1,0 +1,44 @@
+/** Reads JSON files that an operator names. Messages never quote a file, which may contain secrets. */
+import { readFile } from "node:fs/promises";
+import { CommandFailure, MISUSED } from "./command-failure.ts";
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: "does not exist",
+  EACCES: "can't be read: permission denied",
+  EISDIR: "is a folder",
+};
+
+/** @throws CommandFailure with exit code 2. */
+export async function readBytes(path: string): Promise<Buffer> {
+  try {
+    return await readFile(path);
+  } catch (cause) {
+    const code = String(Reflect.get(Object(cause), "code"));
+    throw new CommandFailure(`${path} ${REASONS[code] ?? `can't be read: ${code}`}.`, {
+      exitCode: MISUSED,
+      cause,
+    });
+  }
+}
+
+/** @throws CommandFailure with exit code 2. */
+export async function readJsonObject(path: string): Promise<Readonly<Record<string, unknown>>> {
+  return objectIn((await readBytes(path)).toString("utf8"), path);
+}
+
+/** @param name where the text comes from. @throws CommandFailure with exit code 2. */
+export function objectIn(text: string, name: string): Readonly<Record<string, unknown>> {
+  const value = parse(text, name);
+  if (typeof value === "object" && value !== null && !Array.isArray(value))
+    return value as Readonly<Record<string, unknown>>;
+  throw new CommandFailure(`${name} must contain a JSON object.`, { exitCode: MISUSED });
+}
+
+function parse(text: string, name: string): unknown {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/u, ""));
+  } catch {
+    // The parser's message quotes the text.
+    throw new CommandFailure(`${name} is not valid JSON.`, { exitCode: MISUSED });
+  }
+}

@@ -1,0 +1,134 @@
+/** Commands that call the public objects of a service, opened on the storage beside a running server. */
+import { userInfo } from "node:os";
+import type { CallOptions } from "../lib/domain/arguments.ts";
+import type { SignInService } from "../lib/service.ts";
+import { isInMemory } from "../config/value-forms.ts";
+import type { CommandOption, Run, Surroundings } from "./command.ts";
+import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
+import type { Given } from "./given.ts";
+import { readJsonObject } from "./json-file.ts";
+import { Printer } from "./printer.ts";
+
+/** What a command works with. */
+export interface Call {
+  readonly service: SignInService;
+  readonly given: Given;
+  readonly print: Printer;
+  /** Who calls, for the audit. */
+  readonly by: CallOptions;
+  readonly surroundings: Surroundings;
+  /**
+   * Asks before something that can't be undone, unless `--yes` was given.
+   * @throws CommandFailure if the answer is no; with exit code 2 if there is no terminal to ask on.
+   */
+  confirm(question: string): Promise<void>;
+}
+
+/** The options of every command on a service. */
+export const SERVICE_OPTIONS: readonly CommandOption[] = [
+  { form: "--config FILE", about: "the JSON configuration of the server; required" },
+  { form: "--json", about: "prints one JSON object a line" },
+];
+
+/** The option of commands that ask a question. */
+export const YES: CommandOption = { form: "--yes", about: "does not ask" };
+
+/** Makes a command of the calls that it makes. */
+export function onService(work: (call: Call) => Promise<void>): Run {
+  return async (given, surroundings) => {
+    const service = await openService(given, surroundings);
+    try {
+      await work({
+        service,
+        given,
+        surroundings,
+        print: new Printer(surroundings.out, given.flag("json")),
+        by: { actor: operator() },
+        confirm: (question) => confirm(question, given, surroundings),
+      });
+      return 0;
+    } finally {
+      await service.close();
+    }
+  };
+}
+
+/** The configuration of a file, without the keys of the bundled server. */
+export async function readServiceConfig(given: Given): Promise<Readonly<Record<string, unknown>>> {
+  const { port: _port, seed: _seed, ...config } = await readJsonObject(given.required("config"));
+  return config;
+}
+
+async function openService(given: Given, { err }: Surroundings): Promise<SignInService> {
+  const config = await readServiceConfig(given);
+  const { storage } = config;
+  if (typeof storage === "string" && isInMemory(storage))
+    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
+      exitCode: MISUSED,
+    });
+  const [{ createSignInServiceOver }, { openStorage }, { pino }] = await Promise.all([
+    import("../lib/service.ts"),
+    import("../lib/storage.ts"),
+    import("pino"),
+  ]);
+  const { notifications } = config;
+  const quiet = {
+    ...config,
+    // A configuration that isn't an object is reported by the service.
+    notifications:
+      typeof notifications === "object" || notifications === undefined
+        ? { ...notifications, worker: false }
+        : notifications,
+    // The server has logged its warnings. Standard output is for results.
+    logger: pino({ level: "silent" }),
+  };
+  const tell = (text: string): void => void err.write(`${text}\n`);
+  return createSignInServiceOver(
+    quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
+    (opened) => openStorage({ ...opened, mustExist: true }, tell),
+  );
+}
+
+/** The user of the operating system, if the audit can keep the name. */
+function operator(): NonNullable<CallOptions["actor"]> {
+  try {
+    const { username } = userInfo();
+    return /^[\w.~:-]{1,128}$/u.test(username)
+      ? { kind: "command_line", id: username }
+      : { kind: "command_line" };
+  } catch {
+    // In a container, the user may have no name.
+    return { kind: "command_line" };
+  }
+}
+
+async function confirm(
+  question: string,
+  given: Given,
+  { confirm: ask }: Pick<Surroundings, "confirm">,
+): Promise<void> {
+  if (given.flag("yes")) return;
+  if (ask === undefined) throw misused("There is no terminal to ask on: confirm it with --yes");
+  if (!(await ask(question))) throw new CommandFailure("Nothing was changed.", { exitCode: FAILED });
+}
+
+/** Nothing has this identifier. @param what such as `account`. */
+export function unknown(what: string): CommandFailure {
+  return new CommandFailure(`There is no such ${what}.`);
+}
+
+/** Options that set text members of the library: `--date-of-birth` sets `date_of_birth`. */
+export function textMembers(given: Given, names: readonly string[]): Record<string, string | null> {
+  const removed = given.list("remove") ?? [];
+  const members: Record<string, string | null> = {};
+  for (const name of names) {
+    const value = given.text(name);
+    const isRemoved = removed.includes(name);
+    if (value !== undefined && isRemoved) throw misused(`--${name} is both set and removed`);
+    if (value !== undefined) members[name.replaceAll("-", "_")] = value;
+    if (isRemoved) members[name.replaceAll("-", "_")] = null;
+  }
+  if (removed.some((name) => !names.includes(name)))
+    throw misused(`--remove takes one of ${names.join(", ")}`);
+  return members;
+}

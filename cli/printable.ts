@@ -1,0 +1,18 @@
+/** Text of a storage or of a person for a terminal. */
+
+/** Control characters, which terminals would obey, and characters that change the direction of text. */
+const UNSAFE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+
+/** Replaces what a terminal would obey. */
+export function printable(text: string): string {
+  return text.replaceAll(UNSAFE, "\uFFFD");
+}
+
+/** A value as one line of JSON, with what a terminal would obey escaped. */
+export function jsonLine(value: unknown): string {
+  return JSON.stringify(value).replaceAll(UNSAFE, (character) =>
+    [...Array(character.length).keys()]
+      .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`)
+      .join(""),
+  );
+}

@@ -1,0 +1,92 @@
+/** Prints results: for people, or with `--json` as one JSON object a line. */
+import { jsonLine, printable } from "./printable.ts";
+import type { Output } from "./progress.ts";
+
+/** Members that are times, in seconds since the epoch. */
+const TIMES: ReadonlySet<string> = new Set([
+  "at",
+  "created_at",
+  "updated_at",
+  "published_at",
+  "signs_from",
+  "retires_at",
+  "published_until",
+  "storedAt",
+  "nextAttemptAt",
+  "finishedAt",
+  "startedAt",
+  "heldUntil",
+  "oldest",
+]);
+
+/** `2026-01-31 12:00:00Z`. */
+function timeOf(seconds: number): string {
+  return new Date(seconds * 1000)
+    .toISOString()
+    .replace(/\.\d+Z$/u, "Z")
+    .replace("T", " ");
+}
+
+function valueOf(name: string, value: unknown): string {
+  if (value === null || value === undefined || value === "") return "-";
+  if (TIMES.has(name) && typeof value === "number") return timeOf(value);
+  if (Array.isArray(value) && value.every((each) => typeof each === "string"))
+    return value.length === 0 ? "-" : printable(value.join(", "));
+  return printable(typeof value === "string" ? value : JSON.stringify(value));
+}
+
+function lineOf(cells: readonly string[], widths: readonly number[]): string {
+  return cells
+    .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+    .join("  ")
+    .trimEnd();
+}
+
+/** A record of the library: a plain object. */
+type Shown = object;
+
+export class Printer {
+  readonly #out: Output;
+  readonly #isJson: boolean;
+  /** Of the table that is being printed. */
+  #widths: readonly number[] | undefined;
+
+  constructor(out: Output, isJson: boolean) {
+    this.#out = out;
+    this.#isJson = isJson;
+  }
+
+  /** One record with all members, one a line. */
+  record(record: Shown): void {
+    if (this.#isJson) return this.#line(jsonLine(record));
+    const members = Object.entries(record);
+    const width = Math.max(...members.map(([name]) => name.length)) + 2;
+    for (const [name, value] of members) this.#line(name.padEnd(width) + valueOf(name, value));
+  }
+
+  /** Rows of a table, which can come in several parts. With `--json`, whole records. */
+  rows<T extends Shown>(records: readonly T[], columns: readonly (keyof T & string)[]): void {
+    if (this.#isJson) {
+      for (const record of records) this.#line(jsonLine(record));
+      return;
+    }
+    if (records.length === 0) return;
+    const table = records.map((record) => columns.map((name) => valueOf(name, record[name])));
+    if (this.#widths === undefined) {
+      this.#widths = columns.map((name, index) =>
+        Math.max(name.length, ...table.map((cells) => cells[index]?.length ?? 0)),
+      );
+      this.#line(lineOf(columns, this.#widths));
+    }
+    for (const cells of table) this.#line(lineOf(cells, this.#widths));
+  }
+
+  /** What was done. @param facts the same for programs. */
+  done(sentence: string, facts: Shown): void {
+    this.#line(this.#isJson ? jsonLine(facts) : printable(sentence));
+  }
+
+  #line(text: string): void {
+    this.#out.write(`${text}\n`);
+  }
+}

@@ -1,0 +1,158 @@
+/** Builds the command line from the table of commands. */
+import { Command as Program, CommanderError } from "commander";
+import type { Command, CommandOption, Surroundings } from "./command.ts";
+import { COMMANDS, NOUNS } from "./commands.ts";
+import { misused } from "./command-failure.ts";
+import { Given } from "./given.ts";
+
+const ABOUT = `Administers a sign-in service: its accounts, clients, notifications, keys and storage. Commands work on the storage
+directly, beside a running server.`;
+
+const AFTER = `
+Every command: --help shows its options and an example.
+Durations are 30s, 15m, 12h or 90d. With --json, the output is one JSON object a line.
+Exit codes: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 the storage or another server can't be
+reached; 130 interrupted.
+`;
+
+/** `--client ID` as commander writes it. */
+function withBrackets({ form }: CommandOption): string {
+  return form.replace(/ (\S+)$/u, " <$1>");
+}
+
+/** The name of an option without its dashes and its value. */
+function nameOf({ form }: CommandOption): string {
+  return form.slice(2).replace(/ .*$/u, "");
+}
+
+/** What commander calls the value of this option. */
+function attributeOf(name: string): string {
+  return name.replaceAll(/-(\w)/gu, (_dash, letter: string) => letter.toUpperCase());
+}
+
+function collect(value: string, values: readonly string[] | undefined): readonly string[] {
+  return [...(values ?? []), value];
+}
+
+/** The usage without the brackets of required operands, as in the documentation. */
+function bare(text: string): string {
+  return text.replaceAll(/[<>]/gu, "");
+}
+
+function addCommand(
+  parent: Program,
+  command: Command,
+  onCall: (command: Command, given: Given) => Promise<void>,
+): void {
+  const { words, summary, about, operands = [], options = [], examples } = command;
+  const program = parent.command(words.at(-1) ?? "").summary(summary);
+  program.description(`${capitalised(summary)}.${about === undefined ? "" : `\n\n${about}`}`);
+  for (const { form, about: meaning } of operands) {
+    program.argument(form.startsWith("[") ? form : `<${form}>`, meaning);
+  }
+  for (const option of options) {
+    if (option.isList) program.option(withBrackets(option), option.about, collect);
+    else program.option(withBrackets(option), option.about);
+  }
+  const calls = examples.map((example) => `  sign-in-service ${example}`).join("\n");
+  program.addHelpText("after", `\nExample${examples.length === 1 ? "" : "s"}:\n${calls}`);
+  program.action(async () => {
+    const values: Readonly<Record<string, string | boolean | readonly string[] | undefined>> = program.opts();
+    const given = options.map((option) => {
+      const name = nameOf(option);
+      return [name, values[attributeOf(name)]] as const;
+    });
+    await onCall(command, new Given(program.args, new Map(given)));
+  });
+}
+
+function capitalised(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+/** @param onCall carries out a command. */
+export function buildProgram(
+  { out }: Pick<Surroundings, "out">,
+  onCall: (command: Command, given: Given) => Promise<void>,
+): Program {
+  const program = new Program("sign-in-service")
+    .description(ABOUT)
+    .helpOption("--help", "shows this text")
+    .helpCommand(false)
+    .showSuggestionAfterError(false)
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void out.write(text),
+      writeErr: () => undefined,
+      outputError: () => undefined,
+    })
+    .configureHelp({
+      helpWidth: 120,
+      optionTerm: ({ flags }) => bare(flags),
+      subcommandTerm: (each) => each.name(),
+      argumentTerm: (each) => each.name(),
+      commandUsage: usageOf,
+    })
+    .addHelpText("after", AFTER)
+    .action(() => {
+      throw misused("A command is missing");
+    });
+  const nouns = new Map<string, Program>();
+  for (const [noun, about] of Object.entries(NOUNS)) {
+    const verbs = COMMANDS.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
+    const parent = program
+      .command(noun)
+      .summary(about)
+      .description(`${capitalised(about)}.`);
+    parent.action(() => {
+      throw misused(`${noun} needs one of ${verbs.join(", ")}`);
+    });
+    nouns.set(noun, parent);
+  }
+  for (const command of COMMANDS) {
+    const [first, verb] = command.words;
+    addCommand((verb === undefined ? undefined : nouns.get(first)) ?? program, command, onCall);
+  }
+  return program;
+}
+
+/** `sign-in-service accounts find NAME [options]`. */
+function usageOf(program: Program): string {
+  const names: string[] = [];
+  for (let each: Program | null = program; each !== null; each = each.parent) names.unshift(each.name());
+  if (program.commands.length > 0) return [...names, "COMMAND"].join(" ");
+  const operands = program.registeredArguments.map((each) =>
+    each.required ? each.name() : `[${each.name()}]`,
+  );
+  return [...names, ...operands, "[options]"].join(" ");
+}
+
+/** The help was shown: there is nothing more to do. */
+export function isHelp(error: unknown): boolean {
+  return error instanceof CommanderError && error.exitCode === 0;
+}
+
+/** Whether a message is about a command. The program and the nouns take no operands: theirs are unknown commands. */
+function isOfCommand(message: string): boolean {
+  const [, name] = /^error: too many arguments for '([\w-]+)'/u.exec(message) ?? [];
+  return name !== undefined && !Object.hasOwn(NOUNS, name);
+}
+
+/** The error of commander as a sentence. Its messages can contain an operand or a value, which may be a password. */
+export function explainUsage(error: unknown): unknown {
+  if (!(error instanceof CommanderError)) return error;
+  const [, option = ""] = /'(--?[\w-]*)[^']*'/u.exec(error.message) ?? [];
+  const [, operand = ""] = /argument '(\w+)'/u.exec(error.message) ?? [];
+  switch (error.code) {
+    case "commander.unknownOption":
+      return misused(`Unknown option '${option}'`, error);
+    case "commander.optionMissingArgument":
+      return misused(`${option} needs a value`, error);
+    case "commander.missingArgument":
+      return misused(`${operand} is missing`, error);
+    case "commander.excessArguments":
+      return misused(isOfCommand(error.message) ? "Too many arguments" : "Unknown command", error);
+    default:
+      return misused("This can't be understood", error);
+  }
+}

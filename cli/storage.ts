@@ -1,0 +1,84 @@
+/** `storage` and `migrate`: commands on a storage itself. */
+import type { Command } from "./command.ts";
+
+const ADDRESSES = `Addresses are those of the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
+env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.`;
+
+export const storageCommands: readonly Command[] = [
+  {
+    words: ["migrate"],
+    summary: "migrates a storage of version 0.1 to the format of this version",
+    about: `Migrates accounts, clients, the directory, audit records, notifications in their order, codes, tokens, sessions and keys.
+Stop version 0.1 first: it answers 503 once the migration has started. After an interruption, such as Ctrl+C or a crash,
+run the same command again: it continues where it stopped. No service starts before the migration is complete.
+
+The old data stays, and takes space, until --remove-old deletes it.
+
+${ADDRESSES}`,
+    options: [
+      { form: "--storage ADDRESS", about: "the storage" },
+      {
+        form: "--artifacts ADDRESS",
+        about: "the artifacts: redis://… or rediss://…; default: in the storage",
+      },
+      {
+        form: "--config FILE",
+        about: 'a JSON configuration whose "storage" and "artifacts" are used instead',
+      },
+      { form: "--remove-old", about: "deletes the data of version 0.1 after the migration" },
+      { form: "--yes", about: "deletes without asking" },
+    ],
+    examples: ["migrate --storage sqlite:sign-in.db"],
+    load: async () => (await import("./migrate.ts")).runMigrate,
+  },
+  {
+    words: ["storage", "copy"],
+    summary: "copies one storage to another",
+    about: `Copies the storage FROM to the empty storage TO, and compares the two: accounts, clients, the directory, audit records,
+notifications in their order, codes, tokens, sessions and keys. Stop the service first. After an interruption, such as
+Ctrl+C or a crash, run the same command again: it continues where it stopped.
+
+${ADDRESSES}`,
+    operands: [
+      { form: "[FROM]", about: "the address of the storage to copy" },
+      { form: "[TO]", about: "the address of an empty storage" },
+    ],
+    options: [
+      {
+        form: "--from-artifacts ADDRESS",
+        about: "the artifacts of FROM: redis://… or rediss://…; default: in FROM",
+      },
+      { form: "--to-artifacts ADDRESS", about: "the artifacts of TO; default: in TO" },
+      {
+        form: "--config-from FILE",
+        about: 'a JSON configuration whose "storage" and "artifacts" are used instead of FROM',
+      },
+      { form: "--config-to FILE", about: "the same for TO" },
+    ],
+    examples: ["storage copy sqlite:sign-in.db postgresql://localhost/sign_in"],
+    load: async () => (await import("./storage-copy.ts")).runCopy,
+  },
+  {
+    words: ["storage", "check"],
+    summary: "reports problems of a storage, and repairs what it can",
+    about: `Reports damage, records missing from their indexes, sign-in names that lead to no account or to the wrong one, lanes of
+notifications that don't match their deliveries, and others. Services may use the storage meanwhile. Exits with 1 if
+problems are left.
+
+${ADDRESSES}`,
+    operands: [{ form: "[ADDRESS]", about: "the address of the storage" }],
+    options: [
+      {
+        form: "--artifacts ADDRESS",
+        about: "the artifacts: redis://… or rediss://…; default: in the storage",
+      },
+      {
+        form: "--config FILE",
+        about: 'a JSON configuration whose "storage" and "artifacts" are used instead of ADDRESS',
+      },
+      { form: "--repair", about: "repairs what can be repaired without a decision by a person" },
+    ],
+    examples: ["storage check sqlite:sign-in.db --repair"],
+    load: async () => (await import("./storage-check.ts")).runCheck,
+  },
+];

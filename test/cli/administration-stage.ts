@@ -1,0 +1,142 @@
+/** A service that runs beside the command line, with everything that the examples of the commands name. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { run } from "../../cli/run.ts";
+import type { Surroundings } from "../../cli/command.ts";
+import { createSignInService, type SignInService } from "../../lib/index.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+import { createLogger } from "../../lib/logger.ts";
+import { ROOT } from "../examples/documents.ts";
+import type { StorageConfig } from "../servers/storage.ts";
+
+/** Secrets that no output may contain. */
+export const SECRETS: Readonly<
+  Record<"password" | "sealing" | "receiver" | "signing" | "mail" | "cookies" | "metrics", string>
+> = {
+  password: "correct horse battery staple",
+  sealing: Buffer.alloc(32, 7).toString("base64"),
+  receiver: "the-password-of-the-receiver",
+  signing: `whsec_${Buffer.alloc(32, 5).toString("base64")}`,
+  mail: "the-password-of-the-mail-server",
+  cookies: "the-key-of-the-cookies-is-quite-long",
+  metrics: "the-token-of-the-metrics",
+};
+
+export interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+const RECEIVER = {
+  url: "http://127.0.0.1:9/notifications",
+  client_id: "sign-in",
+  client_secret: SECRETS.receiver,
+  signing_secret: SECRETS.signing,
+  types: ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"],
+} as const;
+
+/** The folder that the examples run in, and the service beside them. */
+export class Office {
+  readonly folder: string;
+  readonly service: SignInService;
+  /** Everything that commands have printed. */
+  printed = "";
+
+  private constructor(folder: string, service: SignInService) {
+    this.folder = folder;
+    this.service = service;
+  }
+
+  /** Opens the service and writes `config.json`, `password.txt` and the program into the folder. */
+  static async open(folder: string, storage: StorageConfig): Promise<Office> {
+    const base = "http://127.0.0.1:39999";
+    const config = {
+      deployments: { oauth2: { url: `${base}/oauth2` }, openid: { url: `${base}/openid` } },
+      mail: { url: `smtp://mailer:${SECRETS.mail}@127.0.0.1:9`, from: "sign-in@example.com" },
+      metrics: { token: SECRETS.metrics },
+      ...storage,
+      keys: { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] },
+    };
+    const write = (name: string, content: unknown): void =>
+      writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
+    write("config.json", { ...config, port: 3000, seed: { services: [] } });
+    write("password.txt", `${SECRETS.password}\n`);
+    write("receiver.json", RECEIVER);
+    const program = join(folder, "sign-in-service");
+    write("sign-in-service", `#!/bin/sh\nexec "${process.execPath}" "${join(ROOT, "cli/main.ts")}" "$@"\n`);
+    chmodSync(program, 0o755);
+    const service = await createSignInService({
+      ...config,
+      notifications: { worker: false },
+      logger: createLogger("silent"),
+    });
+    return new Office(folder, service);
+  }
+
+  /** Puts everything that the examples name where they expect it. */
+  async prepare(): Promise<string> {
+    const { accounts, clients, directory } = this.service;
+    await directory.groups.put("media", { name: "Media" });
+    await directory.portals.put("main", { name: "Main" });
+    await directory.services.put("news", { name: "News", receiver: RECEIVER });
+    if ((await clients.find("news")) === undefined) {
+      const redirect_uris = ["https://news.example.com/callback"];
+      await clients.register({ client_id: "news", name: "News", service: "news", redirect_uris });
+    }
+    const login = (await accounts.findByLogin("ada@example.com")) !== undefined;
+    const email = login ? `${crypto.randomUUID()}@example.com` : "ada@example.com";
+    const { sub } = await accounts.create({ email, password: SECRETS.password, gender: "female" });
+    await accounts.assign(sub, "news", 5);
+    return sub;
+  }
+
+  /** Runs a line of a shell, as a person who reads the documentation does. */
+  async shell(line: string): Promise<Outcome> {
+    const child = spawn("sh", ["-c", line], {
+      cwd: this.folder,
+      env: { PATH: `${this.folder}:${process.env["PATH"] ?? ""}` },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const [out, err, [code]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, "exit"),
+    ]);
+    this.printed += out + err;
+    return { code: Number(code), out, err };
+  }
+
+  /** Runs a command in this process. */
+  async here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
+    const said = { out: "", err: "" };
+    const code = await run(words, {
+      clock: createSystemClock(),
+      readVariable: () => undefined,
+      out: { write: (part: string) => void (said.out += part) },
+      err: { write: (part: string) => void (said.err += part) },
+      signal: new AbortController().signal,
+      readInput: async () => "",
+      ...given,
+    });
+    this.printed += said.out + said.err;
+    return { code, ...said };
+  }
+
+  /** The same with the configuration and `--json`. @returns the objects that were printed. */
+  async objects(...words: readonly string[]): Promise<readonly Record<string, unknown>[]> {
+    const { code, out, err } = await this.here([...words, "--json", "--config", this.config]);
+    if (code !== 0) throw new Error(`${words.join(" ")} ended with ${code}: ${err}`);
+    return out
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  get config(): string {
+    return join(this.folder, "config.json");
+  }
+}

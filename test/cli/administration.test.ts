@@ -1,0 +1,206 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { Surroundings } from "../../cli/command.ts";
+import { COMMANDS, NOUNS } from "../../cli/commands.ts";
+import { newFolder } from "../examples/processes.ts";
+import { BACKENDS, newStorage } from "../servers/storage.ts";
+import { Office, SECRETS } from "./administration-stage.ts";
+
+const folder = newFolder();
+let office: Office;
+
+beforeAll(async () => {
+  const file = { storage: `sqlite:${join(folder, "sign-in.db")}` };
+  office = await Office.open(folder, BACKENDS.includes("sqlite") ? file : await newStorage());
+}, 60_000);
+afterAll(async () => {
+  await office.service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** What the examples of `storage` and `migrate` need is tested with those commands. */
+const ON_SERVICE = Object.keys(NOUNS).filter((noun) => noun !== "storage");
+
+describe("the commands on a service", () => {
+  it.each(ON_SERVICE)(
+    "do what the examples of %s say, beside a running service",
+    async (noun) => {
+      const examples = COMMANDS.filter(({ words: [first] }) => first === noun).flatMap(
+        (command) => command.examples,
+      );
+      expect(examples.length).toBeGreaterThan(0);
+      for (const example of examples) {
+        const line = `sign-in-service ${await placed(example)}`;
+        expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code: 0 })]);
+      }
+    },
+    120_000,
+  );
+
+  it("each have an example, and every option has a form that can be read", () => {
+    for (const { words, examples, options = [] } of COMMANDS) {
+      expect([words, examples.length > 0]).toEqual([words, true]);
+      for (const example of examples) expect(example.startsWith(words.join(" "))).toBe(true);
+      for (const { form } of options) expect(form).toMatch(/^--[a-z][a-z-]*(?: [A-Z]+)?$/u);
+    }
+  });
+
+  it("refuse what is wrong, with a sentence and an exit code", async () => {
+    await office.prepare();
+    const found = await office.service.accounts.findByLogin("ada@example.com");
+    const config = ["--config", office.config];
+    writeFileSync(join(folder, "broken.json"), `{ "metrics": "${SECRETS.metrics}", }`);
+    writeFileSync(join(folder, "list.json"), "[]");
+    writeFileSync(join(folder, "memory.json"), '{"storage":"sqlite::memory:"}');
+    writeFileSync(join(folder, "wrong.json"), `{"deployments":{},"metrics":{"tokn":"${SECRETS.metrics}"}}`);
+    const reach = { deployments: { oauth2: { url: "http://127.0.0.1:39998/oauth2" } } };
+    const missing = { ...reach, storage: `sqlite:${join(folder, "none.db")}` };
+    writeFileSync(join(folder, "missing.json"), JSON.stringify(missing));
+    const gone = {
+      ...reach,
+      storage: `postgresql://ada:${SECRETS.mail}@127.0.0.1:9/x`,
+      keys: { secrets: [SECRETS.sealing] },
+    };
+    writeFileSync(join(folder, "gone.json"), JSON.stringify(gone));
+    const file = (name: string): string[] => ["--config", join(folder, name)];
+    for (const [code, says, words] of wrong(found?.sub ?? "", config, file)) {
+      const { code: ended, out, err } = await office.here(words);
+      expect([words, ended, out, err]).toEqual([words, code, "", expect.stringMatching(says)]);
+    }
+  }, 60_000);
+
+  it("find an account by username, e-mail address, sub and user_id, and print only its public members", async () => {
+    const made = await office.service.accounts.create({
+      email: "Alan@example.com",
+      username: "77",
+      name: "Alan",
+    });
+    for (const name of ["77", "alan@EXAMPLE.com", made.sub, String(made.user_id)]) {
+      await expect(office.objects("accounts", "find", name)).resolves.toEqual([made]);
+    }
+    await expect(office.service.accounts.findByUserId(made.user_id)).resolves.toEqual(made);
+    await expect(office.service.accounts.findByUserId(2 ** 40)).resolves.toBeUndefined();
+    await expect(office.service.accounts.findByUserId(0)).rejects.toThrow(TypeError);
+  });
+
+  it("list all accounts in pages, or as many as were asked for", async () => {
+    await Promise.all([1, 2, 3].map(() => office.prepare()));
+    const all = await office.service.accounts.list({ limit: 1000 });
+    await expect(office.objects("accounts", "list")).resolves.toEqual(all);
+    await expect(office.objects("accounts", "list", "--limit", "2")).resolves.toEqual(all.slice(0, 2));
+    const { out } = await office.here(["accounts", "list", "--limit", "1", "--config", office.config]);
+    expect(out).toMatch(/^user_id +sub +email +username +disabled\n\d+ +[0-9a-f-]{36} +\S+ +\S+ +false\n$/u);
+  });
+
+  it("set a password that is typed twice, or comes from standard input, and never show it", async () => {
+    const sub = await office.prepare();
+    const words = ["accounts", "set-password", sub, "--config", office.config];
+    const differ = await office.here(words, typed("one long password", "another password"));
+    expect(differ).toMatchObject({ code: 1, err: expect.stringMatching(/^The passwords differ/u) });
+    expect(await office.here(words)).toMatchObject({ code: 2 });
+    const short = await office.here(words, typed("short", "short"));
+    expect(short).toMatchObject({ code: 1, err: expect.stringMatching(/characters/u) });
+    const set = await office.here(words, typed("a brand new password", "a brand new password"));
+    expect(set).toMatchObject({ code: 0, err: "" });
+    await expect(office.service.accounts.verifyPassword(sub, "a brand new password")).resolves.toBe(true);
+    const read = await office.here(words, { readInput: async () => `${SECRETS.password}\r\nmore` });
+    expect(read).toMatchObject({ code: 0 });
+    await expect(office.service.accounts.verifyPassword(sub, SECRETS.password)).resolves.toBe(true);
+  });
+
+  it("ask before an account is deleted: the answer no, and an interruption, change nothing", async () => {
+    const sub = await office.prepare();
+    const words = ["accounts", "delete", sub, "--config", office.config];
+    const no = await office.here(words, { confirm: async () => false });
+    expect(no).toMatchObject({ code: 1, err: "Nothing was changed.\n" });
+    const stop = new AbortController();
+    const interrupt = async (): Promise<boolean> => {
+      stop.abort();
+      throw stop.signal.reason;
+    };
+    const interrupted = await office.here(words, { confirm: interrupt, signal: stop.signal });
+    expect(interrupted).toEqual({ code: 130, out: "", err: "Interrupted.\n" });
+    await expect(office.service.accounts.find(sub)).resolves.toBeDefined();
+    const yes = await office.here(words, { confirm: async () => true });
+    expect(yes).toMatchObject({ code: 0, out: `Deleted: ${sub}\n` });
+    await expect(office.service.accounts.find(sub)).resolves.toBeUndefined();
+    const { records } = await office.service.audit.list({ account: sub, action: "account.deleted" });
+    expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
+  });
+
+  it("show text of other people without what a terminal would obey", async () => {
+    const { sub } = await office.service.accounts.create({ email: "eve@example.com", name: "Eve\u202Etxt" });
+    const { out } = await office.here(["accounts", "find", sub, "--config", office.config]);
+    expect(out).toMatch(/^name +Eve\uFFFDtxt$/mu);
+    const json = await office.here(["accounts", "find", sub, "--json", "--config", office.config]);
+    expect(json.out).toContain(String.raw`Eve\u202etxt`);
+  });
+
+  // The last test: it looks at what all others have printed.
+  it("never print a secret", () => {
+    expect(office.printed).not.toBe("");
+    for (const [name, secret] of Object.entries(SECRETS))
+      expect([name, office.printed.includes(secret)]).toEqual([name, false]);
+    expect(office.printed).not.toMatch(/\$argon2|password_hash|sessions_generation|\n {4}at /u);
+  });
+});
+
+/** A person who types these answers. */
+function typed(...answers: string[]): Pick<Surroundings, "askSecret"> {
+  return { askSecret: async () => answers.shift() ?? "" };
+}
+
+/** The example with the identifiers of what exists. */
+async function placed(example: string): Promise<string> {
+  return example.replaceAll(/\bSUB\b/gu, await office.prepare());
+}
+
+type Wrong = readonly [code: number, says: RegExp, words: readonly string[]];
+
+function wrong(
+  sub: string,
+  config: readonly string[],
+  file: (name: string) => readonly string[],
+): readonly Wrong[] {
+  const find = ["accounts", "find", "ada@example.com"];
+  return [
+    [2, /^A command is missing/u, []],
+    [2, /^Unknown command/u, ["acounts"]],
+    [2, /^accounts needs one of find, list, /u, ["accounts"]],
+    [2, /^Unknown command/u, ["accounts", "remove", sub]],
+    [2, /^NAME is missing/u, ["accounts", "find", ...config]],
+    [2, /^Too many arguments/u, [...find, "more", ...config]],
+    [2, /^Unknown option '--password'\./u, [...find, `--password=${SECRETS.password}`, ...config]],
+    [2, /^--config is missing/u, find],
+    [2, /^--config needs a value|^--config FILE needs/u, [...find, "--config"]],
+    [2, /none\.json does not exist/u, [...find, ...file("none.json")]],
+    [2, /is a folder/u, [...find, "--config", folder]],
+    [2, /broken\.json is not valid JSON/u, [...find, ...file("broken.json")]],
+    [2, /must contain a JSON object/u, [...find, ...file("list.json")]],
+    [2, /^The storage is in memory/u, [...find, ...file("memory.json")]],
+    [2, /config\.metrics.*\n.*config\.deployments/su, [...find, ...file("wrong.json")]],
+    [3, /none\.db can't be opened: ENOENT/u, [...find, ...file("missing.json")]],
+    [3, /./u, [...find, ...file("gone.json")]],
+    [1, /^There is no such account/u, ["accounts", "find", "nobody", ...config]],
+    [1, /^There is no such account/u, ["accounts", "disable", "nobody", ...config]],
+    [1, /^There is no such account/u, ["accounts", "delete", "__proto__", ...config, "--yes"]],
+    [2, /^There is no terminal to ask on/u, ["accounts", "delete", sub, ...config]],
+    [2, /^--limit must be a whole number/u, ["accounts", "list", "--limit", "-1", ...config]],
+    [2, /^--email is missing/u, ["accounts", "create", ...config]],
+    [2, /^Account\.email: /u, ["accounts", "create", "--email", "nobody", ...config]],
+    [1, /belongs to another account/u, ["accounts", "create", "--email", "ADA@example.com", ...config]],
+    [2, /^There is nothing to change/u, ["accounts", "update", sub, ...config]],
+    [2, /^--remove takes one of/u, ["accounts", "update", sub, "--remove", "sub", ...config]],
+    [2, /both set and removed/u, ["accounts", "update", sub, "--name", "A", "--remove", "name", ...config]],
+    [1, /does not exist/u, ["accounts", "update", "nobody", "--name", "A", ...config]],
+    [1, /^Service unknown is not known/u, ["accounts", "assign", sub, "unknown", ...config]],
+    [
+      2,
+      /^--user-id-in-service must be/u,
+      ["accounts", "assign", sub, "news", "--user-id-in-service", "x", ...config],
+    ],
+    [1, /^There is no such assignment/u, ["accounts", "unassign", sub, "other", "--yes", ...config]],
+    [1, /^There is no such account/u, ["sessions", "end", "nobody", ...config]],
+  ];
+}
