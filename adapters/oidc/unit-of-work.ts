@@ -261,7 +261,11 @@ class PendingUnit implements Unit {
         if (consumed !== undefined && version !== undefined) this.#consumed = { ...consumed, version };
         break;
       } catch (error) {
-        if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) throw error;
+        if (!(error instanceof ConditionFailed) || !(await this.#readAgain(pending))) {
+          // A later commit without writes must not call them.
+          this.#callbacks = [];
+          throw error;
+        }
       }
       await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
     }

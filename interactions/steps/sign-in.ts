@@ -73,8 +73,8 @@ export async function finishSignIn(
   const location = await protocol.signedIn(ctx, signIn, record);
   const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
   const caller = callerOf(services, ctx, { kind: "account", id: record.sub });
-  devices.write(ctx, record);
   units.current()?.whenCommitted(() => {
+    devices.write(ctx, record);
     events.emit("sign_in.success", success);
     audit.note({ ...caller, action: ACTION, client: client_id, subject: record.sub });
   });
