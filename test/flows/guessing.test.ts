@@ -360,7 +360,9 @@ describe("a sign-in at a new browser", () => {
       },
       Date.now(),
     );
-    const again = (id: string): Promise<boolean> => signIns.noteNewBrowser(running.ada.sub, id, mail);
+    // Not due while the test runs: the service has other keys.
+    const again = (id: string): Promise<boolean> =>
+      signIns.noteNewBrowser(running.ada.sub, id, { ...mail, due: mail.expiresAt });
     expect([await again("one"), await again("two"), await again("two")]).toEqual([false, true, false]);
     await running.service.accounts.delete(running.ada.sub);
     expect([await again("three"), await again("four")]).toEqual([false, false]);
