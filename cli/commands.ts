@@ -1,13 +1,36 @@
 /** All commands, in the order of `--help`. */
 import { accountCommands, sessionCommands } from "./accounts.ts";
+import { auditCommands } from "./audit.ts";
+import { clientCommands } from "./clients.ts";
 import type { Command } from "./command.ts";
+import { deliveryCommands, receiverCommands } from "./deliveries.ts";
+import { directoryCommands } from "./directory.ts";
+import { keyCommands } from "./keys.ts";
 import { storageCommands } from "./storage.ts";
 
 /** The nouns that commands begin with, and what they are about. */
 export const NOUNS: Readonly<Record<string, string>> = {
   accounts: "finds, creates, changes and deletes accounts",
   sessions: "ends sessions and tokens",
+  clients: "registers, changes and removes clients",
+  services: "edits the services of the directory",
+  groups: "edits the groups of services",
+  portals: "edits the portals",
+  receivers: "pauses, resumes and tests receivers of notifications",
+  deliveries: "finds notifications, and sends them again",
+  audit: "reads who did what",
+  keys: "rotates the keys that sign ID tokens",
   storage: "copies and checks storages",
 };
 
-export const COMMANDS: readonly Command[] = [...accountCommands, ...sessionCommands, ...storageCommands];
+export const COMMANDS: readonly Command[] = [
+  ...accountCommands,
+  ...sessionCommands,
+  ...clientCommands,
+  ...directoryCommands,
+  ...receiverCommands,
+  ...deliveryCommands,
+  ...auditCommands,
+  ...keyCommands,
+  ...storageCommands,
+];

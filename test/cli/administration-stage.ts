@@ -10,6 +10,7 @@ import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { createLogger } from "../../lib/logger.ts";
 import { ROOT } from "../examples/documents.ts";
+import type { EntrySettings } from "../../lib/domain/directory.ts";
 import type { StorageConfig } from "../servers/storage.ts";
 
 /** Secrets that no output may contain. */
@@ -31,33 +32,37 @@ export interface Outcome {
   readonly err: string;
 }
 
-const RECEIVER = {
-  url: "http://127.0.0.1:9/notifications",
+const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
   client_id: "sign-in",
   client_secret: SECRETS.receiver,
   signing_secret: SECRETS.signing,
   types: ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"],
-} as const;
+};
 
 /** The folder that the examples run in, and the service beside them. */
 export class Office {
   readonly folder: string;
   readonly service: SignInService;
+  /** What the examples put as the receiver of a service. */
+  readonly receiver: NonNullable<EntrySettings["receiver"]>;
   /** Everything that commands have printed. */
   printed = "";
 
-  private constructor(folder: string, service: SignInService) {
+  private constructor(folder: string, service: SignInService, receiver: Office["receiver"]) {
     this.folder = folder;
     this.service = service;
+    this.receiver = receiver;
   }
 
-  /** Opens the service and writes `config.json`, `password.txt` and the program into the folder. */
-  static async open(folder: string, storage: StorageConfig): Promise<Office> {
+  /** Opens the service, and writes into the folder the program and the files that the examples name. */
+  static async open(folder: string, storage: StorageConfig, receiverUrl: string): Promise<Office> {
+    const receiver = { ...RECEIVER, url: receiverUrl };
     const base = "http://127.0.0.1:39999";
     const config = {
       deployments: { oauth2: { url: `${base}/oauth2` }, openid: { url: `${base}/openid` } },
       mail: { url: `smtp://mailer:${SECRETS.mail}@127.0.0.1:9`, from: "sign-in@example.com" },
       metrics: { token: SECRETS.metrics },
+      notifications: { allowedReceivers: ["127.0.0.0/8"] },
       ...storage,
       keys: { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] },
     };
@@ -65,24 +70,25 @@ export class Office {
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
     write("config.json", { ...config, port: 3000, seed: { services: [] } });
     write("password.txt", `${SECRETS.password}\n`);
-    write("receiver.json", RECEIVER);
+    write("receiver.json", receiver);
     const program = join(folder, "sign-in-service");
     write("sign-in-service", `#!/bin/sh\nexec "${process.execPath}" "${join(ROOT, "cli/main.ts")}" "$@"\n`);
     chmodSync(program, 0o755);
     const service = await createSignInService({
       ...config,
-      notifications: { worker: false },
+      notifications: { ...config.notifications, worker: false },
       logger: createLogger("silent"),
     });
-    return new Office(folder, service);
+    return new Office(folder, service, receiver);
   }
 
   /** Puts everything that the examples name where they expect it. */
   async prepare(): Promise<string> {
     const { accounts, clients, directory } = this.service;
-    await directory.groups.put("media", { name: "Media" });
-    await directory.portals.put("main", { name: "Main" });
-    await directory.services.put("news", { name: "News", receiver: RECEIVER });
+    for (const group of ["media", "sports"]) await directory.groups.put(group, { name: group });
+    for (const portal of ["main", "old"]) await directory.portals.put(portal, { name: portal });
+    await directory.services.put("weather", { name: "Weather" });
+    await directory.services.put("news", { name: "News", group: "media", receiver: this.receiver });
     if ((await clients.find("news")) === undefined) {
       const redirect_uris = ["https://news.example.com/callback"];
       await clients.register({ client_id: "news", name: "News", service: "news", redirect_uris });

@@ -1,5 +1,9 @@
+import { once } from "node:events";
 import { rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Surroundings } from "../../cli/command.ts";
 import { COMMANDS, NOUNS } from "../../cli/commands.ts";
@@ -8,13 +12,20 @@ import { BACKENDS, newStorage } from "../servers/storage.ts";
 import { Office, SECRETS } from "./administration-stage.ts";
 
 const folder = newFolder();
+/** Accepts everything. */
+const receiver = createServer((_request, response) => void response.writeHead(204).end());
 let office: Office;
 
 beforeAll(async () => {
   const file = { storage: `sqlite:${join(folder, "sign-in.db")}` };
-  office = await Office.open(folder, BACKENDS.includes("sqlite") ? file : await newStorage());
+  receiver.listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const { port } = receiver.address() as AddressInfo;
+  const storage = BACKENDS.includes("sqlite") ? file : await newStorage();
+  office = await Office.open(folder, storage, `http://127.0.0.1:${port}/notifications`);
 }, 60_000);
 afterAll(async () => {
+  receiver.close();
   await office.service.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -31,8 +42,10 @@ describe("the commands on a service", () => {
       );
       expect(examples.length).toBeGreaterThan(0);
       for (const example of examples) {
-        const line = `sign-in-service ${await placed(example)}`;
-        expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code: 0 })]);
+        const isEndless = example.startsWith("audit tail");
+        const line = `${isEndless ? "timeout --preserve-status -s INT 5 " : ""}sign-in-service ${await placed(example)}`;
+        const code = isEndless ? 130 : 0;
+        expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code })]);
       }
     },
     120_000,
@@ -137,6 +150,68 @@ describe("the commands on a service", () => {
     expect(json.out).toContain(String.raw`Eve\u202etxt`);
   });
 
+  it("ask before a client's secret stops working, and before a receiver is removed with what is left out", async () => {
+    await office.prepare();
+    const config = ["--config", office.config];
+    for (const words of [
+      ["clients", "rotate-secret", "news"],
+      ["services", "put", "news", "--name", "News"],
+    ]) {
+      const none = await office.here([...words, ...config]);
+      expect([words, none]).toEqual([words, expect.objectContaining({ code: 2, out: "" })]);
+    }
+    const before = await office.service.directory.services.find("news");
+    expect(before).toMatchObject({ group: "media", receiver: { client_id: "sign-in" } });
+    const [rotated] = await office.objects("clients", "rotate-secret", "news", "--keep-old-for", "1d");
+    expect(rotated).toEqual({ client_id: "news", client_secret: expect.stringMatching(/^\S{32,}$/u) });
+    const put = await office.here(["services", "put", "news", "--receiver", "-", "--yes", ...config], {
+      readInput: async () => JSON.stringify(office.receiver),
+    });
+    expect(put).toMatchObject({ code: 0 });
+    await expect(office.service.directory.services.find("news")).resolves.toMatchObject({ group: null });
+  });
+
+  it("print the times of deliveries in seconds, and say why a delivery can't be sent again", async () => {
+    const sub = await office.prepare();
+    const id = await waiting(sub);
+    const [listed] = await office.objects("deliveries", "list", "--account", sub, "--state", "waiting");
+    expect(listed).toMatchObject({ id, sub, state: "waiting", receiver: "service:news" });
+    expect(Math.abs(Number(listed?.["storedAt"]) - Date.now() / 1000)).toBeLessThan(60);
+    const [found] = await office.objects("deliveries", "find", id);
+    expect(found).toEqual({ ...listed, history: [] });
+    expect(await office.objects("deliveries", "list", "--account", sub, "--state", "parked")).toEqual([]);
+    const [told] = await office.objects("deliveries", "explain", sub, "--type", "DELETE_ACCOUNT");
+    expect(told).toMatchObject({ receiver: "service:news", reason: "told", services: ["news"] });
+  });
+
+  it("list records of the audit by account and age, and print new ones once while they come", async () => {
+    const sub = await office.prepare();
+    await office.objects("sessions", "end", sub);
+    const records = await office.objects("audit", "list", "--account", sub, "--since", "7d");
+    expect(records).toMatchObject([
+      { action: "account.sessions_ended", actor: { kind: "command_line" }, subject: sub },
+      { action: "account.assigned" },
+      { action: "account.created" },
+    ]);
+    expect(await office.objects("audit", "list", "--account", sub, "--limit", "1")).toEqual(
+      records.slice(0, 1),
+    );
+    const stop = new AbortController();
+    let said = "";
+    const tail = office.here(["audit", "tail", "--account", sub, "--json", "--config", office.config], {
+      signal: stop.signal,
+      out: { write: (part: string) => void (said += part) },
+    });
+    for (const action of ["disabled", "enabled"]) {
+      await office.service.accounts[action === "disabled" ? "disable" : "enable"](sub);
+      while (!said.includes(`account.${action}`)) await pause(50);
+    }
+    stop.abort();
+    expect(await tail).toMatchObject({ code: 130 });
+    const lines = said.trim().split("\n");
+    expect(lines.filter((line) => line.includes("account.disabled")).length).toBe(1);
+  }, 60_000);
+
   // The last test: it looks at what all others have printed.
   it("never print a secret", () => {
     expect(office.printed).not.toBe("");
@@ -146,6 +221,13 @@ describe("the commands on a service", () => {
   });
 });
 
+/** @returns the id of a delivery that waits. */
+async function waiting(sub: string): Promise<string> {
+  await office.service.accounts.update(sub, { surname: "Lovelace" });
+  const [delivery] = await office.service.notifications.list({ sub });
+  return delivery?.id ?? "";
+}
+
 /** A person who types these answers. */
 function typed(...answers: string[]): Pick<Surroundings, "askSecret"> {
   return { askSecret: async () => answers.shift() ?? "" };
@@ -153,7 +235,15 @@ function typed(...answers: string[]): Pick<Surroundings, "askSecret"> {
 
 /** The example with the identifiers of what exists. */
 async function placed(example: string): Promise<string> {
-  return example.replaceAll(/\bSUB\b/gu, await office.prepare());
+  const sub = await office.prepare();
+  if (/ KID /u.test(example)) {
+    const [key] = await office.objects("keys", "list");
+    return example.replace("KID", String(key?.["kid"]));
+  }
+  if (!/ ID /u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
+  const id = await waiting(sub);
+  if (example.startsWith("deliveries redrive")) await office.service.notifications.discard(id);
+  return example.replace(" ID ", ` ${id} `);
 }
 
 type Wrong = readonly [code: number, says: RegExp, words: readonly string[]];
@@ -202,5 +292,59 @@ function wrong(
     ],
     [1, /^There is no such assignment/u, ["accounts", "unassign", sub, "other", "--yes", ...config]],
     [1, /^There is no such account/u, ["sessions", "end", "nobody", ...config]],
+    [1, /^There is no such client/u, ["clients", "find", "nobody", ...config]],
+    [1, /^There is no such client/u, ["clients", "remove", "constructor", "--yes", ...config]],
+    [2, /^--service is missing/u, ["clients", "register", ...config]],
+    [2, /^--redirect-uri is missing/u, ["clients", "register", "--service", "news", ...config]],
+    [
+      2,
+      /^Client\.redirect_uris/u,
+      ["clients", "register", "--service", "news", "--redirect-uri", "x", ...config],
+    ],
+    [
+      1,
+      /^Client news exists already|exists already/u,
+      [
+        "clients",
+        "register",
+        "--client-id",
+        "news",
+        "--service",
+        "news",
+        "--redirect-uri",
+        "https://a.example/",
+        ...config,
+      ],
+    ],
+    [
+      2,
+      /^--keep-old-for must be a duration/u,
+      ["clients", "rotate-secret", "news", "--keep-old-for", "1w", ...config],
+    ],
+    [2, /grant/u, ["clients", "update", "news", "--grant-type", "implicit", ...config]],
+    [2, /none\.png does not exist/u, ["clients", "update", "news", "--logo", "none.png", ...config]],
+    [1, /still referenced/u, ["services", "remove", "news", "--yes", ...config]],
+    [1, /^There is no such portal/u, ["portals", "remove", "nowhere", "--yes", ...config]],
+    [2, /^--name is missing/u, ["groups", "put", "new", ...config]],
+    [
+      2,
+      /^Service\.receiver/u,
+      ["services", "put", "weather", "--receiver", ...file("wrong.json").slice(1), ...config],
+    ],
+    [
+      2,
+      /must contain a JSON object/u,
+      ["services", "put", "news", "--receiver", ...file("list.json").slice(1), ...config],
+    ],
+    [2, /^Receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
+    [1, /^There is no such receiver/u, ["receivers", "test", "portal:old", ...config]],
+    [2, /^--state must be one of/u, ["deliveries", "list", "--state", "lost", ...config]],
+    [1, /^There is no such delivery/u, ["deliveries", "redrive", "nothing", ...config]],
+    [1, /^There is no such delivery/u, ["deliveries", "discard", "nothing", "--yes", ...config]],
+    [2, /^--type is missing/u, ["deliveries", "explain", sub, ...config]],
+    [2, /^--since must be a duration/u, ["audit", "list", "--since", "yesterday", ...config]],
+    [2, /^Only the keys named signing/u, ["keys", "rotate", "cookies", ...config]],
+    [2, /add --now/u, ["keys", "retire", "nothing", ...config]],
+    [1, /does not exist/u, ["keys", "retire", "nothing", "--now", "--yes", ...config]],
   ];
 }

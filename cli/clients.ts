@@ -1,0 +1,191 @@
+/** `clients`: registers, changes and removes clients, and rotates their secrets. */
+import type { ClientChanges, NewClient } from "../lib/domain/client.ts";
+import type { Command, CommandOption } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import type { Given } from "./given.ts";
+import { readBytes } from "./json-file.ts";
+import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./on-service.ts";
+
+const ID = { form: "ID", about: "the client_id" };
+const COLUMNS = ["client_id", "service", "name", "first_party", "disabled"] as const;
+
+/** Addresses that can be removed. */
+const ADDRESSES = ["backchannel-logout-uri", "client-uri", "policy-uri", "tos-uri"] as const;
+
+const settingOptions: readonly CommandOption[] = [
+  { form: "--service KEY", about: "the service that it belongs to" },
+  { form: "--name NAME", about: "display name" },
+  { form: "--redirect-uri URL", about: "where the authorization endpoint may redirect", isList: true },
+  { form: "--post-logout-redirect-uri URL", about: "where logout may redirect", isList: true },
+  { form: "--grant-type GRANT", about: "authorization_code, refresh_token or password", isList: true },
+  { form: "--backchannel-logout-uri URL", about: "gets a logout token when a session ends" },
+  { form: "--client-uri URL", about: "its home page" },
+  { form: "--policy-uri URL", about: "its privacy policy" },
+  { form: "--tos-uri URL", about: "its terms of use" },
+  { form: "--logo FILE", about: "its logo: PNG, JPEG or WebP" },
+  { form: "--error-status STATUS", about: "documented or standard" },
+];
+
+/** The settings that were given. */
+async function settings(given: Given): Promise<ClientChanges> {
+  const [service, name, logo] = [given.text("service"), given.text("name"), given.text("logo")];
+  const redirect_uris = given.list("redirect-uri");
+  const post_logout_redirect_uris = given.list("post-logout-redirect-uri");
+  const grant_types = given.list("grant-type");
+  const error_status = given.oneOf("error-status", ["documented", "standard"]);
+  return {
+    ...textMembers(given, ADDRESSES),
+    ...(service !== undefined && { service }),
+    ...(name !== undefined && { name }),
+    ...(redirect_uris && { redirect_uris }),
+    ...(post_logout_redirect_uris && { post_logout_redirect_uris }),
+    // The library checks them.
+    ...(grant_types && { grant_types: grant_types as NonNullable<ClientChanges["grant_types"]> }),
+    ...(logo !== undefined && { logo: await readBytes(logo) }),
+    ...(error_status && { error_status }),
+  };
+}
+
+/** @returns its `client_id`. @throws CommandFailure if there is no such client. */
+async function existing({ service, given }: Call): Promise<string> {
+  const client = await service.clients.find(given.operand(0));
+  if (client === undefined) throw unknown("client");
+  return client.client_id;
+}
+
+async function register({ service, given, print, by }: Call): Promise<void> {
+  const key = given.required("service");
+  const redirect_uris = given.list("redirect-uri");
+  if (redirect_uris === undefined) throw misused("--redirect-uri is missing");
+  const name = given.text("name") ?? (await service.directory.services.find(key))?.name ?? key;
+  const client_id = given.text("client-id");
+  const algorithm = given.oneOf("id-token-alg", ["RS256", "ES256", "EdDSA"]);
+  const client: NewClient = {
+    ...(await settings(given)),
+    name,
+    service: key,
+    redirect_uris,
+    ...(client_id !== undefined && { client_id }),
+    ...(given.flag("third-party") && { first_party: false }),
+    ...(algorithm && { id_token_signed_response_alg: algorithm }),
+  };
+  print.record(await service.clients.register(client, by));
+}
+
+async function find({ service, given, print }: Call): Promise<void> {
+  const client = await service.clients.find(given.operand(0));
+  if (client === undefined) throw unknown("client");
+  print.record(client);
+}
+
+async function update({ service, given, print, by }: Call): Promise<void> {
+  const changes = await settings(given);
+  if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
+  print.record(await service.clients.update(given.operand(0), changes, by));
+}
+
+async function rotateSecret(call: Call): Promise<void> {
+  const { service, given, print, by } = call;
+  const keepOldFor = given.duration("keep-old-for") ?? 0;
+  const client_id = await existing(call);
+  if (keepOldFor === 0)
+    await call.confirm(`Replace the secret of ${client_id}? The old one stops working now.`);
+  const { client_secret } = await service.clients.rotateSecret(client_id, { ...by, keepOldFor });
+  print.record({ client_id, client_secret });
+}
+
+async function remove(call: Call): Promise<void> {
+  const { service, print, by } = call;
+  const client_id = await existing(call);
+  await call.confirm(`Remove the client ${client_id} for good, with its tokens and consents?`);
+  if (!(await service.clients.remove(client_id, by))) throw unknown("client");
+  print.done(`Removed: ${client_id}`, { client_id });
+}
+
+/** A command that turns a client on or off. */
+function turning(verb: "disable" | "enable", summary: string): Command {
+  return {
+    words: ["clients", verb],
+    summary,
+    operands: [ID],
+    options: SERVICE_OPTIONS,
+    examples: [`clients ${verb} news --config config.json`],
+    load: async () =>
+      onService(async ({ service, given, print, by }) => {
+        const client_id = given.operand(0);
+        if (!(await service.clients[verb](client_id, by))) throw unknown("client");
+        print.done(`${verb === "disable" ? "Disabled" : "Enabled"}: ${client_id}`, { client_id });
+      }),
+  };
+}
+
+export const clientCommands: readonly Command[] = [
+  {
+    words: ["clients", "register"],
+    summary: "registers a client, and prints its secret once",
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--client-id ID", about: "default: generated" },
+      ...settingOptions,
+      { form: "--third-party", about: "people are asked for consent" },
+      { form: "--id-token-alg ALG", about: "RS256 (default), ES256 or EdDSA; can't be changed later" },
+    ],
+    examples: [
+      "clients register --client-id shop --service news --redirect-uri https://shop.example.com/callback --config config.json",
+    ],
+    load: async () => onService(register),
+  },
+  {
+    words: ["clients", "find"],
+    summary: "shows a client",
+    operands: [ID],
+    options: SERVICE_OPTIONS,
+    examples: ["clients find news --config config.json"],
+    load: async () => onService(find),
+  },
+  {
+    words: ["clients", "list"],
+    summary: "lists all clients",
+    options: SERVICE_OPTIONS,
+    examples: ["clients list --json --config config.json"],
+    load: async () =>
+      onService(async ({ service, print }) => print.rows(await service.clients.list(), COLUMNS)),
+  },
+  {
+    words: ["clients", "update"],
+    summary: "changes a client: only what is given",
+    operands: [ID],
+    options: [
+      ...SERVICE_OPTIONS,
+      ...settingOptions,
+      { form: "--remove SETTING", about: `removes a setting; any of ${ADDRESSES.join(", ")}`, isList: true },
+    ],
+    examples: ["clients update news --name 'Daily News' --remove tos-uri --config config.json"],
+    load: async () => onService(update),
+  },
+  {
+    words: ["clients", "rotate-secret"],
+    summary: "makes a new secret, and prints it once",
+    operands: [ID],
+    options: [
+      ...SERVICE_OPTIONS,
+      {
+        form: "--keep-old-for TIME",
+        about: "how long the old secrets work, such as 1d; default: not at all",
+      },
+      YES,
+    ],
+    examples: ["clients rotate-secret news --keep-old-for 1d --config config.json"],
+    load: async () => onService(rotateSecret),
+  },
+  turning("disable", "refuses a client like an unknown one from now on"),
+  turning("enable", "accepts a disabled client again"),
+  {
+    words: ["clients", "remove"],
+    summary: "removes a client, its tokens and its consents",
+    operands: [ID],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["clients remove news --yes --config config.json"],
+    load: async () => onService(remove),
+  },
+];

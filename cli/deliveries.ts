@@ -1,0 +1,241 @@
+/** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
+import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
+import type { ExplainedAction } from "../notifier/explain.ts";
+import type { Command, CommandOption } from "./command.ts";
+import { CommandFailure, misused, UNREACHABLE } from "./command-failure.ts";
+import type { Given } from "./given.ts";
+import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./on-service.ts";
+
+const ID = { form: "ID", about: "the webhook-id of the delivery" };
+const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
+const STATES = ["waiting", "delivered", "parked", "discarded"] as const;
+const TYPES = ["UNASSINGED_FROM_SERVICE", "DELETE_ACCOUNT", "PROFILE_CHANGED"] as const;
+/** Deliveries that are read at a time. */
+const PAGE = 500;
+const DEFAULT_LIMIT = 100;
+
+const COLUMNS = ["id", "receiver", "type", "sub", "state", "attempts", "at", "reason"] as const;
+const RECEIVER_COLUMNS = ["receiver", "url", "waiting", "parked", "paused", "reason", "oldest"] as const;
+
+const filterOptions: readonly CommandOption[] = [
+  { form: "--account SUB", about: "only those about this account" },
+  { form: "--receiver NAME", about: "only those to service:KEY, group:KEY or portal:KEY" },
+  { form: "--type TYPE", about: `only ${TYPES.join(", ")}` },
+];
+const forceOption: CommandOption = {
+  form: "--force",
+  about: "also a PROFILE_CHANGED that a newer one has superseded",
+};
+
+/** Members of the library that are milliseconds since the epoch. */
+const MILLISECONDS: ReadonlySet<string> = new Set([
+  "storedAt",
+  "nextAttemptAt",
+  "finishedAt",
+  "startedAt",
+  "heldUntil",
+  "oldest",
+]);
+
+/** The same with all times in seconds. */
+function inSeconds<T extends object>(record: T): T {
+  const members = Object.entries(record).map(([name, value]: [string, unknown]) => [
+    name,
+    MILLISECONDS.has(name) && typeof value === "number" ? Math.floor(value / 1000) : value,
+  ]);
+  return Object.fromEntries(members) as T;
+}
+
+function filterOf(given: Given): Pick<DeliveryPageInput, "sub" | "receiver" | "type"> {
+  const [sub, receiver] = [given.text("account"), given.text("receiver")];
+  const type = given.oneOf("type", TYPES);
+  return {
+    ...(sub !== undefined && { sub }),
+    ...(receiver !== undefined && { receiver }),
+    ...(type && { type }),
+  };
+}
+
+async function list({ service, given, print, surroundings: { signal } }: Call): Promise<void> {
+  const state = given.oneOf("state", STATES);
+  const filter = { ...filterOf(given), ...(state && { state }), first: "newest" } as const;
+  let left = given.count("limit") ?? DEFAULT_LIMIT;
+  for (let after: string | undefined; left > 0;) {
+    signal.throwIfAborted();
+    const page = await service.notifications.page({
+      ...filter,
+      limit: Math.min(PAGE, left),
+      ...(after !== undefined && { after }),
+    });
+    print.rows(page.deliveries.map(inSeconds), COLUMNS);
+    left -= page.deliveries.length;
+    if (page.next === undefined) return;
+    after = page.next;
+  }
+}
+
+async function find({ service, given, print }: Call): Promise<void> {
+  const delivery = await service.notifications.find(given.operand(0));
+  if (delivery === undefined) throw unknown("delivery");
+  print.record({ ...inSeconds(delivery), history: delivery.history.map(inSeconds) });
+}
+
+async function redrive({ service, given, print, by }: Call): Promise<void> {
+  const id = given.operand(0);
+  const result = await service.notifications.redrive(id, { ...by, force: given.flag("force") });
+  if (result === "unknown") throw unknown("delivery");
+  if (result !== "redriven") throw new CommandFailure(`Not redriven: ${result}. Nothing was changed.`);
+  print.done(`Sent again soon: ${id}`, { id, result });
+}
+
+async function redriveAll({ service, given, print, by }: Call): Promise<void> {
+  const options = { ...by, force: given.flag("force") };
+  print.record(await service.notifications.redriveAll(filterOf(given), options));
+}
+
+async function discard(call: Call): Promise<void> {
+  const { service, given, print, by } = call;
+  const id = given.operand(0);
+  const delivery = await service.notifications.find(id);
+  if (delivery === undefined) throw unknown("delivery");
+  await call.confirm(`Give up ${delivery.type} to ${delivery.receiver} for good?`);
+  if (!(await service.notifications.discard(id, by)))
+    throw new CommandFailure("The delivery neither waits nor is parked. Nothing was changed.");
+  print.done(`Discarded: ${id}`, { id });
+}
+
+async function explain({ service, given, print }: Call): Promise<void> {
+  const type = given.oneOf("type", TYPES);
+  if (type === undefined) throw misused("--type is missing");
+  const services = given.list("service");
+  const action: ExplainedAction = { sub: given.operand(0), type, ...(services && { services }) };
+  const explanations = await service.notifications.explain(action);
+  if (explanations === undefined) throw unknown("account");
+  print.rows(explanations, ["receiver", "reason", "services", "paused"]);
+}
+
+async function pause({ service, given, print, by }: Call): Promise<void> {
+  const receiver = given.operand(0);
+  const reason = given.text("reason");
+  const paused = await service.notifications.pause(receiver, {
+    ...by,
+    ...(reason !== undefined && { reason }),
+  });
+  print.done(paused ? `Paused: ${receiver}` : `Paused already: ${receiver}`, { receiver, changed: paused });
+}
+
+async function resume({ service, given, print, by }: Call): Promise<void> {
+  const receiver = given.operand(0);
+  const resumed = await service.notifications.resume(receiver, by);
+  print.done(resumed ? `Resumed: ${receiver}` : `Nothing was held back: ${receiver}`, {
+    receiver,
+    changed: resumed,
+  });
+}
+
+async function test({ service, given, print, by }: Call): Promise<void> {
+  const result = await service.notifications.test(given.operand(0), by);
+  if (result === undefined) throw unknown("receiver");
+  print.record(result);
+  if (result.ok) return;
+  const exitCode = result.status === null ? UNREACHABLE : 1;
+  throw new CommandFailure("The receiver did not accept the test.", { exitCode });
+}
+
+export const deliveryCommands: readonly Command[] = [
+  {
+    words: ["deliveries", "list"],
+    summary: "lists deliveries, newest first",
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--state STATE", about: `only ${STATES.join(", ")}` },
+      ...filterOptions,
+      { form: "--limit N", about: `so many at most; default: ${DEFAULT_LIMIT}` },
+    ],
+    examples: ["deliveries list --state parked --config config.json"],
+    load: async () => onService(list),
+  },
+  {
+    words: ["deliveries", "find"],
+    summary: "shows a delivery with its attempts",
+    about: "The answer of an attempt is text of the receiver.",
+    operands: [ID],
+    options: SERVICE_OPTIONS,
+    examples: ["deliveries find ID --config config.json"],
+    load: async () => onService(find),
+  },
+  {
+    words: ["deliveries", "redrive"],
+    summary: "sends a delivery again, as the next one of its account",
+    operands: [ID],
+    options: [...SERVICE_OPTIONS, forceOption],
+    examples: ["deliveries redrive ID --force --config config.json"],
+    load: async () => onService(redrive),
+  },
+  {
+    words: ["deliveries", "redrive-all"],
+    summary: "sends all parked deliveries again, and prints how many had which result",
+    options: [...SERVICE_OPTIONS, ...filterOptions, forceOption],
+    examples: ["deliveries redrive-all --receiver service:news --config config.json"],
+    load: async () => onService(redriveAll),
+  },
+  {
+    words: ["deliveries", "discard"],
+    summary: "gives up a waiting or parked delivery",
+    operands: [ID],
+    options: [...SERVICE_OPTIONS, YES],
+    examples: ["deliveries discard ID --yes --config config.json"],
+    load: async () => onService(discard),
+  },
+  {
+    words: ["deliveries", "explain"],
+    summary: "shows who would be told of an action, and why others would not",
+    operands: [{ form: "SUB", about: "the account" }],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--type TYPE", about: `${TYPES.join(", ")}; required` },
+      { form: "--service KEY", about: "a service that is taken away; default: all", isList: true },
+    ],
+    examples: ["deliveries explain SUB --type DELETE_ACCOUNT --config config.json"],
+    load: async () => onService(explain),
+  },
+];
+
+export const receiverCommands: readonly Command[] = [
+  {
+    words: ["receivers", "list"],
+    summary: "lists all receivers, with what waits for them",
+    options: SERVICE_OPTIONS,
+    examples: ["receivers list --config config.json"],
+    load: async () =>
+      onService(async ({ service, print }) => {
+        const all = await service.notifications.receivers();
+        print.rows(all.map(inSeconds), RECEIVER_COLUMNS);
+      }),
+  },
+  {
+    words: ["receivers", "pause"],
+    summary: "starts no more deliveries to a receiver",
+    operands: [RECEIVER],
+    options: [...SERVICE_OPTIONS, { form: "--reason TEXT", about: "shown while it is paused" }],
+    examples: ["receivers pause service:news --reason maintenance --config config.json"],
+    load: async () => onService(pause),
+  },
+  {
+    words: ["receivers", "resume"],
+    summary: "sends everything that waits for a receiver",
+    operands: [RECEIVER],
+    options: SERVICE_OPTIONS,
+    examples: ["receivers resume service:news --config config.json"],
+    load: async () => onService(resume),
+  },
+  {
+    words: ["receivers", "test"],
+    summary: "sends one notification about no real account, and shows the answer",
+    about: "Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification.",
+    operands: [RECEIVER],
+    options: SERVICE_OPTIONS,
+    examples: ["receivers test service:news --config config.json"],
+    load: async () => onService(test),
+  },
+];

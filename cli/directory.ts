@@ -1,0 +1,133 @@
+/** `services`, `groups` and `portals`: the entries of the directory, each with its receiver of notifications. */
+import type { Entries, Entry, EntrySettings, ServiceSettings } from "../lib/domain/directory.ts";
+import type { SignInService } from "../lib/service.ts";
+import type { Command, CommandOption, Surroundings } from "./command.ts";
+import { objectIn, readJsonObject } from "./json-file.ts";
+import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./on-service.ts";
+
+type Noun = "services" | "groups" | "portals";
+
+const SINGULAR = { services: "service", groups: "group", portals: "portal" } as const;
+
+const KEY = { form: "KEY", about: "1 to 64 of A-Z a-z 0-9 _ -" };
+
+const RECEIVER_ABOUT = `The file of --receiver is a JSON object with url, client_id, client_secret, types and, to sign notifications, signing_secret.
+The whole entry is replaced: without --receiver, it has none afterwards. A question comes before a receiver or group is
+removed.`;
+
+const groupOption: CommandOption = {
+  form: "--group KEY",
+  about: "the group that it belongs to; default: none",
+};
+
+function entriesOf(
+  { directory }: SignInService,
+  noun: Noun,
+): Entries<ServiceSettings | EntrySettings, Entry> {
+  return directory[noun];
+}
+
+/** The receiver of a file, or of standard input for `-`. The library checks it. */
+async function readReceiver(path: string, { readInput }: Surroundings): Promise<unknown> {
+  return path === "-" ? objectIn(await readInput(), "standard input") : readJsonObject(path);
+}
+
+/** What the entry has now and would lose. */
+function losses(before: Entry | undefined, settings: ServiceSettings): string[] {
+  if (before === undefined) return [];
+  const { group } = before as Entry & { readonly group?: string | null };
+  return [
+    ...(before.receiver !== null && settings.receiver === undefined ? ["receiver"] : []),
+    ...(typeof group === "string" && settings.group === undefined ? ["group"] : []),
+  ];
+}
+
+async function put(call: Call, noun: Noun): Promise<void> {
+  const { service, given, print, by, surroundings } = call;
+  const key = given.operand(0);
+  const entries = entriesOf(service, noun);
+  const before = await entries.find(key);
+  const [path, group] = [given.text("receiver"), given.text("group")];
+  const receiver = path === undefined ? undefined : await readReceiver(path, surroundings);
+  const settings: ServiceSettings = {
+    name: given.text("name") ?? before?.name ?? given.required("name"),
+    ...(receiver !== undefined && { receiver: receiver as NonNullable<ServiceSettings["receiver"]> }),
+    ...(group !== undefined && { group }),
+  };
+  const lost = losses(before, settings);
+  if (lost.length > 0) await call.confirm(`Remove the ${lost.join(" and the ")} of ${key}?`);
+  print.record(await entries.put(key, settings, by));
+}
+
+async function remove(call: Call, noun: Noun): Promise<void> {
+  const { service, given, print, by } = call;
+  const key = given.operand(0);
+  const entries = entriesOf(service, noun);
+  if ((await entries.find(key)) === undefined) throw unknown(SINGULAR[noun]);
+  await call.confirm(`Remove the ${SINGULAR[noun]} ${key}?`);
+  if (!(await entries.remove(key, by))) throw unknown(SINGULAR[noun]);
+  print.done(`Removed: ${key}`, { key });
+}
+
+/** The four commands of a noun. @param key an entry for the examples. @param spare one that nothing refers to. */
+function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] {
+  const one = SINGULAR[noun];
+  const hasGroup = noun === "services";
+  return [
+    {
+      words: [noun, "put"],
+      summary: `creates a ${one}, or replaces all of it`,
+      about: RECEIVER_ABOUT,
+      operands: [KEY],
+      options: [
+        ...SERVICE_OPTIONS,
+        { form: "--name NAME", about: "display name; required for a new one" },
+        ...(hasGroup ? [groupOption] : []),
+        { form: "--receiver FILE", about: "its receiver as JSON, or - for standard input; default: none" },
+        YES,
+      ],
+      examples: [
+        `${noun} put ${key} --name News ${hasGroup ? "--group media " : ""}--receiver receiver.json --config config.json`,
+      ],
+      load: async () => onService((call) => put(call, noun)),
+    },
+    {
+      words: [noun, "find"],
+      summary: `shows a ${one}, its receiver without the secrets`,
+      operands: [KEY],
+      options: SERVICE_OPTIONS,
+      examples: [`${noun} find ${key} --config config.json`],
+      load: async () =>
+        onService(async ({ service, given, print }) => {
+          const entry = await entriesOf(service, noun).find(given.operand(0));
+          if (entry === undefined) throw unknown(one);
+          print.record(entry);
+        }),
+    },
+    {
+      words: [noun, "list"],
+      summary: `lists all ${noun}`,
+      options: SERVICE_OPTIONS,
+      examples: [`${noun} list --config config.json`],
+      load: async () =>
+        onService(async ({ service, print }) => {
+          const all = await entriesOf(service, noun).list();
+          print.rows(all, ["key", "name", "receiver"]);
+        }),
+    },
+    {
+      words: [noun, "remove"],
+      summary: `removes a ${one} that nothing refers to`,
+      operands: [KEY],
+      options: [...SERVICE_OPTIONS, YES],
+      examples: [`${noun} remove ${spare} --yes --config config.json`],
+      load: async () => onService((call) => remove(call, noun)),
+    },
+  ];
+}
+
+export const directoryCommands: readonly Command[] = [
+  ...commandsOf("services", "news", "weather"),
+  ...commandsOf("groups", "media", "sports"),
+  ...commandsOf("portals", "main", "old"),
+];

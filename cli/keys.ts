@@ -1,0 +1,61 @@
+/** `keys`: the keys that sign ID tokens. */
+import type { Command } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import { type Call, onService, SERVICE_OPTIONS, YES } from "./on-service.ts";
+
+const COLUMNS = [
+  "kid",
+  "alg",
+  "state",
+  "published_at",
+  "signs_from",
+  "retires_at",
+  "published_until",
+] as const;
+
+async function rotate({ service, given, print, by }: Call): Promise<void> {
+  if (given.operand(0) !== "signing") throw misused("Only the keys named signing can be rotated");
+  print.rows(await service.keys.rotate(by), COLUMNS);
+}
+
+async function retire(call: Call): Promise<void> {
+  const { service, given, print, by } = call;
+  const kid = given.operand(0);
+  if (!given.flag("now"))
+    throw misused(
+      "A key retires by itself after keys rotate. To refuse what it has signed at once, add --now",
+    );
+  await call.confirm("Refuse everything that this key has signed, from now on?");
+  await service.keys.retire(kid, by);
+  print.done(`Retired: ${kid}`, { kid });
+}
+
+export const keyCommands: readonly Command[] = [
+  {
+    words: ["keys", "list"],
+    summary: "lists the keys that sign ID tokens, the oldest first",
+    options: SERVICE_OPTIONS,
+    examples: ["keys list --config config.json"],
+    load: async () => onService(async ({ service, print }) => print.rows(await service.keys.list(), COLUMNS)),
+  },
+  {
+    words: ["keys", "rotate"],
+    summary: "makes new signing keys, which sign in an hour",
+    about:
+      "A new key is published at once. The old one stays published until nothing that it signed can be used.",
+    operands: [{ form: "KEYS", about: "signing" }],
+    options: SERVICE_OPTIONS,
+    examples: ["keys rotate signing --config config.json"],
+    load: async () => onService(rotate),
+  },
+  {
+    words: ["keys", "retire"],
+    summary: "removes a compromised key at once",
+    about:
+      "What the key has signed is refused from now on. If it is the signing key, the next one takes over.",
+    operands: [{ form: "KID", about: "the key, as keys list shows it" }],
+    options: [...SERVICE_OPTIONS, { form: "--now", about: "required: it can't be undone" }, YES],
+    examples: ["keys retire KID --now --yes --config config.json"],
+    load: async () => onService(retire),
+  },
+];
