@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 
 export default {
-  testEnvironment: "node",
+  testEnvironment: "<rootDir>/test/environment.mjs",
   testMatch: ["<rootDir>/test/**/*.test.ts"],
   extensionsToTreatAsEsm: [".ts"],
   transform: { "\\.ts$": "<rootDir>/test/strip-types.mjs" },

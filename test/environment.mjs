@@ -1,0 +1,38 @@
+// Node, as jest offers it, and a check that a file closes what it opens: servers, connections, timers, processes.
+// jest itself looks only at the last file of each worker, and gives it half a second, which a busy machine takes anyway.
+import { setTimeout as pause } from "node:timers/promises";
+import { TestEnvironment } from "jest-environment-node";
+
+/** Milliseconds that closing may take after the last test of a file. */
+const PATIENCE = 15_000;
+
+/** What keeps the process alive, by type. */
+function open() {
+  const counts = new Map();
+  for (const type of process.getActiveResourcesInfo()) counts.set(type, (counts.get(type) ?? 0) + 1);
+  return counts;
+}
+
+export default class ClosingEnvironment extends TestEnvironment {
+  #before = new Map();
+
+  async setup() {
+    await super.setup();
+    this.#before = open();
+  }
+
+  async teardown() {
+    const left = await this.#left();
+    await super.teardown();
+    if (left.length > 0) throw new Error(`the file left something open: ${left.join(", ")}`);
+  }
+
+  async #left() {
+    const end = performance.now() + PATIENCE;
+    for (;;) {
+      const left = [...open()].filter(([type, count]) => count > (this.#before.get(type) ?? 0));
+      if (left.length === 0 || performance.now() > end) return left.map(([type, count]) => `${count} ${type}`);
+      await pause(20, undefined, { ref: false });
+    }
+  }
+}
