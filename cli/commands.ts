@@ -3,6 +3,7 @@ import { accountCommands, sessionCommands } from "./accounts.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
 import type { Command } from "./command.ts";
+import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";
 import { keyCommands } from "./keys.ts";
@@ -20,6 +21,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   deliveries: "finds notifications, and sends them again",
   audit: "reads who did what",
   keys: "rotates the keys that sign ID tokens",
+  config: "checks and prints a configuration",
   storage: "copies and checks storages",
 };
 
@@ -32,5 +34,6 @@ export const COMMANDS: readonly Command[] = [
   ...deliveryCommands,
   ...auditCommands,
   ...keyCommands,
+  ...configCommands,
   ...storageCommands,
 ];

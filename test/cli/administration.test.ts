@@ -212,6 +212,61 @@ describe("the commands on a service", () => {
     expect(lines.filter((line) => line.includes("account.disabled")).length).toBe(1);
   }, 60_000);
 
+  it("print a configuration with the source of each value and without secrets", async () => {
+    const file = join(folder, "printed.json");
+    const mail = {
+      url: `smtps://ada:${SECRETS.mail}@mail.example.com?auth=${SECRETS.mail}`,
+      from: "a@example.com",
+    };
+    const keys = { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] };
+    const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?password=${SECRETS.mail}`;
+    const artifacts = `redis://:${SECRETS.mail}@cache.example.com/1`;
+    const queue = `redis://:${SECRETS.mail}@cache.example.com?user=a@b&password=${SECRETS.mail}`;
+    const deployments = { openid: { url: "http://127.0.0.1:1/openid" } };
+    const config = {
+      deployments,
+      storage,
+      artifacts,
+      queue,
+      mail,
+      keys,
+      metrics: { token: SECRETS.metrics },
+    };
+    writeFileSync(file, JSON.stringify(config));
+    const printed = await office.here(["config", "print", "--json", "--config", file]);
+    expect(printed).toMatchObject({ code: 0, err: "" });
+    const lines = printed.out.trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(
+      expect.arrayContaining([
+        { key: "queue", value: "redis://[redacted]", source: "file", otherwise: null },
+        {
+          key: "storage",
+          value: "postgresql://[redacted]@db.example.com/x?[redacted]",
+          source: "file",
+          otherwise: null,
+        },
+        {
+          key: "artifacts",
+          value: "redis://[redacted]@cache.example.com/1",
+          source: "file",
+          otherwise: null,
+        },
+        {
+          key: "mail.url",
+          value: "smtps://[redacted]@mail.example.com?[redacted]",
+          source: "file",
+          otherwise: null,
+        },
+        { key: "keys.secrets", value: "[redacted]", source: "file", otherwise: null },
+        { key: "metrics.token", value: "[redacted]", source: "file", otherwise: null },
+        { key: "lifetimes.authorizationCode", value: expect.any(Number), source: "default", otherwise: null },
+        { key: "stripPrefix", value: null, source: "default", otherwise: "none" },
+      ]),
+    );
+    const checked = await office.here(["config", "check", "--config", office.config]);
+    expect(checked).toEqual({ code: 0, out: "The configuration is valid.\n", err: "" });
+  });
+
   // The last test: it looks at what all others have printed.
   it("never print a secret", () => {
     expect(office.printed).not.toBe("");
@@ -272,6 +327,8 @@ function wrong(
     [2, /config\.metrics.*\n.*config\.deployments/su, [...find, ...file("wrong.json")]],
     [3, /none\.db can't be opened: ENOENT/u, [...find, ...file("missing.json")]],
     [3, /./u, [...find, ...file("gone.json")]],
+    [2, /^config\.metrics.*\n.*config\.deployments/su, ["config", "check", ...file("wrong.json")]],
+    [2, /^config\.metrics/u, ["config", "print", ...file("wrong.json")]],
     [1, /^There is no such account/u, ["accounts", "find", "nobody", ...config]],
     [1, /^There is no such account/u, ["accounts", "disable", "nobody", ...config]],
     [1, /^There is no such account/u, ["accounts", "delete", "__proto__", ...config, "--yes"]],
