@@ -342,6 +342,7 @@ export function createDeliveryConsole(
     },
     redrive: (id, options) => notifications.redrive(id, options),
     redriveAll: (filter, options) => briefly(notifications.redriveAll(filter, options)),
+    sendNow: (id, options) => notifications.sendNow(id, options),
     discard: (id, options) => notifications.discard(id, options),
     pause: (receiver, options) => notifications.pause(receiver, options),
     resume: (receiver, options) => notifications.resume(receiver, options),

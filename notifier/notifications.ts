@@ -7,6 +7,7 @@ import type {
   DeliveryFilter,
   DeliveryStore,
   RedriveResult,
+  SendNowResult,
 } from "../lib/deliveries/delivery.ts";
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -80,6 +81,12 @@ export interface Notifications {
    * a `PROFILE_CHANGED` older than what its lane has delivered since; only `force` sends it.
    */
   redrive(id: string, options?: CallOptions & { readonly force?: boolean }): Promise<RedriveResult>;
+  /**
+   * Sends a waiting delivery now instead of at its next attempt. `due`: it is sent as soon as a worker is free. `sending`:
+   * it is being sent already. `behind`: it waits for an earlier one about the same user. `held`: the receiver is paused or
+   * held back, see `resume`. `over`: it was delivered, parked or discarded.
+   */
+  sendNow(id: string, options?: CallOptions): Promise<SendNowResult>;
   /** Redrives all parked deliveries that match the filter, in order. @returns how many had each result. */
   redriveAll(
     filter?: Omit<DeliveryFilter, "state">,
@@ -194,6 +201,14 @@ export function createNotifications({
         for (const id of redriven) events.emit("delivery.redriven", { id });
         wake();
       });
+    },
+    async sendNow(id, options = {}) {
+      const caller = checked("options", callOptions, options);
+      if ((await deliveries.find(checked("id", anyText, id))) === undefined) return "unknown";
+      await record("delivery.send_now", id, caller);
+      const result = await deliveries.sendNow(id);
+      wake();
+      return result;
     },
     async discard(id, options = {}) {
       const caller = checked("options", callOptions, options);

@@ -31,7 +31,8 @@ export default class ClosingEnvironment extends TestEnvironment {
     const end = performance.now() + PATIENCE;
     for (;;) {
       const left = [...open()].filter(([type, count]) => count > (this.#before.get(type) ?? 0));
-      if (left.length === 0 || performance.now() > end) return left.map(([type, count]) => `${count} ${type}`);
+      if (left.length === 0 || performance.now() > end)
+        return left.map(([type, count]) => `${count} ${type}`);
       await pause(20, undefined, { ref: false });
     }
   }

@@ -1,7 +1,7 @@
 /** The delivery console: the pages that show operators the notifications, and the actions of their forms. */
 import type { Context } from "koa";
 import type { Clock } from "../../lib/clock.ts";
-import type { DeliveryFilter } from "../../lib/deliveries/delivery.ts";
+import type { DeliveryFilter, SendNowResult } from "../../lib/deliveries/delivery.ts";
 import type { SignedIn } from "../../lib/provider/account.ts";
 import type { Signer } from "../../lib/sealing.ts";
 import type { AccountContext } from "../account/gate.ts";
@@ -10,6 +10,7 @@ import { createAnswers, seeOther, sendPage } from "../answers.ts";
 import {
   canDiscard,
   canRedrive,
+  canSendNow,
   CONSOLE_PATH,
   type ConsoleLocals,
   type ConsoleResult,
@@ -126,6 +127,7 @@ function delivery(parts: ConsoleParts): OperatorHandler {
       tokens: {
         ...(canRedrive(found) && { redrive: token("redrive") }),
         ...(canRedrive(found) && isSuperseded && { force: token("force") }),
+        ...(canSendNow(found) && { sendNow: token("sendNow") }),
         ...(canDiscard(found) && { discard: token("discard") }),
       },
     });
@@ -247,9 +249,16 @@ function deliveryAction(
       consoleResult((await console.discard(id, operator)) ? "discarded" : "notDiscarded");
     return { proof, page, act };
   }
+  if (action === "sendNow")
+    return { proof, page, act: async () => sendNowResult(await console.sendNow(id, operator)) };
   if (action !== "redrive" && action !== "force") return undefined;
   const force = action === "force";
   return { proof, page, act: async () => consoleResult(await console.redrive(id, { ...operator, force })) };
+}
+
+function sendNowResult(result: SendNowResult): ConsoleResult {
+  if (result === "due") return consoleResult("sentNow");
+  return consoleResult(result === "sending" ? "sendingNow" : result);
 }
 
 function receiverAction(

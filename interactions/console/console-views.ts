@@ -117,8 +117,8 @@ export interface DeliveriesLocals extends ConsoleLocals {
 /** `delivery`: one delivery with its attempts, and a form for each action that has a token. */
 export interface DeliveryLocals extends ConsoleLocals {
   readonly delivery: ConsoleDeliveryDetail;
-  /** Hidden fields by action: `redrive`, `force`, `discard`. */
-  readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "discard", string>>>;
+  /** Hidden fields by action: `redrive`, `force`, `sendNow`, `discard`. */
+  readonly tokens: Readonly<Partial<Record<"redrive" | "force" | "sendNow" | "discard", string>>>;
 }
 
 /** The actions on a receiver. */
@@ -151,6 +151,9 @@ const BAD: ReadonlySet<string> = new Set([
   "purged",
   "unknown",
   "notDiscarded",
+  "behind",
+  "held",
+  "over",
   "testFailed",
   "testUnknown",
 ]);
@@ -251,6 +254,7 @@ export function deliveryView(t: Translator, locals: DeliveryLocals): Locals {
     history: delivery.history.map((attempt) => shownAttempt(attempt, moment)),
     redrive: tokens.redrive ?? "",
     force: tokens.force ?? "",
+    sendNow: tokens.sendNow ?? "",
     discard: tokens.discard ?? "",
   };
 }
@@ -315,6 +319,11 @@ function receiverBadge(
 /** Whether a delivery can be sent again. A waiting one is sent anyway. */
 export function canRedrive({ state }: Pick<ConsoleDelivery, "state">): boolean {
   return state !== "waiting";
+}
+
+/** Whether a delivery can be sent before its next attempt is due. */
+export function canSendNow({ state }: Pick<ConsoleDelivery, "state">): boolean {
+  return state === "waiting";
 }
 
 /** Whether a delivery can be given up. */

@@ -1,5 +1,10 @@
 /** The notifications as the delivery console sees them. Its pages know nothing else of the notifier. */
-import type { DeliveryFilter, DeliveryState, RedriveResult } from "../../lib/deliveries/delivery.ts";
+import type {
+  DeliveryFilter,
+  DeliveryState,
+  RedriveResult,
+  SendNowResult,
+} from "../../lib/deliveries/delivery.ts";
 
 /** A delivery, without its content. Times are milliseconds since the epoch, except `at`. */
 export interface ConsoleDelivery {
@@ -96,6 +101,7 @@ export interface DeliveryConsole {
     options: ByOperator,
   ): Promise<Readonly<Record<RedriveResult, number>> | UnderWay>;
   /** Gives it up; false unless it is waiting or parked. */
+  sendNow(id: string, options: ByOperator): Promise<SendNowResult>;
   discard(id: string, options: ByOperator): Promise<boolean>;
   /** False if it is already paused. */
   pause(receiver: string, options: ByOperator): Promise<boolean>;

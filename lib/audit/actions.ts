@@ -102,6 +102,7 @@ const ACTIONS = {
     about: "receiver",
     means: "A redrive of all parked deliveries that match a filter was requested",
   },
+  "delivery.send_now": { about: "delivery", means: "Sending a waiting delivery immediately was requested" },
   "delivery.discard": { about: "delivery", means: "Discarding a delivery was requested" },
   "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
   "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },

@@ -191,6 +191,13 @@ export interface DeliveryList {
 /** The result of a redrive. `superseded`: it would restore old data. `purged`: the payload is gone. */
 export type RedriveResult = "redriven" | "superseded" | "waiting" | "purged" | "unknown";
 
+/**
+ * The result of sending a waiting delivery now. `due`: it is sent as soon as a worker is free. `sending`: it is being sent
+ * already. `behind`: an earlier one of its lane must be delivered or parked first. `held`: its receiver is paused or held
+ * back. `over`: it does not wait.
+ */
+export type SendNowResult = "due" | "sending" | "behind" | "held" | "over" | "unknown";
+
 /** How many deliveries of one receiver wait or are parked. Receivers with neither are left out. */
 export interface ReceiverCounts {
   readonly receiver: string;
@@ -278,6 +285,8 @@ export interface DeliveryStore {
     ids: readonly string[],
     options: { readonly supersedable: readonly string[] },
   ): Promise<ReadonlyMap<string, RedriveResult>>;
+  /** Makes a waiting delivery due, whatever the retry schedule says. The order of its lane stays. */
+  sendNow(id: string): Promise<SendNowResult>;
   /** Gives up a waiting or parked delivery; `false` when there is no such delivery. */
   discard(id: string, reason: string): Promise<boolean>;
 

@@ -4,6 +4,7 @@ import {
   type LaneKey,
   type ReceiverState,
   type RedriveResult,
+  type SendNowResult,
   untouchedReceiver,
 } from "./delivery.ts";
 import { type LaneAccess, laneQuery } from "./lane-access.ts";
@@ -24,7 +25,7 @@ import {
 } from "./records.ts";
 import { Changes, PAGE, type Read, read } from "../records/records.ts";
 
-type ByHand = Pick<DeliveryStore, "redrive" | "discard">;
+type ByHand = Pick<DeliveryStore, "redrive" | "sendNow" | "discard">;
 type Receivers = Pick<
   DeliveryStore,
   "receiver" | "receivers" | "changeReceiver" | "releaseHeld" | "parkWaiting"
@@ -96,6 +97,23 @@ export function createByHand(access: LaneAccess): ByHand {
     return results;
   }
 
+  async function sendNowOnce(id: string): Promise<SendNowResult> {
+    const found = await access.delivery(id);
+    if (found === undefined) return "unknown";
+    const { value } = found;
+    const now = access.clock.now();
+    if (value.state !== "waiting") return "over";
+    if (value.lease !== null && value.lease.end > now) return "sending";
+    // An earlier one that was given up may still be arriving.
+    if (!value.isHead || (value.flight !== null && value.flight.end > now)) return "behind";
+    const receiver = (await access.receiver(value.receiver))?.value;
+    if (receiver?.paused || (receiver?.heldUntil ?? 0) > now) return "held";
+    const changes = new Changes();
+    changes.write(deliveryRecord({ ...value, nextAttemptAt: value.storedAt, failedAt: null }), found);
+    await access.commit(changes);
+    return "due";
+  }
+
   async function discardOnce(id: string, reason: string): Promise<boolean> {
     const found = await access.delivery(id);
     if (found === undefined || !["waiting", "parked"].includes(found.value.state)) return false;
@@ -111,6 +129,7 @@ export function createByHand(access: LaneAccess): ByHand {
 
   return {
     redrive: (ids, { supersedable }) => access.retry(() => redriveOnce(ids, new Set(supersedable))),
+    sendNow: (id) => access.retry(() => sendNowOnce(id)),
     discard: (id, reason) => access.retry(() => discardOnce(id, reason)),
   };
 }

@@ -34,6 +34,7 @@ export type Done = readonly [call: string, ...parameters: unknown[]];
 export interface Answers {
   redrive: Awaited<ReturnType<DeliveryConsole["redrive"]>>;
   redriveAll: Awaited<ReturnType<DeliveryConsole["redriveAll"]>>;
+  sendNow: Awaited<ReturnType<DeliveryConsole["sendNow"]>>;
   discard: boolean;
   hold: boolean;
   test: Awaited<ReturnType<DeliveryConsole["test"]>>;
@@ -52,6 +53,7 @@ export class MemoryConsole implements DeliveryConsole {
   answers: Answers = {
     redrive: "redriven",
     redriveAll: { redriven: 2, superseded: 1, waiting: 0, purged: 3, unknown: 0 },
+    sendNow: "due",
     discard: true,
     hold: true,
     test: { ok: true, status: 200, error: null, duration: 7 },
@@ -84,6 +86,10 @@ export class MemoryConsole implements DeliveryConsole {
   async redriveAll(filter: object): Promise<Answers["redriveAll"]> {
     this.done.push(["redriveAll", filter]);
     return this.answers.redriveAll;
+  }
+  async sendNow(id: string): Promise<Answers["sendNow"]> {
+    this.done.push(["sendNow", id]);
+    return this.answers.sendNow;
   }
   async discard(id: string): Promise<boolean> {
     this.done.push(["discard", id]);

@@ -146,7 +146,7 @@ describe("one delivery", () => {
 
   it.each([
     ["msg_1", ["redrive", "discard"]],
-    ["msg_2", ["discard"]],
+    ["msg_2", ["sendNow", "discard"]],
     ["msg_3", ["redrive"]],
     ["msg_4", ["redrive"]],
   ])("offers its possible actions: %s", async (id, actions) => {
@@ -182,6 +182,19 @@ describe("one delivery", () => {
       site.console.answers.redrive = "redriven";
     },
   );
+
+  it.each([
+    ["due", "sentNow"],
+    ["sending", "sendingNow"],
+    ["behind", "behind"],
+    ["held", "held"],
+    ["over", "over"],
+    ["unknown", "unknown"],
+  ] as const)("is sent now, or says why not: %s", async (result, code) => {
+    site.console.answers.sendNow = result;
+    expect(resultOf(await press(`${list}/msg_2`, "sendNow"))).toBe(TEXTS[`console.result.${code}`]);
+    expect(site.console.done.splice(0)).toEqual([["sendNow", "msg_2"]]);
+  });
 
   it("is discarded", async () => {
     expect(resultOf(await press(`${list}/msg_2`, "discard"))).toBe(TEXTS["console.result.discarded"]);

@@ -44,6 +44,7 @@ describe("the audit of notifications", () => {
     await notifications.pause("service:a");
     await notifications.resume("service:a", { actor });
     await notifications.test("service:a", { actor });
+    await notifications.sendNow("one", { actor });
     await notifications.discard("one", { actor });
     await notifications.redrive("one", { actor, force: true });
     await notifications.redriveAll({ receiver: "service:a", type: "PROFILE_CHANGED" }, { actor });
@@ -53,6 +54,7 @@ describe("the audit of notifications", () => {
       ["receiver.pause", "service:a", nobody, {}],
       ["receiver.resume", "service:a", actor, {}],
       ["receiver.test", "service:a", actor, {}],
+      ["delivery.send_now", "one", actor, {}],
       ["delivery.discard", "one", actor, {}],
       ["delivery.redrive", "one", actor, { force: true }],
       ["delivery.redrive_all", "service:a", actor, { type: "PROFILE_CHANGED", force: false }],
@@ -70,6 +72,7 @@ describe("the audit of notifications", () => {
     await notifications.receivers();
     await notifications.acknowledgements("ada");
     expect(await notifications.redrive("none", { actor: X })).toBe("unknown");
+    expect(await notifications.sendNow("none", { actor: X })).toBe("unknown");
     expect(await notifications.discard("none", { actor: X })).toBe(false);
     expect(await recorded()).toEqual([]);
   });

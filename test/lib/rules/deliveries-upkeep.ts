@@ -110,6 +110,40 @@ function describeByHand(stage: Stage, runner: TestRunner): void {
     await expect(redrive(["p4"], PASSABLE)).resolves.toEqual({ p4: "redriven" });
   });
 
+  it("sends a waiting delivery before its next attempt, in the order of its lane", async () => {
+    const { deliveries } = stage.storage;
+    const hold = (paused: boolean) =>
+      deliveries.changeReceiver("service:1", (state) => ({ ...state, paused }));
+    await store(stage, delivery("d1", "a"), delivery("d2", "a"));
+    const claim = await claimOne(stage);
+    await expect(deliveries.sendNow("d1")).resolves.toBe("sending");
+    await deliveries.finish(claim, { kind: "retry", after: 90_000 }, { attempt });
+    await expect(claimable(stage)).resolves.toEqual([]);
+    await expect(deliveries.sendNow("d2")).resolves.toBe("behind");
+    await hold(true);
+    await expect(deliveries.sendNow("d1")).resolves.toBe("held");
+    await hold(false);
+    await expect(Promise.all([deliveries.sendNow("d1"), deliveries.sendNow("d1")])).resolves.toEqual([
+      "due",
+      "due",
+    ]);
+    // The attempt counts, and the schedule goes on after it.
+    await expect(found(stage, "d1")).resolves.toMatchObject({ state: "waiting", failures: 1, attempts: 1 });
+    await expect(deliver(stage)).resolves.toBe("d1");
+    for (const id of ["d1", "none"]) {
+      await expect(deliveries.sendNow(id)).resolves.toBe(id === "d1" ? "over" : "unknown");
+    }
+    for (const key of hostileKeys) await expect(deliveries.sendNow(key)).resolves.toBe("unknown");
+  });
+
+  it("sends nothing now while a discarded delivery of its lane may still arrive", async () => {
+    const { deliveries } = stage.storage;
+    await store(stage, delivery("d1", "a"), delivery("d2", "a"));
+    await claimOne(stage);
+    await deliveries.discard("d1", "by_hand");
+    await expect(deliveries.sendNow("d2")).resolves.toBe("behind");
+  });
+
   it("discards waiting and parked deliveries, and continues with the next", async () => {
     const { deliveries } = stage.storage;
     await store(stage, ...["d1", "d2", "d3", "d4"].map((id) => delivery(id, "a")));
