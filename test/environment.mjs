@@ -18,6 +18,8 @@ export default class ClosingEnvironment extends TestEnvironment {
 
   async setup() {
     await super.setup();
+    // Node opens the standard streams when they are first used, and closes them with the process.
+    for (const name of ["stdin", "stdout", "stderr"]) Reflect.get(process, name);
     this.#before = open();
   }
 

@@ -219,15 +219,13 @@ describe("the commands on a service", () => {
       from: "a@example.com",
     };
     const keys = { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] };
-    const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?password=${SECRETS.mail}`;
+    const storage = `postgresql://ada:p@${SECRETS.mail}@db.example.com/x?user=a@b&password=${SECRETS.mail}`;
     const artifacts = `redis://:${SECRETS.mail}@cache.example.com/1`;
-    const queue = `redis://:${SECRETS.mail}@cache.example.com?user=a@b&password=${SECRETS.mail}`;
     const deployments = { openid: { url: "http://127.0.0.1:1/openid" } };
     const config = {
       deployments,
       storage,
       artifacts,
-      queue,
       mail,
       keys,
       metrics: { token: SECRETS.metrics },
@@ -238,10 +236,9 @@ describe("the commands on a service", () => {
     const lines = printed.out.trim().split("\n");
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(
       expect.arrayContaining([
-        { key: "queue", value: "redis://[redacted]", source: "file", otherwise: null },
         {
           key: "storage",
-          value: "postgresql://[redacted]@db.example.com/x?[redacted]",
+          value: "postgresql://[redacted]",
           source: "file",
           otherwise: null,
         },
