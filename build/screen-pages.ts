@@ -73,7 +73,7 @@ function stepScreens(pages: Pages): readonly Screen[] {
     }),
     screen("login-limited", "login", {
       signIn: { loginHint },
-      problems: [{ code: "limited", fields: [], values: { minutes: 14 } }],
+      problems: [{ code: "limited", fields: [], values: { retryAfter: 840 } }],
     }),
     screen("consent", "consent", {
       signIn: { shares: ["sub", "email", "name", "surname", "date_of_birth", "gender"] },

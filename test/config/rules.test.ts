@@ -175,6 +175,7 @@ describe("two deployments", () => {
       "GET|POST /confirm",
       "GET /resources/userinfo",
       "GET /external/profile",
+      "GET|HEAD /clients/:uid/:step",
     ];
     expect(paths("oauth2").toSorted()).toEqual(same.toSorted());
     expect(paths("openid").toSorted()).toEqual(

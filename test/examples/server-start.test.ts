@@ -152,7 +152,7 @@ describe("a server that can't start", () => {
       readFileSync(join(import.meta.dirname, "../../examples/server/demo.json"), "utf8"),
     );
     const deployments = { oauth2: { url: "https://login.example" } };
-    const file = servers.write({ ...demo, deployments, proxy: false });
+    const file = servers.write({ ...demo, deployments, proxy: false, mail: "smtp://mail.example" });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
       code: 1,
       output: [
