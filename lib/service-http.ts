@@ -13,7 +13,7 @@ import { createReturnPaths } from "../interactions/account/return-paths.ts";
 import { createAccountSeals } from "../interactions/account/seals.ts";
 import { createConsolePages, createConsoleSeals } from "../interactions/console/console-pages.ts";
 import type { DeliveryConsole, UnderWay } from "../interactions/console/delivery-console.ts";
-import { createDeviceCookies } from "../interactions/device-cookie.ts";
+import { createDeviceCookies, type DeviceCookies } from "../interactions/device-cookie.ts";
 import { createAnswers } from "../interactions/answers.ts";
 import { createConfirmHandlers } from "../interactions/confirm.ts";
 import { createSignInFlow, type SignInFlow } from "../interactions/flow.ts";
@@ -45,7 +45,7 @@ import { createProvider, type ProviderOptions } from "./provider/provider.ts";
 import { createSignedIn } from "./provider/account.ts";
 import { createSignInSessions } from "./provider/sessions.ts";
 import type { DirectoryStore, EntryKind } from "./directory/directory.ts";
-import { createSigner, deriveKey, hmac } from "./sealing.ts";
+import { createSigner, deriveKey, hmac, type Signer } from "./sealing.ts";
 import { securityHeaders } from "./security-headers.ts";
 import type { ServiceKeys } from "./keys/service-keys.ts";
 
@@ -184,11 +184,7 @@ function createSteps(
 ): Steps {
   const { people, pages } = shared;
   const forms = createSigner(keys.forms);
-  const devices = createDeviceCookies({
-    signer: forms,
-    name: deviceCookieName(configuration),
-    earlierName: cookieName(configuration, "device"),
-  });
+  const devices = deviceCookies(configuration, forms);
   const links = createLinkCookie(cookieName(configuration, "link"));
   const offers: Offers = {
     ...(people.registrations !== undefined && { registration: people.registrations.settings }),
@@ -213,6 +209,14 @@ function createSteps(
     },
     confirm: createConfirmHandlers({ pages, people, links, offers, forms, readForm: formMap, addressOf }),
   };
+}
+
+function deviceCookies(configuration: Configuration, signer: Signer): DeviceCookies {
+  return createDeviceCookies({
+    signer,
+    name: deviceCookieName(configuration),
+    earlierName: cookieName(configuration, "device"),
+  });
 }
 
 /** The form as the handlers read it. A malformed form or a repeated field is an error with the status 400. */
@@ -294,6 +298,7 @@ function accountPages(
     }),
     seals: createAccountSeals(signer, clock),
     readForm: formMap,
+    devices: deviceCookies(configuration, signer),
     forgetSession: (ctx) => ctx.append("Set-Cookie", [...endedCookies]),
     clock,
     locales: configuration.interactions.locales,

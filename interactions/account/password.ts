@@ -3,6 +3,7 @@ import type { AccountInternals, Accounts } from "../../lib/domain/account.ts";
 import { byCaller } from "../../lib/domain/arguments.ts";
 import { InvalidPassword } from "../../lib/errors.ts";
 import type { SignInSessions } from "../../lib/provider/sessions.ts";
+import type { DeviceCookies } from "../device-cookie.ts";
 import type { Pages } from "../pages.ts";
 import type { PersonPage, PersonVisit } from "./person-pages.ts";
 
@@ -11,12 +12,13 @@ const PATH = "/account/password";
 export interface PasswordPageParts {
   readonly pages: Pick<Pages, "accountPassword">;
   readonly accounts: Pick<Accounts & AccountInternals, "setPassword" | "record">;
+  readonly devices: Pick<DeviceCookies, "write">;
   readonly sessions: Pick<SignInSessions, "keep">;
   /** How many characters a password has. */
   readonly length: { readonly min: number; readonly max: number };
 }
 
-export function passwordPage({ pages, accounts, sessions, length }: PasswordPageParts): PersonPage {
+export function passwordPage({ pages, accounts, devices, sessions, length }: PasswordPageParts): PersonPage {
   function shown({ locals, person, send }: PersonVisit, problem?: string): Promise<void> {
     const { username, email } = person.account;
     const html = pages.accountPassword({
@@ -33,7 +35,7 @@ export function passwordPage({ pages, accounts, sessions, length }: PasswordPage
     needs: "recent sign-in",
     show: (visit) => shown(visit),
     async submit(visit, form) {
-      const { person, caller } = visit;
+      const { ctx, person, caller } = visit;
       const { account, session } = person;
       try {
         const options = { ...byCaller(caller), keepSession: session };
@@ -43,6 +45,9 @@ export function passwordPage({ pages, accounts, sessions, length }: PasswordPage
           options,
         );
         await sessions.keep(session, sessions_generation);
+        // The change ended the device cookies of the account. This browser is the owner's, so it stays known.
+        const record = await accounts.record(account.sub);
+        if (record !== undefined) devices.write(ctx, record);
         const now = { ...person, account: { ...account, sessions_generation } };
         return visit.done("/account", "password", now);
       } catch (error) {
