@@ -75,6 +75,7 @@ async function common(
     names: await console.names([...new Set(shown)]),
     now: clock.now(),
     zone: chooseTimeZone(ctx),
+    offersZones: new URLSearchParams(ctx.querystring).get("zone") === "",
     path: base + path,
     ...(result !== undefined && { result }),
   };

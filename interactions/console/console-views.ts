@@ -92,7 +92,9 @@ export interface ConsoleLocals extends PageLocals {
   readonly now: number;
   /** The time zone of exact times. Default: UTC. */
   readonly zone?: string;
-  /** Path of the page, where the form that chooses the time zone leads. */
+  /** Whether to show the form that chooses it. Its list is as long as the rest of the page. Default `false`. */
+  readonly offersZones?: boolean;
+  /** Path of the page, where that form leads. */
   readonly path: string;
   /** The result of the form that led here. */
   readonly result?: ConsoleResult;
@@ -160,14 +162,14 @@ const BAD: ReadonlySet<string> = new Set([
 
 function common(
   t: Translator,
-  { list, receiversPath, account, result, path, zone = "UTC" }: ConsoleLocals,
+  { list, receiversPath, account, result, path, zone = "UTC", offersZones = false }: ConsoleLocals,
   { heading, here }: { readonly heading: string; readonly here: "list" | "receivers" | "delivery" },
 ): Locals {
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
   ];
-  const zones = timeZones().map((each) => ({ value: each, selected: each === zone }));
+  const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
   return {
     heading,
     wide: true,
