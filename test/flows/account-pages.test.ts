@@ -258,7 +258,7 @@ describe("the password", () => {
     const other = await open("", { agent: PHONE });
     const tokens = await news.exchange(await news.code({}, person, other));
     const browser = await open("/password");
-    const [knownBefore] = browser.jar.all().filter(({ name }) => name.includes("_device_"));
+    const knownBefore = browser.jar.all().find(({ name }) => name.includes("_device_"));
     const password = "a whole new password";
     await browser.submit(browser.form("password"), { password });
     expect(pageText(browser)).toContain("Your password is changed.");
@@ -266,7 +266,7 @@ describe("the password", () => {
     await browser.get(`${running.oauth2}/account/sessions`);
     expect([browser.status, browser.visits.length]).toEqual([200, 1]);
     expect(pageText(browser)).toContain("You are not signed in anywhere else.");
-    const [device] = browser.jar.all().filter(({ name }) => name.includes("_device_"));
+    const device = browser.jar.all().find(({ name }) => name.includes("_device_"));
     expect(device?.value).not.toBe(knownBefore?.value);
     expect((await news.userinfo(String(tokens.body["access_token"]))).status).toBe(400);
     await other.get(`${running.oauth2}/account`);
