@@ -37,36 +37,39 @@ interface View {
   readonly width: 320 | 1280;
   readonly colorScheme: "light" | "dark";
 }
-const LIGHT: readonly View[] = [
+const VIEWS: readonly View[] = [
   { width: 320, colorScheme: "light" },
   { width: 1280, colorScheme: "light" },
-];
-const DARK: readonly View[] = [
   { width: 320, colorScheme: "dark" },
   { width: 1280, colorScheme: "dark" },
 ];
 
-/** All views of a page, or in `npm test` so many that every two of language, width and theme come together. */
-function viewsIn(language: string): readonly View[] {
-  // The made-up language has the words of English: only its direction can break something.
-  if (language === RIGHT_TO_LEFT) return LIGHT.slice(0, rounds(1, 2));
-  const all = [...LIGHT, ...DARK];
-  return all.filter((_, index) => rounds(0, 1) === 1 || (index % 3 === 0) === (language === "en"));
+/** What axe checks of a view; `undefined`: nothing. */
+function rulesOf(language: string, { width, colorScheme }: View): readonly string[] | undefined {
+  // Nothing but colours depends on the theme.
+  const rules = colorScheme === "dark" ? ["color-contrast"] : [];
+  if (rounds(0, 1) === 1) return rules;
+  // In `npm test`, every page once in each language, width and theme.
+  const usual = { en: "320 light", pl: "1280 dark" }[language];
+  return usual === `${width} ${colorScheme}` ? rules : undefined;
 }
 
 describe.each(LANGUAGES)("in %s", (language) => {
+  // The made-up language has the words of English: only its direction can break something.
+  const views = language === RIGHT_TO_LEFT ? VIEWS.slice(0, 2) : VIEWS;
+
   it.each(ALL.map((screen) => [screen.name, screen] as const))(
     "%s has no problems that axe finds, and fits the window",
     async (_name, screen) => {
       const html = await screen.html(language);
-      for (const { width, colorScheme } of viewsIn(language)) {
+      for (const view of views) {
+        const { width, colorScheme } = view;
         await page.setViewportSize({ width, height: 800 });
         await page.emulateMedia({ colorScheme });
         await show(html);
-        expect([width, colorScheme, await page.evaluate(OVERFLOW)]).toEqual([width, colorScheme, 0]);
-        // Nothing but colours depends on the theme.
-        const rules = colorScheme === "dark" ? ["color-contrast"] : [];
-        expect([width, colorScheme, await violations(page, ...rules)]).toEqual([width, colorScheme, []]);
+        expect([view, await page.evaluate(OVERFLOW)]).toEqual([view, 0]);
+        const rules = rulesOf(language, view);
+        if (rules !== undefined) expect([view, await violations(page, ...rules)]).toEqual([view, []]);
       }
     },
   );
