@@ -273,20 +273,25 @@ describe("failures in a row", () => {
         clock.now(),
       );
     };
-    const counts = await Promise.all(
-      Array.from({ length: 60 }, (_, number) =>
-        stores[number % 2]!.signIns.addFailure("form", "subject", { failures: 40, mail }),
-      ),
-    );
-    expect(counts.toSorted((one, other) => one - other)).toEqual(
-      Array.from({ length: 60 }, (_, index) => index + 1),
-    );
-    expect(await stores[0]!.signIns.failures("form", "subject")).toBe(60);
-    expect(await stores[0]!.signIns.failures("password_grant", "subject")).toBe(0);
-    expect((await stores[1]!.outbox.waiting()).count).toBe(1);
-    await stores[1]!.signIns.clearFailures("form", "subject");
-    expect(await stores[0]!.signIns.failures("form", "subject")).toBe(0);
-    await Promise.all(stores.map((store) => store.close()));
+    const counts: number[] = [];
+    try {
+      for (let round = 0; round < 6; round += 1) {
+        const together = Array.from({ length: 10 }, (_, number) =>
+          stores[number % 2]!.signIns.addFailure("form", "subject", { failures: 40, mail }),
+        );
+        counts.push(...(await Promise.all(together)));
+      }
+      expect(counts.toSorted((one, other) => one - other)).toEqual(
+        Array.from({ length: 60 }, (_, index) => index + 1),
+      );
+      expect(await stores[0]!.signIns.failures("form", "subject")).toBe(60);
+      expect(await stores[0]!.signIns.failures("password_grant", "subject")).toBe(0);
+      expect((await stores[1]!.outbox.waiting()).count).toBe(1);
+      await stores[1]!.signIns.clearFailures("form", "subject");
+      expect(await stores[0]!.signIns.failures("form", "subject")).toBe(0);
+    } finally {
+      await Promise.all(stores.map((store) => store.close()));
+    }
   });
 });
 
