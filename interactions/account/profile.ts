@@ -51,7 +51,7 @@ export function profilePage({ pages, accounts, clock, locales }: ProfilePagePart
         if (error instanceof NameTaken) return shown(visit, values, [{ field: "username", reason: "taken" }]);
         throw error;
       }
-      // Otherwise an earlier choice in this browser would hide the new one.
+      // The language in the cookie wins over that of the account, so it changes too.
       if (values.locale !== before.locale) keepLanguage(visit.ctx, values.locale || undefined);
       return visit.done(PATH, "profile");
     },

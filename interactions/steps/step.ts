@@ -117,7 +117,7 @@ export interface Field {
   /** A value of the HTML attribute `autocomplete`. */
   readonly autocomplete: string;
   readonly required: boolean;
-  /** What the field contains at first; of a checkbox, what it sends. Never a secret. */
+  /** The initial value, or what a checkbox sends when it is checked. Never a secret. */
   readonly value?: string;
   /** What can be chosen, besides nothing. */
   readonly options?: readonly string[];

@@ -21,7 +21,7 @@ export interface AccountRecord {
   readonly gender: string | null;
   /** Language tag. Missing: `null`. */
   readonly locale?: string | null;
-  /** The version of the terms of use that the person accepted. Missing: none. */
+  /** The version of the terms of use that the person accepted. Missing if there is none. */
   readonly terms_version?: string;
   /** Key of the portal that the account belongs to. */
   readonly portal: string | null;
@@ -110,11 +110,11 @@ export interface ClientRecord {
   /** Overrides of the configuration's `refreshTokens`. */
   readonly refresh_tokens: Partial<RefreshTokenRules>;
   readonly error_status: "documented" | "standard";
-  /** The client's home page, privacy policy and terms. Missing: none. */
+  /** The client's home page, privacy policy and terms of use. */
   readonly client_uri?: string;
   readonly policy_uri?: string;
   readonly tos_uri?: string;
-  /** What is in the {@link StoredLogo}. Missing: none. */
+  /** Describes the {@link StoredLogo}. Missing without a logo. */
   readonly logo?: Pick<StoredLogo, "type" | "sha256">;
   /** Missing in what was registered without one: `RS256`. */
   readonly id_token_signed_response_alg?: "RS256" | "ES256" | "EdDSA";

@@ -5,7 +5,7 @@ import type { Caller } from "../audit/audit-event.ts";
 import { seconds } from "../clock.ts";
 import type { AccountRecord, UsedRecord } from "../directory/directory.ts";
 import { AlreadyExists, IdentifierTaken } from "../errors.ts";
-import type { MailKind, NewMail } from "../mail/records.ts";
+import { type MailKind, type NewMail, noticeTo } from "../mail/records.ts";
 import type { PasswordNames, Passwords } from "../passwords/passwords.ts";
 import {
   type AccountChanges,
@@ -275,24 +275,14 @@ function applied(before: AccountRecord, changes: AccountChanges): AccountRecord 
   return isNewAddress ? { ...after, email_verified: false } : after;
 }
 
-/** Milliseconds until a notice is too old to be of use. */
-const NOTICE_LIFETIME = 3 * 86_400_000;
-
 /** Mail about security. Without an address to send it from there is none. */
 function createNotices({
   mailDeployment: deployment,
   clock,
 }: Pick<AccountsOptions, "mailDeployment" | "clock">) {
-  function notice(
-    kind: MailKind,
-    { email: to, locale }: AccountRecord,
-    more: NewMail["params"] = {},
-  ): NewMail[] {
+  function notice(kind: MailKind, account: AccountRecord, params: NewMail["params"] = {}): NewMail[] {
     if (deployment === undefined) return [];
-    const at = clock.now();
-    const params = { at: String(at), ...more };
-    const language = locale === undefined || locale === null ? {} : { locale };
-    return [{ kind, to, ...language, deployment, params, expiresAt: at + NOTICE_LIFETIME }];
+    return [noticeTo(account, { kind, deployment, at: clock.now(), params })];
   }
   return {
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),

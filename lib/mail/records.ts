@@ -34,6 +34,30 @@ export interface NewMail {
   readonly expiresAt: number;
 }
 
+/** Milliseconds until a notice is too old to be of use. */
+const NOTICE_LIFETIME = 3 * 86_400_000;
+
+/**
+ * Mail that tells the owner of an account what has just happened.
+ * @param notice.at milliseconds since the epoch.
+ */
+export function noticeTo(
+  { email, locale }: { readonly email: string; readonly locale?: string | null },
+  {
+    at,
+    params,
+    ...notice
+  }: Pick<NewMail, "kind" | "deployment"> & { readonly at: number; readonly params?: NewMail["params"] },
+): NewMail {
+  return {
+    ...notice,
+    to: email,
+    ...(typeof locale === "string" && { locale }),
+    params: { at: String(at), ...params },
+    expiresAt: at + NOTICE_LIFETIME,
+  };
+}
+
 /** A mail in the storage. Times are in milliseconds since the epoch. */
 export interface StoredMail {
   /** Unguessable. The Message-ID of every attempt contains it. */

@@ -1,6 +1,6 @@
 /**
  * Whether a password is known from a data breach, asked by k-anonymity: only the first five of the 40 hexadecimal digits of
- * its SHA-1 leave the process, and the answer lists the rest of every known hash that begins with them. The
+ * its SHA-1 leave the process, and the answer lists the suffix of every known hash that begins with them. The
  * interface is the one of Pwned Passwords, which can also be run as a mirror of one's own.
  */
 import { hash } from "node:crypto";
@@ -23,7 +23,7 @@ export interface BreachCheckOptions {
 const PREFIX = 5;
 /** A padded answer has about 1,000 lines of 40 characters. */
 const LONGEST_ANSWER = 512 * 1024;
-/** The rest of a hash, and in how many breaches it was. Lines that pad the answer have the count 0. */
+/** The suffix of a hash, and in how many breaches it was. Lines that pad the answer have the count 0. */
 const LINE = /^([\dA-F]{35}):(\d{1,15})$/i;
 
 /** A failure of the other side. The message says nothing about the password. */
@@ -32,8 +32,8 @@ function noAnswer(reason: string): SignInError {
 }
 
 export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOptions): BreachCheck {
-  /** @returns whether the answer lists this rest. */
-  async function ask(prefix: string, rest: string, signal: AbortSignal): Promise<boolean> {
+  /** @returns whether the response lists this suffix. */
+  async function ask(prefix: string, suffix: string, signal: AbortSignal): Promise<boolean> {
     const response = await fetch(`${url.replace(/\/+$/, "")}/${prefix}`, {
       // Padding hides from an observer how many hashes have the prefix.
       headers: { "Add-Padding": "true", "User-Agent": "sign-in-service" },
@@ -48,7 +48,7 @@ export function createBreachCheck({ url, timeout, fetch, outage }: BreachCheckOp
     const known = lines.map((line) => LINE.exec(line));
     // An error page is no answer. Half of an answer would be one, so every line counts.
     if (known.length === 0 || known.includes(null)) throw noAnswer("not a list of hashes");
-    return known.some((match) => match?.[1]?.toUpperCase() === rest && Number(match[2]) > 0);
+    return known.some((match) => match?.[1]?.toUpperCase() === suffix && Number(match[2]) > 0);
   }
 
   return async (password) => {

@@ -59,11 +59,11 @@ export interface AttemptLimits {
    * @param request.name the address or the name as typed, whether or not an account has it.
    */
   mail(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
-  /** A registration, which is a request for mail too. */
+  /** A registration. It also counts as a request for mail. */
   registration(request: { readonly name: string; readonly address: string }): Promise<Attempt>;
   /**
    * The mail itself, after `mail` or `registration` let the request through: names of one account share its address. The
-   * caller must not see the answer, because it tells which names those are.
+   * result must not reach the person who asks, because it shows which names belong together.
    */
   recipient(email: string): Promise<boolean>;
 }

@@ -7,7 +7,7 @@ import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Clock } from "../clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { typedName } from "../domain/text-rules.ts";
-import { type NewMail, sealMail, type StoredMail } from "../mail/records.ts";
+import { noticeTo, sealMail, type StoredMail } from "../mail/records.ts";
 import { hmac, type Sealer, type SecretKey } from "../sealing.ts";
 import type { SignInStore, SignInWay } from "../sign-ins/records.ts";
 
@@ -33,12 +33,10 @@ export interface Guessing {
 /** Failures in a row after which further tries are limited. */
 export const FAILURES_BEFORE_LIMIT = 100;
 
-/** Milliseconds until the notice is too old to be of use. */
-const NOTICE_LIFETIME = 3 * 86_400_000;
-
-export interface GuessingOptions {
+/** What counting sign-ins and telling their owner about them needs. */
+export interface SignInNoticeOptions {
   readonly store: SignInStore;
-  /** The HMAC key for names in the storage. */
+  /** The HMAC key for names, accounts and sign-ins in the storage. */
   readonly key: SecretKey;
   readonly sealer: Sealer;
   readonly clock: Clock;
@@ -62,7 +60,7 @@ export function createGuessing({
   clock,
   mailDeployment,
   onMail,
-}: GuessingOptions): Guessing {
+}: SignInNoticeOptions): Guessing {
   /** A new password makes what was guessed before worthless, and lets its owner in. */
   function subjectOf(typed: string, account: AccountRecord | undefined): string | undefined {
     if (account !== undefined) {
@@ -78,14 +76,8 @@ export function createGuessing({
   function noticeFor(account: AccountRecord | undefined): StoredMail | undefined {
     if (account === undefined || mailDeployment === undefined) return undefined;
     const now = clock.now();
-    const mail: NewMail = {
-      kind: "many-failures",
-      to: account.email,
-      ...(typeof account.locale === "string" && { locale: account.locale }),
-      deployment: mailDeployment,
-      params: { at: String(now), failures: String(FAILURES_BEFORE_LIMIT) },
-      expiresAt: now + NOTICE_LIFETIME,
-    };
+    const params = { failures: String(FAILURES_BEFORE_LIMIT) };
+    const mail = noticeTo(account, { kind: "many-failures", deployment: mailDeployment, at: now, params });
     return sealMail(sealer, mail, now);
   }
 

@@ -66,7 +66,7 @@ export interface SignInStore {
   ): Promise<number>;
   clearFailures(way: SignInWay, subject: string): Promise<void>;
   /**
-   * Notes a sign-in at a browser that the account does not know.
+   * Records a sign-in from a browser that is new to the account.
    * @param id of the sign-in and its mail.
    * @param mail is stored unless this is the first sign-in, or it was noted before.
    * @returns whether it was stored.
