@@ -145,7 +145,11 @@ export function explainUsage(error: unknown): unknown {
   const [, operand = ""] = /argument '(\w+)'/u.exec(error.message) ?? [];
   switch (error.code) {
     case "commander.unknownOption":
-      return misused(`Unknown option '${option}'`, error);
+      // All options begin with two dashes.
+      return misused(
+        `Unknown option '${option}'${option.startsWith("--") ? "" : ". If it is a value, put -- before it"}`,
+        error,
+      );
     case "commander.optionMissingArgument":
       return misused(`${option} needs a value`, error);
     case "commander.missingArgument":

@@ -148,7 +148,8 @@ const GENERATORS: Readonly<Record<IdTokenAlgorithm, () => Promise<{ readonly pri
 
 async function makeKey(sealer: Sealer, alg: string): Promise<NewSigningKey> {
   const { privateKey } = await GENERATORS[alg as IdTokenAlgorithm]();
-  const kid = randomBytes(12).toString("base64url");
+  // Hexadecimal, because people type it: an operand must not begin with a dash.
+  const kid = randomBytes(12).toString("hex");
   return sealed(sealer, { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg });
 }
 

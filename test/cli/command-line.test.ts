@@ -38,6 +38,11 @@ describe("the command line", () => {
     [/^FROM is missing/, "storage", "copy"],
     [/^TO is missing/, "storage", "copy", "sqlite:a"],
     [/^Too many arguments/, "storage", "copy", "sqlite:a", "sqlite:b", "sqlite:c"],
+    [
+      /^Unknown option '-G6HCcSE'\. If it is a value, put -- before it\. See --help\.$/,
+      ..."keys retire -G6HCcSE --now".split(" "),
+    ],
+    [/^a\.json does not exist/, "keys", "retire", "--now", "--config", "a.json", "--", "-G6HCcSE"],
     [/^Unknown option '--force'/, "storage", "copy", "sqlite:a", "sqlite:b", "--force"],
     [/^FROM must be sqlite:PATH/, "storage", "copy", "mysql://user:password@host/db", "sqlite:b"],
     [/^TO must be sqlite:PATH/, "storage", "copy", "sqlite:a", "sqlite:"],
