@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { resolve } from "node:path";
 import { defaults } from "../config/defaults.ts";
 import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../config/value-forms.ts";
-import { CommandFailure, misused } from "./command-failure.ts";
+import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import { readJsonObject } from "./json-file.ts";
 
 /** The addresses of a storage and its artifacts. */
@@ -59,7 +59,7 @@ function checkArtifacts(artifacts: string, name: string): string {
 function textMember(file: object, name: string, path: string): string | undefined {
   const value: unknown = Reflect.get(file, name);
   if (value === undefined || typeof value === "string") return value;
-  throw new CommandFailure(`${path}: ${name} must be a string.`);
+  throw new CommandFailure(`${path}: ${name} must be a string.`, { exitCode: MISUSED });
 }
 
 /** `storage` and `artifacts` of a configuration file. Other keys are ignored. */

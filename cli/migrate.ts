@@ -6,7 +6,7 @@ import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../lib/
 import { migrateStorage, removeOld } from "../lib/migration/migrate.ts";
 import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
 import type { Run, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { CommandFailure, FAILED, INTERRUPTED, MISUSED, misused, UNREACHABLE } from "./command-failure.ts";
 import type { Given } from "./given.ts";
 import { Progress } from "./progress.ts";
 
@@ -22,7 +22,8 @@ interface Wanted {
 async function requireFile({ storage }: StorageAddress): Promise<void> {
   if (!isSqlite(storage)) return;
   const found = await stat(pathOf(storage)).catch(() => undefined);
-  if (!found?.isFile()) throw new CommandFailure(`There is no database file ${pathOf(storage)}.`);
+  if (!found?.isFile())
+    throw new CommandFailure(`There is no database file ${pathOf(storage)}.`, { exitCode: UNREACHABLE });
 }
 
 async function readWanted(given: Given, { readVariable }: Surroundings): Promise<Wanted> {
@@ -47,10 +48,10 @@ function explained(error: unknown, advice: string): unknown {
     return new CommandFailure("Another process is migrating this storage.", { cause: error });
   if (error instanceof ConfigurationError) {
     const problems = error.problems.map((problem) => problem.replace(/^config\.(\w+): /u, "--$1: "));
-    return new CommandFailure(`${problems.join("; ")}.`, { cause: error });
+    return new CommandFailure(`${problems.join("; ")}.`, { exitCode: MISUSED, cause: error });
   }
   if (error instanceof StorageUnavailable)
-    return new CommandFailure(`${error.message}. ${advice}`.trim(), { cause: error });
+    return new CommandFailure(`${error.message}. ${advice}`.trim(), { exitCode: UNREACHABLE, cause: error });
   return error;
 }
 
@@ -72,7 +73,7 @@ async function migrate(address: StorageAddress, { clock, signal, err, out }: Sur
     progress.clear();
     if (!signal.aborted) throw explained(error, CONTINUES);
     err.write(`Stopped. ${CONTINUES}\n`);
-    return FAILED;
+    return INTERRUPTED;
   }
 }
 

@@ -7,7 +7,7 @@ import { ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { checkFormat } from "../lib/migration/format.ts";
 import { Records } from "../lib/records/records.ts";
 import type { StorageAddress } from "./addresses.ts";
-import { CommandFailure } from "./command-failure.ts";
+import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";
 import type { Stores } from "../lib/records/kinds.ts";
 
 export interface OpenStores extends Stores {
@@ -53,10 +53,10 @@ export async function openAddressed(
   } catch (error) {
     if (error instanceof ConfigurationError) {
       const problems = error.problems.map((problem) => problem.replace(/^config\.\w+: /, ""));
-      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, { cause: error });
+      throw new CommandFailure(`${name}: ${problems.join("; ")}.`, { exitCode: MISUSED, cause: error });
     }
     if (error instanceof StorageUnavailable) {
-      throw new CommandFailure(`${name}: ${error.message}.`, { cause: error });
+      throw new CommandFailure(`${name}: ${error.message}.`, { exitCode: UNREACHABLE, cause: error });
     }
     throw error;
   }

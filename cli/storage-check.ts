@@ -9,7 +9,7 @@ import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
 import type { Run, Surroundings } from "./command.ts";
-import { FAILED } from "./command-failure.ts";
+import { FAILED, INTERRUPTED, UNREACHABLE } from "./command-failure.ts";
 import { openAddressed, type OpenStores } from "./open-stores.ts";
 import { printable } from "./printable.ts";
 import { Progress } from "./progress.ts";
@@ -31,6 +31,8 @@ interface Finding {
   readonly examples: readonly string[];
   /** Why the check or the repair failed. */
   readonly obstacle?: string;
+  /** Whether it failed because the storage can't be reached. */
+  readonly isUnreachable?: boolean;
 }
 
 /** Why a check failed, for example on a record that can't be read. */
@@ -60,7 +62,14 @@ async function make(check: Check, wantsRepair: boolean, signal: AbortSignal): Pr
     return { check, repaired, left: found.length, examples };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { check, repaired, left: Math.max(1, found.length), examples, obstacle: obstacleOf(error) };
+    return {
+      check,
+      repaired,
+      left: Math.max(1, found.length),
+      examples,
+      obstacle: obstacleOf(error),
+      isUnreachable: error instanceof StorageUnavailable,
+    };
   }
 }
 
@@ -163,7 +172,7 @@ async function checkAll(
     progress.clear();
     if (!signal.aborted) throw error;
     err.write("Stopped.\n");
-    return FAILED;
+    return INTERRUPTED;
   } finally {
     await stores.close();
   }
@@ -173,6 +182,7 @@ async function checkAll(
       ? `${findings.some(({ repaired }) => repaired > 0) ? "All problems are repaired" : "No problems found"} (${made} checks).\n`
       : `${wrong.length} of ${made} checks found problems. ${advice(wrong, wantsRepair)}\n`,
   );
+  if (wrong.some(({ isUnreachable }) => isUnreachable)) return UNREACHABLE;
   return wrong.length === 0 ? 0 : FAILED;
 }
 

@@ -11,7 +11,7 @@ import {
   readAddress,
 } from "./addresses.ts";
 import type { Run, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, misused } from "./command-failure.ts";
+import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "./command-failure.ts";
 import type { KindComparison } from "./copy/compare.ts";
 import { copyStorage, finishCopy } from "./copy/copy.ts";
 import type { Given } from "./given.ts";
@@ -95,7 +95,7 @@ const CONTINUES = "Run the same command again, and it continues where it stopped
 /** Adds to a storage fault how to continue. */
 function resumable(error: unknown): unknown {
   if (!(error instanceof StorageUnavailable)) return error;
-  return new CommandFailure(`${error.message}. ${CONTINUES}`, { cause: error });
+  return new CommandFailure(`${error.message}. ${CONTINUES}`, { exitCode: UNREACHABLE, cause: error });
 }
 
 async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promise<number> {
@@ -126,7 +126,7 @@ async function copy(addresses: CopyAddresses, surroundings: Surroundings): Promi
       progress.clear();
       if (!signal.aborted) throw resumable(error);
       err.write(`Stopped. ${CONTINUES}\n`);
-      return FAILED;
+      return INTERRUPTED;
     } finally {
       await to.close();
     }

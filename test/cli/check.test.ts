@@ -343,6 +343,15 @@ function rightsIn(page: string, where: RegExp): string[] {
   return where.exec(text)?.[1]?.split(" ") ?? [];
 }
 
+describe("an interrupted storage check", () => {
+  it("ends with 130", async () => {
+    const place = workshop.sqlite();
+    await withStores(place, (stores) => fillWith(stores, 10, Date.now()));
+    const outcome = await runHere(["storage", "check", place.storage], /checking/u);
+    expect(outcome).toEqual({ code: 130, said: expect.stringMatching(/Stopped\.\n$/u) });
+  });
+});
+
 describe("storage check on SQLite", () => describeChecks(() => Promise.resolve(workshop.sqlite()), damages));
 
 describe("storage check on PostgreSQL", () => {
@@ -355,8 +364,8 @@ describe("storage check on PostgreSQL", () => {
   it("refuses an empty database, and creates nothing in it", async () => {
     const place = { storage: await server.newDatabase() };
     const said = expect.stringContaining("ADDRESS: there is no storage in that database of PostgreSQL.");
-    await expect(check(place)).resolves.toMatchObject({ code: 1, said });
-    await expect(check(place)).resolves.toMatchObject({ code: 1, said });
+    await expect(check(place)).resolves.toMatchObject({ code: 3, said });
+    await expect(check(place)).resolves.toMatchObject({ code: 3, said });
   }, 60_000);
 
   describeChecks(async () => ({ storage: await server.newDatabase() }), ofStores);
@@ -387,7 +396,7 @@ describe("storage check on SQLite and Redis", () => {
       expect((await runHere(words)).said).not.toContain("NOPERM");
       await allow("-scan");
       const { code, said } = await runHere(words);
-      expect([code, said]).toEqual([1, expect.stringContaining("Redis does not let this user SCAN")]);
+      expect([code, said]).toEqual([3, expect.stringContaining("Redis does not let this user SCAN")]);
       expect(said).not.toContain("password");
     });
 

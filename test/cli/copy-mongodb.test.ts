@@ -94,7 +94,7 @@ describeMongo("storage copy with MongoDB", () => {
     const url = server.nextUrl();
     const outcome = await workshop.run(copyWords({ storage: url }, workshop.sqlite()));
     expect(outcome).toMatchObject({
-      code: 1,
+      code: 3,
       said: expect.stringContaining("FROM: there is no storage in that database of MongoDB."),
     });
     const db = server.client.db(new URL(url).pathname.slice(1));
@@ -106,7 +106,7 @@ describeMongo("storage copy with MongoDB", () => {
     const { code, said } = await workshop.run(copyWords({ storage: "env:URL" }, workshop.sqlite()), {
       URL: url,
     });
-    expect([code, said]).toEqual([1, expect.stringContaining("MongoDB at 127.0.0.1:1 does not answer")]);
+    expect([code, said]).toEqual([3, expect.stringContaining("MongoDB at 127.0.0.1:1 does not answer")]);
     expect(said).not.toMatch(/pass/);
     expect(said).toContain("from mongodb://127.0.0.1:1/x\n");
   }, 60_000);

@@ -118,7 +118,7 @@ describe("a copy", () => {
 
   it("ends cleanly with SIGINT and says how to go on; no service starts before it is complete", async () => {
     const { to, running } = await interrupted();
-    await expect(running.ended).resolves.toBe(1);
+    await expect(running.ended).resolves.toBe(130);
     expect(running.output()).toContain(
       "Stopped. Run the same command again, and it continues where it stopped.",
     );
@@ -145,7 +145,7 @@ describe("a copy", () => {
     await withStores(from, (stores) => fillWith(stores, 600, Date.now()));
     const to = workshop.sqlite();
     await expect(runHere(copyWords(from, to), /copying group/)).resolves.toMatchObject({
-      code: 1,
+      code: 130,
       said: expect.stringContaining("Stopped."),
     });
     await withStores(from, async ({ storage }) => {
@@ -179,7 +179,7 @@ describe("a copy", () => {
     });
     const missing = workshop.sqlite();
     await expect(workshop.run(copyWords(missing, workshop.sqlite()))).resolves.toMatchObject({
-      code: 1,
+      code: 3,
       said: expect.stringContaining("can't be opened: ENOENT"),
     });
     await expect(workshop.run(copyWords(from, missing))).resolves.toMatchObject({ code: 0 });
@@ -230,7 +230,7 @@ describe("artifacts in Redis", () => {
       (text) => text.includes("group"),
     );
     await kept.stop();
-    await expect(running.ended).resolves.toBe(1);
+    await expect(running.ended).resolves.toBe(3);
     expect(running.output()).toMatch(
       /Redis.*\. Run the same command again, and it continues where it stopped\.\n$/,
     );
@@ -257,10 +257,10 @@ describe("artifacts in Redis", () => {
     ).resolves.toBe(0);
     await redis.client.call("ACL", "SETUSER", "copier", "-scan");
     const other = url.replace("secret:", "other:");
-    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: other }))).resolves.toBe(1);
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: other }))).resolves.toBe(3);
     expect(said.pop()).toMatch(/^TO: .*Redis answered NOPERM/mu);
     const wrong = url.replace("copier:", "copier:x");
-    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: wrong }))).resolves.toBe(1);
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: wrong }))).resolves.toBe(3);
     await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: `${url}&x=1` }))).resolves.toBe(2);
     await expect(run(copyWords(from, { storage: `redis://u:${password}@127.0.0.1` }))).resolves.toBe(2);
     await expect(run([...copyWords(from, { storage: url }), url])).resolves.toBe(2);
@@ -268,7 +268,7 @@ describe("artifacts in Redis", () => {
       run(copyWords(from, { ...workshop.sqlite(), artifacts: `redis://u:${password}@h:1:2` })),
     ).resolves.toBe(2);
     const down = `redis://u:${password}@127.0.0.1:1`;
-    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: down }))).resolves.toBe(1);
+    await expect(run(copyWords(from, { ...workshop.sqlite(), artifacts: down }))).resolves.toBe(3);
     expect(said.filter(isPasswordIn)).toEqual([]);
     expect(said[0]).toContain(`redis://${host}/0?prefix=secret:`);
     expect(said[1]).toContain("WRONGPASS");

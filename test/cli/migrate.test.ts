@@ -35,7 +35,7 @@ describe("migrate", () => {
   it("migrates a storage, reports when there is nothing to do, and removes the old data after a confirmation", async () => {
     const storage = ["--storage", `sqlite:${restoreSqlite(fixture)}`];
     expect(await migrate([...storage, "--remove-old", "--yes"])).toMatchObject({
-      code: 1,
+      code: 2,
       err: expect.stringContaining("run sign-in-service migrate."),
     });
     expect(await migrate(storage)).toMatchObject({
@@ -64,7 +64,7 @@ describe("migrate", () => {
   it("refuses a missing file, and creates none", async () => {
     const path = join(mkdtempSync(join(tmpdir(), "sign-in-migrate-")), "typo.db");
     expect(await migrate(["--storage", `sqlite:${path}`])).toMatchObject({
-      code: 1,
+      code: 3,
       err: expect.stringContaining("There is no database file"),
     });
     expect(existsSync(path)).toBe(false);
@@ -88,7 +88,7 @@ describe("migrate", () => {
 
   it("reports which server does not respond, without the password, and how to continue", async () => {
     const { code, err } = await migrate(["--storage", "env:STORAGE"]);
-    expect(code).toBe(1);
+    expect(code).toBe(3);
     expect(err).toContain("Run the same command again");
     expect(err).not.toContain("hidden");
   }, 60_000);
