@@ -1,5 +1,5 @@
 /** `docs/command-line.md`: the text is written by hand, the reference of the commands is generated. */
-import type { Command, Described } from "../cli/command.ts";
+import type { Command, Described } from "../cli/program/command.ts";
 import { COMMANDS, NOUNS } from "../cli/commands.ts";
 import { type Page, pageWithTables } from "./page.ts";
 

@@ -1,7 +1,7 @@
 /** `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. */
 import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
-import { fileSchema } from "../examples/server/config-file.ts";
+import { fileSchema } from "../cli/server/config-file.ts";
 import { importedAccount } from "../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";

@@ -7,6 +7,8 @@ const root = join(import.meta.dirname, "..");
 const out = process.argv[2] ?? join(root, "dist");
 /** The folders that tsconfig.build.json compiles. */
 const FOLDERS = ["lib", "adapters", "interactions", "compat", "notifier", "config", "cli"];
+/** Files of the examples that the server reads: it refuses the secrets in them. */
+const FILES = ["examples/conformance/server.json"];
 const ASSETS = new Set([".ejs", ".json", ".css", ".svg"]);
 
 for (const folder of FOLDERS) {
@@ -16,3 +18,4 @@ for (const folder of FOLDERS) {
     cpSync(from, join(out, from.slice(root.length)));
   }
 }
+for (const file of FILES) cpSync(join(root, file), join(out, file));

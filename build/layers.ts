@@ -13,14 +13,19 @@ export interface Layer {
 
 /** A file belongs to the first layer that matches its path. */
 const LAYERS: readonly Layer[] = [
-  { name: "examples", floor: 10, holds: /^examples\// },
+  {
+    // One layer: the examples use the bundled server, and its demo uses two of the examples.
+    name: "command line and examples",
+    floor: 10,
+    holds: /^(?:cli|examples)\//,
+    box: ["cli/", "the command line and the bundled server"],
+  },
   { name: "bench", floor: 11, holds: /^bench\// },
   { name: "tests and tools", floor: 12, holds: /^(?:test|build|\.ci)\/|^[^/]+$/ },
   {
     name: "entry points",
     floor: 9,
-    holds:
-      /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker)|cli\/main)\.ts$/,
+    holds: /^(?:(?:lib\/(?:index|testing)|adapters\/index)|notifier\/(?:index|main|start-worker))\.ts$/,
   },
   {
     name: "composition root",
@@ -38,7 +43,6 @@ const LAYERS: readonly Layer[] = [
   { name: "compat", floor: 6, holds: /^compat\//, box: ["compat/", "the HTTP endpoints"] },
   { name: "interactions", floor: 6, holds: /^interactions\//, box: ["interactions/", "the pages"] },
   { name: "notifier", floor: 6, holds: /^notifier\//, box: ["notifier/", "sends notifications"] },
-  { name: "command line", floor: 7.5, holds: /^cli\//, box: ["cli/", "the command line"] },
   {
     name: "lib/provider",
     floor: 5,

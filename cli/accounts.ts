@@ -1,9 +1,9 @@
 /** `accounts`: finds, creates, changes and deletes accounts. */
 import type { Account, AccountChanges, NewAccount } from "../lib/domain/account.ts";
-import type { Command, CommandOption } from "./command.ts";
-import { misused } from "./command-failure.ts";
-import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./on-service.ts";
-import { readNewPassword } from "./secret-input.ts";
+import type { Command, CommandOption } from "./program/command.ts";
+import { misused } from "./program/command-failure.ts";
+import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
+import { readNewPassword } from "./program/secret-input.ts";
 
 const SUB = { form: "SUB", about: "the account's identifier, a UUID" };
 const SERVICE = { form: "SERVICE", about: "the key of a service" };

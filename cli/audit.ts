@@ -3,9 +3,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { AuditRecord } from "../lib/audit/audit-event.ts";
 import { seconds } from "../lib/clock.ts";
 import type { AuditQuery } from "../lib/domain/audit-log.ts";
-import type { Command, CommandOption } from "./command.ts";
-import type { Given } from "./given.ts";
-import { type Call, onService, SERVICE_OPTIONS } from "./on-service.ts";
+import type { Command, CommandOption } from "./program/command.ts";
+import type { Given } from "./program/given.ts";
+import { type Call, onService, SERVICE_OPTIONS } from "./program/on-service.ts";
 
 const COLUMNS = ["at", "action", "actor", "subject", "client", "outcome", "reason"] as const;
 const PAGE = 500;

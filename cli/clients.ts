@@ -1,10 +1,10 @@
 /** `clients`: registers, changes and removes clients, and rotates their secrets. */
 import type { ClientChanges, NewClient } from "../lib/domain/client.ts";
-import type { Command, CommandOption } from "./command.ts";
-import { misused } from "./command-failure.ts";
-import type { Given } from "./given.ts";
-import { readBytes } from "./json-file.ts";
-import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./on-service.ts";
+import type { Command, CommandOption } from "./program/command.ts";
+import { misused } from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { readBytes } from "./program/json-file.ts";
+import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 
 const ID = { form: "ID", about: "the client_id" };
 const COLUMNS = ["client_id", "service", "name", "first_party", "disabled"] as const;

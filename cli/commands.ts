@@ -2,7 +2,7 @@
 import { accountCommands, sessionCommands } from "./accounts.ts";
 import { auditCommands } from "./audit.ts";
 import { clientCommands } from "./clients.ts";
-import type { Command } from "./command.ts";
+import type { Command } from "./program/command.ts";
 import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";

@@ -1,8 +1,8 @@
 /** `config`: checks and prints a configuration. */
-import type { Command, Run } from "./command.ts";
-import type { Given } from "./given.ts";
-import { readServiceConfig, SERVICE_OPTIONS } from "./on-service.ts";
-import { Printer } from "./printer.ts";
+import type { Command, Run } from "./program/command.ts";
+import type { Given } from "./program/given.ts";
+import { readServiceConfig, SERVICE_OPTIONS } from "./program/on-service.ts";
+import { Printer } from "./program/printer.ts";
 
 /** Keys with secrets: they are never printed. */
 const SECRET: ReadonlySet<string> = new Set([

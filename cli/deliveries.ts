@@ -1,10 +1,10 @@
 /** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
-import type { Command, CommandOption } from "./command.ts";
-import { CommandFailure, misused, UNREACHABLE } from "./command-failure.ts";
-import type { Given } from "./given.ts";
-import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./on-service.ts";
+import type { Command, CommandOption } from "./program/command.ts";
+import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };

@@ -1,9 +1,9 @@
 /** `services`, `groups` and `portals`: the entries of the directory, each with its receiver of notifications. */
 import type { Entries, Entry, EntrySettings, ServiceSettings } from "../lib/domain/directory.ts";
 import type { SignInService } from "../lib/service.ts";
-import type { Command, CommandOption, Surroundings } from "./command.ts";
-import { objectIn, readJsonObject } from "./json-file.ts";
-import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./on-service.ts";
+import type { Command, CommandOption, Surroundings } from "./program/command.ts";
+import { objectIn, readJsonObject } from "./program/json-file.ts";
+import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
 
 type Noun = "services" | "groups" | "portals";
 

@@ -1,7 +1,7 @@
 /** `keys`: the keys that sign ID tokens. */
-import type { Command } from "./command.ts";
-import { misused } from "./command-failure.ts";
-import { type Call, onService, SERVICE_OPTIONS, YES } from "./on-service.ts";
+import type { Command } from "./program/command.ts";
+import { misused } from "./program/command-failure.ts";
+import { type Call, onService, SERVICE_OPTIONS, YES } from "./program/on-service.ts";
 
 const COLUMNS = [
   "kid",

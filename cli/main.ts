@@ -5,7 +5,7 @@ import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
 import { readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
-import { askWithoutEcho } from "./secret-input.ts";
+import { askWithoutEcho } from "./program/secret-input.ts";
 
 /** The first signal stops the command after its current step. The second one ends the process immediately. */
 const stop = new AbortController();
@@ -27,7 +27,7 @@ for (const output of [process.stdout, process.stderr]) output.on("error", () => 
 
 // Commands load most of the package. From the second run on, the compiled code is read from Node's cache.
 enableCompileCache();
-const { run } = await import("./run.ts");
+const { run } = await import("./program/run.ts");
 process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,

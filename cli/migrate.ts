@@ -4,11 +4,18 @@ import { schemeOf } from "../adapters/open.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { migrateStorage, removeOld } from "../lib/migration/migrate.ts";
-import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
-import type { Run, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, INTERRUPTED, MISUSED, misused, UNREACHABLE } from "./command-failure.ts";
-import type { Given } from "./given.ts";
-import { Progress } from "./progress.ts";
+import { describeAddress, pathOf, type StorageAddress, readAddress } from "./program/addresses.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import {
+  CommandFailure,
+  FAILED,
+  INTERRUPTED,
+  MISUSED,
+  misused,
+  UNREACHABLE,
+} from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { Progress } from "./program/progress.ts";
 
 const CONTINUES = "Run the same command again, and it continues where it stopped.";
 

@@ -7,12 +7,12 @@ import { directoryChecks } from "../lib/directory/check.ts";
 import { namesOf } from "../lib/domain/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
-import { describeAddress, pathOf, type StorageAddress, readAddress } from "./addresses.ts";
-import type { Run, Surroundings } from "./command.ts";
-import { FAILED, INTERRUPTED, UNREACHABLE } from "./command-failure.ts";
-import { openAddressed, type OpenStores } from "./open-stores.ts";
-import { printable } from "./printable.ts";
-import { Progress } from "./progress.ts";
+import { describeAddress, pathOf, type StorageAddress, readAddress } from "./program/addresses.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";
+import { openAddressed, type OpenStores } from "./program/open-stores.ts";
+import { printable } from "./program/printable.ts";
+import { Progress } from "./program/progress.ts";
 
 /** Flaws that one check looks for, at most. */
 const LIMIT = 10_000;

@@ -9,14 +9,14 @@ import {
   pathOf,
   type StorageAddress,
   readAddress,
-} from "./addresses.ts";
-import type { Run, Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "./command-failure.ts";
+} from "./program/addresses.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { CommandFailure, FAILED, INTERRUPTED, misused, UNREACHABLE } from "./program/command-failure.ts";
 import type { KindComparison } from "./copy/compare.ts";
 import { copyStorage, finishCopy } from "./copy/copy.ts";
-import type { Given } from "./given.ts";
-import { type OpenOptions, openAddressed } from "./open-stores.ts";
-import { Progress } from "./progress.ts";
+import type { Given } from "./program/given.ts";
+import { type OpenOptions, openAddressed } from "./program/open-stores.ts";
+import { Progress } from "./program/progress.ts";
 
 interface CopyAddresses {
   readonly from: StorageAddress;

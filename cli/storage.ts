@@ -1,5 +1,5 @@
 /** `storage` and `migrate`: commands on a storage itself. */
-import type { Command } from "./command.ts";
+import type { Command } from "./program/command.ts";
 
 const ADDRESSES = `Addresses are those of the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
 env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.`;

@@ -9,8 +9,8 @@
 import Koa from "koa";
 import { koaBody } from "koa-body";
 import { applySeed, createSignInService } from "../lib/index.ts";
-import { readExample } from "./server/example-config.ts";
-import { endWith, StartFailure } from "./server/start-failure.ts";
+import { readExample } from "./example-config.ts";
+import { endWith, StartFailure } from "../cli/server/start-failure.ts";
 
 const usage = "Usage: node examples/embed.ts [--config FILE]";
 const own = new URL("embed.json", import.meta.url);

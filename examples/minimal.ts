@@ -1,7 +1,7 @@
 /** A complete sign-in service in fifteen lines: npx node examples/minimal.ts [--config FILE] */
 import Koa from "koa";
 import { applySeed, createSignInService } from "../lib/index.ts";
-import { readExample } from "./server/example-config.ts";
+import { readExample } from "./example-config.ts";
 
 const usage = "Usage: node examples/minimal.ts [--config FILE]";
 const own = new URL("minimal.json", import.meta.url);

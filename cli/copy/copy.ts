@@ -4,7 +4,7 @@ import type { Found, RecordData, RecordStore } from "../../adapters/record-store
 import type { Clock } from "../../lib/clock.ts";
 import { ConditionFailed } from "../../lib/errors.ts";
 import { type AnyKind, type Kinds, storeOf, type Stores } from "../../lib/records/kinds.ts";
-import { CommandFailure } from "../command-failure.ts";
+import { CommandFailure } from "../program/command-failure.ts";
 import { compareKind, type KindComparison } from "./compare.ts";
 import {
   COMMIT_TIME,

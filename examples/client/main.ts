@@ -1,11 +1,11 @@
 /** Runs the demo client alone, for a service that runs elsewhere: npx node examples/client/main.ts --help */
 import { readEnvironment } from "../../config/environment.ts";
-import { type ConfigFile, readConfigFile } from "../server/config-file.ts";
-import { DEMO_FILE } from "../server/demo.ts";
-import { chosenFile } from "../server/example-config.ts";
-import { Opened, listenerOf } from "../server/opened.ts";
-import { endWith, StartFailure } from "../server/start-failure.ts";
-import { onStopSignal } from "../server/stop-signals.ts";
+import { type ConfigFile, readConfigFile } from "../../cli/server/config-file.ts";
+import { DEMO_FILE } from "../../cli/demo/demo.ts";
+import { chosenFile } from "../example-config.ts";
+import { Opened, listenerOf } from "../../cli/server/opened.ts";
+import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
+import { onStopSignal } from "../../cli/server/stop-signals.ts";
 import { createClient } from "./application.ts";
 import { type ClientSettings, redirectUri } from "./sign-in.ts";
 

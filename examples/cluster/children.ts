@@ -1,6 +1,6 @@
 /** Runs processes and restarts them when they end, like the supervisor of a real cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { StartFailure } from "../server/start-failure.ts";
+import { StartFailure } from "../../cli/server/start-failure.ts";
 
 /** How to start a process. */
 export interface ChildPlan {

@@ -2,12 +2,17 @@
 import { pino } from "pino";
 import { readEnvironment } from "../../config/environment.ts";
 import { createNotificationWorker, type NotificationWorker } from "../../notifier/index.ts";
-import { parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
-import { readServiceConfig } from "../server/config-file.ts";
-import type { Listener } from "../server/listener.ts";
-import { METRICS_PORT, metricsPlace, monitoringListener, withMetricsPort } from "../server/monitoring.ts";
-import { endWith, MISUSED, StartFailure } from "../server/start-failure.ts";
-import { onStopSignal } from "../server/stop-signals.ts";
+import { parseArguments, toConfigFile, toPort } from "../../cli/server/arguments.ts";
+import { readServiceConfig } from "../../cli/server/config-file.ts";
+import type { Listener } from "../../cli/server/listener.ts";
+import {
+  METRICS_PORT,
+  metricsPlace,
+  monitoringListener,
+  withMetricsPort,
+} from "../../cli/server/monitoring.ts";
+import { endWith, MISUSED, StartFailure } from "../../cli/server/start-failure.ts";
+import { onStopSignal } from "../../cli/server/stop-signals.ts";
 
 const USAGE = `Usage: node examples/cluster/worker.ts --config FILE [--metrics-port N]
 
@@ -33,7 +38,7 @@ async function work(path: string, metricsPort: string | undefined): Promise<void
   const place = metricsPlace(config);
   if (place !== undefined) {
     // Load the HTTP server only if needed, because it takes memory.
-    const { listen } = await import("../server/listener.ts");
+    const { listen } = await import("../../cli/server/listener.ts");
     monitoring = await listen(place.port, place.host, METRICS_PORT);
   }
   worker = await createNotificationWorker({ ...config, logger });

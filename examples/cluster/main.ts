@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join, resolve } from "node:path";
-import { DEMO_FILE } from "../server/demo.ts";
-import { misused, parseArguments, toPort, toWhole } from "../server/arguments.ts";
-import { endWith, StartFailure } from "../server/start-failure.ts";
-import { endWithNpm, onStopSignal } from "../server/stop-signals.ts";
+import { DEMO_FILE } from "../../cli/demo/demo.ts";
+import { misused, parseArguments, toPort, toWhole } from "../../cli/server/arguments.ts";
+import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
+import { endWithNpm, onStopSignal } from "../../cli/server/stop-signals.ts";
 import { readEnvironment, readVariable } from "../../config/environment.ts";
 import { type Child, type ChildPlan, startChild } from "./children.ts";
 import { createProxy } from "./proxy.ts";
@@ -35,7 +35,7 @@ Environment: MONGODB_URL, POSTGRESQL_URL, REDIS_URL: use running servers instead
 `;
 
 const HERE = "127.0.0.1";
-const EXAMPLES = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "../..");
 
 /** The storages, and the variable with the URL of a running one. */
 const STORAGES = {
@@ -93,7 +93,7 @@ function script(
   return {
     name,
     command: "env",
-    args: [...environment, process.execPath, ...node, join(EXAMPLES, path), ...args],
+    args: [...environment, process.execPath, ...node, join(ROOT, path), ...args],
     ready,
   };
 }
@@ -107,14 +107,16 @@ function plansOf({ apps, workers, port }: Asked, config: string): ChildPlan[] {
   const worker = { ready: /delivering/, node: LEAN };
   const receiver = ["--port", String(port + 2), ...use];
   return [
-    script("receiver", "receiver/main.ts", receiver, { ready: /receiving notifications/ }),
+    script("receiver", "examples/receiver/main.ts", receiver, { ready: /receiving notifications/ }),
     ...numbers(apps).map((number) =>
-      script(`app ${number}`, "server/main.ts", [...use, "--port", String(port + 10 + number)], {
+      script(`app ${number}`, "cli/server/main.ts", [...use, "--port", String(port + 10 + number)], {
         ready: /listening on port/,
       }),
     ),
-    ...numbers(workers).map((number) => script(`worker ${number}`, "cluster/worker.ts", use, worker)),
-    script("client", "client/main.ts", use, { ready: /The client is at/ }),
+    ...numbers(workers).map((number) =>
+      script(`worker ${number}`, "examples/cluster/worker.ts", use, worker),
+    ),
+    script("client", "examples/client/main.ts", use, { ready: /The client is at/ }),
   ];
 }
 

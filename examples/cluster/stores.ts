@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
 import { Client } from "pg";
 import { readVariable } from "../../config/environment.ts";
-import { FAILED, StartFailure } from "../server/start-failure.ts";
+import { FAILED, StartFailure } from "../../cli/server/start-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
 /** Where test/machine.mjs installs the stand-in for MongoDB. */

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DEMO_FILE, DEMO_PORT } from "../server/demo.ts";
+import { DEMO_FILE, DEMO_PORT } from "../../cli/demo/demo.ts";
 
 export interface ClusterConfig {
   /** Folder for the file, and for the secret that all processes share. */

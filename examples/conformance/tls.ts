@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { createProxy } from "../cluster/proxy.ts";
-import { parseArguments, toPort } from "../server/arguments.ts";
-import { endWith, FAILED, MISUSED, StartFailure } from "../server/start-failure.ts";
+import { parseArguments, toPort } from "../../cli/server/arguments.ts";
+import { endWith, FAILED, MISUSED, StartFailure } from "../../cli/server/start-failure.ts";
 
 const USAGE = `Usage: npx node examples/conformance/tls.ts --cert FILE --key FILE [options]
 

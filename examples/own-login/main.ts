@@ -9,8 +9,8 @@ import { fileURLToPath } from "node:url";
 import Koa from "koa";
 import { build } from "vite";
 import { applySeed, createSignInService } from "../../lib/index.ts";
-import { Mailbox } from "../server/dev-mail.ts";
-import { readExample } from "../server/example-config.ts";
+import { Mailbox } from "../../cli/server/dev-mail.ts";
+import { readExample } from "../example-config.ts";
 
 /** Where the page lives. The service redirects people who must sign in to it. */
 const UI = "/login";

@@ -1,5 +1,5 @@
 /** The arguments of the demo receiver. */
-import { misused, parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
+import { misused, parseArguments, toConfigFile, toPort } from "../../cli/server/arguments.ts";
 import { readTrouble } from "./trouble-options.ts";
 import type { Trouble } from "./trouble.ts";
 

@@ -1,8 +1,8 @@
 /** Runs the demo receiver: npx node examples/receiver/main.ts --help */
-import { readConfigFile } from "../server/config-file.ts";
-import { listen, type Listener } from "../server/listener.ts";
-import { endWith, StartFailure } from "../server/start-failure.ts";
-import { onStopSignal } from "../server/stop-signals.ts";
+import { readConfigFile } from "../../cli/server/config-file.ts";
+import { listen, type Listener } from "../../cli/server/listener.ts";
+import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
+import { onStopSignal } from "../../cli/server/stop-signals.ts";
 import { createReceiver } from "./application.ts";
 import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { type SeededEndpoints, seededEndpoints } from "./seeded-endpoints.ts";

@@ -1,5 +1,5 @@
 /** Finds the receivers in a seed that the demo receiver can play. */
-import type { Seed } from "../server/config-file.ts";
+import type { Seed } from "../../cli/server/config-file.ts";
 import type { Endpoint } from "./application.ts";
 
 type Receiver = Pick<Endpoint, "client_id" | "client_secret" | "signing_secret"> & { readonly url: string };

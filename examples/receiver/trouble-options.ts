@@ -1,5 +1,5 @@
 /** The options that make a receiver fail: `--fail`, `--status`, `--slow`, `--close`, or with a prefix. */
-import { toNumber, toWhole } from "../server/arguments.ts";
+import { toNumber, toWhole } from "../../cli/server/arguments.ts";
 import type { Trouble } from "./trouble.ts";
 
 /** The values on the command line. */

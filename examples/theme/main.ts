@@ -6,7 +6,7 @@
 import { fileURLToPath } from "node:url";
 import Koa from "koa";
 import { applySeed, createSignInService } from "../../lib/index.ts";
-import { readExample } from "../server/example-config.ts";
+import { readExample } from "../example-config.ts";
 
 const usage = "Usage: node examples/theme/main.ts [--config FILE]";
 const { port, host, config, seed } = await readExample(usage, new URL("theme.json", import.meta.url));

@@ -4,7 +4,11 @@ import { isProduct } from "./rule.ts";
 import type { Rule, Tree } from "./rule.ts";
 
 const PUBLIC =
-  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$/;
+  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^cli\//;
+/** Programs, which may ask for the environment. */
+const PROGRAMS = /^cli\/(?:server\/)?main\.ts$/;
+/** The examples that are in the package, for the demo. */
+const DEMO = /^examples\/(?:client|receiver)\//;
 /** They fill storages with records, and measure single attempts of deliveries. */
 const INNER_BENCHMARKS = /^bench\/(?:growth\/|servers\/sender\.ts$)/;
 /** The file that reads `process.env`. Only entry points, examples and tools import it. */
@@ -164,7 +168,7 @@ export const layerRules: readonly Rule[] = [
     finds: ["notifier/plan.ts:2 node:fs", "notifier/plan.ts:3 zod"],
   },
   {
-    says: "examples and benchmarks use the public interface only, but for benchmarks of inner parts",
+    says: "examples and benchmarks use the public interface and the bundled server only, but for benchmarks of inner parts",
     check: (tree) =>
       edges(tree)
         .filter(({ from }) => /^(?:examples|bench)\//.test(from) && !INNER_BENCHMARKS.test(from))
@@ -179,22 +183,36 @@ export const layerRules: readonly Rule[] = [
     finds: ["examples/a/main.ts:2 lib/service.ts", "bench/b.ts:1 adapters/storage.ts"],
   },
   {
+    says: "only the demo uses examples: the client and the receiver",
+    check: (tree) =>
+      edges(tree)
+        .filter(({ from, to }) => from.startsWith("cli/") && to.startsWith("examples/"))
+        .filter(({ from, to }) => !from.startsWith("cli/demo/") || !DEMO.test(to))
+        .map((edge) => `${at(edge)} ${edge.to}`),
+    planted: {
+      "cli/demo/a.ts": 'import "../../examples/client/b.ts";\nimport "../../examples/cluster/c.ts";',
+      "cli/server/d.ts": 'import type { B } from "../../examples/client/b.ts";',
+    },
+    finds: ["cli/demo/a.ts:2 examples/cluster/c.ts", "cli/server/d.ts:1 examples/client/b.ts"],
+  },
+  {
     says: "only entry points ask for the environment",
     check: (tree) =>
       edges(tree)
-        .filter(({ to }) => ENVIRONMENT.test(to))
+        .filter((edge) => ENVIRONMENT.test(edge.to) && edge.import.kind !== "type")
         .filter(({ from }) => isProduct(from))
-        .filter(({ from }) => layerOf(from)?.name !== "entry points")
+        .filter(({ from }) => layerOf(from)?.name !== "entry points" && !PROGRAMS.test(from))
         .map(at),
     planted: {
       "lib/service.ts": 'import "../config/environment.ts";\nimport "../config/read.ts";',
       "config/read.ts": 'export * from "./environment.ts";',
       "notifier/main.ts": 'import "../config/environment.ts";',
       "cli/main.ts": 'import "../config/environment.ts";',
-      "cli/run.ts": 'import "../config/environment.ts";',
+      "cli/program/run.ts":
+        'import "../../config/environment.ts";\nimport type { A } from "../../config/environment.ts";',
       "examples/a/main.ts": 'import "../../config/environment.ts";',
     },
-    finds: ["lib/service.ts:1", "config/read.ts:1", "cli/run.ts:1"],
+    finds: ["lib/service.ts:1", "config/read.ts:1", "cli/program/run.ts:1"],
   },
   {
     says: "driver packages are named in the folders of their backends only, and loaded when they are chosen",

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { Surroundings } from "../../cli/command.ts";
+import type { Surroundings } from "../../cli/program/command.ts";
 import { COMMANDS, NOUNS } from "../../cli/commands.ts";
 import { newFolder } from "../examples/processes.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";

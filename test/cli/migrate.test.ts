@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import { run } from "../../cli/run.ts";
+import { run } from "../../cli/program/run.ts";
 import { readFixture } from "../migration/fixtures.ts";
 import { FixtureClock, restoreSqlite } from "../migration/stage.ts";
 

@@ -83,7 +83,7 @@ describe("--config FILE", () => {
     const { file, next } = await write((config, written) => {
       redirect(config, `${written.next}/callback`, `${written.next}/callback/openid`);
     });
-    const server = run("examples/server/main.ts", "--config", file);
+    const server = run("cli/server/main.ts", "--config", file);
     await server.until(/listening on/);
     const client = run("examples/client/main.ts", "--config", file);
     await client.until(/The client is at/);
@@ -156,7 +156,7 @@ describe("the file of docs/getting-started.md", () => {
     );
     const file = join(folder, "getting-started.json");
     writeFileSync(file, moved.replace("sqlite:./data/sign-in.db", "sqlite::memory:"));
-    const server = run("examples/server/main.ts", "--config", file);
+    const server = run("cli/server/main.ts", "--config", file);
     await server.until(/listening on/);
     const client = run("examples/client/main.ts", "--config", file);
     const receiver = run("examples/receiver/main.ts", "--config", file);
@@ -180,7 +180,7 @@ const EXAMPLES = [
   "examples/embed.ts",
   "examples/client/main.ts",
   "examples/receiver/main.ts",
-  "examples/server/main.ts",
+  "cli/server/main.ts",
 ];
 
 describe.each(EXAMPLES)("%s", (script) => {

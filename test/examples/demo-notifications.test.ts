@@ -17,7 +17,7 @@ afterEach(async () => {
 
 async function startDemo(...args: readonly string[]): Promise<Demo> {
   const port = await freePorts(3);
-  const running = start("examples/server/main.ts", { args: ["--port", `${port}`, ...args] });
+  const running = start("cli/server/main.ts", { args: ["--port", `${port}`, ...args] });
   demos.push(running);
   await running.until(/Ctrl\+C stops it/);
   const origin = (steps: number): string => `http://127.0.0.1:${port + steps}`;
@@ -109,7 +109,7 @@ describe("the demo's notifications", () => {
     const receiver = start("examples/receiver/main.ts", {
       args: [
         "--config",
-        new URL("../../examples/server/demo.json", import.meta.url).pathname,
+        new URL("../../cli/demo/demo.json", import.meta.url).pathname,
         "--port",
         new URL(demo.receiver).port,
       ],

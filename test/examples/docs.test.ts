@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { endpointPaths } from "../../config/deployments.ts";
-import { checkConfigFile } from "../../examples/server/config-file.ts";
+import { checkConfigFile } from "../../cli/server/config-file.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { type Block, blocks, documents, links, ROOT, tableAfter, textOf } from "./documents.ts";
 import { freePorts, type Running, start } from "./processes.ts";

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { readConfigFile } from "../../examples/server/config-file.ts";
+import { readConfigFile } from "../../cli/server/config-file.ts";
 import type { NewClient } from "../../lib/domain/client.ts";
 import { applySeed } from "../../lib/seed.ts";
 import { relyingParty, send, signIn } from "./relying-party.ts";

@@ -92,7 +92,7 @@ it("a server at rest loads no body parser, no metrics, no password hashing, no d
   const file = join(folder, "config.json");
   writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }));
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
-  const server = start("examples/server/main.ts", { args: ["--config", file], cwd: folder, env });
+  const server = start("cli/server/main.ts", { args: ["--config", file], cwd: folder, env });
   running.push(server);
   await server.until(/listening on port/);
   await expect(server.stop()).resolves.toBe(0);

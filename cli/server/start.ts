@@ -1,11 +1,11 @@
 /** Starts the bundled server with your configuration, or the demo. */
 import { pino } from "pino";
-import { readEnvironment, type Environment } from "../../config/environment.ts";
+import type { Environment } from "../../config/environment.ts";
 import { createApplication } from "./application.ts";
-import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
+import { type CommandLine, readCommandLine, USAGE } from "../demo/command-line.ts";
 import { readConfigFile } from "./config-file.ts";
 import { mailboxFor } from "./dev-mail.ts";
-import { DEMO_PORT, printedSeed } from "./demo.ts";
+import { DEMO_PORT, printedSeed } from "../demo/demo.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
 import { requirePort } from "./listener.ts";
 import { metricsPlace, monitoringListener, withMetricsPort } from "./monitoring.ts";
@@ -42,8 +42,11 @@ async function startConfigured(
   console.log(`listening on port ${listener.port} for ${urls.join(" and ")}`);
 }
 
-/** @param args the command line without the program. A failure ends the process with a sentence and an exit code. */
-export async function start(args: readonly string[]): Promise<void> {
+/**
+ * @param args the command line without the program.
+ * @param readEnvironment may throw. A failure ends the process with a sentence and an exit code.
+ */
+export async function start(args: readonly string[], readEnvironment: () => Environment): Promise<void> {
   const opened = new Opened();
   onStopSignal(() => opened.close());
   try {
@@ -55,7 +58,7 @@ export async function start(args: readonly string[]): Promise<void> {
     const environment = readEnvironment();
     if (environment.byNpm) endWithNpm();
     if (config === undefined) {
-      const { startDemo } = await import("./start-demo.ts");
+      const { startDemo } = await import("../demo/start-demo.ts");
       await startDemo(opened, { environment, ...asked });
     } else {
       await startConfigured(opened, config, { environment, port: asked.port, metricsPort });

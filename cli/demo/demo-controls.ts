@@ -1,9 +1,9 @@
 /** Buttons in the demo client that cause notifications. */
 import type { SignInService } from "../../lib/index.ts";
 import { applySeed } from "../../lib/index.ts";
-import type { DemoControls } from "../client/demo-controls.ts";
-import { NO_TROUBLE, type Trouble, type TroubleMaker } from "../receiver/trouble.ts";
-import type { Seed } from "./config-file.ts";
+import type { DemoControls } from "../../examples/client/demo-controls.ts";
+import { NO_TROUBLE, type Trouble, type TroubleMaker } from "../../examples/receiver/trouble.ts";
+import type { Seed } from "../server/config-file.ts";
 
 export interface ControlledDemo {
   readonly service: SignInService;

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SignInService } from "../../lib/index.ts";
-import { MAILBOX_PATH } from "./dev-mail.ts";
-import { checkConfigFile, type ConfigFile, type Seed } from "./config-file.ts";
+import { MAILBOX_PATH } from "../server/dev-mail.ts";
+import { checkConfigFile, type ConfigFile, type Seed } from "../server/config-file.ts";
 
 /** The configuration of the demo, on the default ports. */
 export const DEMO_FILE: string = join(import.meta.dirname, "demo.json");
@@ -29,7 +29,7 @@ export function demoSeed(): Seed {
 /** All values that are public in the examples: the seed of the demo, and the clients of the conformance suite. */
 export function printedSeed(): Seed {
   const demo = demoSeed();
-  const { clients = [] } = seedIn(join(import.meta.dirname, "../conformance/server.json")) ?? {};
+  const { clients = [] } = seedIn(join(import.meta.dirname, "../../examples/conformance/server.json")) ?? {};
   return { ...demo, clients: [...(demo?.clients ?? []), ...clients] };
 }
 

@@ -1,12 +1,12 @@
 /** The configuration of an example: the file of `--config`, or its own. */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { checkConfigFile, type ConfigFile, readConfigFile, withLogos } from "./config-file.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { parseArguments, toConfigFile } from "./arguments.ts";
-import { DEMO_PORT, printedSeed } from "./demo.ts";
-import { refuseDemoSecrets } from "./demo-secrets.ts";
-import { endWith } from "./start-failure.ts";
+import { checkConfigFile, type ConfigFile, readConfigFile, withLogos } from "../cli/server/config-file.ts";
+import { readEnvironment } from "../config/environment.ts";
+import { parseArguments, toConfigFile } from "../cli/server/arguments.ts";
+import { DEMO_PORT, printedSeed } from "../cli/demo/demo.ts";
+import { refuseDemoSecrets } from "../cli/server/demo-secrets.ts";
+import { endWith } from "../cli/server/start-failure.ts";
 
 export interface Example extends Omit<ConfigFile, "port"> {
   readonly port: number;

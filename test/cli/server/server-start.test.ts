@@ -3,11 +3,11 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { readCommandLine } from "../../examples/server/command-line.ts";
-import { readConfigFile } from "../../examples/server/config-file.ts";
-import { MISUSED } from "../../examples/server/start-failure.ts";
-import { freePorts } from "./processes.ts";
-import { configuration, Servers } from "./servers.ts";
+import { readCommandLine } from "../../../cli/demo/command-line.ts";
+import { readConfigFile } from "../../../cli/server/config-file.ts";
+import { MISUSED } from "../../../cli/server/start-failure.ts";
+import { freePorts } from "../../examples/processes.ts";
+import { configuration, Servers } from "../../examples/servers.ts";
 
 const servers = new Servers();
 afterEach(() => servers.stop());
@@ -17,7 +17,7 @@ describe("the command line", () => {
   it("prints every option with --help, and exits", async () => {
     const { code, output } = await servers.refused(["--help"]);
     expect(code).toBe(0);
-    const source = readFileSync(join(import.meta.dirname, "../../examples/server/command-line.ts"), "utf8");
+    const source = readFileSync(join(import.meta.dirname, "../../../cli/demo/command-line.ts"), "utf8");
     const options = [...source.matchAll(/^ {4}"?([a-z-]+)"?: \{ type: /gm)].map(([, name]) => name);
     expect(options).toEqual(expect.arrayContaining(["config", "no-client", "receiver-close", "help"]));
     for (const option of options) expect(output).toMatch(new RegExp(`^  --${option}\\b`, "m"));
@@ -148,9 +148,7 @@ describe("a server that can't start", () => {
   });
 
   it("refuses the password and the secret of the examples in production [D-RUN-1]", async () => {
-    const demo = JSON.parse(
-      readFileSync(join(import.meta.dirname, "../../examples/server/demo.json"), "utf8"),
-    );
+    const demo = JSON.parse(readFileSync(join(import.meta.dirname, "../../../cli/demo/demo.json"), "utf8"));
     const deployments = { oauth2: { url: "https://login.example" } };
     const file = servers.write({ ...demo, deployments, proxy: false, mail: "smtp://mail.example" });
     await expect(servers.refused(["--config", file])).resolves.toEqual({

@@ -2,18 +2,18 @@
 import { pino, type Logger } from "pino";
 import type { Environment } from "../../config/environment.ts";
 import type { SignInService } from "../../lib/index.ts";
-import { createClient } from "../client/application.ts";
-import { createReceiver } from "../receiver/application.ts";
-import { seededEndpoints } from "../receiver/seeded-endpoints.ts";
-import { createTroubleMaker, type Trouble, type TroubleMaker } from "../receiver/trouble.ts";
-import { createApplication } from "./application.ts";
+import { createClient } from "../../examples/client/application.ts";
+import { createReceiver } from "../../examples/receiver/application.ts";
+import { seededEndpoints } from "../../examples/receiver/seeded-endpoints.ts";
+import { createTroubleMaker, type Trouble, type TroubleMaker } from "../../examples/receiver/trouble.ts";
+import { createApplication } from "../server/application.ts";
 import type { CommandLine } from "./command-line.ts";
-import type { Seed } from "./config-file.ts";
-import { mailboxFor } from "./dev-mail.ts";
+import type { Seed } from "../server/config-file.ts";
+import { mailboxFor } from "../server/dev-mail.ts";
 import { banner, DEMO_PORT, demoConfig } from "./demo.ts";
 import { demoControls } from "./demo-controls.ts";
-import type { Listener } from "./listener.ts";
-import { listenerOf, type Opened } from "./opened.ts";
+import type { Listener } from "../server/listener.ts";
+import { listenerOf, type Opened } from "../server/opened.ts";
 
 /** By default, the demo is reachable only from this machine. */
 const HERE = "127.0.0.1";

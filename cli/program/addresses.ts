@@ -1,8 +1,8 @@
 /** Reads the address of a storage from arguments, environment variables and configuration files. */
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import { defaults } from "../config/defaults.ts";
-import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../config/value-forms.ts";
+import { defaults } from "../../config/defaults.ts";
+import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../../config/value-forms.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import { readJsonObject } from "./json-file.ts";
 

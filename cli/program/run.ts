@@ -1,5 +1,5 @@
 /** Runs a command line, and reports errors. */
-import { ConfigurationError, SignInError, StorageUnavailable } from "../lib/errors.ts";
+import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
 import type { Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, INTERRUPTED, MISUSED, UNREACHABLE } from "./command-failure.ts";
 import { buildProgram, explainUsage, isHelp } from "./program.ts";

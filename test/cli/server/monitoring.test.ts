@@ -5,11 +5,11 @@ import { type AddressInfo, connect, createServer as createNetServer } from "node
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
-import { createApplication } from "../../examples/server/application.ts";
-import { createSignInService } from "../../lib/index.ts";
-import { startProxy } from "../hosting/host.ts";
-import { freePorts, type Running, start } from "./processes.ts";
-import { configuration, Servers } from "./servers.ts";
+import { createApplication } from "../../../cli/server/application.ts";
+import { createSignInService } from "../../../lib/index.ts";
+import { startProxy } from "../../hosting/host.ts";
+import { freePorts, type Running, start } from "../../examples/processes.ts";
+import { configuration, Servers } from "../../examples/servers.ts";
 
 const TOKEN = "a-token-of-the-operator.0123456789";
 const DETAILS = { ok: true, parts: { storage: { ok: true, latency: expect.any(Number), detail: "" } } };

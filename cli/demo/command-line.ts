@@ -1,7 +1,7 @@
 /** The arguments of `npm start -- …`. */
-import { NO_TROUBLE, type Trouble } from "../receiver/trouble.ts";
-import { readTrouble } from "../receiver/trouble-options.ts";
-import { misused, parseArguments, toConfigFile, toPort } from "./arguments.ts";
+import { NO_TROUBLE, type Trouble } from "../../examples/receiver/trouble.ts";
+import { readTrouble } from "../../examples/receiver/trouble-options.ts";
+import { misused, parseArguments, toConfigFile, toPort } from "../server/arguments.ts";
 
 /** The parsed arguments. */
 export interface CommandLine {
@@ -20,7 +20,7 @@ export interface CommandLine {
 
 /** What `--help` prints. */
 export const USAGE = `Usage: npm start -- [options]
-       node examples/server/main.ts [options]
+       node cli/server/main.ts [options]
 
 Without --config, starts a demo at http://127.0.0.1:3000 with one user, a client on the next port, and a receiver on
 the port after that. The receiver prints each notification to this terminal.

@@ -1,7 +1,7 @@
 /** What the server waits for when it stops. */
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { listen, type Listener } from "../../examples/server/listener.ts";
+import { listen, type Listener } from "../../../cli/server/listener.ts";
 
 /** Milliseconds: longer than a test may take. */
 const PATIENCE = 600_000;

@@ -1,8 +1,8 @@
 /** Commands that call the public objects of a service, opened on the storage beside a running server. */
 import { userInfo } from "node:os";
-import type { CallOptions } from "../lib/domain/arguments.ts";
-import type { SignInService } from "../lib/service.ts";
-import { isInMemory } from "../config/value-forms.ts";
+import type { CallOptions } from "../../lib/domain/arguments.ts";
+import type { SignInService } from "../../lib/service.ts";
+import { isInMemory } from "../../config/value-forms.ts";
 import type { CommandOption, Run, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";
@@ -67,8 +67,8 @@ async function openService(given: Given, { err }: Surroundings): Promise<SignInS
       exitCode: MISUSED,
     });
   const [{ createSignInServiceOver }, { openStorage }, { pino }] = await Promise.all([
-    import("../lib/service.ts"),
-    import("../lib/storage.ts"),
+    import("../../lib/service.ts"),
+    import("../../lib/storage.ts"),
     import("pino"),
   ]);
   const { notifications } = config;

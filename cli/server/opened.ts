@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile } from "./config-file.ts";
 import type { Mailbox } from "./dev-mail.ts";
-import { printedSeed } from "./demo.ts";
+import { printedSeed } from "../demo/demo.ts";
 import { refuseDemoAccounts } from "./demo-secrets.ts";
 import { listen, type Listener } from "./listener.ts";
 import { METRICS_PORT, type MetricsSettings } from "./monitoring.ts";

@@ -6,7 +6,7 @@ import { BlockList, isIP } from "node:net";
 import type { Context, Middleware } from "koa";
 import { readConfiguration } from "../../config/read.ts";
 import type { SignInServiceConfig } from "../../lib/index.ts";
-import { Html, html } from "../client/html.ts";
+import { Html, html } from "./html.ts";
 
 /** The host object that the configuration takes as `mailer`. */
 type Mailer = NonNullable<SignInServiceConfig["mailer"]>;
@@ -23,9 +23,14 @@ export const MAILBOX_PATH = "/dev/mail";
 /** Older messages are forgotten. */
 const KEPT = 50;
 
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
-LOOPBACK.addAddress("::1", "ipv6");
+const LOOPBACK = loopback();
+
+function loopback(): BlockList {
+  const list = new BlockList();
+  list.addSubnet("127.0.0.0", 8, "ipv4");
+  list.addAddress("::1", "ipv6");
+  return list;
+}
 
 /** Messages are HTML from templates of the service, but the page doesn't rely on that: no scripts, nothing from outside. */
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";

@@ -1,5 +1,5 @@
 /** The interface of commands, and what they get from their process. */
-import type { Clock } from "../lib/clock.ts";
+import type { Clock } from "../../lib/clock.ts";
 import type { ReadVariable } from "./addresses.ts";
 import type { Given } from "./given.ts";
 import type { Output } from "./progress.ts";

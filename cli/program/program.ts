@@ -1,7 +1,7 @@
 /** Builds the command line from the table of commands. */
 import { Command as Program, CommanderError } from "commander";
 import type { Command, CommandOption, Surroundings } from "./command.ts";
-import { COMMANDS, NOUNS } from "./commands.ts";
+import { COMMANDS, NOUNS } from "../commands.ts";
 import { misused } from "./command-failure.ts";
 import { Given } from "./given.ts";
 

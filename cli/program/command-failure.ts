@@ -1,5 +1,5 @@
 /** The error of a command that failed. */
-import { SignInError } from "../lib/errors.ts";
+import { SignInError } from "../../lib/errors.ts";
 
 /** A problem was found, or the command failed. */
 export const FAILED = 1;

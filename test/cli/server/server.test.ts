@@ -1,9 +1,9 @@
 /** `npm start -- --config FILE`: the bundled server in operation. */
 import { connect } from "node:net";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { Browser } from "../../lib/testing/browser/browser.ts";
-import { freePorts } from "./processes.ts";
-import { configuration, Servers, SECRET } from "./servers.ts";
+import { Browser } from "../../../lib/testing/browser/browser.ts";
+import { freePorts } from "../../examples/processes.ts";
+import { configuration, Servers, SECRET } from "../../examples/servers.ts";
 
 const servers = new Servers();
 afterEach(() => servers.stop());
