@@ -1,5 +1,5 @@
-// What `npm test` and `npm run test:all` run: jest, with what the tests need of the machine, a time-out around it all,
-// and a count as the last line. Other arguments go to jest, once: `npm test -- test/config`.
+// What `npm test`, `npm run test:ci` and `npm run test:all` run: jest, with what the tests need of the machine, a time-out
+// around it all, and a count as the last line. Other arguments go to jest, once: `npm test -- test/config`.
 import { accessSync } from "node:fs";
 import { join } from "node:path";
 import { runJest } from "./jest.mjs";
@@ -23,9 +23,35 @@ const SMALL_SET = [
 /** In these, processes and servers are killed at random for minutes; each fault has a test of its own beside. */
 const CAMPAIGN = "test/faults/campaign/campaign.test.ts";
 
-/** The runs of `npm test`: everything on SQLite, and a few flows where many processes share what they keep. */
-const USUAL = [
-  { storage: "sqlite", args: [`--testPathIgnorePatterns=${CAMPAIGN}`] },
+/**
+ * The longest: processes and servers that are killed and started again, copies between databases, real deadlines, and every
+ * page in each language and width. Most of what they show has quicker tests, too, which `npm test` runs.
+ */
+const LONG = [
+  "adapters/faults",
+  "adapters/processes",
+  "browser/screens",
+  "cli/check",
+  "cli/copy",
+  "cli/copy-mongodb",
+  "cluster/cluster",
+  "examples/cluster",
+  "faults/every-operation",
+  "faults/server-faults",
+  "faults/two-processes",
+  "notifier/bullmq/outages",
+  "notifier/bullmq/processes",
+  "notifier/processes",
+].map((name) => `test/${name}.test.ts`);
+
+const without = (...paths) => `--testPathIgnorePatterns=${paths.join("|")}`;
+
+/** The run of `npm test`: minutes, for every change. */
+const USUAL = [{ storage: "sqlite", args: [without(CAMPAIGN, ...LONG)] }];
+
+/** The runs of `npm run test:ci`: everything on SQLite, and a few flows where many processes share what they keep. */
+const CI = [
+  { storage: "sqlite", args: [without(CAMPAIGN)] },
   { storage: "postgresql", args: SMALL_SET },
   { storage: "mongodb+redis", args: SMALL_SET },
 ];
@@ -42,24 +68,27 @@ const ALL = [
   { storage: "mongodb+redis", args: [...ON_EACH, "test/cluster"] },
 ];
 
+const SETS = { "--ci": CI, "--all": ALL };
+
 /** What to run; with arguments, or with a storage that was chosen, one run is meant. */
-function chooseRuns(args, chosen) {
-  if (args[0] === "--all")
-    return ALL.map(({ storage, args: paths }) => ({ storage, args: [...paths, ...args.slice(1)] }));
-  if (args.length > 0 || chosen !== undefined) return [{ storage: chosen ?? "sqlite", args }];
+function chooseRuns([first, ...rest], chosen) {
+  if (Object.hasOwn(SETS, first))
+    return SETS[first].map(({ storage, args }) => ({ storage, args: [...args, ...rest] }));
+  if (first !== undefined || chosen !== undefined)
+    return [{ storage: chosen ?? "sqlite", args: first === undefined ? [] : [first, ...rest] }];
   return USUAL;
 }
 
 // jest runs what it finds, and says nothing about a file that was renamed.
-for (const path of SMALL_SET) accessSync(join(import.meta.dirname, "..", path));
+for (const path of [...SMALL_SET, ...LONG]) accessSync(join(import.meta.dirname, "..", path));
 
 const missing = prepareMachine();
 for (const sentence of missing) console.error(`\n!!! ${sentence}\n`);
 
 const isAll = process.argv[2] === "--all";
 const runs = chooseRuns(process.argv.slice(2), process.env.TEST_STORAGE);
-/** Milliseconds for everything; the usual runs take some minutes, all of them many times as long. */
-const patience = Number(process.env.TEST_TIMEOUT_SECONDS ?? (runs === USUAL ? 27 : 60) * 60) * 1000;
+/** Milliseconds for everything. */
+const patience = Number(process.env.TEST_TIMEOUT_SECONDS ?? (isAll ? 60 : 27) * 60) * 1000;
 const end = performance.now() + patience;
 
 const total = { passed: 0, failed: 0, skipped: 0 };

@@ -12,7 +12,7 @@ import { expectUnavailable } from "./unavailable.ts";
 
 /** More answers of Redis than any request waits for. */
 const MOST = 40;
-/** Every answer of a request is lost once; in `npm test` every other one. */
+/** Every answer of a request is lost once; outside `npm run test:all` every other one. */
 const STRIDE = rounds(2, 1);
 
 const steps: readonly Step[] = [...browserSteps, ...clientSteps];
