@@ -5,6 +5,7 @@ import { auditPage } from "./audit.ts";
 import { commandLinePage } from "./command-line.ts";
 import { configurationPage, seedPage } from "./configuration.ts";
 import { kindsPage } from "./kinds.ts";
+import { metricsPage } from "./metrics.ts";
 import { openapiPage } from "./openapi.ts";
 import type { Page } from "./page.ts";
 import { architecturePicture } from "./picture.ts";
@@ -19,6 +20,7 @@ export const pages: readonly Page[] = [
   commandLinePage,
   configurationPage,
   kindsPage,
+  metricsPage,
   openapiPage,
   seedPage,
   traceabilityPage,

@@ -1,6 +1,7 @@
 /** How an error leaves the service: its status, its headers, and JSON or a page. Nothing else decides this. */
 import type { EndpointName } from "../config/deployments.ts";
 import { ConditionFailed, StorageUnavailable, VersionConflict } from "../lib/errors.ts";
+import { GRANT_TYPES } from "../lib/metric-catalogue.ts";
 import { EndpointError } from "./errors.ts";
 import type { EndpointParts, ErrorPages, Exchange } from "./exchange.ts";
 
@@ -117,13 +118,15 @@ function pageProblem(
 }
 
 function emitRefusal(
-  { endpoint, client }: Exchange,
+  { endpoint, client, body }: Exchange,
   { error }: EndpointError,
   { events }: Pick<EndpointParts, "events">,
 ): void {
   if (endpoint === "token") {
+    const grant_type = GRANT_TYPES.find((known) => known === body?.one("grant_type"));
     events.emit("tokens.refused", {
       error,
+      ...(grant_type === undefined ? {} : { grant_type }),
       ...(client === undefined ? {} : { client_id: client.client_id }),
     });
   } else if (endpoint === "authorize") {

@@ -10,6 +10,7 @@ import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts"
 import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
+import type { RequestTiming } from "../lib/metrics.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";
 import type { AttemptLimits } from "../lib/provider/attempt-limits.ts";
 import type { Fields } from "./form-fields.ts";
@@ -87,6 +88,8 @@ export interface EndpointParts {
   readonly onWarning: (text: string) => void;
   /** Receives unexpected errors, without request data. */
   readonly onDefect: (error: unknown) => void;
+  /** Called after each request, for metrics. */
+  readonly onRequest: (timing: RequestTiming) => void;
 }
 
 /** Where the endpoints record what happened. */
@@ -104,6 +107,8 @@ export interface Exchange {
   readonly step: string | undefined;
   /** The earliest moment at which the request can have been sent, on the clock of `performance`. */
   underWaySince: number;
+  /** When its last byte had arrived, on the clock of `performance`. */
+  receivedAt: number;
   /** Nothing of this request is committed later than this: milliseconds since the epoch. */
   deadline: number;
   /** Returns the form in the body; may be called repeatedly. Rejects if the body is unusable. */

@@ -78,18 +78,23 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
         return;
       }
       const request = located(ctx, destination);
+      const receivedAt = performance.now();
       warnAboutForwarding(ctx.req);
       await batchStart();
       const exchange: Exchange = {
         ctx,
         ...request,
+        receivedAt,
         form: emptyForm,
         json: noJson,
         address: callerAddress(ctx.req, configuration.proxy),
         onSuccess: [],
         onSettled: [],
       };
-      await serve(exchange, destination, parts);
+      await serve(exchange, destination, parts).finally(() => {
+        const seconds = (performance.now() - exchange.receivedAt) / 1000;
+        parts.onRequest({ endpoint: exchange.endpoint, status: ctx.status, seconds });
+      });
     },
   };
 }
@@ -195,7 +200,8 @@ async function receiveBody(exchange: Exchange, parts: EndpointParts): Promise<vo
     settled,
     () => new EndpointError(400, "invalid_request", "the body did not arrive in time", { closes: true }),
   );
-  exchange.underWaySince = Math.max(exchange.underWaySince, performance.now() - LONGEST_UNDER_WAY);
+  exchange.receivedAt = performance.now();
+  exchange.underWaySince = Math.max(exchange.underWaySince, exchange.receivedAt - LONGEST_UNDER_WAY);
   exchange.deadline = deadlineFromNow(parts);
 }
 

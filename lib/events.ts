@@ -69,6 +69,7 @@ export interface ServiceEvents {
   "sign_in.failure": { readonly reason: "credentials" | "disabled" | "limited"; readonly client_id: string };
   "code.issued": { readonly sub: string; readonly client_id: string };
   "tokens.issued": { readonly client_id: string; readonly grant_type: string; readonly sub?: string };
+  /** `grant_type` only if it is one that the service knows. */
   "tokens.refused": { readonly error: string; readonly grant_type?: string; readonly client_id?: string };
   "authorization.refused": { readonly error: string };
   "token.revoked": { readonly sub: string; readonly client_id: string };

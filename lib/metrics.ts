@@ -1,10 +1,60 @@
-/** Counters for Prometheus, fed by the events. */
-import type { Counter, Registry } from "prom-client";
-import type { ServiceEmitter, ServiceEvent, ServiceEvents } from "./events.ts";
+/** Metrics for Prometheus: counted from the events, measured by the parts that take time, and read from the storage. */
+import type { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Clock } from "./clock.ts";
+import { monotonic } from "./clock.ts";
+import {
+  BACKCHANNEL_FAILURES,
+  type ServiceEmitter,
+  type ServiceEvent,
+  type ServiceEvents,
+} from "./events.ts";
+import {
+  type CounterName,
+  COUNTERS,
+  type GaugeName,
+  GAUGES,
+  GRANT_TYPES,
+  type HistogramName,
+  HISTOGRAMS,
+  type MetricDeclaration,
+  OTHER,
+  SIGN_IN_RESULTS,
+  type STORE_OPERATIONS,
+  TOKEN_ERRORS,
+} from "./metric-catalogue.ts";
+
+/** A request that was answered. */
+export interface RequestTiming {
+  /** A name of the table of endpoints. */
+  readonly endpoint: string;
+  readonly status: number;
+  /** Since its last byte arrived. */
+  readonly seconds: number;
+}
+
+/** A call to a store that has ended. */
+export interface StoreCall {
+  readonly store: "storage" | "artifacts";
+  readonly operation: (typeof STORE_OPERATIONS)[number];
+  /** `conflict`: the condition of a commit did not hold, which is normal. */
+  readonly result: "success" | "conflict" | "failure";
+  readonly seconds: number;
+}
+
+/** Work on a password that has ended, or was refused because too much was waiting. */
+export interface HashTiming {
+  readonly priority: "interactive" | "background";
+  /** Seconds until it was started or refused. */
+  readonly waited: number;
+  /** `undefined`: refused. */
+  readonly seconds: number | undefined;
+}
 
 export interface Metrics {
   /** The text exposition format. */
   text(): Promise<string>;
+  request(timing: RequestTiming): void;
+  hashing(timing: HashTiming): void;
 }
 
 /** The waiting and parked deliveries of one receiver. */
@@ -12,6 +62,8 @@ export interface Backlog {
   readonly receiver: string;
   readonly waiting: number;
   readonly parked: number;
+  /** When the oldest waiting one was stored, in milliseconds since the epoch. */
+  readonly oldest: number | null;
 }
 
 /** The mail that waits to be sent. */
@@ -21,107 +73,177 @@ export interface MailBacklog {
   readonly oldest: number | undefined;
 }
 
-/** What waits in the storage. Called for each reading; what can't be read is left out. */
-export interface BacklogSources {
-  deliveries(): Promise<readonly Backlog[]>;
-  mail(): Promise<MailBacklog>;
+/** The part of the storage that is measured, and that the gauges read. */
+export interface MeasuredStorage {
+  readonly deliveries: {
+    counts(): Promise<readonly Backlog[]>;
+    receivers(): Promise<
+      ReadonlyMap<string, { readonly paused: boolean; readonly heldUntil: number | null }>
+    >;
+    oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
+  };
+  readonly outbox: { waiting(): Promise<MailBacklog> };
+  /** Calls back after each call to a store. There is one listener. */
+  measure(listener: (call: StoreCall) => void): void;
 }
 
-/** Name after `sign_in_`, help text and labels of each counter. */
-const COUNTERS = {
-  attempts: [
-    "delivery_attempts_total",
-    "Attempts to deliver a notification by receiver and result",
-    "receiver",
-    "result",
-  ],
-  parked: [
-    "deliveries_parked_total",
-    "Notifications that were parked by receiver and reason",
-    "receiver",
-    "reason",
-  ],
-  signIns: ["sign_ins_total", "Submitted sign-in forms by result", "result"],
-  tokens: ["token_responses_total", "Token responses by grant type", "grant_type"],
-  refused: ["token_errors_total", "Refused token requests by error", "error"],
-  codes: ["codes_total", "Authorization codes issued"],
-  revoked: ["revoked_tokens_total", "Access tokens ended by their client"],
-  logouts: ["backchannel_logouts_total", "Clients to tell of the end of a session, by result", "result"],
-  mails: ["mails_total", "Attempts to send mail, by its kind and the result", "kind", "result"],
-  changes: ["account_changes_total", "Account changes by action", "action"],
-  faults: ["faults_total", "Requests answered with 503, by endpoint", "where"],
-} as const;
-
-type Counters = Readonly<Record<keyof typeof COUNTERS, Counter>>;
+type Measured = Readonly<Record<CounterName, Counter> & Record<HistogramName, Histogram>>;
 
 interface Loaded {
   readonly registry: Registry;
-  readonly counters: Counters;
+  readonly measured: Measured;
+}
+
+/** One value of a gauge, with its labels. */
+type Reading = readonly [value: number, labels?: Readonly<Record<string, string>> | undefined];
+
+/** Milliseconds for which what was read from the storage is shown, and after which a storage counts as down. */
+const FRESH = 1_000;
+const PATIENCE = 2_000;
+
+/** Reads at most once a second, however many gauges and scrapes ask. `undefined` if the storage does not answer. */
+function recently<T>(read: () => Promise<T>, clock: Clock): () => Promise<T | undefined> {
+  let readAt = -Infinity;
+  let latest: Promise<T | undefined> = Promise.resolve(undefined);
+  return () => {
+    const now = clock.now();
+    if (now - readAt < FRESH) return latest;
+    readAt = now;
+    const tooLate = Promise.withResolvers<undefined>();
+    const timer = setTimeout(() => tooLate.resolve(undefined), PATIENCE);
+    latest = Promise.race([read().catch(() => undefined), tooLate.promise]).finally(() =>
+      clearTimeout(timer),
+    );
+    return latest;
+  };
+}
+
+/** A time as Prometheus has it. */
+function time(
+  milliseconds: number | null | undefined,
+  labels?: Readonly<Record<string, string>>,
+): readonly Reading[] {
+  return typeof milliseconds === "number" ? [[milliseconds / 1000, labels]] : [];
+}
+
+/** What each gauge shows. Without a value it shows nothing: an old value would look current. */
+function readings(
+  { deliveries, outbox }: MeasuredStorage,
+  clock: Clock,
+): Readonly<Record<GaugeName, () => Promise<readonly Reading[]>>> {
+  const backlog = recently(() => deliveries.counts(), clock);
+  const receivers = recently(() => deliveries.receivers(), clock);
+  const deletions = recently(() => deliveries.oldestDeletions(), clock);
+  const mail = recently(() => outbox.waiting(), clock);
+  return {
+    deliveries: async () =>
+      ((await backlog()) ?? []).flatMap(({ receiver, waiting, parked }): Reading[] => [
+        [waiting, { receiver, state: "waiting" }],
+        [parked, { receiver, state: "parked" }],
+      ]),
+    oldestDelivery: async () =>
+      ((await backlog()) ?? []).flatMap(({ receiver, oldest }) => time(oldest, { receiver })),
+    oldestDeletion: async () =>
+      Object.entries((await deletions()) ?? {}).flatMap(([state, oldest]) => time(oldest, { state })),
+    async stopped() {
+      const known = [...((await receivers()) ?? [])];
+      const inState = (state: string, names: typeof known): Reading[] =>
+        names.map(([receiver]) => [1, { receiver, state }]);
+      return [
+        ...inState(
+          "paused",
+          known.filter(([, { paused }]) => paused),
+        ),
+        ...inState(
+          "held",
+          known.filter(([, { heldUntil }]) => heldUntil !== null),
+        ),
+      ];
+    },
+    async outbox() {
+      const waiting = await mail();
+      return waiting === undefined ? [] : [[waiting.count]];
+    },
+    oldestMail: async () => time((await mail())?.oldest),
+  };
 }
 
 /** Each service has its own registry, so two services in one process do not mix their numbers. */
-async function load(backlog: BacklogSources): Promise<Loaded> {
-  const { collectDefaultMetrics, Counter, Gauge, Registry } = await import("prom-client");
-  const registry = new Registry();
-  const counters = Object.fromEntries(
-    Object.entries(COUNTERS).map(([key, [name, help, ...labelNames]]) => [
+async function load(storage: MeasuredStorage, clock: Clock): Promise<Loaded> {
+  const client = await import("prom-client");
+  const registry = new client.Registry();
+  const settings = ({ name, help, labels }: MetricDeclaration) => ({
+    name: `sign_in_${name}`,
+    help,
+    labelNames: Object.keys(labels),
+    registers: [registry],
+  });
+  const measured = Object.fromEntries(
+    Object.entries<MetricDeclaration>({ ...COUNTERS, ...HISTOGRAMS }).map(([key, metric]) => [
       key,
-      new Counter({ name: `sign_in_${name}`, help, labelNames, registers: [registry] }),
+      metric.buckets === undefined
+        ? new client.Counter(settings(metric))
+        : new client.Histogram({ ...settings(metric), buckets: [...metric.buckets] }),
     ]),
-  ) as Counters;
-  registry.registerMetric(
-    new Gauge({
-      name: "sign_in_deliveries",
-      help: "Notifications that wait or are parked now, by receiver",
-      labelNames: ["receiver", "state"],
-      registers: [],
+  ) as Measured;
+  const read = readings(storage, clock);
+  for (const [key, metric] of Object.entries(GAUGES)) {
+    const gauge: Gauge = new client.Gauge({
+      ...settings(metric),
       async collect() {
-        this.reset();
-        // The other numbers matter most while the storage does not answer.
-        const all = await backlog.deliveries().catch(() => []);
-        for (const { receiver, waiting, parked } of all) {
-          this.set({ receiver, state: "waiting" }, waiting);
-          this.set({ receiver, state: "parked" }, parked);
-        }
+        const current = await read[key as GaugeName]();
+        gauge.reset();
+        // `reset` leaves a zero in a gauge without labels.
+        if (Object.keys(metric.labels).length === 0) gauge.remove();
+        for (const [value, labels = {}] of current) gauge.set(labels, value);
       },
-    }),
-  );
-  const mailGauge = (name: string, help: string, valueOf: (mail: MailBacklog) => number | undefined): void =>
-    registry.registerMetric(
-      new Gauge({
-        name,
-        help,
-        registers: [],
-        async collect() {
-          const mail = await backlog.mail().catch(() => undefined);
-          const value = mail && valueOf(mail);
-          if (value === undefined) this.remove();
-          else this.set(value);
-        },
-      }),
-    );
-  mailGauge("sign_in_mail_outbox", "Mails that wait to be sent", ({ count }) => count);
-  mailGauge(
-    "sign_in_mail_oldest_timestamp_seconds",
-    "When the oldest mail that waits was stored, in seconds since the epoch",
-    ({ oldest }) => oldest && oldest / 1000,
-  );
-  collectDefaultMetrics({ register: registry });
-  return { registry, counters };
+    });
+  }
+  startAtZero(measured);
+  client.collectDefaultMetrics({ register: registry });
+  return { registry, measured };
+}
+
+/** `rate()` misses the first increment of a counter that was not there before. */
+function startAtZero({ signIns, tokens, logouts }: Measured): void {
+  for (const result of SIGN_IN_RESULTS) signIns.inc({ result }, 0);
+  for (const grant_type of GRANT_TYPES) tokens.inc({ grant_type }, 0);
+  logouts.inc({ result: "delivered" }, 0);
+  for (const reason of BACKCHANNEL_FAILURES) logouts.inc({ result: "failed", reason }, 0);
+}
+
+/** The value if it is one of the list. A label never holds text from outside. */
+function among(values: readonly string[], value: string | undefined): string {
+  return value !== undefined && values.includes(value) ? value : OTHER;
 }
 
 /**
- * Counts the events. prom-client is loaded with the first event or the first reading: an idle service does without it, and the
- * first response does not wait for it.
+ * Counts the events, which are emitted after the commit. prom-client is loaded with the first event, request or reading:
+ * an idle service does without it, and the first response does not wait for it. Calls to a store and to hashing are
+ * measured from then on.
+ * @param clock for the age of what was read; default: monotonic.
  */
-export function createMetrics(events: ServiceEmitter, backlog: BacklogSources): Metrics {
+export function createMetrics(
+  events: ServiceEmitter,
+  storage: MeasuredStorage,
+  clock: Clock = monotonic,
+): Metrics {
   let loading: Promise<Loaded> | undefined;
-  const loaded = (): Promise<Loaded> => (loading ??= load(backlog));
+  let measured: Measured | undefined;
+  const loaded = (): Promise<Loaded> =>
+    (loading ??= load(storage, clock).then((all) => {
+      ({ measured } = all);
+      return all;
+    }));
+  const whenLoaded = (use: (metrics: Measured) => void): void => {
+    if (measured !== undefined) use(measured);
+    else void loaded().then((all) => use(all.measured));
+  };
   function count<E extends ServiceEvent>(
     event: E,
-    increment: (counters: Counters, argument: ServiceEvents[E]) => void,
+    increment: (metrics: Measured, argument: ServiceEvents[E]) => void,
   ): void {
-    events.on(event, (argument) => void loaded().then(({ counters }) => increment(counters, argument)));
+    events.on(event, (argument) => whenLoaded((metrics) => increment(metrics, argument)));
   }
   count("delivery.succeeded", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "success" }));
   count("delivery.failed", ({ attempts }, { receiver }) => attempts.inc({ receiver, result: "failure" }));
@@ -132,16 +254,32 @@ export function createMetrics(events: ServiceEmitter, backlog: BacklogSources): 
   count("sign_in.success", ({ signIns }) => signIns.inc({ result: "success" }));
   count("sign_in.failure", ({ signIns }, { reason }) => signIns.inc({ result: reason }));
   count("tokens.issued", ({ tokens }, { grant_type }) => tokens.inc({ grant_type }));
-  count("tokens.refused", ({ refused }, { error }) => refused.inc({ error }));
+  count("tokens.refused", ({ refused }, { error, grant_type }) =>
+    refused.inc({ error: among(TOKEN_ERRORS, error), grant_type: among(GRANT_TYPES, grant_type) }),
+  );
   count("code.issued", ({ codes }) => codes.inc());
   count("token.revoked", ({ revoked }) => revoked.inc());
   count("backchannel.delivered", ({ logouts }) => logouts.inc({ result: "delivered" }));
-  count("backchannel.failed", ({ logouts }) => logouts.inc({ result: "failed" }));
+  count("backchannel.failed", ({ logouts }, { reason }) => logouts.inc({ result: "failed", reason }));
   count("mail.sent", ({ mails }, { kind }) => mails.inc({ kind, result: "sent" }));
   count("mail.failed", ({ mails }, { kind, retryAt }) =>
     mails.inc({ kind, result: retryAt === null ? "failed" : "retried" }),
   );
   count("account.changed", ({ changes }, { action }) => changes.inc({ action }));
   count("fault", ({ faults }, { where }) => faults.inc({ where }));
-  return { text: async () => (await loaded()).registry.metrics() };
+  storage.measure(({ store, operation, result, seconds }) =>
+    measured?.storage.observe({ store, operation, result }, seconds),
+  );
+  return {
+    text: async () => (await loaded()).registry.metrics(),
+    request: ({ endpoint, status, seconds }) =>
+      whenLoaded(({ requests }) =>
+        requests.observe({ endpoint, status: `${Math.floor(status / 100)}xx` }, seconds),
+      ),
+    hashing({ priority, waited, seconds }) {
+      measured?.hashingWait.observe({ priority }, waited);
+      if (seconds === undefined) measured?.hashingRefused.inc();
+      else measured?.hashing.observe({ priority }, seconds);
+    },
+  };
 }

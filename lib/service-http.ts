@@ -28,6 +28,7 @@ import type { Notifications } from "../notifier/notifications.ts";
 import { monotonic } from "./clock.ts";
 import { watchConnections } from "../compat/connections.ts";
 import type { SessionsEnded } from "./domain/account-change.ts";
+import type { RequestTiming } from "./metrics.ts";
 import type { AccountInternals, Accounts } from "./domain/account.ts";
 import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/client.ts";
 import type { AuditCollector } from "./audit/collector.ts";
@@ -69,6 +70,8 @@ export interface ServiceHttpOptions {
   readonly onWarning: (text: string) => void;
   /** Gets unexpected errors. */
   readonly onDefect: (error: unknown) => void;
+  /** Called after each request, for metrics. */
+  readonly onRequest: (timing: RequestTiming) => void;
 }
 
 export interface ServiceHttp {
@@ -121,6 +124,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     currentProvider,
     onWarning,
     onDefect,
+    onRequest: options.onRequest,
     connections,
     pages: errorPages(pages),
     interactions: steps.interactions,

@@ -105,6 +105,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
   const events = createEvents(onDefect);
+  const metrics = createMetrics(events, storage);
   const notifier = await createNotifier({
     configuration,
     storage,
@@ -115,7 +116,10 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     onWarning,
   });
   try {
-    const passwords = createPasswords(configuration.passwords, passwordSurroundings(configuration, outages));
+    const passwords = createPasswords(configuration.passwords, {
+      ...passwordSurroundings(configuration, outages),
+      onHashed: (timing) => metrics.hashing(timing),
+    });
     // Accounts and the HTTP side need each other: account changes end sessions, whose clients get a logout token.
     let sessionsEnded: ServiceHttp["sessionsEnded"] | undefined;
     const accounts = createAccounts({
@@ -157,15 +161,12 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       onMail: () => notifier.wakeMail(),
       onWarning,
       onDefect,
+      onRequest: (timing) => metrics.request(timing),
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);
     notifier.start();
     const sweeper = startSweeper(storage, outages("removing what has expired"));
     keys.signing.start(outages("looking at the signing keys"));
-    const metrics = createMetrics(events, {
-      deliveries: () => storage.deliveries.counts(),
-      mail: () => storage.outbox.waiting(),
-    });
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(GRACE)]);

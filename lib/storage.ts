@@ -16,12 +16,14 @@ import { createDirectoryStore } from "./directory/directory-store.ts";
 import { SHARED_KINDS } from "./directory/records.ts";
 import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./keys/signing-key-store.ts";
+import type { StoreCall } from "./metrics.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./mail/outbox.ts";
 import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
 import { createSignInStore, type SignInStore } from "./sign-ins/records.ts";
 import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
 import { Records } from "./records/records.ts";
+import { timedStore } from "./records/timed-store.ts";
 
 /** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
@@ -59,6 +61,8 @@ export interface Storage {
   readonly rateLimits: RateLimiterFactory;
   /** The parts of the storage, for health checks: at least `storage`. */
   readonly parts: readonly StoragePart[];
+  /** Calls back after each call to a store, for metrics. There is one listener. */
+  measure(listener: (call: StoreCall) => void): void;
   /**
    * Deletes approximately `limit` expired records at most.
    * @returns how many.
@@ -95,15 +99,18 @@ export function storageOver(
   { clock, audit: { retention } = defaults.audit }: Pick<StorageConfiguration, "clock" | "audit">,
   artifacts?: OpenedStore,
 ): Storage {
-  const lanes = new LaneAccess(main.store, clock, KINDS);
+  let listener: ((call: StoreCall) => void) | undefined;
+  const store = timedStore(main.store, "storage", () => listener);
+  const lanes = new LaneAccess(store, clock, KINDS);
   const positions = createPositions(lanes);
   const audit = createAuditStore(lanes, positions, retention);
   const away = artifacts ?? main;
-  const opened = artifacts === undefined ? [main] : [main, artifacts];
+  const artifactStore = artifacts && timedStore(artifacts.store, "artifacts", () => listener);
+  const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   return {
     directory: createDirectoryStore(lanes, audit, positions),
     keys: createSigningKeyStore(lanes, audit),
-    artifacts: createArtifactStore(away.store, clock, KINDS),
+    artifacts: createArtifactStore(artifactStore ?? store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
     outbox: createOutbox(lanes),
     confirmations: createConfirmationStore(lanes),
@@ -111,12 +118,13 @@ export function storageOver(
     audit,
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
+    measure: (report) => (listener = report),
     async sweep(limit) {
-      const swept = await Promise.all(opened.map(({ store }) => store.sweep(limit)));
+      const swept = await Promise.all(stores.map((each) => each.sweep(limit)));
       return Math.max(...swept);
     },
     async close() {
-      await Promise.all(opened.map(({ store }) => store.close()));
+      await Promise.all(stores.map((each) => each.close()));
     },
   };
 }

@@ -55,10 +55,7 @@ export async function createNotificationWorker(config: SignInServiceConfig): Pro
       onFault: onDefect,
       onWarning,
     });
-    const metrics = createMetrics(events, {
-      deliveries: () => storage.deliveries.counts(),
-      mail: () => storage.outbox.waiting(),
-    });
+    const metrics = createMetrics(events, storage);
     notifier.start();
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {

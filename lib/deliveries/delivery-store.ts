@@ -154,6 +154,17 @@ async function counts(access: LaneAccess): Promise<ReceiverCounts[]> {
     .filter((each) => each.waiting > 0 || each.parked > 0);
 }
 
+/** Two reads of one record each. */
+async function oldestDeletions({
+  store,
+}: LaneAccess): Promise<Record<"waiting" | "parked", number | undefined>> {
+  const pages = await store.list(
+    ["waiting", "parked"].map((state) => Object.assign(DELIVERY.where("deletion", state), { limit: 1 })),
+  );
+  const [waiting, parked] = pages.map(({ records: [first] }) => first && read<StoredDelivery>(first));
+  return { waiting: waiting?.value.storedAt, parked: parked?.value.storedAt };
+}
+
 /** The deliveries part of the storage. */
 export function createDeliveryStore(access: LaneAccess): DeliveryStore {
   return {
@@ -165,6 +176,7 @@ export function createDeliveryStore(access: LaneAccess): DeliveryStore {
     list: (options) => list(access, options),
     attempts: async (id) => [...((await access.delivery(id))?.value.attemptRecords ?? [])],
     counts: () => counts(access),
+    oldestDeletions: () => oldestDeletions(access),
     watch: (onChange) => access.store.watch?.(WATCHED_DELIVERY_KINDS, onChange) ?? (() => undefined),
     ...createClaims(access),
     ...createByHand(access),

@@ -227,6 +227,8 @@ export interface DeliveryStore {
   attempts(id: string): Promise<DeliveryAttempt[]>;
   /** For metrics; ordered by receiver. */
   counts(): Promise<ReceiverCounts[]>;
+  /** When the oldest notification of a deleted account was stored that waits, and that is parked. One indexed read. */
+  oldestDeletions(): Promise<Readonly<Record<"waiting" | "parked", number | undefined>>>;
 
   /**
    * Calls back soon after another process may have stored something to send. A hint, which may never come.

@@ -60,7 +60,16 @@ function purgePositions({ finishedAt, payload, state }: StoredDelivery): IndexPo
   return [{ at: stage, order: Math.floor(finishedAt) }];
 }
 
-type DeliveryIndex = "open" | "receiver" | "user" | "lane" | "waiting" | "due" | "failed" | "purge";
+type DeliveryIndex =
+  | "open"
+  | "deletion"
+  | "receiver"
+  | "user"
+  | "lane"
+  | "waiting"
+  | "due"
+  | "failed"
+  | "purge";
 
 /**
  * A delivery keeps its entries in `receiver`, `user` and `lane` for as long as it is stored, so that no list misses it
@@ -74,6 +83,10 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
   index: {
     open: ({ state, receiver, position }) =>
       state === "waiting" || state === "parked" ? [{ at: [state, receiver], order: position }] : [],
+    deletion: ({ state, type, position }) =>
+      type === "DELETE_ACCOUNT" && (state === "waiting" || state === "parked")
+        ? [{ at: state, order: position }]
+        : [],
     receiver: ({ receiver, position }) => [{ at: receiver, order: position }],
     user: ({ sub, position }) => [{ at: sub, order: position }],
     lane: ({ receiver, sub, sequence }) => [{ at: [receiver, sub], order: sequence }],

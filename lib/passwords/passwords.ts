@@ -2,6 +2,7 @@
 import type { PasswordRules } from "../../config/configuration.ts";
 import { characters } from "../domain/text-rules.ts";
 import { InvalidPassword, StorageUnavailable } from "../errors.ts";
+import type { HashTiming } from "../metrics.ts";
 import type { BreachCheck } from "./breach-check.ts";
 import { createHashThreads } from "./hash-threads.ts";
 import { argon2Parameters, readForeignHash } from "./password-formats.ts";
@@ -67,6 +68,8 @@ export interface PasswordSurroundings {
   readonly service?: readonly string[];
   /** Default: that is not checked. */
   readonly breaches?: BreachCheck | undefined;
+  /** Called after each hash and comparison, for metrics. */
+  readonly onHashed?: (timing: HashTiming) => void;
 }
 
 /**
@@ -75,14 +78,14 @@ export interface PasswordSurroundings {
  */
 export function createPasswords(
   rules: PasswordRules,
-  { length, service = [], breaches }: PasswordSurroundings = {},
+  { length, service = [], breaches, onHashed }: PasswordSurroundings = {},
 ): Passwords {
   const isEnough = OWASP_MINIMUM.some(
     ({ memory, passes }) => rules.memory >= memory && rules.passes >= passes,
   );
   if (!isEnough) throw new TypeError("passwords: memory and passes are below OWASP's minimum for Argon2id");
   const threads = createHashThreads(rules.parallel);
-  const queue = createHashQueue(threads.capacity, LIMITS);
+  const queue = createHashQueue(threads.capacity, LIMITS, onHashed);
   const cost = { memoryCost: rules.memory, timeCost: rules.passes, parallelism: rules.lanes };
   const newLength = length ?? { min: rules.minLength, max: rules.maxLength };
   const problem = createPasswordRules({ length: newLength, service, breaches });
@@ -170,7 +173,7 @@ function spellings({ maxLength }: PasswordRules, password: string): readonly str
 }
 
 /** `interactive`: an end user waits for the answer, so it goes first. `background`: it may wait for any time. */
-export type Priority = "interactive" | "background";
+export type Priority = HashTiming["priority"];
 
 /** Limits for interactive work; beyond them it is refused with `StorageUnavailable`. */
 export interface QueueLimits {
@@ -184,10 +187,12 @@ export interface QueueLimits {
  * A semaphore with two priorities and a limit on waiting. It keeps a flood of sign-ins from making every sign-in too
  * late: those that can't be answered within the time of a request get a 503 with `Retry-After` instead.
  * @param capacity how many run in parallel.
+ * @param onHashed called when work has ended or was refused.
  */
 export function createHashQueue(
   capacity: number,
   { maxWaiting, maxWait }: QueueLimits,
+  onHashed: (timing: HashTiming) => void = () => undefined,
 ): <T>(priority: Priority, work: () => Promise<T>) => Promise<T> {
   const waiting: Record<Priority, (() => void)[]> = { interactive: [], background: [] };
   let running = 0;
@@ -200,25 +205,28 @@ export function createHashQueue(
   }
 
   return async (priority, work) => {
+    const since = performance.now();
+    const giveUp = (): never => {
+      onHashed({ priority, waited: (performance.now() - since) / 1000, seconds: undefined });
+      throw new StorageUnavailable("too many passwords are being checked at once");
+    };
     if (running < capacity) running += 1;
     else {
       const isLimited = priority === "interactive";
-      if (isLimited && waiting.interactive.length >= maxWaiting) throw tooMany();
-      const since = performance.now();
+      if (isLimited && waiting.interactive.length >= maxWaiting) giveUp();
       await new Promise<void>((resolve) => waiting[priority].push(resolve));
       if (isLimited && performance.now() - since > maxWait) {
         release();
-        throw tooMany();
+        giveUp();
       }
     }
+    const startedAt = performance.now();
     try {
       return await work();
     } finally {
       release();
+      const seconds = (performance.now() - startedAt) / 1000;
+      onHashed({ priority, waited: (startedAt - since) / 1000, seconds });
     }
   };
-}
-
-function tooMany(): StorageUnavailable {
-  return new StorageUnavailable("too many passwords are being checked at once");
 }

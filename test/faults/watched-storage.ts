@@ -64,6 +64,7 @@ export class WatchedStorage {
       sweep: async () => 0,
       rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
       parts: real.parts,
+      measure: (listener) => real.measure(listener),
       close: () => real.close(),
     };
   }

@@ -1,0 +1,255 @@
+/**
+ * The metrics, as data: `metrics.ts` makes them, and `docs/metrics.md` and the tests of the dashboard and the alerts read
+ * this table. Labels have few values: those listed here, or names that an operator configured. Text of a request never
+ * becomes one.
+ */
+import { BACKCHANNEL_FAILURES } from "./events.ts";
+
+/** The grant types of the token endpoint. */
+export const GRANT_TYPES = ["authorization_code", "refresh_token", "password"] as const;
+
+/** The value of a label for everything that has no value of its own. */
+export const OTHER = "other";
+
+/** The error codes of the token endpoint (RFC 6749 section 5.2), and that of a fault. */
+export const TOKEN_ERRORS: readonly string[] = [
+  "invalid_request",
+  "invalid_client",
+  "invalid_grant",
+  "unauthorized_client",
+  "unsupported_grant_type",
+  "invalid_scope",
+  OTHER,
+];
+
+/** The results of a submitted sign-in form. */
+export const SIGN_IN_RESULTS = ["success", "credentials", "disabled", "limited"] as const;
+
+/** What stores are asked for; see `adapters/record-store.ts`. */
+export const STORE_OPERATIONS = ["get", "list", "scan", "count", "commit", "next", "sweep"] as const;
+
+/** Label → its values, or what they are if an operator or the code decides. */
+type Labels = Readonly<Record<string, readonly string[] | string>>;
+
+export interface MetricDeclaration {
+  /** What follows `sign_in_`. */
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  readonly labels: Labels;
+  /** Histograms only: the upper bounds, in seconds. */
+  readonly buckets?: readonly number[];
+  /**
+   * `process`: each process counts its own work, so add them up. `service`: read from the storage, so every process says
+   * the same.
+   */
+  readonly of: "process" | "service";
+}
+
+const RECEIVER = "`service:KEY`, `group:KEY` or `portal:KEY`";
+
+export type CounterName =
+  | "signIns"
+  | "codes"
+  | "tokens"
+  | "refused"
+  | "revoked"
+  | "changes"
+  | "logouts"
+  | "attempts"
+  | "parked"
+  | "mails"
+  | "faults"
+  | "hashingRefused";
+
+/** What is counted, by what feeds it. */
+export const COUNTERS: Readonly<Record<CounterName, MetricDeclaration>> = {
+  signIns: {
+    name: "sign_ins_total",
+    type: "counter",
+    help: "Submitted sign-in forms by result",
+    labels: { result: SIGN_IN_RESULTS },
+    of: "process",
+  },
+  codes: {
+    name: "codes_total",
+    type: "counter",
+    help: "Authorization codes issued",
+    labels: {},
+    of: "process",
+  },
+  tokens: {
+    name: "token_responses_total",
+    type: "counter",
+    help: "Token responses by grant type",
+    labels: { grant_type: GRANT_TYPES },
+    of: "process",
+  },
+  refused: {
+    name: "token_errors_total",
+    type: "counter",
+    help: "Refused token requests by error and grant type",
+    labels: { error: TOKEN_ERRORS, grant_type: [...GRANT_TYPES, OTHER] },
+    of: "process",
+  },
+  revoked: {
+    name: "revoked_tokens_total",
+    type: "counter",
+    help: "Access tokens ended by their client",
+    labels: {},
+    of: "process",
+  },
+  changes: {
+    name: "account_changes_total",
+    type: "counter",
+    help: "Account changes by action",
+    labels: { action: "an action of `account.changed`" },
+    of: "process",
+  },
+  logouts: {
+    name: "backchannel_logouts_total",
+    type: "counter",
+    help: "Clients to tell of the end of a session, by result; failures by reason",
+    labels: { result: ["delivered", "failed"], reason: BACKCHANNEL_FAILURES },
+    of: "process",
+  },
+  attempts: {
+    name: "delivery_attempts_total",
+    type: "counter",
+    help: "Attempts to deliver a notification by receiver and result",
+    labels: { receiver: RECEIVER, result: ["success", "failure"] },
+    of: "process",
+  },
+  parked: {
+    name: "deliveries_parked_total",
+    type: "counter",
+    help: "Notifications that were parked by receiver and reason",
+    labels: { receiver: RECEIVER, reason: ["attempts_used_up", "receiver_removed", "payload_unreadable"] },
+    of: "process",
+  },
+  mails: {
+    name: "mails_total",
+    type: "counter",
+    help: "Attempts to send mail, by its kind and the result",
+    labels: {
+      kind: "what the mail is about, such as `password-changed`",
+      result: ["sent", "retried", "failed"],
+    },
+    of: "process",
+  },
+  faults: {
+    name: "faults_total",
+    type: "counter",
+    help: "Requests answered with 503, by endpoint",
+    labels: { where: "an endpoint, or the work that failed" },
+    of: "process",
+  },
+  hashingRefused: {
+    name: "hashing_refused_total",
+    type: "counter",
+    help: "Sign-ins answered with 503 because too many passwords were being compared",
+    labels: {},
+    of: "process",
+  },
+};
+
+export type HistogramName = "requests" | "storage" | "hashing" | "hashingWait";
+
+/** What is measured. */
+export const HISTOGRAMS: Readonly<Record<HistogramName, MetricDeclaration>> = {
+  requests: {
+    name: "request_duration_seconds",
+    type: "histogram",
+    help: "Time from the last byte of a request to its response, by endpoint and status",
+    labels: { endpoint: "an endpoint, such as `token`", status: ["2xx", "3xx", "4xx", "5xx"] },
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    of: "process",
+  },
+  storage: {
+    name: "storage_duration_seconds",
+    type: "histogram",
+    help: "Time of a call to a store, by store, operation and result",
+    labels: {
+      store: ["storage", "artifacts"],
+      operation: STORE_OPERATIONS,
+      result: ["success", "conflict", "failure"],
+    },
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5],
+    of: "process",
+  },
+  hashing: {
+    name: "hashing_duration_seconds",
+    type: "histogram",
+    help: "Time of hashing or comparing a password, without waiting",
+    labels: { priority: ["interactive", "background"] },
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    of: "process",
+  },
+  hashingWait: {
+    name: "hashing_wait_seconds",
+    type: "histogram",
+    help: "Time that a password waited to be hashed or compared",
+    labels: { priority: ["interactive", "background"] },
+    buckets: [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    of: "process",
+  },
+};
+
+export type GaugeName =
+  | "deliveries"
+  | "oldestDelivery"
+  | "oldestDeletion"
+  | "stopped"
+  | "outbox"
+  | "oldestMail";
+
+/** What is read from the storage. */
+export const GAUGES: Readonly<Record<GaugeName, MetricDeclaration>> = {
+  deliveries: {
+    name: "deliveries",
+    type: "gauge",
+    help: "Notifications that wait or are parked now, by receiver",
+    labels: { receiver: RECEIVER, state: ["waiting", "parked"] },
+    of: "service",
+  },
+  oldestDelivery: {
+    name: "delivery_oldest_timestamp_seconds",
+    type: "gauge",
+    help: "When the oldest notification that waits for a receiver was stored, in seconds since the epoch",
+    labels: { receiver: RECEIVER },
+    of: "service",
+  },
+  oldestDeletion: {
+    name: "deletion_oldest_timestamp_seconds",
+    type: "gauge",
+    help: "When the oldest undelivered notification of a deleted account was stored, in seconds since the epoch",
+    labels: { state: ["waiting", "parked"] },
+    of: "service",
+  },
+  stopped: {
+    name: "receivers_stopped",
+    type: "gauge",
+    help: "1 for each receiver that is paused, or held back because it fails",
+    labels: { receiver: RECEIVER, state: ["paused", "held"] },
+    of: "service",
+  },
+  outbox: {
+    name: "mail_outbox",
+    type: "gauge",
+    help: "Mails that wait to be sent",
+    labels: {},
+    of: "service",
+  },
+  oldestMail: {
+    name: "mail_oldest_timestamp_seconds",
+    type: "gauge",
+    help: "When the oldest mail that waits was stored, in seconds since the epoch",
+    labels: {},
+    of: "service",
+  },
+};
+
+/** All metrics of the service, in the order of the documentation. */
+export const METRICS: readonly MetricDeclaration[] = [COUNTERS, HISTOGRAMS, GAUGES].flatMap((each) =>
+  Object.values<MetricDeclaration>(each),
+);
