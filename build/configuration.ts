@@ -1,6 +1,7 @@
 /** `docs/configuration.md` and `docs/seed.md`: the text is written by hand, the tables are generated from the schemas. */
 import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
+import { documentedVariable } from "../config/variables.ts";
 import { fileSchema } from "../cli/server/config-file.ts";
 import { importedAccount } from "../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
@@ -9,7 +10,7 @@ import { type Page, pageWithTables } from "./page.ts";
 
 /** All keys of the configuration. */
 export const configurationPage: Page = pageWithTables("docs/configuration.md", () => ({
-  "all keys": keyTable(configurationSchema),
+  "all keys": keyTable(configurationSchema, documentedVariable),
 }));
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */

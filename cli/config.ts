@@ -1,20 +1,9 @@
 /** `config`: checks and prints a configuration. */
 import type { Command, Run } from "./program/command.ts";
-import type { Given } from "./program/given.ts";
-import { readServiceConfig, SERVICE_OPTIONS } from "./program/on-service.ts";
+import type { Leaf } from "../config/documented-schema.ts";
+import { SERVICE_OPTIONS } from "./program/on-service.ts";
 import { Printer } from "./program/printer.ts";
-
-/** Keys with secrets: they are never printed. */
-const SECRET: ReadonlySet<string> = new Set([
-  "keys.cookies",
-  "keys.signing",
-  "keys.secrets",
-  "metrics.token",
-]);
-/** Keys with addresses, whose parameters can contain a password. */
-const ADDRESSES: ReadonlySet<string> = new Set(["storage", "artifacts", "queue", "mail", "mail.url"]);
-/** Keys that only code can set. */
-const CODE: ReadonlySet<string> = new Set(["logger", "clock", "mailer", "fetch"]);
+import type { Settings } from "./program/settings.ts";
 
 const REDACTED = "[redacted]";
 
@@ -23,18 +12,22 @@ interface Setting {
   readonly key: string;
   /** `null`: it is not set, and has no fixed default. */
   readonly value: unknown;
-  readonly source: "file" | "default";
+  /** `file`, the name of a variable, or `default`. */
+  readonly source: string;
   /** What applies without a value. */
   readonly otherwise: string | null;
 }
 
-/** The configuration of the file. @throws ConfigurationError with all problems. */
-async function validConfig(given: Given): Promise<unknown> {
-  const { readConfiguration } = await import("../config/read.ts");
-  const config = await readServiceConfig(given);
-  readConfiguration(config);
-  return config;
-}
+/** The settings, after their check. @throws ConfigurationError with all problems. */
+const validSettings = async (...[given, surroundings]: Parameters<Run>): Promise<Settings> => {
+  const [{ readSettings }, { readConfiguration }] = await Promise.all([
+    import("./program/settings.ts"),
+    import("../config/read.ts"),
+  ]);
+  const settings = await readSettings(given, surroundings);
+  await settings.explain(async () => readConfiguration(settings.config));
+  return settings;
+};
 
 function valueAt(config: unknown, path: readonly string[]): unknown {
   let value = config;
@@ -56,38 +49,44 @@ function withoutPassword(text: string, cutsQuery: boolean): string {
   return scheme + (cutsQuery ? place.replace(/\?.*$/su, `?${REDACTED}`) : place);
 }
 
-function redacted(key: string, value: unknown): unknown {
-  if (SECRET.has(key)) return REDACTED;
-  if (typeof value === "string") return withoutPassword(value, ADDRESSES.has(key));
-  if (Array.isArray(value)) return value.map((each) => redacted(key, each));
+function isInside(leaf: Leaf, { path }: Leaf): boolean {
+  return leaf.path.length > path.length && path.every((key, index) => leaf.path[index] === key);
+}
+
+function redacted({ holds }: Leaf, value: unknown): unknown {
+  if (holds === "secret") return REDACTED;
+  if (typeof value === "string") return withoutPassword(value, holds === "address");
   return value;
 }
 
-const check: Run = async (given, { out }) => {
-  await validConfig(given);
-  new Printer(out, given.flag("json")).done("The configuration is valid.", { valid: true });
+const check: Run = async (given, surroundings) => {
+  await validSettings(given, surroundings);
+  const printer = new Printer(surroundings.out, given.flag("json"));
+  printer.done("The configuration is valid.", { valid: true });
   return 0;
 };
 
-const print: Run = async (given, { out }) => {
-  const [config, { leavesOf }, { configurationSchema }] = await Promise.all([
-    validConfig(given),
+const print: Run = async (given, surroundings) => {
+  const [{ config, sourceOf }, { leavesOf }, { configurationSchema }] = await Promise.all([
+    validSettings(given, surroundings),
     import("../config/documented-schema.ts"),
     import("../config/schema.ts"),
   ]);
-  const leaves = leavesOf(configurationSchema).filter(({ path: [first = ""] }) => !CODE.has(first));
-  const settings = leaves.flatMap(({ path, byDefault, otherwise }): readonly Setting[] => {
+  const leaves = leavesOf(configurationSchema).filter(({ holds }) => holds !== "code");
+  const settings = leaves.flatMap((leaf): readonly Setting[] => {
+    const { path, byDefault, otherwise } = leaf;
     const [key, written] = [path.join("."), valueAt(config, path)];
     // The keys of an object have lines of their own.
-    if (key === "mail" && typeof written === "object") return [];
+    if (typeof written === "object" && leaves.some((other) => isInside(other, leaf))) return [];
     if (written !== undefined)
-      return [{ key, value: redacted(key, written), source: "file", otherwise: null }];
+      return [{ key, value: redacted(leaf, written), source: sourceOf(path), otherwise: null }];
     const isFixed = byDefault !== undefined;
     return [
       { key, value: byDefault ?? null, source: "default", otherwise: isFixed ? null : (otherwise ?? "none") },
     ];
   });
-  new Printer(out, given.flag("json")).rows(settings, ["key", "source", "value", "otherwise"]);
+  const printer = new Printer(surroundings.out, given.flag("json"));
+  printer.rows(settings, ["key", "source", "value", "otherwise"]);
   return 0;
 };
 
@@ -103,7 +102,7 @@ export const configCommands: readonly Command[] = [
   },
   {
     words: ["config", "print"],
-    summary: "prints every key with its value, and whether it comes from the file or is the default",
+    summary: "prints every key with its value and where it comes from: the file, a variable, or the default",
     about: "Secrets are redacted, and so are the users, passwords and parameters of addresses.",
     options: SERVICE_OPTIONS,
     examples: ["config print --config config.json"],

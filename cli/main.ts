@@ -3,7 +3,7 @@
 import { enableCompileCache } from "node:module";
 import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
-import { readVariable } from "../config/environment.ts";
+import { configurationVariables, readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
 import { askWithoutEcho } from "./program/secret-input.ts";
 
@@ -31,6 +31,7 @@ const { run } = await import("./program/run.ts");
 process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,
+  variables: configurationVariables(),
   out: process.stdout,
   err: process.stderr,
   signal: stop.signal,

@@ -9,6 +9,11 @@ export interface KeyTexts {
   readonly description: string;
   /** What holds when the key is left out and the schema has no default for it. */
   readonly otherwise?: string;
+  /**
+   * What must be hidden or can't be written: `secret`, an `address` that may contain a password, or `code`, which only a
+   * program can set. Default: an ordinary value.
+   */
+  readonly holds?: "secret" | "address" | "code";
 }
 
 /** Ten years: a longer time is a mistake in the unit. */
@@ -125,7 +130,7 @@ export function writtenAs<T>(): <S extends z.ZodType>(schema: S, ...differ: Agre
 }
 
 /** What a key is inside its defaults and options. */
-function bare(schema: unknown): unknown {
+export function bare(schema: unknown): unknown {
   let inner = schema;
   while (
     inner instanceof z.ZodDefault ||
@@ -162,11 +167,13 @@ function childOf(schema: unknown, key: PropertyKey): unknown {
 
 /** The texts of a schema itself. */
 export function textsOf(schema: unknown): Partial<KeyTexts> {
-  const { form, description, otherwise } = (schema instanceof z.ZodType ? schema.meta() : undefined) ?? {};
+  const { form, description, otherwise, holds } =
+    (schema instanceof z.ZodType ? schema.meta() : undefined) ?? {};
   return {
     ...(typeof form === "string" && { form }),
     ...(typeof description === "string" && { description }),
     ...(typeof otherwise === "string" && { otherwise }),
+    ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
   };
 }
 
@@ -203,6 +210,22 @@ export function leavesOf(schema: unknown, path: readonly string[] = []): readonl
   return [{ path, ...textsOf(schema), ...byDefault }, ...below];
 }
 
+/** A key at any depth: a leaf, or an object with keys of its own. */
+export interface Node {
+  readonly path: readonly string[];
+  readonly schema: unknown;
+}
+
+/** All keys, each object before the keys inside it. */
+export function nodesOf(schema: unknown, path: readonly string[] = []): readonly Node[] {
+  return objectsOf(schema).flatMap((object) =>
+    Object.entries(object.shape).flatMap(([key, child]) => {
+      const inner = [...path, key];
+      return [{ path: inner, schema: child } as Node].concat(nodesOf(child, inner));
+    }),
+  );
+}
+
 /** Characters that would end a cell, or a code span inside it. */
 function cell(markdown: string): string {
   return markdown.replaceAll("|", String.raw`\|`).replaceAll(/\s+/gu, " ");
@@ -212,11 +235,20 @@ function defaultOf({ byDefault, otherwise }: Leaf): string {
   return byDefault === undefined ? (otherwise ?? "none") : `\`${JSON.stringify(byDefault)}\``;
 }
 
-/** One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning. */
-export function keyTable(schema: z.ZodType): string {
-  const rows = leavesOf(schema).map((leaf) =>
-    [`\`${leaf.path.join(".")}\``, leaf.form ?? "", defaultOf(leaf), leaf.description ?? ""].map(cell),
-  );
+/**
+ * One line for each key in its full dotted path, as a Markdown table: key, type, default, meaning.
+ *
+ * @param variableOf the environment variable of a key, which is shown below it; `undefined` if it has none.
+ */
+export function keyTable(
+  schema: z.ZodType,
+  variableOf: (leaf: Leaf) => string | undefined = () => undefined,
+): string {
+  const rows = leavesOf(schema).map((leaf) => {
+    const variable = variableOf(leaf);
+    const key = `\`${leaf.path.join(".")}\`${variable === undefined ? "" : `<br>\`${variable}\``}`;
+    return [key, leaf.form ?? "", defaultOf(leaf), leaf.description ?? ""].map(cell);
+  });
   const lines = [["Key", "Type", "Default", "Meaning"], ["---", "---", "---", "---"], ...rows];
   return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }

@@ -28,6 +28,17 @@ export function readVariable(
   return env[name] || undefined;
 }
 
+/** The variables of the configuration, by name: all that begin with `SIGN_IN_`. */
+export function configurationVariables(
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): ReadonlyMap<string, string> {
+  return new Map(
+    Object.entries(env).filter(
+      (entry): entry is [string, string] => entry[0].startsWith("SIGN_IN_") && entry[1] !== undefined,
+    ),
+  );
+}
+
 /**
  * Reads and checks the environment.
  *

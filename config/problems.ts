@@ -51,7 +51,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 /** Names longer than any key are compared by their first characters. */
-const COMPARED = 40;
+const COMPARED = 64;
 
 /** The number of insertions, deletions, substitutions and swaps of neighbours that turn one word into the other. */
 export function editDistance(one: string, other: string): number {

@@ -62,6 +62,7 @@ const settings: z.ZodType<
         form: "a function that returns `true` or `false`, or a promise of it",
         description: "Gets what was entered, without the password; `false` refuses the registration",
         otherwise: "none",
+        holds: "code",
       },
     ),
   }),

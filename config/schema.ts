@@ -123,6 +123,7 @@ const shape = {
   storage: described(z.custom<string | RecordStore>(isStorage).default(defaults.storage), {
     form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
     description: "Where everything is stored. Data in memory ends with the process, so production refuses it",
+    holds: "address",
   }),
   artifacts: optional(
     text(4096, (value) => isRedisAddress(value) || isStorageAddress(value), ""),
@@ -131,6 +132,7 @@ const shape = {
       description:
         "Where codes, tokens, sessions, interactions and rate limits are stored; `?prefix=` sets the prefix of its keys",
       otherwise: "same as `storage`",
+      holds: "address",
     },
   ),
   queue: described(
@@ -138,6 +140,7 @@ const shape = {
     {
       form: `\`embedded\`, or ${redisForm}`,
       description: "What triggers deliveries: polling of the storage, or BullMQ",
+      holds: "address",
     },
   ),
   keys: section(keysSchema.prefault({}), "Keys of cookies, ID tokens and encryption"),
@@ -152,6 +155,7 @@ const shape = {
     description:
       "How e-mail is sent; without it, none is sent, and outside production the bundled server shows it at `/dev/mail`",
     otherwise: "none",
+    holds: "address",
   }),
   cookies: section(cookiesSchema.prefault({}), "The service's cookies"),
   operators: described(
@@ -194,16 +198,19 @@ const shape = {
     form: "a pino logger",
     description: "Where the log goes",
     otherwise: "pino to the standard output",
+    holds: "code",
   }),
   clock: optional(withMethods<Clock>("now"), {
     form: "an object with `now()`, which returns milliseconds since the epoch",
     description: "The source of time",
     otherwise: "the system's clock",
+    holds: "code",
   }),
   mailer: optional(withMethods<Mailer>("send"), {
     form: "an object with `send(message)`",
     description: "Sends e-mail instead of `mail`",
     otherwise: "made from `mail`",
+    holds: "code",
   }),
   fetch: optional(
     z.custom<typeof globalThis.fetch>((value) => typeof value === "function"),
@@ -212,6 +219,7 @@ const shape = {
       description: "Makes all HTTP requests except notifications, such as those of back-channel logout",
       otherwise:
         "the service's own, to public addresses and those that `notifications.allowedReceivers` names; for `passwords.breachCheck`, Node's",
+      holds: "code",
     },
   ),
 };

@@ -74,17 +74,20 @@ export const keysSchema: z.ZodType<Configuration["keys"], Written<KeysInput>> = 
         form: `a list of different entries, each ${cookieKeyForm}`,
         description: "Keys that sign cookies: the first signs, all verify",
         otherwise: "created at the first start and stored",
+        holds: "secret",
       },
     ),
     signing: optional(list(z.custom<JWK>(isSigningKey).meta({ form: signingKeyForm }), 1), {
       form: `a list of entries, each ${signingKeyForm}`,
       description: "The first signs ID tokens, all are published",
       otherwise: "created at the first start and stored",
+      holds: "secret",
     }),
     secrets: optional(list(text(44, isSecret, "32 bytes in Base64"), 1), {
       form: "a list of different entries, each 32 bytes in Base64",
       description: "Keys that encrypt stored secrets: the first encrypts, all decrypt",
       otherwise: "SQLite: created at the first start in `PATH.keys`; other storages: required",
+      holds: "secret",
     }),
     rotation: optional(
       z.strictObject({
@@ -390,6 +393,7 @@ export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<Ma
         form: smtpForm,
         description: "The mail server, with user and password if it requires them",
         otherwise: "required",
+        holds: "address",
       }),
       from: optional(text(320, isSender, "a sender"), {
         form: "an e-mail address or `Name <address>`",
@@ -429,6 +433,7 @@ export const metricsSchema: z.ZodType<MetricsSettings, Written<MetricsInput>> = 
         description:
           "A Bearer token for `/metrics`, which is then also available on the public port. The separate port requires it too",
         otherwise: "none: no `/metrics` on the public port",
+        holds: "secret",
       },
     ),
   }),

@@ -7,7 +7,10 @@ import type { Output } from "./progress.ts";
 /** The environment of a command. */
 export interface Surroundings {
   readonly clock: Clock;
+  /** Any variable of the environment that the operator names. */
   readonly readVariable: ReadVariable;
+  /** The variables of the configuration: all that begin with `SIGN_IN_`. */
+  readonly variables: ReadonlyMap<string, string>;
   /** Results. */
   readonly out: Output;
   /** Progress, questions and errors. */

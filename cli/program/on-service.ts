@@ -6,7 +6,6 @@ import { isInMemory } from "../../config/value-forms.ts";
 import type { CommandOption, Run, Surroundings } from "./command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";
-import { readJsonObject } from "./json-file.ts";
 import { Printer } from "./printer.ts";
 
 /** What a command works with. */
@@ -26,7 +25,7 @@ export interface Call {
 
 /** The options of every command on a service. */
 export const SERVICE_OPTIONS: readonly CommandOption[] = [
-  { form: "--config FILE", about: "the JSON configuration of the server; required" },
+  { form: "--config FILE", about: "the JSON configuration of the server; default: SIGN_IN_CONFIG" },
   { form: "--json", about: "prints one JSON object a line" },
 ];
 
@@ -53,14 +52,9 @@ export function onService(work: (call: Call) => Promise<void>): Run {
   };
 }
 
-/** The configuration of a file, without the keys of the bundled server. */
-export async function readServiceConfig(given: Given): Promise<Readonly<Record<string, unknown>>> {
-  const { port: _port, seed: _seed, ...config } = await readJsonObject(given.required("config"));
-  return config;
-}
-
-async function openService(given: Given, { err }: Surroundings): Promise<SignInService> {
-  const config = await readServiceConfig(given);
+async function openService(given: Given, surroundings: Surroundings): Promise<SignInService> {
+  const { readSettings } = await import("./settings.ts");
+  const { config, explain } = await readSettings(given, surroundings);
   const { storage } = config;
   if (typeof storage === "string" && isInMemory(storage))
     throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
@@ -82,10 +76,11 @@ async function openService(given: Given, { err }: Surroundings): Promise<SignInS
     // The server has logged its warnings. Standard output is for results.
     logger: pino({ level: "silent" }),
   };
-  const tell = (text: string): void => void err.write(`${text}\n`);
-  return createSignInServiceOver(
-    quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
-    (opened) => openStorage({ ...opened, mustExist: true }, tell),
+  const tell = (text: string): void => void surroundings.err.write(`${text}\n`);
+  return explain(() =>
+    createSignInServiceOver(quiet as unknown as Parameters<typeof createSignInServiceOver>[0], (opened) =>
+      openStorage({ ...opened, mustExist: true }, tell),
+    ),
   );
 }
 

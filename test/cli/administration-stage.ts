@@ -122,6 +122,7 @@ export class Office {
     const code = await run(words, {
       clock: createSystemClock(),
       readVariable: () => undefined,
+      variables: new Map(),
       out: { write: (part: string) => void (said.out += part) },
       err: { write: (part: string) => void (said.err += part) },
       signal: new AbortController().signal,

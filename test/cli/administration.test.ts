@@ -264,6 +264,68 @@ describe("the commands on a service", () => {
     expect(checked).toEqual({ code: 0, out: "The configuration is valid.\n", err: "" });
   });
 
+  it("take every key from a variable of the environment, with or without a file", async () => {
+    const mailUrl = join(folder, "mail-url.txt");
+    writeFileSync(mailUrl, `smtps://ada:${SECRETS.mail}@mail.example.com\n`);
+    const variables = new Map([
+      ["SIGN_IN_DEPLOYMENTS_OAUTH2_URL", "http://127.0.0.1:1"],
+      ["SIGN_IN_KEYS_SECRETS", SECRETS.sealing],
+      ["SIGN_IN_METRICS_TOKEN", SECRETS.metrics],
+      ["SIGN_IN_MAIL_URL_FILE", mailUrl],
+      ["SIGN_IN_LIFETIMES_ACCESS_TOKEN", "60"],
+    ]);
+    const alone = await office.here(["config", "print", "--json"], { variables });
+    expect(alone).toMatchObject({ code: 0, err: "" });
+    const lines = alone.out.trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(
+      expect.arrayContaining([
+        {
+          key: "mail.url",
+          value: "smtps://[redacted]@mail.example.com",
+          source: "SIGN_IN_MAIL_URL_FILE",
+          otherwise: null,
+        },
+        { key: "keys.secrets", value: "[redacted]", source: "SIGN_IN_KEYS_SECRETS", otherwise: null },
+        {
+          key: "lifetimes.accessToken",
+          value: 60,
+          source: "SIGN_IN_LIFETIMES_ACCESS_TOKEN",
+          otherwise: null,
+        },
+        { key: "lifetimes.idToken", value: 3600, source: "default", otherwise: null },
+      ]),
+    );
+    const named = new Map([
+      ["SIGN_IN_CONFIG", office.config],
+      ["SIGN_IN_LIFETIMES_ACCESS_TOKEN", "60"],
+    ]);
+    const both = await office.here(["config", "print"], { variables: named });
+    expect(both.out).toMatch(/^storage +file /mu);
+    expect(both.out).toMatch(/^lifetimes\.accessToken +SIGN_IN_LIFETIMES_ACCESS_TOKEN +60 /mu);
+    expect(await office.here(["accounts", "list", "--limit", "1"], { variables: named })).toMatchObject({
+      code: 0,
+    });
+    const broken = new Map([...variables, ["SIGN_IN_LIFETIMES_ACCESS_TOKEN", SECRETS.mail]]);
+    for (const words of [
+      ["config", "check"],
+      ["accounts", "list"],
+    ]) {
+      expect(await office.here(words, { variables: broken })).toEqual({
+        code: 2,
+        out: "",
+        err: "config.lifetimes.accessToken: must be a whole number from 1 to 315360000 (SIGN_IN_LIFETIMES_ACCESS_TOKEN)\n",
+      });
+    }
+    expect(await office.here(["config", "check"])).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/^There is no configuration: .*--config/u),
+    });
+    const { code, out } = await office.shell(
+      `SIGN_IN_CONFIG=config.json SIGN_IN_FEATURES_DPOP=true sign-in-service config print`,
+    );
+    expect([code, out]).toEqual([0, expect.stringMatching(/^features\.dpop +SIGN_IN_FEATURES_DPOP +true/mu)]);
+  });
+
   // The last test: it looks at what all others have printed.
   it("never print a secret", () => {
     expect(office.printed).not.toBe("");
@@ -314,7 +376,7 @@ function wrong(
     [2, /^NAME is missing/u, ["accounts", "find", ...config]],
     [2, /^Too many arguments/u, [...find, "more", ...config]],
     [2, /^Unknown option '--password'\./u, [...find, `--password=${SECRETS.password}`, ...config]],
-    [2, /^--config is missing/u, find],
+    [2, /^There is no configuration: /u, find],
     [2, /^--config needs a value|^--config FILE needs/u, [...find, "--config"]],
     [2, /none\.json does not exist/u, [...find, ...file("none.json")]],
     [2, /is a folder/u, [...find, "--config", folder]],

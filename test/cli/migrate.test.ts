@@ -22,6 +22,7 @@ async function migrate(words: readonly string[], answer?: boolean): Promise<Outc
   const code = await run(["migrate", ...words], {
     clock: new FixtureClock(fixture.manifest),
     readVariable: (name) => (name === "STORAGE" ? "mongodb://user:hidden@127.0.0.1:1/x" : undefined),
+    variables: new Map(),
     out: { write: (text: string) => void (said.out += text) },
     err: { write: (text: string) => void (said.err += text) },
     signal: new AbortController().signal,

@@ -157,6 +157,7 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
   const code = await run(words, {
     clock,
     readVariable: () => undefined,
+    variables: new Map(),
     readInput: async () => "",
     out: output,
     err: output,

@@ -8,6 +8,7 @@ import { withTable } from "../../build/page.ts";
 import { defaults } from "../../config/defaults.ts";
 import { keyTable, leavesOf } from "../../config/documented-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
+import { documentedVariable } from "../../config/variables.ts";
 import { importedAccount } from "../../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../../lib/seed.ts";
@@ -17,11 +18,11 @@ const document = readFileSync(join(import.meta.dirname, "..", "..", configuratio
 
 /** The rows of the table: key → type, default, meaning. */
 function rows(): ReadonlyMap<string, readonly string[]> {
-  const lines = keyTable(configurationSchema).split("\n").slice(2);
+  const lines = keyTable(configurationSchema, documentedVariable).split("\n").slice(2);
   return new Map(
     lines.map((line) => {
       const [, key = "", ...cells] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
-      return [key.replaceAll("`", ""), cells.slice(0, -1)];
+      return [key.replaceAll("`", "").replace(/<br>.*$/u, ""), cells.slice(0, -1)];
     }),
   );
 }
@@ -60,7 +61,7 @@ describe("docs/configuration.md", () => {
   it("is rewritten after a change of a default or of its table", () => {
     const changed = document.replace("| `36000` |", "| `3600` |");
     expect(changed).not.toBe(document);
-    expect(withTable(changed, "all keys", keyTable(configurationSchema))).toBe(document);
+    expect(withTable(changed, "all keys", keyTable(configurationSchema, documentedVariable))).toBe(document);
     expect(() => withTable("no markers", "all keys", "")).toThrow("once each and in this order");
     expect(() => withTable(document + document, "all keys", "")).toThrow("once each and in this order");
   });
@@ -78,6 +79,8 @@ describe("docs/configuration.md", () => {
       ([, cells]) => cells.length !== 3 || cells.some((cell) => cell === "" || cell === "none: "),
     );
     expect(holes).toEqual([]);
+    expect(document).toContain("| `keys.secrets`<br>`SIGN_IN_KEYS_SECRETS` |");
+    expect(document).toContain("| `logger` |");
     expect(table.get("lifetimes.accessToken")?.[1]).toBe("`36000`");
     expect(table.get("interactions.theme.accent")?.[1]).toBe("built in");
   });

@@ -1,0 +1,73 @@
+/** The one reader of the configuration for all commands: the file, then environment variables. */
+import { nodesOf } from "../../config/documented-schema.ts";
+import { configurationSchema } from "../../config/schema.ts";
+import {
+  CONFIG_VARIABLE,
+  nameVariables,
+  readVariables,
+  variableBehind,
+  withVariables,
+} from "../../config/variables.ts";
+import { ConfigurationError } from "../../lib/errors.ts";
+import type { Surroundings } from "./command.ts";
+import { misused } from "./command-failure.ts";
+import type { Given } from "./given.ts";
+import { readJsonObject } from "./json-file.ts";
+
+/** What a process is told: not checked, apart from the names of variables and the form of the file. */
+export interface Settings {
+  /** The configuration of the service. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** The port of the bundled server. */
+  readonly port: unknown;
+  /** What the bundled server applies at its start. */
+  readonly seed: unknown;
+  /** The path of the configuration file, if there is one. */
+  readonly file: string | undefined;
+  /** Where the value of a key comes from: `file`, the name of a variable, or `default`. */
+  readonly sourceOf: (path: readonly string[]) => string;
+  /** Runs what reads the configuration. @throws ConfigurationError with the variable behind each problem. */
+  readonly explain: <T>(read: () => Promise<T>) => Promise<T>;
+}
+
+function hasValue(object: unknown, path: readonly string[]): boolean {
+  let value = object;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return false;
+    value = Reflect.get(value, key);
+  }
+  return value !== undefined;
+}
+
+/**
+ * Reads the configuration file, which `--config` or `SIGN_IN_CONFIG` names, and puts the variables of the environment
+ * over it. The file may be missing if there are variables.
+ *
+ * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
+ */
+export async function readSettings(
+  given: Pick<Given, "text">,
+  { variables }: Pick<Surroundings, "variables">,
+): Promise<Settings> {
+  const path = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
+  if (path === undefined && variables.size === 0)
+    throw misused(`There is no configuration: name its file with --config or ${CONFIG_VARIABLE}`);
+  const file = path === undefined ? {} : await readJsonObject(path);
+  const values = await readVariables(nodesOf(configurationSchema), variables);
+  const { port, seed, ...config } = withVariables(file, values);
+  return {
+    config,
+    port,
+    seed,
+    file: path,
+    sourceOf: (key) => variableBehind(key, values) ?? (hasValue(file, key) ? "file" : "default"),
+    async explain(read) {
+      try {
+        return await read();
+      } catch (error) {
+        if (!(error instanceof ConfigurationError)) throw error;
+        throw new ConfigurationError(nameVariables(error.problems, values));
+      }
+    },
+  };
+}
