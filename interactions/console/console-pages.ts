@@ -77,6 +77,7 @@ async function common(
     zone: chooseTimeZone(ctx),
     offersZones: new URLSearchParams(ctx.querystring).get("zone") === "",
     path: base + path,
+    kept: [...query].filter(([name]) => name !== "zone" && name !== "result"),
     ...(result !== undefined && { result }),
   };
 }

@@ -96,6 +96,8 @@ export interface ConsoleLocals extends PageLocals {
   readonly offersZones?: boolean;
   /** Path of the page, where that form leads. */
   readonly path: string;
+  /** The query of the page, such as a filter, which that form keeps. Default: none. */
+  readonly kept?: readonly [name: string, value: string][];
   /** The result of the form that led here. */
   readonly result?: ConsoleResult;
 }
@@ -162,13 +164,14 @@ const BAD: ReadonlySet<string> = new Set([
 
 function common(
   t: Translator,
-  { list, receiversPath, account, result, path, zone = "UTC", offersZones = false }: ConsoleLocals,
+  { list, receiversPath, account, result, path, kept = [], zone = "UTC", offersZones = false }: ConsoleLocals,
   { heading, here }: { readonly heading: string; readonly here: "list" | "receivers" | "delivery" },
 ): Locals {
   const nav = [
     { href: list, label: t("console.deliveries"), current: here === "list" },
     { href: receiversPath, label: t("console.receivers"), current: here === "receivers" },
   ];
+  const query = new URLSearchParams([...kept, ["zone", ""]]);
   const zones = offersZones ? timeZones().map((each) => ({ value: each, selected: each === zone })) : [];
   return {
     heading,
@@ -177,7 +180,7 @@ function common(
     list,
     account,
     result: result && shownResult(t, result),
-    times: { action: path, zone, zones },
+    times: { action: path, kept, choose: `${path}?${query}`, zone, zones },
   };
 }
 

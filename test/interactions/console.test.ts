@@ -294,6 +294,19 @@ describe("the time zone of exact times", () => {
     expect(times(browser).every((text) => text.endsWith("UTC"))).toBe(true);
   });
 
+  it("is chosen without losing the filter of the list", async () => {
+    const browser = await open(`${list}?state=parked&type=&sub=%22%3E%3Cb%3E`);
+    await browser.click("Choose another time zone");
+    await browser.submit(browser.form("zone"), { zone: "Asia/Tokyo" });
+    expect([...browser.url.searchParams]).toEqual([
+      ["state", "parked"],
+      ["type", ""],
+      ["sub", '"><b>'],
+      ["zone", "Asia/Tokyo"],
+    ]);
+    expect(browser.html).not.toContain("<b>");
+  });
+
   it.each([
     "",
     "Mars/Olympus",
