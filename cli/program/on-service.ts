@@ -25,7 +25,10 @@ export interface Call {
 
 /** The options of every command on a service. */
 export const SERVICE_OPTIONS: readonly CommandOption[] = [
-  { form: "--config FILE", about: "the JSON configuration of the server; default: SIGN_IN_CONFIG" },
+  {
+    form: "--config FILE",
+    about: "the JSON configuration; default: SIGN_IN_CONFIG, then sign-in.json in this folder",
+  },
   { form: "--json", about: "prints one JSON object a line" },
 ];
 

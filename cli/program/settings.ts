@@ -1,4 +1,5 @@
 /** The one reader of the configuration for all commands: the file, then environment variables. */
+import { existsSync } from "node:fs";
 import { nodesOf } from "../../config/documented-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import {
@@ -13,6 +14,9 @@ import type { Surroundings } from "./command.ts";
 import { misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";
 import { readJsonObject } from "./json-file.ts";
+
+/** The configuration file if nothing names another one: that of the current folder. `init` writes it. */
+export const USUAL_FILE = "sign-in.json";
 
 /** What a process is told: not checked, apart from the names of variables and the form of the file. */
 export interface Settings {
@@ -40,8 +44,8 @@ function hasValue(object: unknown, path: readonly string[]): boolean {
 }
 
 /**
- * Reads the configuration file, which `--config` or `SIGN_IN_CONFIG` names, and puts the variables of the environment
- * over it. The file may be missing if there are variables.
+ * Reads the configuration file, which `--config` or `SIGN_IN_CONFIG` names, or else `sign-in.json` of the current
+ * folder, and puts the variables of the environment over it. The file may be missing if there are variables.
  *
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
  */
@@ -49,9 +53,12 @@ export async function readSettings(
   given: Pick<Given, "text">,
   { variables }: Pick<Surroundings, "variables">,
 ): Promise<Settings> {
-  const path = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
+  const named = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
+  const path = named ?? (existsSync(USUAL_FILE) ? USUAL_FILE : undefined);
   if (path === undefined && variables.size === 0)
-    throw misused(`There is no configuration: name its file with --config or ${CONFIG_VARIABLE}`);
+    throw misused(
+      `There is no configuration: name its file with --config or ${CONFIG_VARIABLE}, or create ${USUAL_FILE}`,
+    );
   const file = path === undefined ? {} : await readJsonObject(path);
   const values = await readVariables(nodesOf(configurationSchema), variables);
   const { port, seed, ...config } = withVariables(file, values);

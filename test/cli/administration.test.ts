@@ -324,6 +324,9 @@ describe("the commands on a service", () => {
       `SIGN_IN_CONFIG=config.json SIGN_IN_FEATURES_DPOP=true sign-in-service config print`,
     );
     expect([code, out]).toEqual([0, expect.stringMatching(/^features\.dpop +SIGN_IN_FEATURES_DPOP +true/mu)]);
+    // The file of the current folder.
+    const usual = await office.shell("ln config.json sign-in.json && sign-in-service config check");
+    expect(usual).toMatchObject({ code: 0, out: "The configuration is valid.\n" });
   });
 
   // The last test: it looks at what all others have printed.
