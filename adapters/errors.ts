@@ -18,6 +18,7 @@ export type SignInErrorCode =
   | "address_refused"
   | "invalid_notification"
   | "keys"
+  | "backup"
   | "unexpected_answer";
 
 /** The base of all errors of this package. */

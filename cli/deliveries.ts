@@ -1,4 +1,5 @@
 /** `deliveries` and `receivers`: what was sent, what waits, and operations on it. */
+import { RESTORED, type SendNowResult } from "../lib/deliveries/delivery.ts";
 import type { DeliveryPageInput } from "../notifier/notifications-schema.ts";
 import type { ExplainedAction } from "../notifier/explain.ts";
 import type { Command, CommandOption } from "./program/command.ts";
@@ -25,6 +26,13 @@ const filterOptions: readonly CommandOption[] = [
 const forceOption: CommandOption = {
   form: "--force",
   about: "also a PROFILE_CHANGED that a newer one has superseded",
+};
+
+/** Why `send-now` did nothing. */
+const NOT_SENT: Readonly<Partial<Record<SendNowResult, string>>> = {
+  behind: "an earlier one about the same account comes first",
+  held: "its receiver is paused or held back, see receivers list",
+  over: "it does not wait",
 };
 
 /** Members of the library that are milliseconds since the epoch. */
@@ -56,7 +64,32 @@ function filterOf(given: Given): Pick<DeliveryPageInput, "sub" | "receiver" | "t
   };
 }
 
-async function list({ service, given, print, surroundings: { signal } }: Call): Promise<void> {
+/** Says it when nothing is sent because a backup was restored. */
+async function tellHeld({ service, surroundings: { err } }: Call): Promise<void> {
+  const receivers = await service.notifications.receivers();
+  const held = receivers.filter(({ reason }) => reason === RESTORED).map(({ receiver }) => receiver);
+  if (held.length === 0) return;
+  err.write(`Held since a backup was restored, until deliveries resume: ${held.join(", ")}\n`);
+}
+
+async function resumeRestored({ service, print, by }: Call): Promise<void> {
+  const receivers = await service.notifications.resumeRestored(by);
+  print.done(receivers.length === 0 ? "Nothing was held" : `Resumed: ${receivers.join(", ")}`, { receivers });
+}
+
+async function sendNow({ service, given, print, by }: Call): Promise<void> {
+  const id = given.operand(0);
+  const result = await service.notifications.sendNow(id, by);
+  if (result === "unknown") throw unknown("delivery");
+  const why = NOT_SENT[result];
+  if (why !== undefined) throw new CommandFailure(`Not sent: ${why}.`);
+  print.done(result === "due" ? `Sent soon: ${id}` : `Being sent already: ${id}`, { id, result });
+}
+
+async function list(call: Call): Promise<void> {
+  const { service, given, print, surroundings } = call;
+  const { signal } = surroundings;
+  await tellHeld(call);
   const state = given.oneOf("state", STATES);
   const filter = { ...filterOf(given), ...(state && { state }), first: "newest" } as const;
   let left = given.count("limit") ?? DEFAULT_LIMIT;
@@ -178,6 +211,23 @@ export const deliveryCommands: readonly Command[] = [
     options: [...SERVICE_OPTIONS, ...filterOptions, forceOption],
     examples: ["deliveries redrive-all --receiver service:news --config config.json"],
     load: async () => onService(redriveAll),
+  },
+  {
+    words: ["deliveries", "send-now"],
+    summary: "sends a waiting delivery now instead of at its next attempt",
+    operands: [ID],
+    options: SERVICE_OPTIONS,
+    examples: ["deliveries send-now ID --config config.json"],
+    load: async () => onService(sendNow),
+  },
+  {
+    words: ["deliveries", "resume"],
+    summary: "sends what is held since a backup was restored",
+    about: `Look at what waits first: some of it may have been delivered after the backup was made, and is delivered again with the
+same webhook-id. Receivers that are paused for another reason stay so.`,
+    options: SERVICE_OPTIONS,
+    examples: ["deliveries resume --config config.json"],
+    load: async () => onService(resumeRestored),
   },
   {
     words: ["deliveries", "discard"],

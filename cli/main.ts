@@ -3,14 +3,13 @@
 import { enableCompileCache } from "node:module";
 import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
-import { configurationVariables, readEnvironment, readVariable } from "../config/environment.ts";
+import { configurationVariables, readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
 import { askWithoutEcho } from "./program/secret-input.ts";
-import { onStopSignal } from "./program/stop-signals.ts";
 
-/** The first signal stops the command after its current step. */
+/** The first signal stops the command after its current step. The second one ends the process immediately. */
 const stop = new AbortController();
-onStopSignal(() => stop.abort());
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
 
 async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -33,7 +32,6 @@ process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,
   variables: configurationVariables(),
-  environment: readEnvironment,
   out: process.stdout,
   err: process.stderr,
   signal: stop.signal,
@@ -43,5 +41,3 @@ process.exitCode = await run(process.argv.slice(2), {
     : undefined,
   readInput: () => text(process.stdin),
 });
-// What an interrupted command has begun, such as a connection, doesn't hold the process.
-setTimeout(() => process.exit(), 100).unref();

@@ -1,8 +1,11 @@
 /** `storage` and `migrate`: commands on a storage itself. */
 import type { Command } from "./program/command.ts";
+import { SERVICE_OPTIONS } from "./program/on-service.ts";
 
 const ADDRESSES = `Addresses are those of the configuration: sqlite:PATH, postgresql://HOST/DATABASE, mongodb://HOST/DATABASE.
 env:NAME reads an address from an environment variable, so that it does not appear in the list of processes.`;
+
+const KEY = "a file with the key, which only its owner may read";
 
 export const storageCommands: readonly Command[] = [
   {
@@ -30,6 +33,38 @@ ${ADDRESSES}`,
     ],
     examples: ["migrate --storage sqlite:sign-in.db"],
     load: async () => (await import("./migrate.ts")).runMigrate,
+  },
+  {
+    words: ["backup"],
+    summary: "writes an encrypted copy of an SQLite database to a file",
+    about: `Services may use the database meanwhile: the backup shows it at one moment. Codes, tokens, sessions and running sign-ins
+are left out. Without --key-file, a key is made for the backup and printed once. FILE must not exist.
+
+To restore the backup, you need its key and the keys.secrets of the service. Other databases have tools of their own:
+pg_dump and mongodump --oplog.`,
+    operands: [{ form: "FILE", about: "the file to write" }],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--key-file FILE", about: `${KEY}; it is made if it does not exist` },
+    ],
+    examples: [
+      "backup backup.sign-in --config config.json",
+      "backup nightly.sign-in --key-file backup.key --config config.json",
+    ],
+    load: async () => (await import("./backup.ts")).runBackup,
+  },
+  {
+    words: ["restore"],
+    summary: "fills an empty SQLite database with a backup",
+    about: `The database of the configuration must not exist, or be empty, and its keys.secrets must be those of the service that was
+backed up. The whole backup is checked before anything is written, and it is written completely or not at all.
+
+Afterwards all sessions and tokens have ended, and notifications are held until deliveries resume. Without --key-file, the
+key is asked for, or is the first line of standard input.`,
+    operands: [{ form: "FILE", about: "the backup" }],
+    options: [...SERVICE_OPTIONS, { form: "--key-file FILE", about: KEY }],
+    examples: ["restore nightly.sign-in --key-file backup.key --config restored.json"],
+    load: async () => (await import("./restore.ts")).runRestore,
   },
   {
     words: ["storage", "copy"],

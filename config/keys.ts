@@ -106,8 +106,11 @@ async function readOpened(file: FileHandle, path: string): Promise<string[]> {
   return [...keys];
 }
 
-/** The keys of the file, or `undefined` if there is no file. */
-async function readKeys(path: string): Promise<string[] | undefined> {
+/**
+ * The keys of a file, or `undefined` if there is no file.
+ * @throws SignInError `keys` if it is malformed, can be used by other users, or can't be read.
+ */
+export async function readKeyFile(path: string): Promise<string[] | undefined> {
   let file: FileHandle;
   try {
     // Without O_NONBLOCK, opening a pipe would wait forever for its other end.
@@ -172,7 +175,7 @@ async function makeFile(path: string): Promise<void> {
  * can't be read or written. No message contains the content of the file.
  */
 export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOptions): Promise<string[]> {
-  const found = await readKeys(path);
+  const found = await readKeyFile(path);
   if (found !== undefined) return found;
   if (mayCreate) {
     try {
@@ -180,7 +183,7 @@ export async function readOrMakeKeyFile(path: string, { mayCreate }: KeyFileOpti
     } catch (error) {
       throw cannot("made", path, error);
     }
-    const made = await readKeys(path);
+    const made = await readKeyFile(path);
     if (made !== undefined) return made;
   }
   throw new SignInError(

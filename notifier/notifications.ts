@@ -1,13 +1,14 @@
 /** The public calls for notifications: lists, reports and operations. */
 import type { AuditAction } from "../lib/audit/actions.ts";
 import type { AuditDetail, AuditStore } from "../lib/audit/audit-event.ts";
-import type {
-  Delivery,
-  DeliveryAttempt,
-  DeliveryFilter,
-  DeliveryStore,
-  RedriveResult,
-  SendNowResult,
+import {
+  type Delivery,
+  type DeliveryAttempt,
+  type DeliveryFilter,
+  type DeliveryStore,
+  type RedriveResult,
+  RESTORED,
+  type SendNowResult,
 } from "../lib/deliveries/delivery.ts";
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -98,6 +99,11 @@ export interface Notifications {
   pause(receiver: string, options?: CallOptions & { readonly reason?: string }): Promise<boolean>;
   /** Sends everything that waits for this receiver, whatever held it back; `false` when nothing did. */
   resume(receiver: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Resumes every receiver that is held since a backup was restored. Those that are paused for another reason stay so.
+   * @returns their names.
+   */
+  resumeRestored(options?: CallOptions): Promise<string[]>;
   /**
    * Sends one notification about no real account, without retries: a documented body with the nil UUID and the
    * `user_id` 0. `undefined` when no such receiver is configured.
@@ -232,6 +238,17 @@ export function createNotifications({
       const resumed = await breaker.resume(name);
       wake();
       return resumed;
+    },
+    async resumeRestored(options = {}) {
+      const caller = checked("options", callOptions, options);
+      const resumed: string[] = [];
+      for (const [receiver, { reason }] of await deliveries.receivers()) {
+        if (reason !== RESTORED) continue;
+        await record("receiver.resume", receiver, caller);
+        if (await breaker.resume(receiver, RESTORED)) resumed.push(receiver);
+      }
+      wake();
+      return resumed.toSorted();
     },
     async test(receiver, options = {}) {
       const name = checked("receiver", receiverName, receiver);

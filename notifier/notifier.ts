@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
 import type { Storage } from "../lib/storage.ts";
 import type { Configuration } from "../config/configuration.ts";
+import { type DeliveryStore, RESTORED } from "../lib/deliveries/delivery.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { Outage } from "../lib/outages.ts";
 import type { Sealer } from "../lib/sealing.ts";
@@ -57,9 +58,33 @@ export interface Notifier {
 
 function detailOf(reports: readonly ReceiverReport[]): string {
   const sum = (key: "waiting" | "parked"): number => reports.reduce((all, each) => all + each[key], 0);
-  const paused = reports.filter((each) => each.paused).map(({ receiver }) => receiver);
-  const counts = `${sum("waiting")} waiting, ${sum("parked")} parked`;
-  return paused.length === 0 ? counts : `${counts}; paused: ${paused.join(", ")}`;
+  const paused = reports.filter((each) => each.paused);
+  const held = paused.filter(({ reason }) => reason === RESTORED);
+  const parts = [
+    `${sum("waiting")} waiting, ${sum("parked")} parked`,
+    ...named(
+      "paused",
+      paused.filter(({ reason }) => reason !== RESTORED),
+    ),
+    ...named("held since a backup was restored", held),
+  ];
+  return parts.join("; ");
+}
+
+function named(what: string, reports: readonly ReceiverReport[]): string[] {
+  return reports.length === 0 ? [] : [`${what}: ${reports.map(({ receiver }) => receiver).join(", ")}`];
+}
+
+/** Tells operators that a restored service sends nothing yet. */
+async function tellHeld(
+  deliveries: Pick<DeliveryStore, "receivers">,
+  onWarning: (text: string) => void,
+): Promise<void> {
+  const held = [...(await deliveries.receivers()).values()].filter(({ reason }) => reason === RESTORED);
+  if (held.length === 0) return;
+  onWarning(
+    "notifications are held since a backup was restored: look at them, then run sign-in-service deliveries resume",
+  );
 }
 
 /** @throws StorageUnavailable when the Redis of `config.queue` can't be used. */
@@ -91,6 +116,7 @@ export async function createNotifier({
     return openBullScheduler({ url: queue, deliveries, worker, clock, settings, outage, onFault, onWarning });
   }
 
+  if (settings.worker) await tellHeld(deliveries, onWarning);
   const scheduler = await openScheduler();
   const wake = (): void => scheduler.wake();
   const outage = outages("upkeep of deliveries");

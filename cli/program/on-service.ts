@@ -88,7 +88,7 @@ async function openService(given: Given, surroundings: Surroundings): Promise<Si
 }
 
 /** The user of the operating system, if the audit can keep the name. */
-function operator(): NonNullable<CallOptions["actor"]> {
+export function operator(): NonNullable<CallOptions["actor"]> {
   try {
     const { username } = userInfo();
     return /^[\w.~:-]{1,128}$/u.test(username)

@@ -107,6 +107,11 @@ const ACTIONS = {
   "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
   "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
   "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
+  "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
+  "storage.restored": {
+    about: null,
+    means: "A backup was restored; `created_at` says when it was made. All sessions and tokens were ended",
+  },
 } as const;
 
 export type AuditAction = keyof typeof ACTIONS;

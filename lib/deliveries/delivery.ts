@@ -156,6 +156,9 @@ export interface ReceiverState {
   readonly releaseUntil: number | null;
 }
 
+/** Why a receiver is paused since a backup was restored: `deliveries resume` resumes all that are. */
+export const RESTORED = "held since a backup was restored, until deliveries resume";
+
 /** The state of a receiver without a record. */
 export const untouchedReceiver: ReceiverState = Object.freeze({
   paused: false,

@@ -28,8 +28,14 @@ export interface ServiceKeys {
 /** The text of the check value, which shows whether the secrets belong to the storage. */
 const CHECK = "sign-in-service";
 
-/** `keys.secrets`: from the configuration, from the file next to the database, or new ones for a storage in memory. */
-async function readSecrets({ keys, storage }: Configuration, isUsed: boolean): Promise<readonly string[]> {
+/**
+ * `keys.secrets`: from the configuration, from the file next to the database, or new ones for a storage in memory.
+ * @param isUsed whether the storage has sealed records, so that a missing file can't be made.
+ */
+export async function readSecrets(
+  { keys, storage }: Pick<Configuration, "keys" | "storage">,
+  isUsed: boolean,
+): Promise<readonly string[]> {
   if (keys.secrets !== undefined) return keys.secrets;
   if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
   if (!storage.startsWith("sqlite:"))

@@ -16,6 +16,15 @@ export type MailKind =
   | "many-failures"
   | "new-browser";
 
+const WITH_CODE: ReadonlySet<MailKind> = new Set([
+  "confirm-registration",
+  "reset-password",
+  "confirm-address",
+]);
+
+/** Whether the mail brings a code and a link. */
+export const isWithCode = ({ kind }: Pick<StoredMail, "kind">): boolean => WITH_CODE.has(kind);
+
 /** A mail to one person. */
 export interface NewMail {
   readonly kind: MailKind;

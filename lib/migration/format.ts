@@ -54,6 +54,11 @@ export interface CheckedStore {
   readonly isV01?: () => Promise<boolean>;
 }
 
+/** @param value of a record of {@link STORAGE_FORMAT}. */
+export function isCurrentFormat(value: object): boolean {
+  return (value as StorageFormat).format === FORMAT;
+}
+
 function refused({ key }: CheckedStore, text: string): ConfigurationError {
   return new ConfigurationError([`config.${key}: ${text}`]);
 }

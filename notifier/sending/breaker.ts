@@ -98,9 +98,15 @@ export class CircuitBreaker {
     return true;
   }
 
-  /** @returns `false` when the receiver was neither paused nor held back. */
-  async resume(receiver: string): Promise<boolean> {
-    const { before } = await this.#deliveries.changeReceiver(receiver, () => afterResume(this.#clock.now()));
+  /**
+   * @param reason resumes it only if it is paused for this reason. Default: always.
+   * @returns `false` when the receiver was neither paused nor held back.
+   */
+  async resume(receiver: string, reason?: string): Promise<boolean> {
+    const { before, after } = await this.#deliveries.changeReceiver(receiver, (state) =>
+      reason === undefined || state.reason === reason ? afterResume(this.#clock.now()) : undefined,
+    );
+    if (before === after) return false;
     await this.release(receiver);
     const wasStopped = before.paused || before.heldUntil !== null;
     if (wasStopped) this.#events.emit("receiver.resumed", { receiver });

@@ -31,6 +31,7 @@ const CHANGES = new Set(
 const STARTED: ReadonlySet<string> = new Set([
   "notifier/main.ts",
   "cli/main.ts",
+  "cli/server/main.ts",
   "lib/passwords/hash-thread.ts",
 ]);
 

@@ -30,7 +30,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What the examples of `storage` and `migrate` need is tested with those commands. `serve` and `worker` don't end. */
+/** What the examples of `storage` and `migrate` need is tested with those commands. */
 const ON_SERVICE = Object.keys(NOUNS).filter((noun) => noun !== "storage");
 
 describe("the commands on a service", () => {
@@ -359,7 +359,7 @@ async function placed(example: string): Promise<string> {
   }
   if (!/ ID /u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
   const id = await waiting(sub);
-  if (example.startsWith("deliveries redrive")) await office.service.notifications.discard(id);
+  if (example.startsWith("deliveries redrive ")) await office.service.notifications.discard(id);
   return example.replace(" ID ", ` ${id} `);
 }
 

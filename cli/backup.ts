@@ -1,0 +1,125 @@
+/** `backup`: writes an encrypted copy of a database to one file, beside running services. */
+import { resolve } from "node:path";
+import { openSnapshot } from "../adapters/sqlite/whole-file.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { makeSecret, readOrMakeKeyFile } from "../config/keys.ts";
+import { readConfiguration } from "../config/read.ts";
+import { isInMemory, isSqlite } from "../config/value-forms.ts";
+import { createAuditStore } from "../lib/audit/audit-store.ts";
+import { writeBackup } from "../lib/backup/backup.ts";
+import { seconds } from "../lib/clock.ts";
+import { createPositions } from "../lib/deliveries/add.ts";
+import { SETTING } from "../lib/directory/records.ts";
+import { KINDS } from "../lib/records/all-kinds.ts";
+import { Records } from "../lib/records/records.ts";
+import { UNFINISHED_COPY } from "../lib/storage.ts";
+import { pathOf } from "./program/addresses.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { createWhole, requireAbsent } from "./program/new-file.ts";
+import { operator } from "./program/on-service.ts";
+import { openAddressed } from "./program/open-stores.ts";
+import { readSettings } from "./program/settings.ts";
+import { Printer } from "./program/printer.ts";
+import { Progress } from "./program/progress.ts";
+
+/** The tools of other databases. */
+function toolOf(storage: string): string {
+  return storage.startsWith("mongodb")
+    ? "MongoDB: use mongodump --oplog and mongorestore --oplogReplay"
+    : "PostgreSQL: use pg_dump and pg_restore";
+}
+
+/**
+ * The configuration of a storage that this program can back up and restore.
+ * @throws CommandFailure for another one.
+ */
+export async function readSqliteConfig(
+  given: Given,
+  surroundings: Pick<Surroundings, "variables">,
+): Promise<Configuration> {
+  const { config, explain } = await readSettings(given, surroundings);
+  const configuration = await explain(async () => readConfiguration(config));
+  const { storage } = configuration;
+  if (isInMemory(storage))
+    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
+      exitCode: MISUSED,
+    });
+  if (!isSqlite(storage))
+    throw new CommandFailure(
+      `The storage is ${toolOf(storage)}, which can do more than this program. See docs/backup.md.`,
+    );
+  return configuration;
+}
+
+/** Checks the storage, and writes the audit record before anything is read. */
+async function prepare({ storage, clock, audit }: Configuration): Promise<void> {
+  const options = { name: "The storage", mustExist: true, onWarning: () => undefined };
+  const stores = await openAddressed({ storage, artifacts: undefined, secrets: "" }, options, clock);
+  try {
+    const records = new Records(stores.storage, clock, KINDS);
+    if ((await records.find(SETTING.ref(UNFINISHED_COPY))) !== undefined)
+      throw new CommandFailure("A copy into this storage is not finished: run storage copy again.");
+    const trail = createAuditStore(records, createPositions({ clock }), audit.retention);
+    await trail.append({ actor: operator(), action: "storage.backed_up" });
+  } finally {
+    await stores.close();
+  }
+}
+
+/** What an operator has to know about the backup. */
+function notes({ storage, artifacts, keys }: Configuration): string {
+  const secrets =
+    keys.secrets === undefined ? `${pathOf(storage)}.keys` : "keys.secrets of the configuration";
+  const where = artifacts === storage ? "" : ", which are in Redis,";
+  return (
+    `Codes, tokens, sessions and running sign-ins${where} are not in the backup.\n` +
+    `To restore it you also need ${secrets}. Keep it and the backup in different places.\n`
+  );
+}
+
+async function backUp(
+  file: string,
+  keyFile: string | undefined,
+  configuration: Configuration,
+  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+): Promise<void> {
+  const { clock, storage } = configuration;
+  const { signal, out, err } = surroundings;
+  const print = new Printer(out, given.flag("json"));
+  const secrets =
+    keyFile === undefined ? [makeSecret()] : await readOrMakeKeyFile(keyFile, { mayCreate: true });
+  const [secret = ""] = secrets;
+  await prepare(configuration);
+  const snapshot = await openSnapshot(pathOf(storage), clock.now());
+  const progress = new Progress(err);
+  try {
+    await createWhole(file, async (handle) => {
+      const created_at = seconds(clock);
+      const onProgress = (done: number, total: number): void => progress.update("backing up", done, total);
+      const records = await writeBackup(snapshot, handle, { secret, now: created_at, signal, onProgress });
+      progress.clear();
+      // Printed before the file appears: there is never a backup without a key.
+      const facts = { file, created_at, records };
+      const key = keyFile === undefined ? secret : undefined;
+      print.done(`Backed up: ${records} records`, key === undefined ? facts : { ...facts, key });
+      if (key !== undefined && !given.flag("json")) out.write(`Key, which is stored nowhere else: ${key}\n`);
+    });
+  } finally {
+    progress.clear();
+    snapshot.close();
+  }
+  err.write(notes(configuration));
+}
+
+export const runBackup: Run = async (given, surroundings) => {
+  const file = given.operand(0);
+  const keyFile = given.text("key-file");
+  if (keyFile !== undefined && resolve(keyFile) === resolve(file))
+    throw misused("FILE and --key-file must be different files");
+  const configuration = await readSqliteConfig(given, surroundings);
+  await requireAbsent(file);
+  await backUp(file, keyFile, configuration, { given, surroundings });
+  return 0;
+};

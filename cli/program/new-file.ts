@@ -1,0 +1,91 @@
+/** Creates files that appear complete, or not at all. */
+import { constants } from "node:fs";
+import { type FileHandle, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { CommandFailure } from "./command-failure.ts";
+
+const codeOf = (error: unknown): string => String(Reflect.get(Object(error), "code"));
+
+function exists(path: string): CommandFailure {
+  return new CommandFailure(`${path} exists already. Nothing was written.`);
+}
+
+/** @throws CommandFailure if there is something at this path. */
+export async function requireAbsent(path: string): Promise<void> {
+  const found = await stat(path).catch((error: unknown) => {
+    if (codeOf(error) === "ENOENT") return undefined;
+    throw new CommandFailure(`${path} can't be written: ${codeOf(error)}.`, { cause: error });
+  });
+  if (found !== undefined) throw exists(path);
+}
+
+const SUFFIX = ".partial";
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return codeOf(error) !== "ESRCH";
+  }
+}
+
+/** Removes what killed processes have left of this file. */
+async function removeRemains(path: string): Promise<void> {
+  const prefix = `${basename(path)}.`;
+  for (const name of await readdir(dirname(path))) {
+    if (!name.startsWith(prefix) || !name.endsWith(SUFFIX)) continue;
+    const pid = name.slice(prefix.length, -SUFFIX.length);
+    if (/^[1-9]\d{0,9}$/u.test(pid) && !isRunning(Number(pid))) await unlink(join(dirname(path), name));
+  }
+}
+
+/** Gives the file its name. `link` never replaces another file, but not every file system has it. */
+async function appear(partial: string, path: string): Promise<void> {
+  try {
+    await link(partial, path);
+    await unlink(partial);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") throw exists(path);
+    if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"].includes(codeOf(error))) throw error;
+    await requireAbsent(path);
+    await rename(partial, path);
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  if (process.platform === "win32") return;
+  const folder = await open(dirname(path), constants.O_RDONLY);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+/**
+ * Creates a file that only its owner can read. Its name appears when it is complete and on disk. Until then it is next to
+ * it with the suffix `.PID.partial`, and what a killed process has left there is removed by the next call.
+ * @param write writes the content; if it fails, nothing is left.
+ * @throws CommandFailure if the file exists, also if it was created meanwhile, or can't be written.
+ */
+export async function createWhole(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
+  const partial = `${path}.${process.pid}${SUFFIX}`;
+  try {
+    await removeRemains(path);
+    const file = await open(partial, "wx", 0o600);
+    try {
+      await write(file);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await appear(partial, path);
+    await syncFolder(path);
+  } catch (error) {
+    await unlink(partial).catch(() => undefined);
+    const { syscall } = Object(error) as { syscall?: unknown };
+    if (typeof syscall !== "string") throw error;
+    throw new CommandFailure(`${path} can't be written: ${codeOf(error)}.`, { cause: error });
+  }
+}

@@ -1,0 +1,116 @@
+/** `restore`: fills an empty database with a backup. */
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { fillFile, storedKinds } from "../adapters/sqlite/whole-file.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { isSecret, readKeyFile } from "../config/keys.ts";
+import { type BackupSummary, checkBackup, restoreBackup, type RestoreRun } from "../lib/backup/restore.ts";
+import { readSecrets } from "../lib/keys/service-keys.ts";
+import { STORAGE_FORMAT } from "../lib/migration/format.ts";
+import { createSealer } from "../lib/sealing.ts";
+import { readSqliteConfig } from "./backup.ts";
+import { pathOf } from "./program/addresses.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { operator } from "./program/on-service.ts";
+import { Printer } from "./program/printer.ts";
+import { Progress } from "./program/progress.ts";
+
+/** Kinds of records that an empty storage may have. */
+const BESIDES = [STORAGE_FORMAT.name];
+
+/** The keys that may belong to the backup: of a file, typed, or the first line of standard input. */
+async function readBackupKeys(
+  given: Given,
+  { askSecret, readInput }: Surroundings,
+): Promise<readonly string[]> {
+  const path = given.text("key-file");
+  if (path !== undefined) {
+    const keys = await readKeyFile(path);
+    if (keys === undefined) throw new CommandFailure(`${path} does not exist.`, { exitCode: MISUSED });
+    return keys;
+  }
+  const typed = askSecret === undefined ? await readInput() : await askSecret("Key of the backup: ");
+  const [key = ""] = typed.trim().split(/\s/u, 1);
+  if (!isSecret(key)) throw misused("The key of the backup must be on standard input, or in --key-file");
+  return [key];
+}
+
+async function openBackup(path: string): Promise<FileHandle> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause: unknown) => {
+    const code = String(Reflect.get(Object(cause), "code"));
+    const why = code === "ENOENT" ? "does not exist" : `can't be read: ${code}`;
+    throw new CommandFailure(`${path} ${why}.`, { exitCode: MISUSED, cause });
+  });
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw new CommandFailure(`${path} is not a file.`, { exitCode: MISUSED });
+}
+
+function refuseFilled(kinds: readonly string[]): never {
+  throw new CommandFailure(
+    `The storage must be empty, but it already contains ${kinds.join(", ")}. Nothing was changed.`,
+  );
+}
+
+async function restore(file: FileHandle, storage: string, run: RestoreRun): Promise<BackupSummary> {
+  const path = pathOf(storage);
+  const isFilled = (await storedKinds(path)).filter((kind) => !BESIDES.includes(kind));
+  if (isFilled.length > 0) refuseFilled(isFilled);
+  const summary = await checkBackup(file, run);
+  const options = { clock: run.clock, besides: BESIDES, refuse: refuseFilled };
+  await fillFile(path, options, (filler) => restoreBackup(file, filler, summary, run));
+  return summary;
+}
+
+const NOTES = `All sessions and tokens have ended, and codes and links that were sent are void.
+Notifications are held. Look at them with deliveries list --state waiting, and then run deliveries resume.
+`;
+
+const kilobytes = (bytes: number): number => Math.ceil(bytes / 1000);
+
+async function runWith(
+  file: FileHandle,
+  configuration: Configuration,
+  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+): Promise<void> {
+  const { clock, storage, audit } = configuration;
+  const { signal, out, err } = surroundings;
+  const sealer = createSealer(await readSecrets(configuration, true));
+  const secrets = await readBackupKeys(given, surroundings);
+  const { size } = await file.stat();
+  const progress = new Progress(err);
+  try {
+    const summary = await restore(file, storage, {
+      secrets,
+      sealer,
+      clock,
+      actor: operator(),
+      retention: audit.retention,
+      signal,
+      onProgress: (step, bytes) => progress.update(`${step} (kB)`, kilobytes(bytes), kilobytes(size)),
+    });
+    progress.clear();
+    const { records, accounts, created_at } = summary;
+    const made = new Date(created_at * 1000).toISOString();
+    new Printer(out, given.flag("json")).done(
+      `Restored: ${records} records with ${accounts} accounts, as of ${made}`,
+      summary,
+    );
+  } finally {
+    progress.clear();
+  }
+  err.write(NOTES);
+}
+
+export const runRestore: Run = async (given, surroundings) => {
+  const configuration = await readSqliteConfig(given, surroundings);
+  const file = await openBackup(given.operand(0));
+  try {
+    await runWith(file, configuration, { given, surroundings });
+  } finally {
+    await file.close();
+  }
+  return 0;
+};
