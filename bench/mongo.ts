@@ -8,7 +8,7 @@ export interface BenchMongo {
   stop(): Promise<void>;
 }
 
-/** @throws StartFailure if none is installed. */
+/** @throws CommandFailure if none is installed. */
 export async function startMongo(port: number, folder: string): Promise<BenchMongo> {
   const { plan, url } = mongoStore(port, folder);
   const child = startChild(plan, console.error);

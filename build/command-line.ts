@@ -33,5 +33,5 @@ function chapter(noun: string, about: string): string {
 export const commandLinePage: Page = pageWithTables("docs/command-line.md", () => {
   const single = COMMANDS.filter(({ words: [, verb] }) => verb === undefined).map(section);
   const chapters = Object.entries(NOUNS).map(([noun, about]) => chapter(noun, about));
-  return { "all commands": chapters.concat("## Commands without a noun", single).join("\n\n") };
+  return { "all commands": ["## Commands without a noun", ...single, ...chapters].join("\n\n") };
 });

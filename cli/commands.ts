@@ -7,6 +7,7 @@ import { configCommands } from "./config.ts";
 import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";
 import { keyCommands } from "./keys.ts";
+import { processCommands } from "./serve.ts";
 import { storageCommands } from "./storage.ts";
 
 /** The nouns that commands begin with, and what they are about. */
@@ -26,6 +27,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
 };
 
 export const COMMANDS: readonly Command[] = [
+  ...processCommands,
   ...accountCommands,
   ...sessionCommands,
   ...clientCommands,

@@ -3,13 +3,14 @@
 import { enableCompileCache } from "node:module";
 import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
-import { configurationVariables, readVariable } from "../config/environment.ts";
+import { configurationVariables, readEnvironment, readVariable } from "../config/environment.ts";
 import { createSystemClock } from "../lib/clock.ts";
 import { askWithoutEcho } from "./program/secret-input.ts";
+import { onStopSignal } from "./program/stop-signals.ts";
 
-/** The first signal stops the command after its current step. The second one ends the process immediately. */
+/** The first signal stops the command after its current step. */
 const stop = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+onStopSignal(() => stop.abort());
 
 async function confirm(question: string): Promise<boolean> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -32,6 +33,7 @@ process.exitCode = await run(process.argv.slice(2), {
   clock: createSystemClock(),
   readVariable,
   variables: configurationVariables(),
+  environment: readEnvironment,
   out: process.stdout,
   err: process.stderr,
   signal: stop.signal,
@@ -41,3 +43,5 @@ process.exitCode = await run(process.argv.slice(2), {
     : undefined,
   readInput: () => text(process.stdin),
 });
+// What an interrupted command has begun, such as a connection, doesn't hold the process.
+setTimeout(() => process.exit(), 100).unref();

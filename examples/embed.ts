@@ -10,7 +10,8 @@ import Koa from "koa";
 import { koaBody } from "koa-body";
 import { applySeed, createSignInService } from "../lib/index.ts";
 import { readExample } from "./example-config.ts";
-import { endWith, StartFailure } from "../cli/server/start-failure.ts";
+import { CommandFailure } from "../cli/program/command-failure.ts";
+import { endWith } from "./ending.ts";
 
 const usage = "Usage: node examples/embed.ts [--config FILE]";
 const own = new URL("embed.json", import.meta.url);
@@ -18,7 +19,7 @@ const { port, host, config, seed } = await readExample(usage, own);
 const { oauth2 } = config.deployments;
 const [client] = seed?.clients ?? [];
 if (oauth2 === undefined || client === undefined) {
-  endWith(new StartFailure("The configuration must have an oauth2 deployment, and a client in its seed."));
+  endWith(new CommandFailure("The configuration must have an oauth2 deployment, and a client in its seed."));
 }
 const { url: auth } = oauth2;
 const { client_id, client_secret } = client;

@@ -1,12 +1,17 @@
 /** The configuration of an example: the file of `--config`, or its own. */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { checkConfigFile, type ConfigFile, readConfigFile, withLogos } from "../cli/server/config-file.ts";
+import {
+  checkConfigFile,
+  type ConfigFile,
+  DEFAULT_PORT,
+  readConfigFile,
+  withLogos,
+} from "../cli/server/config-file.ts";
 import { readEnvironment } from "../config/environment.ts";
-import { parseArguments, toConfigFile } from "../cli/server/arguments.ts";
-import { DEMO_PORT, printedSeed } from "../cli/demo/demo.ts";
+import { parseArguments, toConfigFile } from "./arguments.ts";
 import { refuseDemoSecrets } from "../cli/server/demo-secrets.ts";
-import { endWith } from "../cli/server/start-failure.ts";
+import { endWith } from "./ending.ts";
 
 export interface Example extends Omit<ConfigFile, "port"> {
   readonly port: number;
@@ -16,7 +21,7 @@ export interface Example extends Omit<ConfigFile, "port"> {
 /**
  * Returns the file of `--config`, or `undefined`. `--help` ends the process.
  * @param usage The text of `--help`.
- * @throws StartFailure with exit code 2.
+ * @throws CommandFailure with exit code 2.
  */
 export function chosenFile(usage: string): string | undefined {
   const { help = false, config } = parseArguments(process.argv.slice(2), {
@@ -34,7 +39,7 @@ export function chosenFile(usage: string): string | undefined {
 async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const text = await readFile(file, "utf8");
   const value: unknown = JSON.parse(
-    text.replaceAll(`http://127.0.0.1:${DEMO_PORT}`, `http://127.0.0.1:${port}`),
+    text.replaceAll(`http://127.0.0.1:${DEFAULT_PORT}`, `http://127.0.0.1:${port}`),
   );
   return checkConfigFile(await withLogos(value, fileURLToPath(new URL(".", file))));
 }
@@ -46,11 +51,11 @@ async function readOwn(file: URL, port: number): Promise<ConfigFile> {
 export async function readExample(usage: string, own: URL): Promise<Example> {
   try {
     const path = chosenFile(usage);
-    const { port = DEMO_PORT, host = "127.0.0.1" } = readEnvironment();
+    const { port = DEFAULT_PORT, host = "127.0.0.1" } = readEnvironment();
     if (path === undefined) return { ...(await readOwn(own, port)), port, host };
     const file = await readConfigFile(path);
-    refuseDemoSecrets(file, printedSeed());
-    return { ...file, port: readEnvironment().port ?? file.port ?? DEMO_PORT, host };
+    refuseDemoSecrets(file);
+    return { ...file, port: readEnvironment().port ?? file.port ?? DEFAULT_PORT, host };
   } catch (error) {
     return endWith(error);
   }

@@ -18,25 +18,6 @@ export interface DemoOrigins {
   readonly receiver: string;
 }
 
-/** The default port of the demo. Its client and receiver use the two ports after it. */
-export const DEMO_PORT = 3000;
-
-/** The seed of the demo, as in the file. */
-export function demoSeed(): Seed {
-  return seedIn(DEMO_FILE);
-}
-
-/** All values that are public in the examples: the seed of the demo, and the clients of the conformance suite. */
-export function printedSeed(): Seed {
-  const demo = demoSeed();
-  const { clients = [] } = seedIn(join(import.meta.dirname, "../../examples/conformance/server.json")) ?? {};
-  return { ...demo, clients: [...(demo?.clients ?? []), ...clients] };
-}
-
-function seedIn(file: string): Seed {
-  return (JSON.parse(readFileSync(file, "utf8")) as { seed: Seed }).seed;
-}
-
 /** The configuration of the demo at these origins. */
 export function demoConfig({ server, client, receiver }: DemoOrigins): Promise<ConfigFile> {
   const moved: unknown = JSON.parse(readFileSync(DEMO_FILE, "utf8"), (_key, value: unknown) =>

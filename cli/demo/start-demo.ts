@@ -1,25 +1,62 @@
-/** `npm start` without a configuration: a server, a client and a receiver on three consecutive ports. */
+/** `serve --demo`: a server, a client and a receiver on three consecutive ports. */
 import { pino, type Logger } from "pino";
 import type { Environment } from "../../config/environment.ts";
 import type { SignInService } from "../../lib/index.ts";
 import { createClient } from "../../examples/client/application.ts";
 import { createReceiver } from "../../examples/receiver/application.ts";
 import { seededEndpoints } from "../../examples/receiver/seeded-endpoints.ts";
-import { createTroubleMaker, type Trouble, type TroubleMaker } from "../../examples/receiver/trouble.ts";
-import { createApplication } from "../server/application.ts";
-import type { CommandLine } from "./command-line.ts";
-import type { Seed } from "../server/config-file.ts";
+import {
+  createTroubleMaker,
+  NO_TROUBLE,
+  type Trouble,
+  type TroubleMaker,
+} from "../../examples/receiver/trouble.ts";
+import { readTrouble } from "../../examples/receiver/trouble-options.ts";
+import type { Surroundings } from "../program/command.ts";
+import { misused } from "../program/command-failure.ts";
+import type { Given } from "../program/given.ts";
+import { DEFAULT_PORT, type Seed } from "../server/config-file.ts";
 import { mailboxFor } from "../server/dev-mail.ts";
-import { banner, DEMO_PORT, demoConfig } from "./demo.ts";
+import { banner, demoConfig } from "./demo.ts";
 import { demoControls } from "./demo-controls.ts";
+import { Generation } from "../server/generation.ts";
 import type { Listener } from "../server/listener.ts";
 import { listenerOf, type Opened } from "../server/opened.ts";
 
 /** By default, the demo is reachable only from this machine. */
 const HERE = "127.0.0.1";
 
-export interface DemoStart extends Pick<CommandLine, "port" | "client" | "receiver"> {
+/** Milliseconds that running requests of the receiver have at the end. Notifications without a response are sent again. */
+const SHORT_PATIENCE = 1_000;
+
+/** The parts of the demo besides the server. */
+interface Parts {
+  /** Whether to start the client. */
+  readonly client: boolean;
+  /** How the receiver fails at first. `undefined` doesn't start it. */
+  readonly receiver: Trouble | undefined;
+}
+
+export interface DemoStart extends Parts, Pick<Surroundings, "out"> {
   readonly environment: Environment;
+  readonly port: number | undefined;
+}
+
+/** Reads the options of the demo. @throws CommandFailure with exit code 2. */
+export function readDemo(given: Given): Parts {
+  const own = ["fail", "status", "slow", "close"].find((name) => given.has(`receiver-${name}`));
+  const client = !given.flag("no-client");
+  if (given.flag("no-receiver")) {
+    if (own !== undefined) throw misused(`--receiver-${own} can't be used with --no-receiver`);
+    return { client, receiver: undefined };
+  }
+  const trouble = readTrouble("--receiver-", {
+    fail: given.text("receiver-fail"),
+    status: given.text("receiver-status"),
+    slow: given.text("receiver-slow"),
+    close: given.flag("receiver-close"),
+  });
+  return { client, receiver: own === undefined ? NO_TROUBLE : trouble };
 }
 
 function origin(port: number): string {
@@ -32,24 +69,25 @@ interface Ports {
   readonly receiver: Listener | undefined;
 }
 
-/** @throws StartFailure if one of the ports isn't available. */
+/** @throws CommandFailure if one of the ports isn't available. */
 async function takePorts(opened: Opened, { environment, port, client, receiver }: DemoStart): Promise<Ports> {
   const host = environment.host ?? HERE;
-  const first = port ?? environment.port ?? DEMO_PORT;
+  const first = port ?? environment.port ?? DEFAULT_PORT;
   const after = (steps: number): number => (first === 0 ? 0 : first + steps);
   return {
     server: await opened.listen(first, host),
     client: client ? await opened.listen(after(1), host) : undefined,
-    receiver: receiver && (await opened.listenBriefly(after(2), HERE)),
+    receiver: receiver && (await opened.listen(after(2), HERE, { patience: SHORT_PATIENCE })),
   };
 }
 
-function say(line: string): void {
-  console.log(`  ${line}`);
-}
-
-function startReceiver(listener: Listener, seed: Seed, first: Trouble): TroubleMaker {
-  const trouble = createTroubleMaker(first, say);
+function startReceiver(
+  listener: Listener,
+  seed: Seed,
+  { receiver = NO_TROUBLE, out }: DemoStart,
+): TroubleMaker {
+  const say = (line: string): void => void out.write(`  ${line}\n`);
+  const trouble = createTroubleMaker(receiver, say);
   const { endpoints = [] } = seededEndpoints(seed) ?? {};
   listener.serve(listenerOf(createReceiver({ endpoints, trouble, say })));
   return trouble;
@@ -86,15 +124,15 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const file = await demoConfig(origins);
   const { seed } = file;
   // Start the receiver before the service, which may have deliveries left from the last run.
-  const trouble = receiver && asked.receiver && startReceiver(receiver, seed, asked.receiver);
+  const trouble = receiver && startReceiver(receiver, seed, asked);
   const logger = createLogger(asked.environment);
   const mailbox = mailboxFor(file.config);
-  const service = await opened.openService(file, logger, mailbox);
-  server.serve(listenerOf(createApplication(service, logger, mailbox)));
+  const { service, answer } = opened.add(await Generation.open(file, logger, mailbox));
+  server.serve(answer);
   if (client !== undefined) startClient(client, origins.client, { service, seed, trouble });
   const beside = {
     ...(client && { client: origins.client }),
     ...(receiver && { receiver: origins.receiver }),
   };
-  console.log(await banner(service, seed, beside));
+  asked.out.write(`${await banner(service, seed, beside)}\n`);
 }

@@ -1,5 +1,5 @@
-/** The error of a command that failed. */
-import { SignInError } from "../../lib/errors.ts";
+/** The error of a command that failed, and what the operator is told about any error. */
+import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
 
 /** A problem was found, or the command failed. */
 export const FAILED = 1;
@@ -23,4 +23,30 @@ export class CommandFailure extends SignInError {
 /** The arguments are wrong. */
 export function misused(sentence: string, cause?: unknown): CommandFailure {
   return new CommandFailure(`${sentence}. See --help.`, { exitCode: MISUSED, cause });
+}
+
+/** The message of a wrong argument of a public call: it names the argument and never repeats its value. */
+const WRONG_ARGUMENT = /^[a-z]\w*(?:\.\w+)*: /u;
+
+function isWrongArgument(error: unknown): error is TypeError {
+  return error instanceof TypeError && WRONG_ARGUMENT.test(error.message);
+}
+
+/** The error as a sentence, or a line for each problem, without a stack trace or an address. */
+export function sentenceOf(error: unknown): string {
+  if (error instanceof CommandFailure) return error.message;
+  if (error instanceof ConfigurationError) return error.problems.join("\n");
+  if (error instanceof SignInError || isWrongArgument(error)) {
+    const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
+    return message.slice(0, 1).toUpperCase() + message.slice(1);
+  }
+  const { name = "unknown error", code } = Object(error) as { name?: string; code?: unknown };
+  return `An unexpected error: ${typeof code === "string" ? code : name}.`;
+}
+
+/** The exit code of a process that ends with this error. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof CommandFailure) return error.exitCode;
+  if (error instanceof StorageUnavailable) return UNREACHABLE;
+  return error instanceof ConfigurationError || isWrongArgument(error) ? MISUSED : FAILED;
 }

@@ -1,4 +1,5 @@
 /** The interface of commands, and what they get from their process. */
+import type { Environment } from "../../config/environment.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { ReadVariable } from "./addresses.ts";
 import type { Given } from "./given.ts";
@@ -11,6 +12,8 @@ export interface Surroundings {
   readonly readVariable: ReadVariable;
   /** The variables of the configuration: all that begin with `SIGN_IN_`. */
   readonly variables: ReadonlyMap<string, string>;
+  /** Reads PORT, HOST and LOG_LEVEL. @throws ConfigurationError with all problems. */
+  readonly environment: () => Environment;
   /** Results. */
   readonly out: Output;
   /** Progress, questions and errors. */

@@ -33,6 +33,11 @@ export class Given {
     return value;
   }
 
+  /** Whether the option was given. */
+  has(name: string): boolean {
+    return this.#options.get(name) !== undefined;
+  }
+
   flag(name: string): boolean {
     return this.#options.get(name) === true;
   }
@@ -48,6 +53,15 @@ export class Given {
     const text = this.text(name);
     if (text === undefined) return undefined;
     if (!/^[1-9]\d{0,8}$/u.test(text)) throw misused(`--${name} must be a whole number from 1`);
+    return Number(text);
+  }
+
+  /** A port; 0 is any free one. @throws CommandFailure for anything else. */
+  port(name: string): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    if (!/^\d{1,5}$/u.test(text) || Number(text) > 65_535)
+      throw misused(`--${name} must be a whole number from 0 to 65535`);
     return Number(text);
   }
 

@@ -1,6 +1,7 @@
 /** Reads JSON files that an operator names. Messages never quote a file, which may contain secrets. */
 import { readFile } from "node:fs/promises";
 import { CommandFailure, MISUSED } from "./command-failure.ts";
+import { findJsonFault } from "./json-text.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist",
@@ -8,13 +9,18 @@ const REASONS: Readonly<Record<string, string>> = {
   EISDIR: "is a folder",
 };
 
+/** Why a file can't be read. @param code of the error of the file system. */
+export function fileProblem(code: string): string {
+  return REASONS[code] ?? `can't be read: ${code}`;
+}
+
 /** @throws CommandFailure with exit code 2. */
 export async function readBytes(path: string): Promise<Buffer> {
   try {
     return await readFile(path);
   } catch (cause) {
     const code = String(Reflect.get(Object(cause), "code"));
-    throw new CommandFailure(`${path} ${REASONS[code] ?? `can't be read: ${code}`}.`, {
+    throw new CommandFailure(`${path} ${fileProblem(code)}.`, {
       exitCode: MISUSED,
       cause,
     });
@@ -35,10 +41,11 @@ export function objectIn(text: string, name: string): Readonly<Record<string, un
 }
 
 function parse(text: string, name: string): unknown {
-  try {
-    return JSON.parse(text.replace(/^\uFEFF/u, ""));
-  } catch {
-    // The parser's message quotes the text.
-    throw new CommandFailure(`${name} is not valid JSON.`, { exitCode: MISUSED });
-  }
+  const json = text.replace(/^\uFEFF/u, "");
+  const fault = findJsonFault(json);
+  if (fault === undefined) return JSON.parse(json);
+  const { line, column, what } = fault;
+  throw new CommandFailure(`${name} is not valid JSON: line ${line}, column ${column}: ${what}.`, {
+    exitCode: MISUSED,
+  });
 }

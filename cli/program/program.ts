@@ -5,8 +5,8 @@ import { COMMANDS, NOUNS } from "../commands.ts";
 import { misused } from "./command-failure.ts";
 import { Given } from "./given.ts";
 
-const ABOUT = `Administers a sign-in service: its accounts, clients, notifications, keys and storage. Commands work on the storage
-directly, beside a running server.`;
+const ABOUT = `Runs a sign-in service, and administers its accounts, clients, notifications, keys and storage. Commands work on the
+storage directly, beside a running server.`;
 
 const AFTER = `
 Every command: --help shows its options and an example.
@@ -60,6 +60,9 @@ function addCommand(
     const values: Readonly<Record<string, string | boolean | readonly string[] | undefined>> = program.opts();
     const given = options.map((option) => {
       const name = nameOf(option);
+      // commander keeps --no-client as the value false of client.
+      if (name.startsWith("no-"))
+        return [name, values[attributeOf(name.slice(3))] === false || undefined] as const;
       return [name, values[attributeOf(name)]] as const;
     });
     await onCall(command, new Given(program.args, new Map(given)));
@@ -97,7 +100,9 @@ export function buildProgram(
     .action(() => {
       throw misused("A command is missing");
     });
-  const nouns = new Map<string, Program>();
+  for (const command of COMMANDS.filter(({ words }) => words.length === 1)) {
+    addCommand(program, command, onCall);
+  }
   for (const [noun, about] of Object.entries(NOUNS)) {
     const verbs = COMMANDS.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
     const parent = program
@@ -107,11 +112,11 @@ export function buildProgram(
     parent.action(() => {
       throw misused(`${noun} needs one of ${verbs.join(", ")}`);
     });
-    nouns.set(noun, parent);
-  }
-  for (const command of COMMANDS) {
-    const [first, verb] = command.words;
-    addCommand((verb === undefined ? undefined : nouns.get(first)) ?? program, command, onCall);
+    for (const command of COMMANDS.filter(
+      ({ words: [first, verb] }) => first === noun && verb !== undefined,
+    )) {
+      addCommand(parent, command, onCall);
+    }
   }
   return program;
 }

@@ -1,33 +1,7 @@
 /** Runs a command line, and reports errors. */
-import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
 import type { Surroundings } from "./command.ts";
-import { CommandFailure, FAILED, INTERRUPTED, MISUSED, UNREACHABLE } from "./command-failure.ts";
+import { CommandFailure, exitCodeOf, INTERRUPTED, sentenceOf } from "./command-failure.ts";
 import { buildProgram, explainUsage, isHelp } from "./program.ts";
-
-/** The message of a wrong argument of a public call: it names the argument and never repeats its value. */
-const WRONG_ARGUMENT = /^[a-z]\w*(?:\.\w+)*: /u;
-
-function isWrongArgument(error: unknown): error is TypeError {
-  return error instanceof TypeError && WRONG_ARGUMENT.test(error.message);
-}
-
-/** The error as a sentence, without a stack trace or an address. */
-function sentenceOf(error: unknown): string {
-  if (error instanceof CommandFailure) return error.message;
-  if (error instanceof ConfigurationError) return error.problems.join("\n");
-  if (error instanceof SignInError || isWrongArgument(error)) {
-    const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
-    return message.slice(0, 1).toUpperCase() + message.slice(1);
-  }
-  const { name = "unknown error", code } = Object(error) as { name?: string; code?: unknown };
-  return `An unexpected error: ${typeof code === "string" ? code : name}.`;
-}
-
-function exitCodeOf(error: unknown): number {
-  if (error instanceof CommandFailure) return error.exitCode;
-  if (error instanceof StorageUnavailable) return UNREACHABLE;
-  return error instanceof ConfigurationError || isWrongArgument(error) ? MISUSED : FAILED;
-}
 
 /**
  * @param args the command line, without the program.

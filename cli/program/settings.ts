@@ -43,6 +43,23 @@ function hasValue(object: unknown, path: readonly string[]): boolean {
   return value !== undefined;
 }
 
+/** The path of the configuration file, if there is one. */
+function fileOf(
+  given: Pick<Given, "text">,
+  { variables }: Pick<Surroundings, "variables">,
+): string | undefined {
+  const named = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
+  return named ?? (existsSync(USUAL_FILE) ? USUAL_FILE : undefined);
+}
+
+/** Whether there is anything to read. */
+export function isConfigured(
+  given: Pick<Given, "text">,
+  surroundings: Pick<Surroundings, "variables">,
+): boolean {
+  return surroundings.variables.size > 0 || fileOf(given, surroundings) !== undefined;
+}
+
 /**
  * Reads the configuration file, which `--config` or `SIGN_IN_CONFIG` names, or else `sign-in.json` of the current
  * folder, and puts the variables of the environment over it. The file may be missing if there are variables.
@@ -51,14 +68,14 @@ function hasValue(object: unknown, path: readonly string[]): boolean {
  */
 export async function readSettings(
   given: Pick<Given, "text">,
-  { variables }: Pick<Surroundings, "variables">,
+  surroundings: Pick<Surroundings, "variables">,
 ): Promise<Settings> {
-  const named = given.text("config") ?? (variables.get(CONFIG_VARIABLE) || undefined);
-  const path = named ?? (existsSync(USUAL_FILE) ? USUAL_FILE : undefined);
-  if (path === undefined && variables.size === 0)
+  if (!isConfigured(given, surroundings))
     throw misused(
       `There is no configuration: name its file with --config or ${CONFIG_VARIABLE}, or create ${USUAL_FILE}`,
     );
+  const path = fileOf(given, surroundings);
+  const { variables } = surroundings;
   const file = path === undefined ? {} : await readJsonObject(path);
   const values = await readVariables(nodesOf(configurationSchema), variables);
   const { port, seed, ...config } = withVariables(file, values);

@@ -1,11 +1,13 @@
 /** Reads the file of `--config`: the configuration of the service, plus `port` and `seed`. */
-import { open, readFile } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
-import { findJsonFault } from "./json-text.ts";
-import { StartFailure } from "./start-failure.ts";
+import type { Surroundings } from "../program/command.ts";
+import type { Given } from "../program/given.ts";
+import { fileProblem, readJsonObject } from "../program/json-file.ts";
+import { readSettings } from "../program/settings.ts";
 
 export type Seed = Parameters<typeof applySeed>[1];
 
@@ -20,16 +22,24 @@ export interface ConfigFile {
 /** Bytes of a logo that are read. */
 const MOST_READ = 100_001;
 
+/** The port of a server without another one. The demo uses the two ports after it as well. */
+export const DEFAULT_PORT = 3000;
+
 const PORT_FORM = "a whole number from 0 to 65535";
 
 /** The keys of a file besides the configuration. */
 export const fileSchema: z.ZodObject<{ port: z.ZodType<number | undefined>; seed: z.ZodType }> = z.object({
-  port: z.int().min(0).max(65_535).optional().meta({
-    form: PORT_FORM,
-    description:
-      "Port to listen on. `--port` and the environment variable `PORT` override it. 0 chooses a free port",
-    otherwise: "`3000`",
-  }),
+  port: z
+    .int()
+    .min(0)
+    .max(65_535)
+    .optional()
+    .meta({
+      form: PORT_FORM,
+      description:
+        "Port to listen on. `--port` and the environment variable `PORT` override it. 0 chooses a free port",
+      otherwise: `\`${DEFAULT_PORT}\``,
+    }),
   seed: z.unknown().meta({
     form: "an object",
     description: "Applied to the storage at every start",
@@ -37,16 +47,9 @@ export const fileSchema: z.ZodObject<{ port: z.ZodType<number | undefined>; seed
   }),
 });
 
-const REASONS: Readonly<Record<string, string>> = {
-  ENOENT: "does not exist",
-  EACCES: "can't be read: permission denied",
-  EISDIR: "is a folder",
-};
-
-/** @throws StartFailure if the file can't be read or isn't JSON; ConfigurationError with all problems. */
+/** @throws CommandFailure with exit code 2 if the file can't be read or isn't JSON; ConfigurationError with all problems. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
-  const value = parse(path, await readText(path));
-  return checkConfigFile(await withLogos(value, dirname(path)));
+  return checkConfigFile(await withLogos(await readJsonObject(path), dirname(path)));
 }
 
 /** The file with the bytes of the logos in place of their paths, which are relative to it. */
@@ -66,9 +69,7 @@ export async function withLogos(value: unknown, folder: string): Promise<unknown
       }
     } catch (error) {
       const { code = "unknown" } = error as NodeJS.ErrnoException;
-      throw new ConfigurationError([
-        `config.seed.clients[${index}].logo: the file ${REASONS[code] ?? `can't be read: ${code}`}`,
-      ]);
+      throw new ConfigurationError([`config.seed.clients[${index}].logo: the file ${fileProblem(code)}`]);
     }
   });
   return { ...value, seed: { ...value["seed"], clients: await Promise.all(clients) } };
@@ -79,12 +80,27 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Reads the configuration alone, for a process that neither listens nor applies the seed. Doesn't check it.
- * @throws StartFailure if the file can't be read or isn't JSON.
+ * Reads the configuration of a process: the file and the environment.
+ * @throws CommandFailure with exit code 2; ConfigurationError with all problems.
  */
-export async function readServiceConfig(path: string): Promise<SignInServiceConfig> {
-  const { port: _port, seed: _seed, ...config } = objectOf(parse(path, await readText(path)));
-  return config as unknown as SignInServiceConfig;
+export async function readProcessConfig(
+  given: Given,
+  surroundings: Pick<Surroundings, "variables">,
+): Promise<ConfigFile> {
+  const { config, port, seed, file = "", explain } = await readSettings(given, surroundings);
+  return explain(async () => checkConfigFile(await withLogos({ ...config, port, seed }, dirname(file))));
+}
+
+/**
+ * Reads the configuration alone, for a process that neither listens nor applies the seed. Doesn't check it.
+ * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
+ */
+export async function readWorkerConfig(
+  given: Given,
+  surroundings: Pick<Surroundings, "variables">,
+): Promise<ConfigFile> {
+  const { config } = await readSettings(given, surroundings);
+  return { config: config as unknown as SignInServiceConfig, port: undefined, seed: undefined };
 }
 
 /** @throws ConfigurationError with all problems. */
@@ -106,26 +122,6 @@ export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
 function objectOf(value: unknown): Record<string, unknown> {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
   throw new ConfigurationError(["config: must be an object"]);
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (cause) {
-    const { code = "unknown" } = cause as NodeJS.ErrnoException;
-    throw new StartFailure(`${path} ${REASONS[code] ?? `can't be read: ${code}`}.`, undefined, { cause });
-  }
-}
-
-function parse(path: string, written: string): unknown {
-  const text = written.replace(/^\uFEFF/, "");
-  const fault = findJsonFault(text);
-  if (fault !== undefined) {
-    throw new StartFailure(
-      `${path} is not valid JSON: line ${fault.line}, column ${fault.column}: ${fault.what}.`,
-    );
-  }
-  return JSON.parse(text);
 }
 
 function portProblems(port: unknown): readonly string[] {

@@ -1,11 +1,16 @@
 /** Refuses the passwords and secrets of the examples in production, because they are public. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { readConfiguration } from "../../config/read.ts";
 import { ConfigurationError, type SignInService } from "../../lib/index.ts";
 import type { ConfigFile, Seed } from "./config-file.ts";
 
+const PUBLISHED = ["../demo/demo.json", "../../examples/conformance/server.json"] as const;
+
 /** @throws ConfigurationError with the path of each value in a production seed that comes from the examples. */
-export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): void {
+export function refuseDemoSecrets({ config, seed }: ConfigFile): void {
   if (!readConfiguration(config).production) return;
+  const demo = publishedSeed();
   const passwords = new Set(demo?.accounts?.map(({ password }) => password));
   const secrets = new Set(demo?.clients?.map(({ client_secret }) => client_secret));
   const receivers = new Set(receiverSecrets(demo).map(([, secret]) => secret));
@@ -22,6 +27,14 @@ export function refuseDemoSecrets({ config, seed }: ConfigFile, demo: Seed): voi
   throw new ConfigurationError(
     places.map((place) => `config.seed.${place}: is public in the examples; choose another one`),
   );
+}
+
+/** All values that are public in the examples: the seed of the demo, and the clients of the conformance suite. */
+function publishedSeed(): Seed {
+  const [demo, suite] = PUBLISHED.map(
+    (file) => (JSON.parse(readFileSync(join(import.meta.dirname, file), "utf8")) as { seed: Seed }).seed,
+  );
+  return { ...demo, clients: [...(demo?.clients ?? []), ...(suite?.clients ?? [])] };
 }
 
 /** Both secrets of each receiver, with their paths in the seed. */
@@ -41,11 +54,12 @@ function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
  * Does the same for accounts in the storage, such as those of a demo database that is now used in production.
  * @throws ConfigurationError with the accounts.
  */
-export async function refuseDemoAccounts(
-  { accounts, configuration }: Pick<SignInService, "accounts" | "configuration">,
-  demo: Seed,
-): Promise<void> {
+export async function refuseDemoAccounts({
+  accounts,
+  configuration,
+}: Pick<SignInService, "accounts" | "configuration">): Promise<void> {
   if (!configuration.production) return;
+  const demo = publishedSeed();
   const problems: string[] = [];
   for (const { email, password } of demo?.accounts ?? []) {
     const account = await accounts.findByLogin(email);

@@ -1,7 +1,7 @@
 /** Listens on a port, and closes it after the last response. */
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { StartFailure } from "./start-failure.ts";
+import { CommandFailure } from "../program/command-failure.ts";
 
 export interface Listener {
   /** The port, also if 0 was requested. */
@@ -59,7 +59,7 @@ const SERVICE_PORT: PortWords = {
 
 /**
  * @param host An address or name. `undefined` listens on all addresses.
- * @throws StartFailure if the port isn't available.
+ * @throws CommandFailure if the port isn't available.
  */
 export async function listen(
   port: number,
@@ -98,7 +98,7 @@ export async function listen(
 /**
  * Checks that the port is available, without keeping it. A process that isn't ready accepts no connections, so that a
  * proxy uses another process.
- * @throws StartFailure if the port isn't available.
+ * @throws CommandFailure if the port isn't available.
  */
 export async function requirePort(port: number, host: string | undefined): Promise<void> {
   await (await listen(port, host)).stop(0);
@@ -111,7 +111,7 @@ function notFree(
     host,
     words,
   }: { readonly port: number; readonly host: string | undefined; readonly words: PortWords },
-): StartFailure {
+): CommandFailure {
   const sentences: Readonly<Record<string, string>> = {
     EADDRINUSE: `Port ${port} is in use: ${words.choose}.`,
     EACCES: `This user may not listen on port ${port}: ${words.choose}.`,
@@ -119,5 +119,5 @@ function notFree(
     ENOTFOUND: `The name ${host} (${words.host}) can't be resolved.`,
   };
   const sentence = sentences[cause.code ?? ""] ?? `Port ${port} can't be opened: ${cause.code}.`;
-  return new StartFailure(sentence, undefined, { cause });
+  return new CommandFailure(sentence, { cause });
 }

@@ -1,67 +1,93 @@
-/** Everything a process of the bundled server has opened, so that it can close it: the service and its listeners. */
+/** Everything that a process of the bundled server has opened, so that it can close it. */
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
-import type { Logger } from "pino";
-import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
-import type { ConfigFile } from "./config-file.ts";
-import type { Mailbox } from "./dev-mail.ts";
-import { printedSeed } from "../demo/demo.ts";
-import { refuseDemoAccounts } from "./demo-secrets.ts";
-import { listen, type Listener } from "./listener.ts";
-import { METRICS_PORT, type MetricsSettings } from "./monitoring.ts";
+import type { Listener, PortWords } from "./listener.ts";
 
 /** Milliseconds that running requests have when the process stops. */
-const PATIENCE = 30_000;
+export const PATIENCE = 30_000;
 
-/** The same for the demo receiver. Notifications without a response are sent again. */
-const SHORT_PATIENCE = 1_000;
+/** Milliseconds after which a process exits even if it hasn't stopped. */
+const TOO_LONG = 35_000;
+
+/** A service or a worker. */
+export interface Closable {
+  close(): Promise<void>;
+}
+
+export interface ListenOptions {
+  /** Milliseconds that running requests have when the process stops. */
+  readonly patience?: number;
+  /** How to change the port, for error messages. */
+  readonly words?: PortWords;
+}
 
 export class Opened {
   readonly #listeners: { readonly listener: Listener; readonly patience: number }[] = [];
-  #service: SignInService | undefined;
+  readonly #services: Closable[] = [];
+  #isClosed = false;
 
-  /** @throws StartFailure if the port isn't available. */
-  async listen(port: number, host: string | undefined, patience: number = PATIENCE): Promise<Listener> {
-    const listener = await listen(port, host);
+  /** @throws CommandFailure if the port isn't available. */
+  async listen(
+    port: number,
+    host: string | undefined,
+    { patience = PATIENCE, words }: ListenOptions = {},
+  ): Promise<Listener> {
+    // Loaded only if needed, because the HTTP server takes memory: most workers have no port.
+    const { listen } = await import("./listener.ts");
+    const listener = await listen(port, host, words);
     this.#listeners.push({ listener, patience });
     return listener;
   }
 
-  /**
-   * Opens the metrics port. It responds with 503 until `serve` is called.
-   * @throws StartFailure if the port isn't available.
-   */
-  async listenForMonitoring({
-    port,
-    host,
-  }: Required<Pick<MetricsSettings, "port" | "host">>): Promise<Listener> {
-    const listener = await listen(port, host, METRICS_PORT);
-    this.#listeners.push({ listener, patience: PATIENCE });
-    return listener;
-  }
-
-  /** Opens a port for the demo receiver. @throws StartFailure if the port isn't available. */
-  listenBriefly(port: number, host: string): Promise<Listener> {
-    return this.listen(port, host, SHORT_PATIENCE);
-  }
-
-  /**
-   * Opens the service and applies the seed.
-   * @param mailbox gets the mail. Default: it is sent as the configuration says.
-   */
-  async openService({ config, seed }: ConfigFile, logger: Logger, mailbox?: Mailbox): Promise<SignInService> {
-    const mail = mailbox && { mailer: mailbox };
-    const service = await createSignInService({ ...config, ...mail, logger });
-    this.#service = service;
-    await applySeed(service, seed);
-    await refuseDemoAccounts(service, printedSeed());
+  /** Closes the service after the listeners. */
+  add<T extends Closable>(service: T): T {
+    // The process was stopped while it started.
+    if (this.#isClosed) void service.close();
+    else this.#services.push(service);
     return service;
   }
 
   /** Finishes running requests and closes everything. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await Promise.all(this.#listeners.map(({ listener, patience }) => listener.stop(patience)));
-    await this.#service?.close();
+    await Promise.all(this.#services.map((service) => service.close()));
+  }
+}
+
+/**
+ * Runs what `start` opens until the process is stopped, and closes it.
+ * @returns whether everything was closed in time.
+ * @throws what `start` throws, after closing what it has opened.
+ */
+export async function untilStopped(
+  signal: AbortSignal,
+  start: (opened: Opened) => Promise<void>,
+): Promise<boolean> {
+  const opened = new Opened();
+  const stopped = Promise.withResolvers<void>();
+  if (signal.aborted) stopped.resolve();
+  else signal.addEventListener("abort", () => stopped.resolve(), { once: true });
+  const starting = start(opened);
+  try {
+    await Promise.race([starting, stopped.promise]);
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+  // Stopped while it starts, its failure tells nobody anything.
+  starting.catch(() => undefined);
+  await stopped.promise;
+  return inTime(opened.close());
+}
+
+async function inTime(closing: Promise<void>): Promise<boolean> {
+  const late = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => late.resolve(false), TOO_LONG);
+  try {
+    return await Promise.race([closing.then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

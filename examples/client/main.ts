@@ -4,8 +4,8 @@ import { type ConfigFile, readConfigFile } from "../../cli/server/config-file.ts
 import { DEMO_FILE } from "../../cli/demo/demo.ts";
 import { chosenFile } from "../example-config.ts";
 import { Opened, listenerOf } from "../../cli/server/opened.ts";
-import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
-import { onStopSignal } from "../../cli/server/stop-signals.ts";
+import { CommandFailure } from "../../cli/program/command-failure.ts";
+import { endOnSignal, endWith } from "../ending.ts";
 import { createClient } from "./application.ts";
 import { type ClientSettings, redirectUri } from "./sign-in.ts";
 
@@ -21,19 +21,19 @@ both deployments, and the client must register that origin with /callback and wi
 Environment: PORT (default: the port of the redirect URI), HOST (default: 127.0.0.1).
 `;
 
-/** @throws StartFailure if the configuration has no suitable client. */
+/** @throws CommandFailure if the configuration has no suitable client. */
 function settingsOf(path: string, { config, seed }: ConfigFile): ClientSettings {
   const { oauth2, openid } = config.deployments;
   const [client] = seed?.clients ?? [];
   const [first] = client?.redirect_uris ?? [];
   if (client === undefined || first === undefined || oauth2 === undefined || openid === undefined) {
-    throw new StartFailure(`${path} must have both deployments, and a client in its seed.`);
+    throw new CommandFailure(`${path} must have both deployments, and a client in its seed.`);
   }
   const { client_id, client_secret, redirect_uris } = client;
   const { origin: url } = new URL(first);
   for (const address of [redirectUri({ url }, "oauth2"), redirectUri({ url }, "openid")]) {
     if (!redirect_uris.includes(address)) {
-      throw new StartFailure(`${path} must register the redirect URI ${address} for ${client_id}.`);
+      throw new CommandFailure(`${path} must register the redirect URI ${address} for ${client_id}.`);
     }
   }
   return { url, client_id, client_secret, oauth2: oauth2.url, openid: openid.url };
@@ -41,7 +41,7 @@ function settingsOf(path: string, { config, seed }: ConfigFile): ClientSettings 
 
 async function main(): Promise<void> {
   const opened = new Opened();
-  onStopSignal(() => opened.close());
+  endOnSignal(() => opened.close());
   try {
     const path = chosenFile(USAGE) ?? DEMO_FILE;
     const settings = settingsOf(path, await readConfigFile(path));

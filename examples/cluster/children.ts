@@ -1,6 +1,6 @@
 /** Runs processes and restarts them when they end, like the supervisor of a real cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { StartFailure } from "../../cli/server/start-failure.ts";
+import { CommandFailure } from "../../cli/program/command-failure.ts";
 
 /** How to start a process. */
 export interface ChildPlan {
@@ -72,11 +72,11 @@ export function startChild(plan: ChildPlan, say: (line: string) => void): Child 
     };
     child.once("error", ({ message }) => {
       running = undefined;
-      isReady.reject(new StartFailure(`${name} can't be started: ${message}`));
+      isReady.reject(new CommandFailure(`${name} can't be started: ${message}`));
     });
     child.once("exit", (code, signal) => {
       running = undefined;
-      isReady.reject(new StartFailure(`${name} ended before it was ready.\n${said()}`));
+      isReady.reject(new CommandFailure(`${name} ended before it was ready.\n${said()}`));
       if (isStopping || !hasStarted) return;
       say(`${name} ended (${signal ?? String(code)}); restarting it`);
       again = setTimeout(

@@ -3,9 +3,10 @@ import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { join, resolve } from "node:path";
 import { DEMO_FILE } from "../../cli/demo/demo.ts";
-import { misused, parseArguments, toPort, toWhole } from "../../cli/server/arguments.ts";
-import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
-import { endWithNpm, onStopSignal } from "../../cli/server/stop-signals.ts";
+import { parseArguments, toPort, toWhole } from "../arguments.ts";
+import { CommandFailure, misused } from "../../cli/program/command-failure.ts";
+import { endOnSignal, endWith } from "../ending.ts";
+import { endWithNpm } from "../../cli/program/stop-signals.ts";
 import { readEnvironment, readVariable } from "../../config/environment.ts";
 import { type Child, type ChildPlan, startChild } from "./children.ts";
 import { createProxy } from "./proxy.ts";
@@ -109,12 +110,12 @@ function plansOf({ apps, workers, port }: Asked, config: string): ChildPlan[] {
   return [
     script("receiver", "examples/receiver/main.ts", receiver, { ready: /receiving notifications/ }),
     ...numbers(apps).map((number) =>
-      script(`app ${number}`, "cli/server/main.ts", [...use, "--port", String(port + 10 + number)], {
+      script(`app ${number}`, "cli/main.ts", ["serve", ...use, "--port", String(port + 10 + number)], {
         ready: /listening on port/,
       }),
     ),
     ...numbers(workers).map((number) =>
-      script(`worker ${number}`, "examples/cluster/worker.ts", use, worker),
+      script(`worker ${number}`, "cli/main.ts", ["worker", ...use], worker),
     ),
     script("client", "examples/client/main.ts", use, { ready: /The client is at/ }),
   ];
@@ -141,7 +142,7 @@ function banner({ port, data }: Asked, children: readonly Child[]): string {
 function listen(proxy: Server, port: number): Promise<void> {
   return new Promise((done, failed) => {
     proxy.once("error", () =>
-      failed(new StartFailure(`Port ${port} is not available: choose another one with --port N.`)),
+      failed(new CommandFailure(`Port ${port} is not available: choose another one with --port N.`)),
     );
     proxy.listen(port, HERE, done);
   });
@@ -157,7 +158,7 @@ async function main(args: readonly string[]): Promise<void> {
   process.once("exit", () => {
     for (const child of children) child.kill();
   });
-  onStopSignal(async () => {
+  endOnSignal(async () => {
     isStopping = true;
     proxy.close();
     proxy.closeIdleConnections();

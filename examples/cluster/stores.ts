@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
 import { Client } from "pg";
 import { readVariable } from "../../config/environment.ts";
-import { FAILED, StartFailure } from "../../cli/server/start-failure.ts";
+import { CommandFailure } from "../../cli/program/command-failure.ts";
 import type { ChildPlan } from "./children.ts";
 
 /** Where test/machine.mjs installs the stand-in for MongoDB. */
@@ -38,10 +38,10 @@ export interface Store {
   readonly url: string;
 }
 
-/** Redis, with persistence. @throws StartFailure if it isn't installed. */
+/** Redis, with persistence. @throws CommandFailure if it isn't installed. */
 export function redisStore(port: number, folder: string): Store {
   const command = locate(["redis-server"]);
-  if (command === undefined) throw new StartFailure("redis-server is not installed.");
+  if (command === undefined) throw new CommandFailure("redis-server is not installed.");
   mkdirSync(folder, { recursive: true });
   const where = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder];
   const how = ["--save", "", "--appendonly", "yes", "--maxmemory-policy", "noeviction"];
@@ -51,11 +51,11 @@ export function redisStore(port: number, folder: string): Store {
   };
 }
 
-/** MongoDB, or its stand-in. @throws StartFailure if neither is installed. */
+/** MongoDB, or its stand-in. @throws CommandFailure if neither is installed. */
 export function mongoStore(port: number, folder: string): Store {
   const command = locate(["mongod", SECANTUS]);
   if (command === undefined) {
-    throw new StartFailure(
+    throw new CommandFailure(
       "mongod is not installed. Install it, or use a running server: MONGODB_URL=mongodb://…",
     );
   }
@@ -100,19 +100,18 @@ function initPostgres(programs: string, data: string, as: ChildPlan["as"]): void
       stdio: "pipe",
     });
   } catch (error) {
-    throw new StartFailure(
+    throw new CommandFailure(
       `PostgreSQL can't create its files in ${data}.\n${String(Reflect.get(Object(error), "stderr"))}`,
-      FAILED,
       { cause: error },
     );
   }
 }
 
-/** PostgreSQL. @throws StartFailure if it isn't installed. */
+/** PostgreSQL. @throws CommandFailure if it isn't installed. */
 export function postgresStore(port: number, folder: string): Store {
   const programs = postgresPrograms();
   if (programs === undefined) {
-    throw new StartFailure(
+    throw new CommandFailure(
       "PostgreSQL is not installed. Install it, or use a running server: POSTGRESQL_URL=postgresql://…",
     );
   }
@@ -132,7 +131,7 @@ export function postgresStore(port: number, folder: string): Store {
 export async function untilConnected(url: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!(await takesConnections(url))) {
-    if (performance.now() > end) throw new StartFailure("PostgreSQL does not accept connections.");
+    if (performance.now() > end) throw new CommandFailure("PostgreSQL does not accept connections.");
     await pause(100);
   }
 }
@@ -155,7 +154,7 @@ async function takesConnections(url: string): Promise<boolean> {
 export async function untilWritable(url: string): Promise<void> {
   const end = performance.now() + PATIENCE;
   while (!(await isWritable(url))) {
-    if (performance.now() > end) throw new StartFailure("MongoDB does not accept writes.");
+    if (performance.now() > end) throw new CommandFailure("MongoDB does not accept writes.");
     await pause(100);
   }
 }

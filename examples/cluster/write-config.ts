@@ -2,7 +2,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { DEMO_FILE, DEMO_PORT } from "../../cli/demo/demo.ts";
+import { DEMO_FILE } from "../../cli/demo/demo.ts";
+import { DEFAULT_PORT } from "../../cli/server/config-file.ts";
 
 export interface ClusterConfig {
   /** Folder for the file, and for the secret that all processes share. */
@@ -34,7 +35,7 @@ function keptSecret(folder: string): string {
 /** Writes the file. @returns Its path. */
 export function writeConfig({ folder, port, storage, redis, proxy, metricsHost }: ClusterConfig): string {
   const moved = [0, 1, 2].reduce(
-    (text, step) => text.replaceAll(`127.0.0.1:${DEMO_PORT + step}`, `127.0.0.1:${port + step}`),
+    (text, step) => text.replaceAll(`127.0.0.1:${DEFAULT_PORT + step}`, `127.0.0.1:${port + step}`),
     readFileSync(DEMO_FILE, "utf8"),
   );
   // Nothing in the cluster sends mail, so nobody can register.

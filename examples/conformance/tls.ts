@@ -2,8 +2,9 @@
 import { readFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { createProxy } from "../cluster/proxy.ts";
-import { parseArguments, toPort } from "../../cli/server/arguments.ts";
-import { endWith, FAILED, MISUSED, StartFailure } from "../../cli/server/start-failure.ts";
+import { parseArguments, toPort } from "../arguments.ts";
+import { CommandFailure, MISUSED } from "../../cli/program/command-failure.ts";
+import { endWith } from "../ending.ts";
 
 const USAGE = `Usage: npx node examples/conformance/tls.ts --cert FILE --key FILE [options]
 
@@ -19,7 +20,7 @@ function pem(option: string, path: string): Buffer {
     return readFileSync(path);
   } catch (cause) {
     const { code = "unknown" } = cause as NodeJS.ErrnoException;
-    throw new StartFailure(`${option}: ${path} can't be read: ${code}.`, FAILED, { cause });
+    throw new CommandFailure(`${option}: ${path} can't be read: ${code}.`, { cause });
   }
 }
 
@@ -42,7 +43,7 @@ function start(args: readonly string[]): void {
     return;
   }
   if (cert === undefined || key === undefined) {
-    throw new StartFailure("--cert and --key are required. See --help.", MISUSED);
+    throw new CommandFailure("--cert and --key are required. See --help.", { exitCode: MISUSED });
   }
   const target = { port: toPort(to) };
   const identity = { cert: pem("--cert", cert), key: pem("--key", key) };

@@ -1,5 +1,6 @@
 /** The arguments of the demo receiver. */
-import { misused, parseArguments, toConfigFile, toPort } from "../../cli/server/arguments.ts";
+import { misused } from "../../cli/program/command-failure.ts";
+import { parseArguments, toConfigFile, toPort } from "../arguments.ts";
 import { readTrouble } from "./trouble-options.ts";
 import type { Trouble } from "./trouble.ts";
 
@@ -54,7 +55,7 @@ function toSigningSecret(text: string | undefined): string | undefined {
   throw misused("--signing-secret must be whsec_ and Base64, or two of these with a space between them");
 }
 
-/** @throws StartFailure with exit code 2. */
+/** @throws CommandFailure with exit code 2. */
 export function readCommandLine(args: readonly string[]): CommandLine {
   const values = parseArguments(args, {
     help: { type: "boolean", short: "h" },

@@ -1,8 +1,8 @@
 /** Runs the demo receiver: npx node examples/receiver/main.ts --help */
 import { readConfigFile } from "../../cli/server/config-file.ts";
 import { listen, type Listener } from "../../cli/server/listener.ts";
-import { endWith, StartFailure } from "../../cli/server/start-failure.ts";
-import { onStopSignal } from "../../cli/server/stop-signals.ts";
+import { CommandFailure } from "../../cli/program/command-failure.ts";
+import { endOnSignal, endWith } from "../ending.ts";
 import { createReceiver } from "./application.ts";
 import { type CommandLine, readCommandLine, USAGE } from "./command-line.ts";
 import { type SeededEndpoints, seededEndpoints } from "./seeded-endpoints.ts";
@@ -26,12 +26,12 @@ async function endpointsOf({
   }
   const found = seededEndpoints((await readConfigFile(config)).seed);
   if (found !== undefined) return found;
-  throw new StartFailure(`${config} has no receiver in its seed with an http URL on this machine.`);
+  throw new CommandFailure(`${config} has no receiver in its seed with an http URL on this machine.`);
 }
 
 async function main(args: readonly string[]): Promise<void> {
   let listener: Listener | undefined;
-  onStopSignal(async () => listener?.stop(PATIENCE));
+  endOnSignal(async () => listener?.stop(PATIENCE));
   try {
     const asked = readCommandLine(args);
     if (asked.help) {

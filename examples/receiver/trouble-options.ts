@@ -1,5 +1,5 @@
 /** The options that make a receiver fail: `--fail`, `--status`, `--slow`, `--close`, or with a prefix. */
-import { toNumber, toWhole } from "../../cli/server/arguments.ts";
+import { toNumber, toWhole } from "../arguments.ts";
 import type { Trouble } from "./trouble.ts";
 
 /** The values on the command line. */
@@ -12,7 +12,7 @@ export interface TroubleValues {
 
 /**
  * @param prefix Start of each option, such as `--`.
- * @throws StartFailure with exit code 2.
+ * @throws CommandFailure with exit code 2.
  */
 export function readTrouble(prefix: string, { fail, status, slow, close = false }: TroubleValues): Trouble {
   const named = status !== undefined || slow !== undefined || close;

@@ -6,7 +6,7 @@ import type { Rule, Tree } from "./rule.ts";
 const PUBLIC =
   /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^cli\//;
 /** Programs, which may ask for the environment. */
-const PROGRAMS = /^cli\/(?:server\/)?main\.ts$/;
+const PROGRAMS = /^cli\/main\.ts$/;
 /** The examples that are in the package, for the demo. */
 const DEMO = /^examples\/(?:client|receiver)\//;
 /** They fill storages with records, and measure single attempts of deliveries. */

@@ -31,7 +31,6 @@ const CHANGES = new Set(
 const STARTED: ReadonlySet<string> = new Set([
   "notifier/main.ts",
   "cli/main.ts",
-  "cli/server/main.ts",
   "lib/passwords/hash-thread.ts",
 ]);
 

@@ -121,6 +121,7 @@ export class Office {
     const said = { out: "", err: "" };
     const code = await run(words, {
       clock: createSystemClock(),
+      environment: () => ({ logLevel: "silent", production: false }),
       readVariable: () => undefined,
       variables: new Map(),
       out: { write: (part: string) => void (said.out += part) },

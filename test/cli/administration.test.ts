@@ -30,7 +30,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What the examples of `storage` and `migrate` need is tested with those commands. */
+/** What the examples of `storage` and `migrate` need is tested with those commands. `serve` and `worker` don't end. */
 const ON_SERVICE = Object.keys(NOUNS).filter((noun) => noun !== "storage");
 
 describe("the commands on a service", () => {

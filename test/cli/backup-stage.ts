@@ -45,6 +45,7 @@ export async function here(words: readonly string[], given: Partial<Surroundings
     clock: createSystemClock(),
     readVariable: () => undefined,
     variables: new Map(),
+    environment: () => ({ logLevel: "silent", production: false }),
     out: { write: (part: string) => void (said.out += part) },
     err: { write: (part: string) => void (said.err += part) },
     signal: new AbortController().signal,

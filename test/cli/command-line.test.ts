@@ -28,7 +28,10 @@ describe("the command line", () => {
     await expect(everythingIn({ storage: `sqlite:${path}` })).resolves.toEqual(await everythingIn(from));
     writeFileSync(join(workshop.folder, "broken.json"), '{ "storage": "secret-of-mine", }');
     const broken = await workshop.run(["storage", "copy", "--config-from", "broken.json", `sqlite:${path}`]);
-    expect(broken).toEqual({ code: 2, said: "broken.json is not valid JSON.\n" });
+    expect(broken).toEqual({
+      code: 2,
+      said: "broken.json is not valid JSON: line 1, column 32: expected a key in double quotes.\n",
+    });
   }, 60_000);
 
   const wrong: readonly (readonly [says: RegExp, ...words: string[]])[] = [

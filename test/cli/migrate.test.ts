@@ -21,6 +21,7 @@ async function migrate(words: readonly string[], answer?: boolean): Promise<Outc
   const said = { out: "", err: "" };
   const code = await run(["migrate", ...words], {
     clock: new FixtureClock(fixture.manifest),
+    environment: () => ({ logLevel: "silent", production: false }),
     readVariable: (name) => (name === "STORAGE" ? "mongodb://user:hidden@127.0.0.1:1/x" : undefined),
     variables: new Map(),
     out: { write: (text: string) => void (said.out += text) },

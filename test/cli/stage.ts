@@ -156,6 +156,7 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
   const { signal } = stop;
   const code = await run(words, {
     clock,
+    environment: () => ({ logLevel: "silent", production: false }),
     readVariable: () => undefined,
     variables: new Map(),
     readInput: async () => "",

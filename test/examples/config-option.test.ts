@@ -83,7 +83,7 @@ describe("--config FILE", () => {
     const { file, next } = await write((config, written) => {
       redirect(config, `${written.next}/callback`, `${written.next}/callback/openid`);
     });
-    const server = run("cli/server/main.ts", "--config", file);
+    const server = run("cli/main.ts", "serve", "--config", file);
     await server.until(/listening on/);
     const client = run("examples/client/main.ts", "--config", file);
     await client.until(/The client is at/);
@@ -156,7 +156,7 @@ describe("the file of docs/getting-started.md", () => {
     );
     const file = join(folder, "getting-started.json");
     writeFileSync(file, moved.replace("sqlite:./data/sign-in.db", "sqlite::memory:"));
-    const server = run("cli/server/main.ts", "--config", file);
+    const server = run("cli/main.ts", "serve", "--config", file);
     await server.until(/listening on/);
     const client = run("examples/client/main.ts", "--config", file);
     const receiver = run("examples/receiver/main.ts", "--config", file);
@@ -180,7 +180,6 @@ const EXAMPLES = [
   "examples/embed.ts",
   "examples/client/main.ts",
   "examples/receiver/main.ts",
-  "cli/server/main.ts",
 ];
 
 describe.each(EXAMPLES)("%s", (script) => {
@@ -195,7 +194,7 @@ describe.each(EXAMPLES)("%s", (script) => {
     };
     const { file } = await write((config) => Object.assign(config, { storrage: "hunter2" }));
     await ends(2, /^Unknown option '--confg'\. See --help\.\n$/, "--confg", file);
-    await ends(1, /^config\.storrage: unknown key.*storage.*\n$/, "--config", file);
+    await ends(2, /^config\.storrage: unknown key.*storage.*\n$/, "--config", file);
   });
 });
 
@@ -227,7 +226,7 @@ describe("an example with an incomplete configuration", () => {
     writeFileSync(file, JSON.stringify({ ...config, storage: "sqlite:./sign-in.db" }));
     for (const script of ["examples/minimal.ts", "examples/embed.ts"]) {
       const wrong = run(script, "--config", file);
-      expect(await wrong.ended).toBe(1);
+      expect(await wrong.ended).toBe(2);
       expect(wrong.output()).toContain("config.seed.accounts[0].password: is public in the examples");
     }
   });

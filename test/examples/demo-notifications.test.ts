@@ -17,7 +17,7 @@ afterEach(async () => {
 
 async function startDemo(...args: readonly string[]): Promise<Demo> {
   const port = await freePorts(3);
-  const running = start("cli/server/main.ts", { args: ["--port", `${port}`, ...args] });
+  const running = start("cli/main.ts", { args: ["serve", "--demo", "--port", `${port}`, ...args] });
   demos.push(running);
   await running.until(/Ctrl\+C stops it/);
   const origin = (steps: number): string => `http://127.0.0.1:${port + steps}`;

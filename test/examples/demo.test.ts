@@ -32,7 +32,7 @@ describe("npm start", () => {
 
   beforeAll(async () => {
     const port = await freePorts(3);
-    demo = start("cli/server/main.ts", { env: { PORT: String(port) } });
+    demo = start("cli/main.ts", { args: ["serve", "--demo"], env: { PORT: String(port) } });
     await demo.until(/Ctrl\+C stops it/);
     [, client = ""] = await demo.until(/Open +(\S+)/);
     [, server = ""] = await demo.until(/OAuth 2\.0 +(\S+)/);
@@ -167,10 +167,10 @@ describe("npm start", () => {
 
   it("stops when npm is stopped, although the shell of npm does not forward the signal", async () => {
     const port = await freePorts(3);
-    const main = join(ROOT, "cli/server/main.ts");
+    const main = join(ROOT, "cli/main.ts");
     // Plays the shell of npm: runs the server, and forwards no signals.
     const shell = start("test/examples/npm-shell.mjs", {
-      args: [main],
+      args: [main, "serve", "--demo"],
       env: { PORT: `${port}`, npm_lifecycle_event: "start" },
     });
     await shell.until(/Ctrl\+C stops it/);

@@ -28,7 +28,7 @@ export interface Start {
   readonly cwd?: string;
 }
 
-/** Starts a script of the repository, such as `cli/server/main.ts`. */
+/** Starts a script of the repository, such as `cli/main.ts`. */
 export function start(script: string, { args = [], env = {}, cwd }: Start = {}): Running {
   const { PATH = "" } = process.env;
   const folder = cwd ?? newFolder();

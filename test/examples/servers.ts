@@ -43,7 +43,7 @@ export class Servers {
 
   /** Starts the server with these arguments. */
   run(args: readonly string[], options: ProcessOptions = {}): Running {
-    const running = start("cli/server/main.ts", { args, cwd: this.folder, ...options });
+    const running = start("cli/main.ts", { args: ["serve", ...args], cwd: this.folder, ...options });
     this.#running.push(running);
     return running;
   }

@@ -15,7 +15,7 @@ it("a process that is killed under load loses nothing that it acknowledged [D-TO
   const base = `http://127.0.0.1:${port}`;
   await writeFile(join(folder, "config.json"), JSON.stringify(configuration(base, port)));
   const begin = async (): Promise<Running> => {
-    const running = start("cli/server/main.ts", { args: ["--config", "config.json"], cwd: folder });
+    const running = start("cli/main.ts", { args: ["serve", "--config", "config.json"], cwd: folder });
     await running.until(/listening on/);
     return running;
   };

@@ -71,13 +71,15 @@ function packagesIn(said: string): string[] {
   return names.filter((name) => name in dependencies || name === "undici");
 }
 
-it("the example's worker loads no protocol core, no pages, no password hashing and no fetch", async () => {
+it("a worker loads no protocol core, no pages, no password hashing and no fetch", async () => {
   const config = configOf("embedded");
   await fill(config);
   const file = join(folder, "config.json");
   const seed = { accounts: [{ email: "eve@example.com", password: "correct horse battery staple" }] };
   writeFileSync(file, JSON.stringify({ ...config, port: 3999, seed }));
-  await expect(loadedBy("examples/cluster/worker.ts", ["--config", file])).resolves.toEqual(LEAN);
+  await expect(loadedBy("cli/main.ts", ["worker", "--config", file])).resolves.toEqual(
+    [...LEAN, "commander"].toSorted(),
+  );
 });
 
 it("nor does a worker over Redis, and one that names the main entry: only the drivers are added", async () => {
@@ -92,11 +94,12 @@ it("a server at rest loads no body parser, no metrics, no password hashing, no d
   const file = join(folder, "config.json");
   writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }));
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
-  const server = start("cli/server/main.ts", { args: ["--config", file], cwd: folder, env });
+  const server = start("cli/main.ts", { args: ["serve", "--config", file], cwd: folder, env });
   running.push(server);
   await server.until(/listening on port/);
   await expect(server.stop()).resolves.toBe(0);
   expect(packagesIn(server.output())).toEqual([
+    "commander",
     "ejs",
     "ipaddr.js",
     "koa",

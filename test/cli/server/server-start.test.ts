@@ -3,9 +3,11 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
-import { readCommandLine } from "../../../cli/demo/command-line.ts";
 import { readConfigFile } from "../../../cli/server/config-file.ts";
-import { MISUSED } from "../../../cli/server/start-failure.ts";
+import { run } from "../../../cli/program/run.ts";
+import { readEnvironment } from "../../../config/environment.ts";
+import { createSystemClock } from "../../../lib/clock.ts";
+import { ROOT } from "../../examples/documents.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
 
@@ -13,38 +15,77 @@ const servers = new Servers();
 afterEach(() => servers.stop());
 afterAll(() => servers.leave());
 
+/** Runs a command in this process, which refuses it. */
+async function refusedHere(...words: readonly string[]): Promise<readonly [number, string]> {
+  let said = "";
+  const code = await run(words, {
+    clock: createSystemClock(),
+    readVariable: () => undefined,
+    variables: new Map(),
+    environment: () => readEnvironment({}),
+    out: { write: (text: string) => void (said += text) },
+    err: { write: (text: string) => void (said += text) },
+    signal: new AbortController().signal,
+    readInput: async () => "",
+  });
+  return [code, said];
+}
+
 describe("the command line", () => {
-  it("prints every option with --help, and exits", async () => {
-    const { code, output } = await servers.refused(["--help"]);
-    expect(code).toBe(0);
-    const source = readFileSync(join(import.meta.dirname, "../../../cli/demo/command-line.ts"), "utf8");
-    const options = [...source.matchAll(/^ {4}"?([a-z-]+)"?: \{ type: /gm)].map(([, name]) => name);
-    expect(options).toEqual(expect.arrayContaining(["config", "no-client", "receiver-close", "help"]));
-    for (const option of options) expect(output).toMatch(new RegExp(`^  --${option}\\b`, "m"));
-    expect(output).not.toContain("running");
-  });
-
   it.each([
-    [["--confg", "x.json"], "Unknown option '--confg'. See --help."],
-    [["--config"], "Option '--config <value>' argument missing. See --help."],
-    [["--config="], "--config needs the name of a file. See --help."],
-    [["--port", "http"], "--port must be a whole number from 0 to 65535. See --help."],
-    [["--port", "65536"], "--port must be a whole number from 0 to 65535. See --help."],
-    [["--receiver-fail", "-1"], "Option '--receiver-fail' argument is ambiguous. See --help."],
-    [["--receiver-fail=x"], "--receiver-fail must be a whole number from 0 to 1000000000. See --help."],
-    [["--receiver-status", "99"], "--receiver-status must be a whole number from 200 to 599. See --help."],
-    [["--receiver-slow", "1s"], "--receiver-slow must be a number from 0 to 3600. See --help."],
-    [["--no-receiver", "--receiver-close"], "--receiver-close can't be used with --no-receiver. See --help."],
-    [["--config", "x.json", "--no-client"], "--no-client can't be used with --config. See --help."],
-  ])("%j: one sentence", (args, sentence) => {
-    expect(() => readCommandLine(args)).toThrow(
-      expect.objectContaining({ message: sentence, exitCode: MISUSED }),
-    );
+    [["serve", "--confg", "x.json"], "Unknown option '--confg'. See --help."],
+    [["serve", "--config"], "--config needs a value. See --help."],
+    [["serve", "--config="], "--config needs the name of a file. See --help."],
+    [["serve", "--demo", "--port", "http"], "--port must be a whole number from 0 to 65535. See --help."],
+    [["serve", "--demo", "--port", "65536"], "--port must be a whole number from 0 to 65535. See --help."],
+    [["serve", "--demo", "--metrics-port", "1"], "--metrics-port requires a configuration. See --help."],
+    [
+      ["serve", "--demo", "--receiver-fail=-1"],
+      "--receiver-fail must be a whole number from 0 to 1000000000. See --help.",
+    ],
+    [
+      ["serve", "--demo", "--receiver-status", "99"],
+      "--receiver-status must be a whole number from 200 to 599. See --help.",
+    ],
+    [
+      ["serve", "--demo", "--receiver-slow", "1s"],
+      "--receiver-slow must be a number from 0 to 3600. See --help.",
+    ],
+    [
+      ["serve", "--demo", "--no-receiver", "--receiver-close"],
+      "--receiver-close can't be used with --no-receiver. See --help.",
+    ],
+    [["serve", "--config", "x.json", "--no-client"], "--no-client can't be used with --config. See --help."],
+    [["serve", "--no-client"], "--no-client requires --demo. See --help."],
+    [["serve", "config.json"], "Too many arguments. See --help."],
+    [
+      ["serve"],
+      "There is no configuration: make one with sign-in-service init and name it with --config FILE, or try the service with serve --demo.",
+    ],
+    [["worker", "--config", "none.json"], "none.json does not exist."],
+    [
+      ["worker", "--config", "none.json", "--metrics-port", "-1"],
+      "--metrics-port must be a whole number from 0 to 65535. See --help.",
+    ],
+  ])("%j: one sentence", async (words, sentence) => {
+    await expect(refusedHere(...words)).resolves.toEqual([2, `${sentence}\n`]);
   });
 
-  it("exits with 2 after one sentence", async () => {
-    const output = "Unexpected argument 'config.json'. See --help.\n";
-    await expect(servers.refused(["config.json"])).resolves.toEqual({ code: 2, output });
+  it("npm start is the demo, takes a configuration, and has --help", async () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+      readonly scripts: { readonly start: string };
+    };
+    const [node, program, ...words] = scripts.start.split(" ");
+    expect([node, program]).toEqual(["node", "cli/main.ts"]);
+    // What npm start -- --config FILE and --help add.
+    await expect(refusedHere(...words, "--config", "none.json")).resolves.toEqual([
+      2,
+      "none.json does not exist.\n",
+    ]);
+    await expect(refusedHere(...words, "--help")).resolves.toEqual([
+      0,
+      expect.stringContaining("--receiver-close"),
+    ]);
   });
 });
 
@@ -59,7 +100,7 @@ describe("a server that can't start", () => {
       seed: { services: { "1": { name: "News", grup: "media" } }, accounts: [{ email: "ada" }] },
     });
     const { code, output } = await servers.refused(["--config", file]);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(output.trimEnd().split("\n")).toEqual([
       "config.port: must be a whole number from 0 to 65535",
       expect.stringMatching(/^config\.lifetimes\.accessToken: must be a whole number/),
@@ -79,16 +120,16 @@ describe("a server that can't start", () => {
       "FILE is not valid JSON: line 3, column 3: expected a comma or }.",
     ],
     ["twice.json", '{ "port": 1, "port": 2 }', "FILE is not valid JSON: line 1, column 14: duplicate key."],
-    ["list.json", "[]", "config: must be an object"],
+    ["list.json", "[]", "FILE must contain a JSON object."],
   ])("%s: one sentence", async (name, text, sentence) => {
     if (text !== undefined) servers.write(text, name);
     const path = join(servers.folder, name);
     await expect(readConfigFile(path)).rejects.toThrow(sentence.replace("FILE", path));
   });
 
-  it("exits with 1 after one sentence", async () => {
+  it("exits with 2 after one sentence", async () => {
     const output = "missing.json does not exist.\n";
-    await expect(servers.refused(["--config", "missing.json"])).resolves.toEqual({ code: 1, output });
+    await expect(servers.refused(["--config", "missing.json"])).resolves.toEqual({ code: 2, output });
   });
 
   it("says which port is in use and how to choose another, without opening the storage", async () => {
@@ -106,7 +147,10 @@ describe("a server that can't start", () => {
         code: 1,
         output: sentence,
       });
-      await expect(servers.refused(["--port", `${port}`])).resolves.toEqual({ code: 1, output: sentence });
+      await expect(servers.refused(["--demo", "--port", `${port}`])).resolves.toEqual({
+        code: 1,
+        output: sentence,
+      });
     } finally {
       await new Promise((resolve) => void taken.close(resolve));
     }
@@ -133,8 +177,8 @@ describe("a server that can't start", () => {
   });
 
   it("reports invalid environment variables", async () => {
-    await expect(servers.refused([], { env: { PORT: "http", LOG_LEVEL: "loud" } })).resolves.toEqual({
-      code: 1,
+    await expect(servers.refused(["--demo"], { env: { PORT: "http", LOG_LEVEL: "loud" } })).resolves.toEqual({
+      code: 2,
       output: expect.stringMatching(/^environment\.PORT: .*\nenvironment\.LOG_LEVEL: .*\n$/),
     });
   });
@@ -142,7 +186,7 @@ describe("a server that can't start", () => {
   it("asks for `proxy` with an https deployment [D-CALLER-1]", async () => {
     const file = servers.write({ deployments: { oauth2: { url: "https://login.example" } } });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
-      code: 1,
+      code: 2,
       output: expect.stringMatching(/^config\.proxy: is required with an https deployment: [^\n]+\n$/),
     });
   });
@@ -152,7 +196,7 @@ describe("a server that can't start", () => {
     const deployments = { oauth2: { url: "https://login.example" } };
     const file = servers.write({ ...demo, deployments, proxy: false, mail: "smtp://mail.example" });
     await expect(servers.refused(["--config", file])).resolves.toEqual({
-      code: 1,
+      code: 2,
       output: [
         "portals.main.receiver.client_secret",
         "groups.media.receiver.client_secret",
@@ -168,7 +212,7 @@ describe("a server that can't start", () => {
 
   it("refuses them in the storage too, if a demo database is used in production [D-RUN-1]", async () => {
     const port = await freePorts(3);
-    const demo = servers.run(["--port", `${port}`]);
+    const demo = servers.run(["--demo", "--port", `${port}`]);
     await demo.until(/Ctrl\+C/);
     await demo.stop();
     const file = servers.write({
@@ -177,7 +221,7 @@ describe("a server that can't start", () => {
       storage: "sqlite:./data/demo.db",
     });
     const { code, output } = await servers.refused(["--config", file, "--port", `${port}`]);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(output).toBe(
       "storage: the account ada@example.com has the password of the examples; change or delete it\n",
     );
@@ -192,13 +236,13 @@ describe("a server that can't start", () => {
     mkdirSync(join(servers.folder, "views"));
     servers.write("<% if (problems.length > 0) shout(problems) %>", "views/login.ejs");
     expect(await start({ views: ["./views"] })).toEqual({
-      code: 1,
+      code: 2,
       output: `config.interactions.views: ${join("views", "login.ejs")}:1: shout is not defined\n`,
     });
     servers.write("", "views/login.ejs");
     servers.write("", "views/logni.ejs");
     expect(await start({ views: ["./views"] })).toEqual({
-      code: 1,
+      code: 2,
       output: expect.stringMatching(/^config\.interactions\.views: \S+ is not named like .*login\.ejs\?\n$/),
     });
   });
@@ -211,7 +255,7 @@ describe("a server that can't start", () => {
       storage: "sqlite:./config.json/x.db",
     });
     const { code, output } = await servers.refused(["--config", file]);
-    expect(code).toBe(1);
-    expect(output).toMatch(/^the database file \S+ can't be opened: \w+\n$/);
+    expect(code).toBe(3);
+    expect(output).toMatch(/^The database file \S+ can't be opened: \w+\.\n$/);
   });
 });

@@ -1,13 +1,13 @@
 /** Reads the arguments of the examples. Each error is one sentence. */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
-import { MISUSED, StartFailure } from "./start-failure.ts";
+import { misused } from "../cli/program/command-failure.ts";
 
 /** The values of the options that were given. */
 export type Values<T extends ParseArgsOptionsConfig> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T }>
 >["values"];
 
-/** @throws StartFailure with exit code 2. */
+/** @throws CommandFailure with exit code 2. */
 export function parseArguments<T extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: T,
@@ -21,32 +21,27 @@ export function parseArguments<T extends ParseArgsOptionsConfig>(
   }
 }
 
-/** Reads a number without a sign. @throws StartFailure with exit code 2. */
+/** Reads a number without a sign. @throws CommandFailure with exit code 2. */
 export function toNumber(name: string, text: string, most: number): number {
   const value = Number(text);
   if (/^\d+(?:\.\d+)?$/.test(text) && value <= most) return value;
   throw misused(`${name} must be a number from 0 to ${most}`);
 }
 
-/** Reads a whole number. @throws StartFailure with exit code 2. */
+/** Reads a whole number. @throws CommandFailure with exit code 2. */
 export function toWhole(name: string, text: string, [least, most]: readonly [number, number]): number {
   const value = Number(text);
   if (/^\d{1,10}$/.test(text) && value >= least && value <= most) return value;
   throw misused(`${name} must be a whole number from ${least} to ${most}`);
 }
 
-/** @throws StartFailure with exit code 2. */
+/** @throws CommandFailure with exit code 2. */
 export function toPort(text: string, name = "--port"): number {
   return toWhole(name, text, [0, 65_535]);
 }
 
-/** Reads the file name of `--config`. @throws StartFailure with exit code 2. */
+/** Reads the file name of `--config`. @throws CommandFailure with exit code 2. */
 export function toConfigFile(text: string | undefined): string | undefined {
   if (text === "") throw misused("--config needs the name of a file");
   return text;
-}
-
-/** An error for invalid arguments. */
-export function misused(sentence: string, cause?: unknown): StartFailure {
-  return new StartFailure(`${sentence}. See --help.`, MISUSED, { cause });
 }

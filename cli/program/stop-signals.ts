@@ -1,10 +1,8 @@
-/** Handles SIGTERM and Ctrl+C. */
+/** SIGTERM and Ctrl+C. */
 import { constants } from "node:os";
 
 /** Milliseconds in which two signals count as one: on Ctrl+C, the terminal and npm both send it. */
 const SAME = 500;
-/** Milliseconds after which the process exits even if it hasn't stopped. */
-const TOO_LONG = 35_000;
 
 /** Milliseconds between two checks whether npm is still running. */
 const LOOK = 250;
@@ -23,21 +21,15 @@ export function endWithNpm(): void {
   look.unref();
 }
 
-/** Runs `stop` at the first signal, then exits with 0. A second signal exits immediately. */
-export function onStopSignal(stop: () => Promise<void>): void {
+/** Calls `stop` at the first signal. A second one ends the process immediately. */
+export function onStopSignal(stop: () => void): void {
   let since: number | undefined;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, () => {
-      if (since !== undefined) {
-        if (performance.now() - since > SAME) process.exit(128 + constants.signals[signal]);
-        return;
-      }
-      since = performance.now();
-      setTimeout(() => process.exit(1), TOO_LONG).unref();
-      void stop().then(
-        () => process.exit(0),
-        () => process.exit(1),
-      );
+      if (since === undefined) {
+        since = performance.now();
+        stop();
+      } else if (performance.now() - since > SAME) process.exit(128 + constants.signals[signal]);
     });
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { findJsonFault } from "../../../cli/server/json-text.ts";
-import { rounds } from "../../rounds.ts";
+import { findJsonFault } from "../../cli/program/json-text.ts";
+import { rounds } from "../rounds.ts";
 
 function parses(text: string): boolean {
   try {

@@ -1,0 +1,128 @@
+/** `serve`: the bundled server with a configuration, or the demo. */
+import { pino } from "pino";
+import type { Environment } from "../../config/environment.ts";
+import type { Run, Surroundings } from "../program/command.ts";
+import { CommandFailure, FAILED, MISUSED, misused } from "../program/command-failure.ts";
+import type { Given } from "../program/given.ts";
+import { isConfigured } from "../program/settings.ts";
+import { endWithNpm } from "../program/stop-signals.ts";
+import { type ConfigFile, DEFAULT_PORT, readProcessConfig } from "./config-file.ts";
+import { refuseDemoSecrets } from "./demo-secrets.ts";
+import { mailboxFor } from "./dev-mail.ts";
+import { Generation } from "./generation.ts";
+import { requirePort } from "./listener.ts";
+import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";
+import { type Opened, untilStopped } from "./opened.ts";
+import { onReloadSignal, Reloadable } from "./reload.ts";
+
+/** The demo's own options. */
+const OF_DEMO = [
+  "no-client",
+  "no-receiver",
+  "receiver-fail",
+  "receiver-status",
+  "receiver-slow",
+  "receiver-close",
+] as const;
+
+/** What `serve` was asked for. */
+interface Asked {
+  readonly isDemo: boolean;
+  readonly port: number | undefined;
+  readonly metricsPort: number | undefined;
+}
+
+export const serve: Run = async (given, surroundings) => {
+  const { isDemo, ...asked } = askedOf(given, surroundings);
+  const { port } = asked;
+  const environment = surroundings.environment();
+  if (isDemo) {
+    const { readDemo, startDemo } = await import("../demo/start-demo.ts");
+    const demo = { ...readDemo(given), port, environment, out: surroundings.out };
+    return run((opened) => startDemo(opened, demo));
+  }
+  const read = (): Promise<ConfigFile> => readProcessConfig(given, surroundings);
+  return run((opened) => startConfigured(opened, { ...asked, ...surroundings, environment, read }));
+
+  async function run(start: (opened: Opened) => Promise<void>): Promise<number> {
+    if (environment.byNpm) endWithNpm();
+    return (await untilStopped(surroundings.signal, start)) ? 0 : FAILED;
+  }
+};
+
+/** @throws CommandFailure with exit code 2. */
+function askedOf(given: Given, surroundings: Surroundings): Asked {
+  const config = given.text("config");
+  const isDemo = given.flag("demo") && config === undefined;
+  if (config === "") throw misused("--config needs the name of a file");
+  const option = OF_DEMO.find((name) => given.has(name));
+  if (config !== undefined && option !== undefined) throw misused(`--${option} can't be used with --config`);
+  if (!isDemo && option !== undefined) throw misused(`--${option} requires --demo`);
+  if (!isDemo && !isConfigured(given, surroundings)) {
+    throw new CommandFailure(
+      "There is no configuration: make one with sign-in-service init and name it with --config FILE, or try the service with serve --demo.",
+      { exitCode: MISUSED },
+    );
+  }
+  const metricsPort = given.port("metrics-port");
+  if (isDemo && metricsPort !== undefined) throw misused("--metrics-port requires a configuration");
+  return { isDemo, port: given.port("port"), metricsPort };
+}
+
+interface Start extends Omit<Asked, "isDemo">, Pick<Surroundings, "out"> {
+  readonly environment: Environment;
+  /** Reads and checks the configuration. */
+  readonly read: () => Promise<ConfigFile>;
+}
+
+async function startConfigured(
+  opened: Opened,
+  { port, metricsPort, environment, out, read: readAll }: Start,
+): Promise<void> {
+  const signal = onReloadSignal();
+  async function read(): Promise<ConfigFile> {
+    const file = await readAll();
+    refuseDemoSecrets(file);
+    return { ...file, config: withMetricsPort(file.config, metricsPort) };
+  }
+  const portOf = (file: ConfigFile): number => port ?? environment.port ?? file.port ?? DEFAULT_PORT;
+
+  const file = await read();
+  const logger = pino({ name: "sign-in-service", level: environment.logLevel });
+  const address = [portOf(file), environment.host] as const;
+  // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
+  const metricsAt = metricsPlace(file.config);
+  const monitoring =
+    metricsAt && (await opened.listen(metricsAt.port, metricsAt.host, { words: METRICS_PORT }));
+  await requirePort(...address);
+  let mailbox = mailboxFor(file.config);
+  const first = await Generation.open(file, logger, mailbox);
+  const reloadable = opened.add(
+    new Reloadable({
+      running: first,
+      file,
+      logger,
+      read,
+      portOf,
+      open(next) {
+        // Messages stay readable.
+        const needed = mailboxFor(next.config);
+        mailbox = needed && (mailbox ?? needed);
+        return Generation.open(next, logger, mailbox);
+      },
+      use(running) {
+        listener.serve(running.answer);
+        monitoring?.serve(running.monitor);
+      },
+    }),
+  );
+  const listener = await opened.listen(...address);
+  listener.serve(first.answer);
+  monitoring?.serve(first.monitor);
+  if (monitoring !== undefined) out.write(`health and metrics on port ${monitoring.port}\n`);
+  const { oauth2, openid } = first.service.configuration.deployments;
+  const urls = [oauth2, openid].flatMap((deployment) => deployment?.url ?? []);
+  out.write(`listening on port ${listener.port} for ${urls.join(" and ")}\n`);
+  signal.use(() => reloadable.reload());
+  opened.add({ close: async () => signal.end() });
+}
