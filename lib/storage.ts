@@ -1,6 +1,7 @@
 /** The storage of a service: opens the configured stores and combines them with the rules above them. */
 import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
+import type { RecordStore } from "../adapters/record-store.ts";
 import type { V01Options } from "../adapters/v01.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
@@ -151,12 +152,14 @@ function migratesAtStart(tell: (text: string) => void = () => undefined): V01Opt
 /**
  * Opens the configured storage. The code of a backend is loaded when it is chosen.
  * @param onWarning gets messages for the operator. Default: they are dropped.
+ * @param through puts something between the service and each store, for tests. Default: nothing.
  * @throws ConfigurationError for an unknown backend, an unsuitable server, or data of another version.
  * @throws StorageUnavailable when a store can't be reached or opened.
  */
 export async function openStorage(
   configuration: StorageConfiguration,
   onWarning?: (text: string) => void,
+  through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
   const { clock, storage } = configuration;
   // The first process that opens a file migrates it, unless the artifacts are elsewhere and need a command.
@@ -174,5 +177,6 @@ export async function openStorage(
     await opened.close();
     throw error;
   }
-  return storageOver(main, configuration, artifacts);
+  const within = (each: OpenedStore): OpenedStore => ({ ...each, store: through(each.store) });
+  return storageOver(within(main), configuration, artifacts && within(artifacts));
 }

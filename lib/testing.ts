@@ -16,5 +16,6 @@ export type {
   TestPerson,
   TestTokens,
 } from "./testing/test-client.ts";
+export type { TestReceiver } from "./testing/test-receiver.ts";
 export type { TestClock } from "./testing/test-clock.ts";
 export { Browser, UnexpectedAnswer } from "./testing/browser/browser.ts";

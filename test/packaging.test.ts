@@ -90,7 +90,8 @@ function install(): void {
     ["-xzf", join(work, `${manifest.name}-${manifest.version}.tgz`), "--strip-components=1", "-C", installed],
     work,
   );
-  for (const name of Object.keys(manifest.dependencies)) {
+  const runners = ["jest", "@jest/globals", "vitest"];
+  for (const name of [...Object.keys(manifest.dependencies), ...runners]) {
     const link = join(consumer, "node_modules", name);
     mkdirSync(dirname(link), { recursive: true });
     symlinkSync(join(root, "node_modules", name), link);
@@ -144,7 +145,7 @@ describe("the packed package", () => {
       [program, "storage", "copy", "sqlite:data/a.db", "sqlite:data/b.db"],
       { cwd: consumer, encoding: "utf8" },
     );
-    expect([status, stderr]).toEqual([1, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
+    expect([status, stderr]).toEqual([3, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
 
   it("runs: shows the login form, and hashes and compares passwords in threads", () => {
@@ -154,6 +155,25 @@ describe("the packed package", () => {
       right: true,
       wrong: false,
     });
+  });
+
+  it.each([
+    ["node-test", ["--test", "session.test.js"]],
+    ["jest", ["--experimental-vm-modules", "../node_modules/jest/bin/jest.js", "--rootDir=."]],
+    ["vitest", ["../node_modules/vitest/vitest.mjs", "run"]],
+  ])("tests what is built on it, in examples/testing/%s", (folder, args) => {
+    const where = join(consumer, folder);
+    cpSync(join(root, "examples", "testing", folder), where, { recursive: true });
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+      cwd: where,
+      encoding: "utf8",
+      // Those of the runner around this test would confuse the runner of the example.
+      env: { PATH: process.env["PATH"], CI: "true", NO_COLOR: "1" },
+    });
+    expect([status, stdout + stderr]).toEqual([
+      0,
+      expect.stringMatching(/(?:pass|passed) 3|(?:Tests:? +)[23] passed/),
+    ]);
   });
 
   it("exports the same names to import and require()", () => {

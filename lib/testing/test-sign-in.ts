@@ -8,18 +8,21 @@ import { openStorage, type Storage } from "../storage.ts";
 import type { DeliveryState, DeliveryStore } from "../deliveries/delivery.ts";
 import { deliveryContext } from "../domain/account-plan.ts";
 import type { Sealer } from "../sealing.ts";
-import type { NotificationBody } from "../../notifier/plan.ts";
+import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../../notifier/plan.ts";
 import type { DeploymentKind, MailMessage } from "../../config/configuration.ts";
 import type { DeploymentsInput, SignInServiceConfig } from "../../config/input.ts";
-import type { ImportedAccount } from "../domain/account.ts";
+import type { Account, ImportedAccount } from "../domain/account.ts";
 import type { NewClient } from "../domain/client.ts";
 import { createMessages } from "../mail/messages.ts";
 import { openMail } from "../mail/records.ts";
 import { openSealer } from "../keys/service-keys.ts";
 import { createSignInServiceOver, type SignInService } from "../service.ts";
 import { Browser } from "./browser/browser.ts";
-import { TestClient, type TestPerson } from "./test-client.ts";
+import { createTestDelivering, type TestDelivering } from "./deliver-due.ts";
+import { createStorageFaults, type StorageFaults } from "./storage-faults.ts";
+import { type SignInOptions, TestClient, type TestPerson, type TestTokens } from "./test-client.ts";
 import { TestClock } from "./test-clock.ts";
+import { TestReceiver } from "./test-receiver.ts";
 
 /** The configuration, in which everything is optional. The clock is the test's. */
 export type TestSignInConfig = Partial<Omit<SignInServiceConfig, "clock">>;
@@ -52,6 +55,33 @@ export interface TestSignIn {
    * @param settings as for `clients.register`. Default: first-party, of the service `"1"`.
    */
   addClient(settings?: Partial<NewClient>): Promise<TestClient>;
+  /**
+   * A whole sign-in in one call: the login form, the consent page and the code, in the browser of the person, who is
+   * signed in there afterwards.
+   * @param account a person; or an account, a username or an e-mail address of one. A name that nobody has is added.
+   * @returns the person, with the tokens.
+   * @throws UnexpectedAnswer if it does not end with tokens.
+   * @throws TypeError for an account whose password the test service doesn't know, because `addPerson` did not add it.
+   */
+  signInAs(
+    account: TestPerson | Account | string,
+    client: TestClient,
+    options?: SignInOptions,
+  ): Promise<TestPerson & { readonly tokens: TestTokens }>;
+  /**
+   * Adds a receiver of notifications to a service of the directory, which is created if it does not exist. It listens on
+   * a port of the loopback, and fails when the test wants it to. {@link TestSignIn.deliver} sends to it.
+   * @param service its key; default `"1"`.
+   * @param types default: all of them.
+   */
+  addReceiver(service?: string, types?: readonly NotificationType[]): Promise<TestReceiver>;
+  /**
+   * Sends all notifications that are due by `clock`, and waits for the responses. Retries of failed ones are due after
+   * exactly `notifications.retryDelays`: advance the clock, and call it again.
+   */
+  deliver(): Promise<void>;
+  /** Makes the storage fail. */
+  readonly storage: StorageFaults;
   /** All stored notifications, with their bodies. */
   notifications(): Promise<TestNotification[]>;
   /** All mail to people, oldest first. Empty if you configure `mail` or `mailer`, which gets it then. */
@@ -83,6 +113,7 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
   // Read here too, to open the bodies of notifications.
   const secrets = config.keys?.secrets ?? [randomBytes(32).toString("base64")];
   const opened: { storage?: Storage } = {};
+  const planted = createStorageFaults();
   const mails: MailMessage[] = [];
   const isOwn = config.mail !== undefined || config.mailer !== undefined;
   const service = await createSignInServiceOver(
@@ -93,19 +124,21 @@ export async function createTestSignIn(config: TestSignInConfig = {}): Promise<T
       ...(!isOwn && { mailer: { send: async (message: MailMessage) => void mails.push(message) } }),
       ...config,
       rateLimits: { interactions: MANY, ...config.rateLimits },
-      notifications: { worker: false, ...config.notifications },
+      notifications: { worker: false, allowedReceivers: ["127.0.0.1"], ...config.notifications },
       keys: { ...config.keys, secrets },
       deployments,
       clock,
     },
-    async (configuration) => (opened.storage = await openStorage(configuration)),
+    async (configuration) =>
+      (opened.storage = await openStorage(configuration, undefined, (store) => planted.through(store))),
   ).catch(async (error: unknown) => {
     await listener?.close();
     throw error;
   });
   listener?.serve(service);
   const storage = opened.storage!;
-  return testSignIn({ service, clock, storage, deployments, listener, ...(!isOwn && { mails }) });
+  const { faults } = planted;
+  return testSignIn({ service, clock, storage, faults, deployments, listener, ...(!isOwn && { mails }) });
 }
 
 interface Listener {
@@ -137,31 +170,79 @@ interface TestSignInParts {
   readonly service: SignInService;
   readonly clock: TestClock;
   readonly storage: Storage;
+  readonly faults: StorageFaults;
   readonly deployments: DeploymentsInput;
   readonly listener: Listener | undefined;
   /** The mail that was sent. Missing: the host application sends it. */
   readonly mails?: MailMessage[];
 }
 
-function testSignIn({ service, clock, storage, deployments, listener, mails }: TestSignInParts): TestSignIn {
+/** Where a name is looked up, as in the login form. */
+const normal = (name: string): string => name.trim().toLowerCase();
+
+function testSignIn(parts: TestSignInParts): TestSignIn {
+  const { service, clock, storage, faults, deployments, listener, mails } = parts;
+  const persons: TestPerson[] = [];
+  const receivers: TestReceiver[] = [];
+  let delivering: TestDelivering | undefined;
   const urls = Object.fromEntries(Object.entries(deployments).map(([kind, { url }]) => [kind, url]));
   let people = 0;
-  return {
+
+  /** The person of an account, a name or an address. */
+  async function personOf(account: TestPerson | Account | string): Promise<TestPerson> {
+    if (typeof account !== "string" && "browser" in account) return account;
+    const known = persons.find(({ account: { sub, username, email } }) =>
+      typeof account === "string"
+        ? [username, email].some((name) => name !== null && normal(name) === normal(account))
+        : sub === account.sub,
+    );
+    if (known !== undefined) return known;
+    const isName = typeof account === "string";
+    if (!isName || (await service.accounts.findByLogin(account)) !== undefined)
+      throw new TypeError("account: its password is not known; add it with addPerson");
+    return test.addPerson(account.includes("@") ? { email: account } : { username: account });
+  }
+
+  const test: TestSignIn = {
     service,
     clock,
     urls,
-    async addPerson(parts = {}) {
+    storage: faults,
+    async signInAs(account, client, options) {
+      const person = await personOf(account);
+      return { ...person, tokens: await client.signIn(person, options) };
+    },
+    async addReceiver(key = "1", types = NOTIFICATION_TYPES) {
+      const credentials = { client_id: "sign-in", client_secret: randomBytes(24).toString("base64url") };
+      const receiver = await TestReceiver.open(`service:${key}`, credentials);
+      receivers.push(receiver);
+      const { name = `Service ${key}`, group = null } = (await service.directory.services.find(key)) ?? {};
+      await service.directory.services.put(key, {
+        name,
+        ...(group !== null && { group }),
+        receiver: { url: receiver.url, ...credentials, types: [...types] },
+      });
+      return receiver;
+    },
+    async deliver() {
+      const sealer = await openSealer(service.configuration, storage.directory);
+      delivering ??= createTestDelivering(service, storage, sealer);
+      await delivering.deliverDue();
+    },
+    async addPerson(given = {}) {
       people += 1;
       const usual = {
         email: `person${people}@example.com`,
         username: `person${people}`,
         email_verified: true,
       };
-      const password = parts.password ?? `the password of person ${people}`;
-      const account = await service.accounts.import({ ...usual, ...parts, password });
+      const password = given.password ?? `the password of person ${people}`;
+      const account = await service.accounts.import({ ...usual, ...given, password });
       // The service decides when a cookie expires, by the clock of the test.
       const browser = new Browser({ stayAt: Object.values(urls).map((url) => `${url}/`), now: () => 0 });
-      return { account, username: account.username ?? account.email, password, browser };
+      const person = { account, username: account.username ?? account.email, password, browser };
+      persons.push(person);
+      return person;
     },
     async addClient(settings = {}) {
       const { service: key = "1", redirect_uris = [CALLBACK] } = settings;
@@ -182,9 +263,12 @@ function testSignIn({ service, clock, storage, deployments, listener, mails }: T
     },
     async close() {
       await listener?.close();
+      await delivering?.close();
       await service.close();
+      await Promise.all(receivers.map((receiver) => receiver.close()));
     },
   };
+  return test;
 }
 
 /** Milliseconds for taking mail from the outbox. */

@@ -92,6 +92,7 @@ export const PUBLIC_NAMES: Readonly<Record<string, Readonly<Record<string, strin
     TestNotification: "tests compare notifications",
     TestClient: "helpers of tests take a client",
     TestPerson: "helpers of tests take a person",
+    TestReceiver: "helpers of tests take a receiver",
     TestClock: "a clock that other parts of a test can use",
     TestTokens: "helpers of tests take tokens",
     TestAnswer: "helpers of tests check answers",

@@ -182,6 +182,13 @@ describe("the code in README and docs", () => {
     await expect(running.ended).resolves.toBe(0);
   });
 
+  it.each(TYPESCRIPT.filter(({ name, info }) => /testing\.md [23]$/.test(name) && info === "ts runnable"))(
+    "in $name runs",
+    async (block) => {
+      await expect(start(write(block)).ended).resolves.toBe(0);
+    },
+  );
+
   it.each(blocks().filter(({ info }) => info === "json"))("$name is a configuration", async ({ code }) => {
     const deployments = { oauth2: { url: "http://127.0.0.1:3000" } };
     await expect(checkConfigFile({ deployments, ...JSON.parse(code) })).resolves.toBeDefined();
