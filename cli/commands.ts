@@ -8,6 +8,7 @@ import { deliveryCommands, receiverCommands } from "./deliveries.ts";
 import { directoryCommands } from "./directory.ts";
 import { keyCommands } from "./keys.ts";
 import { processCommands } from "./serve.ts";
+import { setupCommands } from "./setup.ts";
 import { storageCommands } from "./storage.ts";
 
 /** The nouns that commands begin with, and what they are about. */
@@ -27,6 +28,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
 };
 
 export const COMMANDS: readonly Command[] = [
+  ...setupCommands,
   ...processCommands,
   ...accountCommands,
   ...sessionCommands,

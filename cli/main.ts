@@ -12,15 +12,23 @@ import { onStopSignal } from "./program/stop-signals.ts";
 const stop = new AbortController();
 onStopSignal(() => stop.abort());
 
-async function confirm(question: string): Promise<boolean> {
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  terminal.once("SIGINT", () => stop.abort());
+async function ask(question: string): Promise<string> {
+  // The terminal itself edits the line. Node's editor would leave listeners behind, and questions come one after another.
+  const terminal = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
+  // At Ctrl+D, the question would never be answered.
+  terminal.once("close", () => stop.abort());
   try {
     const { signal } = stop;
-    return /^y(?:es)?$/iu.test((await terminal.question(`${question} [y/N] `, { signal })).trim());
+    const answer = await terminal.question(question, { signal });
+    terminal.removeAllListeners("close");
+    return answer;
   } finally {
     terminal.close();
   }
+}
+
+async function confirm(question: string): Promise<boolean> {
+  return /^y(?:es)?$/iu.test((await ask(`${question} [y/N] `)).trim());
 }
 
 // The reader may close the pipe early, as `head` does. The command still finishes its work.
@@ -38,6 +46,7 @@ process.exitCode = await run(process.argv.slice(2), {
   err: process.stderr,
   signal: stop.signal,
   confirm: process.stdin.isTTY ? confirm : undefined,
+  ask: process.stdin.isTTY ? ask : undefined,
   askSecret: process.stdin.isTTY
     ? (question) => askWithoutEcho(question, { input: process.stdin, output: process.stderr, stop })
     : undefined,

@@ -1,10 +1,10 @@
 /** Which values are valid keys, and the file next to an SQLite database that holds `keys.secrets`. */
 import { createPrivateKey, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { type FileHandle, link, mkdir, open, unlink } from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileHandle, open } from "node:fs/promises";
 import { SignInError } from "../lib/errors.ts";
 import { isPlainObject } from "./plain-data.ts";
+import { writePrivateFile } from "./private-file.ts";
 import { isInMemory, isSqlite } from "./value-forms.ts";
 
 /** Bytes of each key in `keys.secrets`, for AES-256. */
@@ -35,7 +35,6 @@ export function isSigningKey(value: unknown): boolean {
   }
 }
 
-const MODE = 0o600;
 const OTHERS = 0o077;
 const MAX_BYTES = 65_536;
 
@@ -128,40 +127,12 @@ export async function readKeyFile(path: string): Promise<string[] | undefined> {
   }
 }
 
-async function syncFolder(path: string): Promise<void> {
-  // Windows can't open a folder, and syncs its entries itself.
-  if (process.platform === "win32") return;
-  const folder = await open(dirname(path), constants.O_RDONLY);
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
-/**
- * Creates the file with one new key, unless another process is faster. `link` makes the file appear complete and never
- * replaces an existing one.
- */
+/** Creates the file with one new key, unless another process is faster. */
 async function makeFile(path: string): Promise<void> {
-  const temporary = `${path}.${randomBytes(8).toString("hex")}.tmp`;
-  await mkdir(dirname(path), { recursive: true });
-  const file = await open(temporary, "wx", MODE);
   try {
-    try {
-      // The umask of the process may have removed bits.
-      await file.chmod(MODE);
-      await file.writeFile(`${makeSecret()}\n`);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await link(temporary, path);
-    await syncFolder(path);
+    await writePrivateFile(path, `${makeSecret()}\n`, { place: "link" });
   } catch (error) {
     if (codeOf(error) !== "EEXIST") throw error;
-  } finally {
-    await unlink(temporary);
   }
 }
 

@@ -31,7 +31,7 @@ export type ReadVariable = (name: string) => string | undefined;
 const VARIABLE = "env:";
 
 /** Replaces `env:NAME` by the value of that variable. */
-function resolveVariable(text: string, readVariable: ReadVariable): string {
+export function resolveVariable(text: string, readVariable: ReadVariable): string {
   if (!text.startsWith(VARIABLE)) return text;
   const name = text.slice(VARIABLE.length);
   const value = readVariable(name);

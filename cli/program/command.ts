@@ -22,6 +22,8 @@ export interface Surroundings {
   readonly signal: AbortSignal;
   /** Asks the operator a yes-or-no question. Missing without a terminal. */
   readonly confirm?: ((question: string) => Promise<boolean>) | undefined;
+  /** Asks for a line of text. Missing without a terminal. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined;
   /** Asks for a secret without showing it. Missing without a terminal. */
   readonly askSecret?: ((question: string) => Promise<string>) | undefined;
   /** Reads standard input to its end. */

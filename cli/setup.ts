@@ -1,0 +1,39 @@
+/** `init`: the command that comes before all others. */
+import type { Command } from "./program/command.ts";
+
+export const setupCommands: readonly Command[] = [
+  {
+    words: ["init"],
+    summary: "writes a configuration",
+    about: `Asks for the address of the service, the proxies in front of it, the storage and the mail server, and writes them to a file
+that only you can read. The file is checked like that of the server before it is written. A storage other than SQLite also gets
+new keys.secrets in the file; SQLite's are made at the first start of the server, in a file beside the database.
+
+env:NAME reads an address from an environment variable, so that its password does not appear in the list of processes.`,
+    options: [
+      {
+        form: "--config FILE",
+        about: "the file to write; default: SIGN_IN_CONFIG, then sign-in.json in this folder",
+      },
+      {
+        form: "--url URL",
+        about: "the address of the service as browsers see it; default: http://127.0.0.1:3000",
+      },
+      {
+        form: "--proxy PROXIES",
+        about: "how many proxies are in front of it, or their addresses; default with https: 1",
+      },
+      {
+        form: "--storage ADDRESS",
+        about: "sqlite:PATH, postgresql://… or mongodb://…; default: sqlite:./sign-in.db",
+      },
+      { form: "--mail ADDRESS", about: "the mail server: smtp://… or smtps://…; default: none" },
+      { form: "--mail-from SENDER", about: "the sender of the mail; default: no-reply@ and the host" },
+      { form: "--overwrite", about: "replaces the file, and keeps the keys in it" },
+      { form: "--yes", about: "asks nothing: what is not given has its default" },
+      { form: "--json", about: "prints one JSON object" },
+    ],
+    examples: ["init", "init --yes --url https://login.example --storage env:DATABASE_URL"],
+    load: async () => (await import("./init.ts")).runInit,
+  },
+];
