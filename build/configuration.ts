@@ -2,7 +2,7 @@
 import { keyTable } from "../config/documented-schema.ts";
 import { configurationSchema } from "../config/schema.ts";
 import { documentedVariable } from "../config/variables.ts";
-import { fileSchema } from "../cli/server/config-file.ts";
+import { fileSchema } from "../config/file-schema.ts";
 import { importedAccount } from "../lib/domain/account-schema.ts";
 import { entrySettings, serviceSettings } from "../lib/domain/directory.ts";
 import { seedClient, seedSchema } from "../lib/seed.ts";
@@ -15,7 +15,7 @@ export const configurationPage: Page = pageWithTables("docs/configuration.md", (
 
 /** The keys of the configuration file: `port`, and the contents of a seed. */
 export const seedPage: Page = pageWithTables("docs/seed.md", () => ({
-  "the file": keyTable(fileSchema),
+  "the file": keyTable(fileSchema, documentedVariable),
   "the seed": keyTable(seedSchema),
   "portals and groups": keyTable(entrySettings),
   services: keyTable(serviceSettings),

@@ -18,14 +18,14 @@ interface Setting {
   readonly otherwise: string | null;
 }
 
-/** The settings, after their check. @throws ConfigurationError with all problems. */
+/** The settings, after the check that the server makes. @throws ConfigurationError with all problems. */
 const validSettings = async (...[given, surroundings]: Parameters<Run>): Promise<Settings> => {
-  const [{ readSettings }, { readConfiguration }] = await Promise.all([
+  const [{ readSettings }, { checkSettings }] = await Promise.all([
     import("./program/settings.ts"),
-    import("../config/read.ts"),
+    import("./server/config-file.ts"),
   ]);
   const settings = await readSettings(given, surroundings);
-  await settings.explain(async () => readConfiguration(settings.config));
+  await checkSettings(settings);
   return settings;
 };
 
@@ -67,15 +67,19 @@ const check: Run = async (given, surroundings) => {
 };
 
 const print: Run = async (given, surroundings) => {
-  const [{ config, sourceOf }, { leavesOf }, { configurationSchema }] = await Promise.all([
-    validSettings(given, surroundings),
-    import("../config/documented-schema.ts"),
-    import("../config/schema.ts"),
-  ]);
-  const leaves = leavesOf(configurationSchema).filter(({ holds }) => holds !== "code");
+  const [{ config, port, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
+    await Promise.all([
+      validSettings(given, surroundings),
+      import("../config/documented-schema.ts"),
+      import("../config/schema.ts"),
+      import("../config/file-schema.ts"),
+    ]);
+  const leaves = [configurationSchema, fileSchema]
+    .flatMap((schema) => leavesOf(schema))
+    .filter(({ holds }) => holds !== "code");
   const settings = leaves.flatMap((leaf): readonly Setting[] => {
     const { path, byDefault, otherwise } = leaf;
-    const [key, written] = [path.join("."), valueAt(config, path)];
+    const [key, written] = [path.join("."), valueAt({ ...config, port, seed }, path)];
     // The keys of an object have lines of their own.
     if (typeof written === "object" && leaves.some((other) => isInside(other, leaf))) return [];
     if (written !== undefined)
@@ -95,7 +99,7 @@ export const configCommands: readonly Command[] = [
     words: ["config", "check"],
     summary: "checks a configuration, and lists all problems",
     about:
-      "Opens no storage. Problems go to standard error, one a line; none contains a value. The server checks port and seed.",
+      "Makes the checks of the server, those of port and seed included. Opens no storage. Problems go to standard error, one a line; none contains a value.",
     options: SERVICE_OPTIONS,
     examples: ["config check --config config.json"],
     load: async () => check,

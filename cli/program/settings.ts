@@ -1,6 +1,7 @@
 /** The one reader of the configuration for all commands: the file, then environment variables. */
 import { existsSync } from "node:fs";
 import { nodesOf } from "../../config/documented-schema.ts";
+import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import {
   CONFIG_VARIABLE,
@@ -77,7 +78,8 @@ export async function readSettings(
   const path = fileOf(given, surroundings);
   const { variables } = surroundings;
   const file = path === undefined ? {} : await readJsonObject(path);
-  const values = await readVariables(nodesOf(configurationSchema), variables);
+  const nodes = [...nodesOf(configurationSchema), ...nodesOf(fileSchema)];
+  const values = await readVariables(nodes, variables);
   const { port, seed, ...config } = withVariables(file, values);
   return {
     config,

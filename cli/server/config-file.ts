@@ -1,13 +1,14 @@
 /** Reads the file of `--config`: the configuration of the service, plus `port` and `seed`. */
 import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { z } from "zod";
+import { textsOf } from "../../config/documented-schema.ts";
+import { fileSchema } from "../../config/file-schema.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { applySeed, ConfigurationError, type SignInServiceConfig } from "../../lib/index.ts";
 import type { Surroundings } from "../program/command.ts";
 import type { Given } from "../program/given.ts";
 import { fileProblem, readJsonObject } from "../program/json-file.ts";
-import { readSettings } from "../program/settings.ts";
+import { readSettings, type Settings } from "../program/settings.ts";
 
 export type Seed = Parameters<typeof applySeed>[1];
 
@@ -22,30 +23,7 @@ export interface ConfigFile {
 /** Bytes of a logo that are read. */
 const MOST_READ = 100_001;
 
-/** The port of a server without another one. The demo uses the two ports after it as well. */
-export const DEFAULT_PORT = 3000;
-
-const PORT_FORM = "a whole number from 0 to 65535";
-
-/** The keys of a file besides the configuration. */
-export const fileSchema: z.ZodObject<{ port: z.ZodType<number | undefined>; seed: z.ZodType }> = z.object({
-  port: z
-    .int()
-    .min(0)
-    .max(65_535)
-    .optional()
-    .meta({
-      form: PORT_FORM,
-      description:
-        "Port to listen on. `--port` and the environment variable `PORT` override it. 0 chooses a free port",
-      otherwise: `\`${DEFAULT_PORT}\``,
-    }),
-  seed: z.unknown().meta({
-    form: "an object",
-    description: "Applied to the storage at every start",
-    otherwise: "none",
-  }),
-});
+export { DEFAULT_PORT } from "../../config/file-schema.ts";
 
 /** @throws CommandFailure with exit code 2 if the file can't be read or isn't JSON; ConfigurationError with all problems. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
@@ -87,7 +65,17 @@ export async function readProcessConfig(
   given: Given,
   surroundings: Pick<Surroundings, "variables">,
 ): Promise<ConfigFile> {
-  const { config, port, seed, file = "", explain } = await readSettings(given, surroundings);
+  return checkSettings(await readSettings(given, surroundings));
+}
+
+/** @throws ConfigurationError with all problems. */
+export async function checkSettings({
+  config,
+  port,
+  seed,
+  file = "",
+  explain,
+}: Settings): Promise<ConfigFile> {
   return explain(async () => checkConfigFile(await withLogos({ ...config, port, seed }, dirname(file))));
 }
 
@@ -125,7 +113,8 @@ function objectOf(value: unknown): Record<string, unknown> {
 }
 
 function portProblems(port: unknown): readonly string[] {
-  return fileSchema.shape.port.safeParse(port).success ? [] : [`config.port: must be ${PORT_FORM}`];
+  const schema = fileSchema.shape.port;
+  return schema.safeParse(port).success ? [] : [`config.port: must be ${textsOf(schema).form}`];
 }
 
 function problemsOf(check: () => unknown): readonly string[] {

@@ -68,7 +68,7 @@ export class Office {
     };
     const write = (name: string, content: unknown): void =>
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
-    write("config.json", { ...config, port: 3000, seed: { services: [] } });
+    write("config.json", { ...config, port: 3000, seed: { services: {} } });
     write("password.txt", `${SECRETS.password}\n`);
     write("receiver.json", receiver);
     const program = join(folder, "sign-in-service");

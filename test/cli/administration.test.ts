@@ -273,6 +273,8 @@ describe("the commands on a service", () => {
       ["SIGN_IN_METRICS_TOKEN", SECRETS.metrics],
       ["SIGN_IN_MAIL_URL_FILE", mailUrl],
       ["SIGN_IN_LIFETIMES_ACCESS_TOKEN", "60"],
+      ["SIGN_IN_PORT", "8080"],
+      ["SIGN_IN_SEED", JSON.stringify({ services: { news: { name: SECRETS.receiver } } })],
     ]);
     const alone = await office.here(["config", "print", "--json"], { variables });
     expect(alone).toMatchObject({ code: 0, err: "" });
@@ -293,6 +295,8 @@ describe("the commands on a service", () => {
           otherwise: null,
         },
         { key: "lifetimes.idToken", value: 3600, source: "default", otherwise: null },
+        { key: "port", value: 8080, source: "SIGN_IN_PORT", otherwise: null },
+        { key: "seed", value: "[redacted]", source: "SIGN_IN_SEED", otherwise: null },
       ]),
     );
     const named = new Map([
@@ -316,6 +320,13 @@ describe("the commands on a service", () => {
         err: "config.lifetimes.accessToken: must be a whole number from 1 to 315360000 (SIGN_IN_LIFETIMES_ACCESS_TOKEN)\n",
       });
     }
+    const process = new Map([...variables, ["SIGN_IN_PORT", "x"], ["SIGN_IN_SEED", '{"services":[]}']]);
+    expect(await office.here(["config", "check"], { variables: process })).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(
+        /^config\.port: must be .* 65535 \(SIGN_IN_PORT\)\nconfig\.seed\.services: must be .* \(SIGN_IN_SEED\)\n$/u,
+      ),
+    });
     expect(await office.here(["config", "check"])).toMatchObject({
       code: 2,
       err: expect.stringMatching(/^There is no configuration: .*--config/u),

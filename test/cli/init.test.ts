@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Surroundings } from "../../cli/program/command.ts";
+import { start } from "../examples/processes.ts";
 import { run } from "../../cli/program/run.ts";
 import { readEnvironment } from "../../config/environment.ts";
 import { createSystemClock } from "../../lib/clock.ts";
@@ -236,4 +237,17 @@ describe("init", () => {
     expect(existsSync(path)).toBe(false);
     expect(readdirSync(folder)).toEqual([]);
   });
+
+  it("writes what serve starts with, in the folder of both", async () => {
+    const made = start("cli/main.ts", { args: ["init", "--yes", "--json"], cwd: folder });
+    await expect(made.ended).resolves.toBe(0);
+    expect(JSON.parse(made.output())).toMatchObject({
+      file: "sign-in.json",
+      next: ["sign-in-service serve", expect.any(String), expect.any(String)],
+    });
+    const server = start("cli/main.ts", { args: ["serve", "--port", "0"], cwd: folder });
+    await server.until(/listening on port \d+ for http:\/\/127\.0\.0\.1:3000 and /u);
+    expect(statSync(join(folder, "sign-in.db.keys")).mode & 0o777).toBe(0o600);
+    await expect(server.stop()).resolves.toBe(0);
+  }, 30_000);
 });
