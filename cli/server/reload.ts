@@ -86,9 +86,11 @@ export class Reloadable<T extends Closable> implements Closable {
   }
 
   #retire(replaced: T): void {
+    const { logger } = this.#options;
     const retiring = replaced
       .close()
-      .catch((error: unknown) => this.#options.logger.error(`closing the old service: ${sentenceOf(error)}`))
+      .then(() => logger.info("the service before the reload has finished"))
+      .catch((error: unknown) => logger.error(`closing the service before the reload: ${sentenceOf(error)}`))
       .finally(() => this.#retiring.delete(retiring));
     this.#retiring.add(retiring);
   }
@@ -144,7 +146,7 @@ function withoutRestart(
     ...pick(old.config, STORES),
     metrics: { ...others, ...pick(old.config.metrics ?? {}, PLACE) },
   };
-  return { file: { ...read, config }, restart };
+  return { file: { ...read, port: old.port, config }, restart };
 }
 
 /** These members of an object, as far as it has them. */
