@@ -1,4 +1,5 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import {
   cpSync,
   existsSync,
@@ -12,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { buildImage } from "./deploy/dockerfile.ts";
+import { freePorts } from "./examples/processes.ts";
 
 interface Manifest {
   readonly name: string;
@@ -175,6 +178,40 @@ describe("the packed package", () => {
       expect.stringMatching(/(?:pass|passed) 3|(?:Tests:? +)[23] passed/),
     ]);
   });
+
+  it("is made into an image by the steps of its Dockerfile, which serves and is well", async () => {
+    const deploy = join(installed, "deploy");
+    cpSync(join(work, `${manifest.name}-${manifest.version}.tgz`), join(deploy, `${manifest.name}-1.tgz`));
+    const folder = join(work, "image");
+    mkdirSync(folder);
+    const image = buildImage(join(deploy, "Dockerfile"), deploy, folder);
+    const port = String(await freePorts());
+    const env = {
+      PATH: process.env["PATH"] ?? "",
+      ...image.env,
+      HOST: "127.0.0.1",
+      PORT: port,
+      SIGN_IN_DEPLOYMENTS_OAUTH2_URL: "https://login.example",
+      SIGN_IN_PROXY: "1",
+    };
+    const start = ([program = "", ...args]: readonly string[]): ChildProcess =>
+      spawn(program, args, { cwd: image.workdir, env, stdio: ["ignore", "pipe", "inherit"] });
+    const server = start(image.command);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        server.once("exit", (code) => reject(new Error(`ended with ${code}`)));
+        server.stdout?.on("data", (text: Buffer) => void (text.includes("listening on") && resolve()));
+      });
+      expect(await once(start(image.healthcheck), "exit")).toEqual([0, null]);
+      // What it wrote is in the folder for that, and nowhere else.
+      expect(existsSync(join(image.workdir, "sign-in.db"))).toBe(true);
+      expect(image.workdir).toMatch(/\/data$/);
+    } finally {
+      server.kill("SIGTERM");
+      expect(await once(server, "exit")).toEqual([0, null]);
+    }
+    expect(await once(start(image.healthcheck), "exit")).toEqual([1, null]);
+  }, 180_000);
 
   it("exports the same names to import and require()", () => {
     const list = JSON.stringify(entries);
