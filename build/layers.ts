@@ -60,7 +60,7 @@ const LAYERS: readonly Layer[] = [
     name: "lib/domain",
     floor: 4,
     // The records of the keys are a layer below.
-    holds: /^lib\/(?:(?:domain|passwords)\/|keys\/(?!signing-key-store\.ts))/,
+    holds: /^lib\/(?:(?:domain|passwords)\/|keys\/(?!(?:signing-key|sealed)-store\.ts))/,
     box: ["lib/domain/, passwords/, keys/", "the rules for accounts, clients, keys"],
   },
   {

@@ -58,4 +58,17 @@ export const keyCommands: readonly Command[] = [
     examples: ["keys retire KID --now --yes --config config.json"],
     load: async () => onService(retire),
   },
+  {
+    words: ["keys", "reseal"],
+    summary: "encrypts all stored secrets anew with the first of keys.secrets",
+    about: `First put a new secret before the others in the configuration of every process. When this command has finished, the old one
+can be removed: until then, no service starts without it. Services may run meanwhile. After an interruption or a crash, run
+the same command again.`,
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--check", about: "changes nothing; exits with 1 if another secret is still needed" },
+    ],
+    examples: ["keys reseal --config config.json", "keys reseal --check --config config.json"],
+    load: async () => (await import("./reseal.ts")).runReseal,
+  },
 ];

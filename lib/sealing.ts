@@ -81,6 +81,11 @@ export interface Sealer {
   seal(context: string, text: string): string;
   /** @throws SignInError `keys` when no key opens it. */
   open(context: string, sealed: string): string;
+  /**
+   * Seals again what another key than the first has sealed. @returns the same text if the first key opens it.
+   * @throws SignInError `keys` when no key opens it.
+   */
+  reseal(context: string, sealed: string): string;
 }
 
 /** @param secrets `keys.secrets` of the configuration: 32 bytes each, Base64; the first seals. */
@@ -90,17 +95,19 @@ export function createSealer(secrets: readonly string[]): Sealer {
   );
   const [first] = keys;
   if (first === undefined) throw new SignInError("keys", "keys.secrets is empty");
+  function open(context: string, sealed: string): string {
+    for (const key of keys) {
+      const text = decrypt(key, context, sealed);
+      if (text !== undefined) return text;
+    }
+    throw new SignInError("keys", `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`);
+  }
   return {
     seal: (context, text) => encrypt(first, context, text),
-    open(context, sealed) {
-      for (const key of keys) {
-        const text = decrypt(key, context, sealed);
-        if (text !== undefined) return text;
-      }
-      throw new SignInError(
-        "keys",
-        `no key of keys.secrets opens what is sealed for ${context.split(" ")[0]}`,
-      );
+    open,
+    reseal(context, sealed) {
+      if (decrypt(first, context, sealed) !== undefined) return sealed;
+      return encrypt(first, context, open(context, sealed));
     },
   };
 }

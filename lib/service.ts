@@ -98,6 +98,10 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
   const outages = createOutages(logger, clock);
   const keys = await loadServiceKeys(configuration, storage);
   const { sealer } = keys;
+  if (await storage.sealed.isPending(sealer))
+    onWarning(
+      "keys.secrets has a new first secret: run sign-in-service keys reseal before you remove the old one",
+    );
   if (configuration.profile === "strict") {
     logger.info("profile strict: password grant, GET revoke and codes without PKCE are turned off");
   }

@@ -23,6 +23,7 @@ import { convertV01 } from "./migration/convert.ts";
 import { checkFormat } from "./migration/format.ts";
 import { createSignInStore, type SignInStore } from "./sign-ins/records.ts";
 import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
+import { createSealedStore, type SealedStore } from "./keys/sealed-store.ts";
 import { Records } from "./records/records.ts";
 import { timedStore } from "./records/timed-store.ts";
 
@@ -58,6 +59,8 @@ export interface Storage {
   /** Failures in a row, and which accounts have signed in before. */
   readonly signIns: SignInStore;
   readonly audit: AuditStore;
+  /** What is sealed with `keys.secrets`, of all kinds. */
+  readonly sealed: SealedStore;
   /** Makes rate limiters. Their points are shared by all processes that use this storage, if it can be shared. */
   readonly rateLimits: RateLimiterFactory;
   /** The parts of the storage, for health checks: at least `storage`. */
@@ -105,18 +108,20 @@ export function storageOver(
   const lanes = new LaneAccess(store, clock, KINDS);
   const positions = createPositions(lanes);
   const audit = createAuditStore(lanes, positions, retention);
+  const keys = createSigningKeyStore(lanes, audit);
   const away = artifacts ?? main;
   const artifactStore = artifacts && timedStore(artifacts.store, "artifacts", () => listener);
   const stores = artifactStore === undefined ? [store] : [store, artifactStore];
   return {
     directory: createDirectoryStore(lanes, audit, positions),
-    keys: createSigningKeyStore(lanes, audit),
+    keys,
     artifacts: createArtifactStore(artifactStore ?? store, clock, KINDS),
     deliveries: createDeliveryStore(lanes),
     outbox: createOutbox(lanes),
     confirmations: createConfirmationStore(lanes),
     signIns: createSignInStore(lanes),
     audit,
+    sealed: createSealedStore(lanes, keys),
     rateLimits: away.rateLimits,
     parts: [part("storage", main), ...(artifacts === undefined ? [] : [part("artifacts", artifacts)])],
     measure: (report) => (listener = report),

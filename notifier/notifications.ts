@@ -10,6 +10,7 @@ import {
   RESTORED,
   type SendNowResult,
 } from "../lib/deliveries/delivery.ts";
+import { answerContext } from "../lib/deliveries/records.ts";
 import type { DirectoryStore } from "../lib/directory/directory.ts";
 import type { Clock } from "../lib/clock.ts";
 import { callerFor, type CallOptions, checked } from "../lib/domain/arguments.ts";
@@ -18,7 +19,6 @@ import type { Sealer } from "../lib/sealing.ts";
 import type { Attempt } from "./sending/attempt.ts";
 import type { CircuitBreaker } from "./sending/breaker.ts";
 import { type ExplainedAction, explain, type Explanation } from "./explain.ts";
-import { answerContext } from "./sending/lane-worker.ts";
 import {
   anyText,
   callOptions,

@@ -107,6 +107,10 @@ const ACTIONS = {
   "receiver.pause": { about: "receiver", means: "Pausing a receiver was requested" },
   "receiver.resume": { about: "receiver", means: "Resuming a receiver was requested" },
   "receiver.test": { about: "receiver", means: "A test of a receiver was requested" },
+  "secrets.reseal": {
+    about: null,
+    means: "Encrypting everything sealed anew, with the first of `keys.secrets`, was requested",
+  },
   "storage.backed_up": { about: null, means: "A backup of the storage was requested" },
   "storage.restored": {
     about: null,

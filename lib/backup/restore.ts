@@ -11,7 +11,14 @@ import type { Clock } from "../clock.ts";
 import { RESTORED, untouchedReceiver } from "../deliveries/delivery.ts";
 import { type KnownReceiver, RECEIVER, receiverRecord } from "../deliveries/records.ts";
 import type { AccountRecord } from "../directory/directory.ts";
-import { ACCOUNT, accountIn, type IdentifierOwner, SETTING, USER_ID } from "../directory/records.ts";
+import {
+  ACCOUNT,
+  accountIn,
+  CHECK_SETTING,
+  type IdentifierOwner,
+  SETTING,
+  USER_ID,
+} from "../directory/records.ts";
 import { ENTRIES, type Setting, type StoredEntry } from "../directory/records.ts";
 import { SignInError } from "../errors.ts";
 import { isCurrentFormat, STORAGE_FORMAT } from "../migration/format.ts";
@@ -141,7 +148,8 @@ export async function checkBackup(
     onStart: (start) => ({ created_at } = start),
     onRecord(kind, { key, value }) {
       if (kind === USER_ID) accounts += 1;
-      if (kind === SETTING && key === "check") sealer.open("check", (value as unknown as Setting).value);
+      if (kind === SETTING && key === CHECK_SETTING)
+        sealer.open(CHECK_SETTING, (value as unknown as Setting).value);
     },
     onProgress: (bytes) => onProgress("checking", bytes),
   });

@@ -46,6 +46,11 @@ export interface KnownReceiver extends ReceiverState {
   readonly receiver: string;
 }
 
+/** What the payload of a delivery is sealed for. */
+export const deliveryContext = (id: string): string => `delivery ${id}`;
+/** What the response of a receiver is sealed for. */
+export const answerContext = (id: string): string => `answer ${id}`;
+
 /** When a head may be claimed, in milliseconds since the epoch. */
 export function dueAt({ lease, flight, nextAttemptAt }: StoredDelivery): number {
   return lease?.end ?? Math.max(flight?.end ?? 0, nextAttemptAt ?? 0);
@@ -99,6 +104,13 @@ export const DELIVERY: Kind<StoredDelivery, DeliveryIndex> = defineKind({
     purge: purgePositions,
   },
   expires: "purged by the worker, see `notifications` of the configuration",
+  sealed: (delivery, replace) => ({
+    ...delivery,
+    payload: delivery.payload === null ? null : replace(deliveryContext(delivery.id), delivery.payload),
+    attemptRecords: delivery.attemptRecords.map((each) =>
+      each.answer === null ? each : { ...each, answer: replace(answerContext(delivery.id), each.answer) },
+    ),
+  }),
   store: "storage",
   exported: true,
   personal: "the payload, with the data of the account after the change; the `sub`",

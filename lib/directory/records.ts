@@ -13,6 +13,9 @@ export function isOpen(entry: Read<StoredEntry> | undefined, clock: Clock): entr
   return entry !== undefined && (entry.value.closingUntil ?? 0) <= clock.now();
 }
 
+/** What the credentials of a receiver are sealed for. */
+export const receiverContext = (kind: EntryKind, key: string): string => `receiver ${kind}:${key}`;
+
 function entryKind(
   name: EntryKind,
   holds: string,
@@ -24,6 +27,16 @@ function entryKind(
     key: "its key",
     keyOf: ({ key }) => key,
     index: { group: (entry) => (entry.group === null ? [] : [{ at: entry.group }]) },
+    sealed: (entry, replace) =>
+      entry.receiver === null
+        ? entry
+        : {
+            ...entry,
+            receiver: {
+              ...entry.receiver,
+              sealed: replace(receiverContext(name, entry.key), entry.receiver.sealed),
+            },
+          },
     references: (entry) => (group === undefined || entry.group === null ? [] : [group.ref(entry.group)]),
     store: "storage",
     exported: true,
@@ -142,10 +155,23 @@ export interface Setting {
   readonly value: string;
 }
 
+/** The setting that shows whether `keys.secrets` belongs to the storage. */
+export const CHECK_SETTING = "check";
+
+/** The settings that are sealed, each for its own name. Version 0.1 wrote the last one. */
+const SEALED_SETTINGS: ReadonlySet<string> = new Set([
+  CHECK_SETTING,
+  "cookie-keys",
+  "client-secret-key",
+  "signing-keys",
+]);
+
 export const SETTING: Kind<Setting> = defineKind<Setting>({
   name: "setting",
   holds: "a key of the service, sealed with `keys.secrets`",
   key: "its name",
+  sealed: (setting, replace, name) =>
+    SEALED_SETTINGS.has(name) ? { value: replace(name, setting.value) } : setting,
   store: "storage",
   exported: true,
   personal: undefined,

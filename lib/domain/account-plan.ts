@@ -1,15 +1,11 @@
 /** The notifications of an account change, sealed and ready to be stored with it. */
 import { randomBytes } from "node:crypto";
 import type { NewDelivery } from "../deliveries/delivery.ts";
+import { deliveryContext } from "../deliveries/records.ts";
 import type { AccountRecord, DirectoryStore, EntryKind, EntryRecord } from "../directory/directory.ts";
 import { causedBy, planDeliveries, type PlannedAccount, type PlannedDirectory } from "../../notifier/plan.ts";
 import type { Sealer } from "../sealing.ts";
 import { isObjectName } from "../untrusted-keys.ts";
-
-/** The context under which the body of a delivery is sealed. */
-export function deliveryContext(id: string): string {
-  return `delivery ${id}`;
-}
 
 /** Hexadecimal digits of a time in seconds: enough for thirty thousand years. */
 const TIME_DIGITS = 10;

@@ -1,6 +1,7 @@
 /** Receivers of notifications. Their credentials are sealed in the storage and opened to send. */
 import type { DirectoryStore, EntryKind, ReceiverRecord } from "../directory/directory.ts";
 import type { NotificationType } from "../../notifier/plan.ts";
+import { receiverContext } from "../directory/records.ts";
 import { SignInError } from "../errors.ts";
 import { isObjectName } from "../untrusted-keys.ts";
 import type { Sealer } from "../sealing.ts";
@@ -42,10 +43,6 @@ export function parseReceiverName(
   return { kind: kind === "service" || kind === "group" ? kind : "portal", key };
 }
 
-function context(kind: EntryKind, key: string): string {
-  return `receiver ${receiverName(kind, key)}`;
-}
-
 /** The secrets of a `signing_secret`; none if it is not set. */
 export function signingSecrets(setting: string | undefined): string[] {
   return setting === undefined ? [] : setting.split(" ");
@@ -60,7 +57,7 @@ export function sealReceiver(
 ): ReceiverRecord {
   const { url, client_id, client_secret, types, signing_secret } = receiver;
   const secrets = { client_secret, ...(signing_secret === undefined ? {} : { signing_secret }) };
-  return { url, client_id, types, sealed: sealer.seal(context(kind, key), JSON.stringify(secrets)) };
+  return { url, client_id, types, sealed: sealer.seal(receiverContext(kind, key), JSON.stringify(secrets)) };
 }
 
 /** A receiver with its credentials. */
@@ -77,7 +74,7 @@ export function openReceiver(
   receiver: ReceiverRecord,
 ): OpenedReceiver {
   const { url, client_id, types } = receiver;
-  const secrets = JSON.parse(sealer.open(context(kind, key), receiver.sealed)) as {
+  const secrets = JSON.parse(sealer.open(receiverContext(kind, key), receiver.sealed)) as {
     readonly client_secret: string;
     readonly signing_secret?: string;
   };

@@ -1,6 +1,7 @@
 /** The keys of a service: from the configuration, or made at the first start and stored. */
 import { createSecretKey, hash, type KeyObject, randomBytes } from "node:crypto";
 import type { JWK } from "oidc-provider";
+import { CHECK_SETTING } from "../directory/records.ts";
 import type { DirectoryStore } from "../directory/directory.ts";
 import { type Storage, UNFINISHED_COPY } from "../storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
@@ -83,7 +84,7 @@ const random = (): string => randomBytes(32).toString("base64");
  */
 export async function openSealer(configuration: Configuration, directory: DirectoryStore): Promise<Sealer> {
   const [check, copy] = await Promise.all([
-    directory.findSetting("check"),
+    directory.findSetting(CHECK_SETTING),
     directory.findSetting(UNFINISHED_COPY),
   ]);
   if (copy !== undefined) {
@@ -92,13 +93,13 @@ export async function openSealer(configuration: Configuration, directory: Direct
     ]);
   }
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
-  const stored = check ?? (await directory.ensureSetting("check", sealer.seal("check", CHECK)));
+  const stored = check ?? (await directory.ensureSetting(CHECK_SETTING, sealer.seal(CHECK_SETTING, CHECK)));
   try {
-    sealer.open("check", stored);
+    sealer.open(CHECK_SETTING, stored);
   } catch (cause) {
     throw new SignInError(
       "keys",
-      "keys.secrets does not belong to this storage: restore the secrets of its first start",
+      "keys.secrets does not belong to this storage: restore the secrets that it had, also an old one that was removed before keys reseal had finished",
       { cause },
     );
   }

@@ -53,12 +53,19 @@ export interface SigningKeyStore {
   watch(onChange: () => void): () => void;
 }
 
+/** What a signing key is sealed for. */
+export const signingKeyContext = (kid: string): string => `signing-key ${kid}`;
+
 export const SIGNING_KEY: Kind<SigningKeyRecord> = defineKind<SigningKeyRecord>({
   name: "signing-key",
   holds:
     "a key that signs ID tokens, sealed with `keys.secrets`, and when it is published, signs and retires",
   key: "its `kid`",
   keyOf: ({ kid }) => kid,
+  sealed: ({ sealed, ...rest }, replace) => ({
+    ...rest,
+    sealed: replace(signingKeyContext(rest.kid), sealed),
+  }),
   store: "storage",
   exported: true,
   personal: undefined,

@@ -5,7 +5,12 @@ import type { JWK } from "oidc-provider";
 import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
 import { NotFound, SignInError } from "../errors.ts";
-import type { StoredSigningKeys, SigningKeyRecord, SigningKeyStore } from "./signing-key-store.ts";
+import {
+  signingKeyContext,
+  type SigningKeyRecord,
+  type SigningKeyStore,
+  type StoredSigningKeys,
+} from "./signing-key-store.ts";
 import type { Outage } from "../outages.ts";
 import type { Sealer } from "../sealing.ts";
 import { anyString, type CallOptions, callerOf, checked } from "../domain/arguments.ts";
@@ -167,7 +172,7 @@ function earlierKey(sealer: Sealer, earlier: string): NewSigningKey {
 
 function sealed(sealer: Sealer, jwk: JWK): NewSigningKey {
   const { kid = "", alg = "RS256" } = jwk;
-  return { kid, alg, sealed: sealer.seal(`signing-key ${kid}`, JSON.stringify(jwk)) };
+  return { kid, alg, sealed: sealer.seal(signingKeyContext(kid), JSON.stringify(jwk)) };
 }
 
 /** The keys in force, and the period in which they are. */
@@ -297,7 +302,7 @@ class StoredKeys implements SigningKeys {
     this.#opened = new Map(
       stored.keys.map(({ kid, sealed: text }) => [
         kid,
-        this.#opened.get(kid) ?? (JSON.parse(sealer.open(`signing-key ${kid}`, text)) as JWK),
+        this.#opened.get(kid) ?? (JSON.parse(sealer.open(signingKeyContext(kid), text)) as JWK),
       ]),
     );
     this.#stored = stored;

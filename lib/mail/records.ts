@@ -86,6 +86,8 @@ type MailIndex = "due" | "created";
 /** The one partition of the indexes. */
 const ALL = "all";
 
+const contextOf = (id: string): string => `mail ${id}`;
+
 export const MAIL: Kind<StoredMail, MailIndex> = defineKind({
   name: "mail",
   holds: "a mail to a person that waits to be sent",
@@ -97,6 +99,7 @@ export const MAIL: Kind<StoredMail, MailIndex> = defineKind({
   },
   expires: "when it is sent, refused, or out of date",
   expiresAt: ({ expiresAt }) => expiresAt,
+  sealed: ({ sealed, ...rest }, replace) => ({ ...rest, sealed: replace(contextOf(rest.id), sealed) }),
   store: "storage",
   exported: true,
   personal: "the address of the recipient and the values in the text, sealed with `keys.secrets`",
@@ -108,8 +111,6 @@ export const BY_DUE: MailQuery = MAIL.where("due", ALL);
 export const BY_CREATION: MailQuery = MAIL.where("created", ALL);
 
 export const mailRecord = (mail: StoredMail): RecordData => MAIL.record(mail);
-
-const contextOf = (id: string): string => `mail ${id}`;
 
 /**
  * The mail as it is stored, due immediately.

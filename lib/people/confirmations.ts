@@ -13,6 +13,7 @@ import { hmac, type Sealer, type SecretKey } from "../sealing.ts";
 import {
   type ConfirmationPlace,
   type ConfirmationPurpose,
+  confirmationContext,
   confirmationRef,
   type ConfirmationStore,
   type StoredConfirmation,
@@ -134,9 +135,6 @@ export function normaliseCode(typed: string): string | undefined {
   return CODE.test(code) ? code : undefined;
 }
 
-const contextOf = (purpose: ConfirmationPurpose, subject: string): string =>
-  `confirmation ${JSON.stringify([purpose, subject])}`;
-
 function isEqual(one: string, other: string): boolean {
   const [first, second] = [Buffer.from(one), Buffer.from(other)];
   return first.length === second.length && timingSafeEqual(first, second);
@@ -190,7 +188,7 @@ export function createConfirmations({
       link: linkHmac(secrets.link),
       triesLeft: CODE_TRIES,
       confirmed: false,
-      sealed: sealer.seal(contextOf(purpose, subject), JSON.stringify(extra)),
+      sealed: sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra)),
       createdAt: now,
       expiresAt: now + CONFIRMATION_LIFETIME,
     };
@@ -203,7 +201,7 @@ export function createConfirmations({
       purpose,
       subject,
       interaction: interaction ?? undefined,
-      extra: JSON.parse(sealer.open(contextOf(purpose, subject), value.sealed)),
+      extra: JSON.parse(sealer.open(confirmationContext(purpose, subject), value.sealed)),
       confirmed,
       triesLeft,
       expiresAt,

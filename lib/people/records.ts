@@ -28,6 +28,10 @@ export interface StoredConfirmation {
   readonly expiresAt: number;
 }
 
+/** What a confirmation is sealed for. */
+export const confirmationContext = (purpose: ConfirmationPurpose, subject: string): string =>
+  `confirmation ${JSON.stringify([purpose, subject])}`;
+
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
   holds: "a registration, a password reset or a change of address that waits to be confirmed by mail",
@@ -40,6 +44,10 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
   },
   expires: "an hour after the mail",
   expiresAt: ({ expiresAt }) => expiresAt,
+  sealed: ({ sealed, ...rest }, replace) => ({
+    ...rest,
+    sealed: replace(confirmationContext(rest.purpose, rest.subject), sealed),
+  }),
   store: "storage",
   exported: true,
   personal:

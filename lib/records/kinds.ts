@@ -31,6 +31,9 @@ export function storeOf(stores: Stores, { declaration: { store } }: AnyKind): Re
   return stores[store === "each" ? "storage" : store];
 }
 
+/** Replaces a sealed text. @param context what it is sealed for. */
+export type ReplaceSealed = (context: string, sealed: string) => string;
+
 /** Everything that its owner declares about a kind. `docs/kinds.md` prints the texts. */
 export interface KindDeclaration<Value extends object, Index extends string> {
   /** Lower-case words with hyphens, such as `access-token`: at most 40 characters. */
@@ -64,6 +67,8 @@ export interface KindDeclaration<Value extends object, Index extends string> {
   readonly exported: boolean;
   /** The part of the value that is copied. Default: all of it. */
   readonly carried?: (value: Value) => object;
+  /** The value with each text that is sealed with `keys.secrets` replaced. Default: nothing is sealed. */
+  readonly sealed?: (value: Value, replace: ReplaceSealed, key: string) => object;
   /** The counter that numbers the records, if keys are numbers. */
   readonly counter?: string;
   /** The personal data in a record; `undefined` if there is none. */
@@ -85,6 +90,8 @@ export interface Kind<Value extends object, Index extends string = string> {
   record(value: Value, parts?: RecordParts): RecordData;
   /** A stored record as it should be written: with its key, and with everything else derived from its value again. */
   restore(found: Found): RecordData;
+  /** The record to write once its sealed texts are replaced; `undefined` if none of them changes. */
+  resealed(found: Found, replace: ReplaceSealed): RecordData | undefined;
   /** The record as it is copied to another store. */
   carried(found: Found): Found;
   /** The query for one partition of an index. */
@@ -131,6 +138,20 @@ export function defineKind<Value extends object, Index extends string = never>(
       return write(ref(key), value, expiresAt);
     },
     restore: ({ key, value, expiresAt }) => write({ kind: name, key }, value as unknown as Value, expiresAt),
+    resealed({ key, value, expiresAt }, replace) {
+      let hasChanged = false;
+      const after = declaration.sealed?.(
+        value as unknown as Value,
+        (context, text) => {
+          const replaced = replace(context, text);
+          hasChanged ||= replaced !== text;
+          return replaced;
+        },
+        key,
+      );
+      if (after === undefined || !hasChanged) return undefined;
+      return write({ kind: name, key }, after as Value, expiresAt);
+    },
     carried(found) {
       const value = declaration.carried?.(found.value as unknown as Value);
       return value === undefined ? found : { ...found, value: json(value) };

@@ -6,7 +6,7 @@ import Koa from "koa";
 import { pino } from "pino";
 import { openStorage, type Storage } from "../storage.ts";
 import type { DeliveryState, DeliveryStore } from "../deliveries/delivery.ts";
-import { deliveryContext } from "../domain/account-plan.ts";
+import { deliveryContext } from "../deliveries/records.ts";
 import type { Sealer } from "../sealing.ts";
 import { NOTIFICATION_TYPES, type NotificationBody, type NotificationType } from "../../notifier/plan.ts";
 import type { DeploymentKind, MailMessage } from "../../config/configuration.ts";

@@ -14,7 +14,7 @@ import type {
 } from "../../lib/deliveries/delivery.ts";
 import type { NotificationSettings } from "../../config/configuration.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { deliveryContext } from "../../lib/domain/account-plan.ts";
+import { answerContext, deliveryContext } from "../../lib/deliveries/records.ts";
 import { SignInError, StorageUnavailable } from "../../lib/errors.ts";
 import type { ServiceEmitter } from "../../lib/events.ts";
 import type { Sealer } from "../../lib/sealing.ts";
@@ -42,11 +42,6 @@ export interface LaneWorkerOptions {
 const LEASE_MARGIN = 15_000;
 /** Milliseconds before a result that could not be recorded is recorded again. */
 const RECORD_AGAIN = 250;
-
-/** The context that seals the response of a delivery. */
-export function answerContext(id: string): string {
-  return `answer ${id}`;
-}
 
 /** The reason of a delivery whose receiver is no longer configured. */
 export const RECEIVER_REMOVED = "receiver_removed";

@@ -63,6 +63,7 @@ export class WatchedStorage {
       // What has expired stays: it would be removed between any two looks at what is stored.
       sweep: async () => 0,
       rateLimits: (name, limit) => this.#watch("rateLimits", real.rateLimits(name, limit)),
+      sealed: real.sealed,
       parts: real.parts,
       measure: (listener) => real.measure(listener),
       close: () => real.close(),

@@ -1,0 +1,70 @@
+/** `keys reseal`: encrypts everything that is sealed anew, beside running services. */
+import { memoryRateLimits } from "../adapters/rate-limits.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { readConfiguration } from "../config/read.ts";
+import { isInMemory } from "../config/value-forms.ts";
+import type { SealedRun } from "../lib/keys/sealed-store.ts";
+import { openSealer } from "../lib/keys/service-keys.ts";
+import { storageOver } from "../lib/storage.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { CommandFailure, MISUSED } from "./program/command-failure.ts";
+import type { Given } from "./program/given.ts";
+import { operator } from "./program/on-service.ts";
+import { openAddressed } from "./program/open-stores.ts";
+import { Printer } from "./program/printer.ts";
+import { Progress } from "./program/progress.ts";
+import { readSettings } from "./program/settings.ts";
+
+const UNREADABLE =
+  "Some records were sealed with a secret that is not in keys.secrets. Add it at the end, and run keys reseal again.";
+
+async function reseal(
+  configuration: Configuration,
+  { given, surroundings }: { readonly given: Given; readonly surroundings: Surroundings },
+): Promise<void> {
+  const { clock, storage: address } = configuration;
+  const { signal, out, err } = surroundings;
+  const print = new Printer(out, given.flag("json"));
+  const options = { name: "The storage", mustExist: true, onWarning: () => undefined };
+  // Nothing in Redis is sealed with these secrets.
+  const stores = await openAddressed({ storage: address, artifacts: undefined, secrets: "" }, options, clock);
+  const progress = new Progress(err);
+  try {
+    const storage = storageOver(
+      { store: stores.storage, rateLimits: memoryRateLimits(clock) },
+      configuration,
+    );
+    const sealer = await openSealer(configuration, storage.directory);
+    const run: SealedRun = {
+      signal,
+      onProgress: (kind, done) => progress.update(`looking at ${kind}`, done),
+    };
+    if (given.flag("check")) {
+      const found = await storage.sealed.outdated(sealer, run);
+      progress.clear();
+      print.done(`Not sealed with the first secret: ${found.old + found.unreadable} records`, found);
+      if (found.old > 0) throw new CommandFailure("Run keys reseal before you remove a secret.");
+      if (found.unreadable > 0) throw new CommandFailure(UNREADABLE);
+      return;
+    }
+    await storage.audit.append({ actor: operator(), action: "secrets.reseal" });
+    const done = await storage.sealed.reseal(sealer, run);
+    progress.clear();
+    print.done(`Encrypted anew: ${done.resealed} records`, done);
+    if (done.unreadable > 0) throw new CommandFailure(UNREADABLE);
+  } finally {
+    progress.clear();
+    await stores.close();
+  }
+}
+
+export const runReseal: Run = async (given, surroundings) => {
+  const { config, explain } = await readSettings(given, surroundings);
+  const configuration = await explain(async () => readConfiguration(config));
+  if (isInMemory(configuration.storage))
+    throw new CommandFailure("The storage is in memory, where only its own process can read it.", {
+      exitCode: MISUSED,
+    });
+  await reseal(configuration, { given, surroundings });
+  return 0;
+};
