@@ -22,6 +22,7 @@ import {
   type STORE_OPERATIONS,
   TOKEN_ERRORS,
 } from "./metric-catalogue.ts";
+import { processMetrics } from "./process-metrics.ts";
 
 /** A request that was answered. */
 export interface RequestTiming {
@@ -200,7 +201,6 @@ async function load(storage: MeasuredStorage, clock: Clock): Promise<Loaded> {
     });
   }
   startAtZero(measured);
-  client.collectDefaultMetrics({ register: registry });
   return { registry, measured };
 }
 
@@ -271,7 +271,11 @@ export function createMetrics(
     measured?.storage.observe({ store, operation, result }, seconds),
   );
   return {
-    text: async () => (await loaded()).registry.metrics(),
+    async text() {
+      const registries = await Promise.all([loaded().then(({ registry }) => registry), processMetrics()]);
+      const texts = await Promise.all(registries.map((registry) => registry.metrics()));
+      return texts.join("\n");
+    },
     request: ({ endpoint, status, seconds }) =>
       whenLoaded(({ requests }) =>
         requests.observe({ endpoint, status: `${Math.floor(status / 100)}xx` }, seconds),

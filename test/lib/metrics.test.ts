@@ -4,6 +4,7 @@ import { createEvents, type ServiceEmitter } from "../../lib/events.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { METRICS } from "../../lib/metric-catalogue.ts";
 import { createMetrics, type MeasuredStorage, type Metrics } from "../../lib/metrics.ts";
+import { processMetrics } from "../../lib/process-metrics.ts";
 import { createTestSignIn } from "../../lib/testing.ts";
 import { tableAfter } from "../examples/documents.ts";
 
@@ -177,6 +178,21 @@ describe("the counters", () => {
     emit(events);
     const text = await metrics.text();
     for (const line of lines) expect(text).toContain(`\nsign_in_${line}\n`);
+  });
+});
+
+describe("the metrics of the process", () => {
+  it("are in the text of each service in it, once, and come from one place", async () => {
+    const [one, other] = [open(), open()];
+    const namesOf = async ({ metrics }: typeof one): Promise<string[]> =>
+      [...(await metrics.text()).matchAll(/^# TYPE ((?:process|nodejs)_\S+)/gm)].map(([, name = ""]) => name);
+    const names = await namesOf(one);
+    expect(names).toEqual(
+      expect.arrayContaining(["process_cpu_seconds_total", "nodejs_eventloop_lag_p99_seconds"]),
+    );
+    expect(new Set(names).size).toBe(names.length);
+    expect(await namesOf(other)).toEqual(names);
+    expect(await processMetrics()).toBe(await processMetrics());
   });
 });
 
