@@ -1,10 +1,12 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -35,15 +37,17 @@ const work = mkdtempSync(join(tmpdir(), "sign-in-service-package-"));
 /** A project that has only this package installed. */
 const consumer = join(work, "consumer");
 const installed = join(consumer, "node_modules", manifest.name);
+/** The same for a project in CommonJS. */
+const commonjs = join(consumer, "commonjs");
 
 function run(command: string, args: readonly string[], cwd: string): string {
   return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
 /** The names that each entry point exports, as a program of the consumer prints them. */
-function printed(file: string, source: string): Record<string, string[]> {
-  writeFileSync(join(consumer, file), source);
-  return JSON.parse(run(process.execPath, [file], consumer));
+function printed(folder: string, source: string): Record<string, string[]> {
+  writeFileSync(join(folder, "main.js"), source);
+  return JSON.parse(run(process.execPath, ["main.js"], folder));
 }
 
 /** A program of the consumer. */
@@ -99,10 +103,55 @@ function install(): void {
     mkdirSync(dirname(link), { recursive: true });
     symlinkSync(join(root, "node_modules", name), link);
   }
-  writeFileSync(
-    join(consumer, "package.json"),
-    JSON.stringify({ name: "consumer", private: true, type: "module" }),
-  );
+  const bin = join(consumer, "node_modules", ".bin");
+  mkdirSync(bin);
+  symlinkSync(join("..", manifest.name, manifest.bin[manifest.name] ?? ""), join(bin, manifest.name));
+  chmodSync(join(installed, manifest.bin[manifest.name] ?? ""), 0o755);
+  for (const [folder, type] of Object.entries({ [consumer]: "module", [commonjs]: "commonjs" })) {
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "consumer", private: true, type }));
+  }
+}
+
+/** The packages that the compiled files name, those of their types included. */
+function importedPackages(): readonly string[] {
+  const names = readdirSync(join(installed, "dist"), { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.(?:js|d\.ts)$/.test(file))
+    .flatMap((file) => {
+      const code = readFileSync(join(installed, "dist", file), "utf8").replaceAll(/\/\*[\s\S]*?\*\//g, "");
+      const statements = /^(?:import|export)\s[\w*{},\s$]*?\sfrom "([^"]+)"|^import "([^"]+)"/gm;
+      return [...code.matchAll(statements), ...code.matchAll(/\b(?:import|load)\("([^"]+)"\)/g)].map(
+        ([, name = "", bare]) => bare ?? name,
+      );
+    })
+    .filter((name) => !/^(?:\.|node:)/.test(name))
+    .map((name) => name.split("/", name.startsWith("@") ? 2 : 1).join("/"));
+  return [...new Set(names)].toSorted();
+}
+
+/** Runs a program of the consumer until its output matches, and stops it. */
+async function runs(
+  [command = "", ...args]: readonly string[],
+  pattern: RegExp,
+  visit: (found: RegExpExecArray) => Promise<void>,
+): Promise<void> {
+  const { PATH = "" } = process.env;
+  const child = spawn(command, args, { cwd: consumer, env: { PATH }, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "close");
+  try {
+    let output = "";
+    let found: RegExpExecArray | null = null;
+    for await (const chunk of child.stdout.setEncoding("utf8")) {
+      output += String(chunk);
+      found = pattern.exec(output);
+      if (found !== null) break;
+    }
+    if (found === null) throw new Error(`ended after: ${output}`);
+    await visit(found);
+  } finally {
+    child.kill("SIGTERM");
+    await ended;
+  }
 }
 
 describe("the packed package", () => {
@@ -150,6 +199,43 @@ describe("the packed package", () => {
     );
     expect([status, stderr]).toEqual([3, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
+
+  it("has no problem that publint or arethetypeswrong finds, and depends on what it imports", () => {
+    const tool = (...args: readonly string[]): readonly [number | null, string] => {
+      const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
+      return [status, stdout + stderr];
+    };
+    const modules = join(root, "node_modules");
+    const tarball = join(work, `${manifest.name}-${manifest.version}.tgz`);
+    expect(tool(join(modules, "publint/src/cli.js"), "run", tarball, "--strict")).toEqual([
+      0,
+      expect.stringContaining("All good!"),
+    ]);
+    // The profile leaves out the resolution of Node 10, which does not know `exports`. The rule reports that require()
+    // would need a dynamic import: not since Node 22.12, as the test of require() below shows.
+    const ignored = ["--profile", "node16", "--ignore-rules", "cjs-resolves-to-esm"];
+    expect(tool(join(modules, "@arethetypeswrong/cli/dist/index.js"), tarball, ...ignored)).toEqual([
+      0,
+      expect.stringContaining("node16 (from CJS): 🟢 (ESM)"),
+    ]);
+    const code = Object.keys(manifest.dependencies).filter((name) => !name.startsWith("@types/"));
+    expect(importedPackages()).toEqual(code.toSorted());
+  });
+
+  it("serves a configuration with npx, and the demo", async () => {
+    const port = await freePorts();
+    const url = `http://127.0.0.1:${port}`;
+    const config = { port, deployments: { oauth2: { url } }, storage: "sqlite:./serve.db" };
+    writeFileSync(join(consumer, "config.json"), JSON.stringify(config));
+    const command = ["npx", "--offline", "--no", manifest.name, "serve", "--config", "config.json"];
+    await runs(command, /listening on/, async () => {
+      expect(await (await fetch(`${url}/health`)).json()).toEqual({ ok: true });
+    });
+    const demo = [join("node_modules", ".bin", manifest.name), "serve", "--demo", "--port", "0"];
+    await runs(demo, /^ {2}Open +(\S+)\n[\s\S]*Ctrl\+C/m, async ([, client = ""]) => {
+      expect(await (await fetch(client)).text()).toContain("News");
+    });
+  }, 30_000);
 
   it("runs: shows the login form, and hashes and compares passwords in threads", () => {
     writeFileSync(join(consumer, "service.mjs"), SERVICE);
@@ -216,13 +302,13 @@ describe("the packed package", () => {
   it("exports the same names to import and require()", () => {
     const list = JSON.stringify(entries);
     const esm = printed(
-      "main.mjs",
+      consumer,
       `const found = {};
        for (const entry of ${list}) found[entry] = Object.keys(await import(entry));
        console.log(JSON.stringify(found));`,
     );
     const cjs = printed(
-      "main.cjs",
+      commonjs,
       `const found = {};
        for (const entry of ${list}) found[entry] = Object.keys(require(entry));
        console.log(JSON.stringify(found));`,
@@ -247,22 +333,22 @@ describe("the packed package", () => {
       `import type { NewClient, Seed } from "${manifest.name}";`,
       `declare const service: Awaited<ReturnType<typeof entry${entries.indexOf(manifest.name)}.createSignInService>>;`,
     ];
-    writeFileSync(join(consumer, "main.ts"), [...right, ...wrong].join("\n"));
+    const files = ["main.ts", join("commonjs", "main.ts")];
+    for (const file of files) writeFileSync(join(consumer, file), [...right, ...wrong].join("\n"));
     const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
     const options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext", "--target", "es2024"];
-    const { stdout } = spawnSync(process.execPath, [tsc, ...options, "main.ts"], {
+    const { stdout } = spawnSync(process.execPath, [tsc, ...options, ...files], {
       cwd: consumer,
       encoding: "utf8",
     });
-    const lines = [...stdout.matchAll(/^main\.ts\((\d+),.*error (TS\d+)/gm)].map(([, line, code]) => [
-      line,
-      code,
-    ]);
-    expect(lines).toEqual(
-      wrong.map((text, index) => [
-        String(right.length + index + 1),
-        text.startsWith("export") ? "TS2322" : "TS2339",
-      ]),
-    );
+    for (const file of files) {
+      const lines = stdout.split("\n").filter((line) => line.startsWith(`${file}(`));
+      expect(lines.map((line) => /\((\d+),.*error (TS\d+)/.exec(line)?.slice(1))).toEqual(
+        wrong.map((text, index) => [
+          String(right.length + index + 1),
+          text.startsWith("export") ? "TS2322" : "TS2339",
+        ]),
+      );
+    }
   });
 });
