@@ -50,6 +50,9 @@ export class StorageUnavailable extends SignInError {
   }
 }
 
+/** There is no storage at this address: no service has used it yet, or the address is wrong. */
+export class StorageMissing extends StorageUnavailable {}
+
 /** A condition of a commit did not hold, because another commit was first. Nothing was written. */
 export class ConditionFailed extends SignInError {
   /** The records whose conditions did not hold, if the store names them. */

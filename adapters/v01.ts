@@ -139,6 +139,8 @@ export interface V01Options {
 
 /** The old data that a migration left in a storage. */
 export interface V01Remains {
+  /** Whether there is any. */
+  hasOld(): Promise<boolean>;
   /**
    * Deletes it.
    * @returns whether there was any.

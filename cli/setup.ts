@@ -1,5 +1,6 @@
-/** `init`: the command that comes before all others. */
+/** `init` and `doctor`: the first command, and the one that says why the others fail. */
 import type { Command } from "./program/command.ts";
+import { SERVICE_OPTIONS } from "./program/on-service.ts";
 
 export const setupCommands: readonly Command[] = [
   {
@@ -35,5 +36,21 @@ env:NAME reads an address from an environment variable, so that its password doe
     ],
     examples: ["init", "init --yes --url https://login.example --storage env:DATABASE_URL"],
     load: async () => (await import("./init.ts")).runInit,
+  },
+  {
+    words: ["doctor"],
+    summary: "looks for what is wrong, and says what to do",
+    about: `Checks the configuration, the modes of files, secrets, the storage and its clocks, Redis, and connections to receivers, to which
+nothing is sent. With --url, it also checks a running server as browsers and clients reach it: base URLs, cookies, redirects,
+body parsers and the clock. If the address is that of no deployment, it goes around the proxy, with the Host of the deployment.
+
+It changes nothing. Exits with 0 if there are warnings only, 1 if there are problems, 2 if the configuration can't be used, and
+3 if the storage or the server can't be reached.`,
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--url URL", about: "a running server, such as https://login.example" },
+    ],
+    examples: ["doctor --config config.json", "doctor --url https://login.example --config config.json"],
+    load: async () => (await import("./doctor.ts")).runDoctor,
   },
 ];

@@ -97,7 +97,7 @@ function advice(wrong: readonly Finding[], wantsRepair: boolean): string {
 const toFlaws = (texts: readonly string[]): Flaw[] => texts.map((text) => ({ id: text, shown: text }));
 
 /** The checks of a database file itself. */
-async function fileChecks(path: string): Promise<Check[]> {
+export async function fileChecks(path: string): Promise<Check[]> {
   const { findDamage, makeIndexes } = await import("../adapters/sqlite/database-file.ts");
   return [
     {

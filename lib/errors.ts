@@ -9,6 +9,7 @@ export {
   ConfigurationError,
   SignInError,
   type SignInErrorCode,
+  StorageMissing,
   StorageUnavailable,
 } from "../adapters/errors.ts";
 

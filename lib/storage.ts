@@ -41,8 +41,11 @@ export const WATCHED_KINDS: readonly string[] = [
 export interface StoragePart {
   /** What it stores: `storage`, or `artifacts` if they have a store of their own. */
   readonly name: string;
-  /** One cheap round trip. Rejects with `StorageUnavailable` if there is no answer. */
-  ping(): Promise<void>;
+  /**
+   * One cheap round trip. Rejects with `StorageUnavailable` if there is no answer.
+   * @returns the time of the store, in milliseconds since the epoch.
+   */
+  ping(): Promise<number>;
 }
 
 /** Everything that the service stores. */
@@ -83,15 +86,12 @@ export interface StorageConfiguration extends Omit<
 > {
   /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
+  /** `false` refuses a database file of version 0.1. Default `true`: the first process that opens it migrates it. */
+  readonly migrates?: boolean;
 }
 
 function part(name: string, { store }: OpenedStore): StoragePart {
-  return {
-    name,
-    async ping() {
-      await store.ping();
-    },
-  };
+  return { name, ping: () => store.ping() };
 }
 
 /**
@@ -166,9 +166,9 @@ export async function openStorage(
   onWarning?: (text: string) => void,
   through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
-  const { clock, storage } = configuration;
-  // The first process that opens a file migrates it, unless the artifacts are elsewhere and need a command.
-  const v01 = configuration.artifacts === storage ? migratesAtStart(onWarning) : undefined;
+  const { clock, storage, artifacts: address, migrates = true } = configuration;
+  // If the artifacts are elsewhere, the migration needs a command.
+  const v01 = migrates && address === storage ? migratesAtStart(onWarning) : undefined;
   const opened = await openStores(
     { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS, v01 },
     onWarning,

@@ -1,6 +1,6 @@
 /** The record store in MongoDB, shared by any number of processes. */
 import type { Clock } from "../clock.ts";
-import { StorageUnavailable } from "../errors.ts";
+import { StorageMissing, StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { RateLimiterFactory } from "../rate-limits.ts";
 import { closeClient, connect, type Connection, openClient } from "./connection.ts";
@@ -45,7 +45,7 @@ async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolea
   const { client, db } = await openClient(url, { isPatient: true });
   try {
     if (mustExist && !(await hasRecords(db)))
-      throw new StorageUnavailable("there is no storage in that database of MongoDB");
+      throw new StorageMissing("there is no storage in that database of MongoDB");
     await prepareCollections(db);
     return await claimDatabase(db);
   } catch (error) {

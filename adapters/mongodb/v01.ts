@@ -375,6 +375,11 @@ export async function openMongoV01({
     read: (part, after, limit) => run(() => read(part, after, limit)),
     count: (part) => run(() => collectionIn(db, SOURCES[part].from).estimatedDocumentCount()),
     lastUserId: () => run(async () => (await counters.findOne({ _id: "user_id" }))?.value ?? 0),
+    hasOld: () =>
+      run(async () => {
+        const types = await Promise.all(COLLECTIONS.map((name) => typeOf(db, KEPT + name)));
+        return types.some((type) => type !== undefined);
+      }),
     removeOld: () =>
       run(async () => {
         let isRemoved = false;

@@ -2,7 +2,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Client } from "pg";
 import type { Clock } from "../clock.ts";
-import { ConditionFailed, ConfigurationError, SignInError, StorageUnavailable } from "../errors.ts";
+import {
+  ConditionFailed,
+  ConfigurationError,
+  SignInError,
+  StorageMissing,
+  StorageUnavailable,
+} from "../errors.ts";
 import {
   checkCommit,
   type Commit,
@@ -363,7 +369,7 @@ export async function openPostgres(
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
     if (options.mustExist === true && !(await hasRecords(connections)))
-      throw new StorageUnavailable("there is no storage in that database of PostgreSQL");
+      throw new StorageMissing("there is no storage in that database of PostgreSQL");
     await connections.raw(
       `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
     );

@@ -174,6 +174,15 @@ function createSource(client: Redis, prefix: string, clock: Clock): V01Source {
         return found;
       }),
     lastUserId: () => Promise.resolve(0),
+    hasOld: () =>
+      during(async () => {
+        let isFound = false;
+        await each(scan, `${prefix}v01:`, async (keys) => {
+          isFound = keys.length > 0;
+          return !isFound;
+        });
+        return isFound;
+      }),
     removeOld: () =>
       during(async () => {
         let isRemoved = false;

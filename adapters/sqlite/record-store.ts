@@ -1,7 +1,7 @@
 /** The record store in one SQLite file, or in memory. */
 import { stat } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
-import { StorageUnavailable } from "../errors.ts";
+import { StorageMissing, StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import type { V01Options } from "../v01.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
@@ -30,7 +30,8 @@ async function requireFile(path: string): Promise<void> {
     if ((await stat(path)).isFile()) return;
   } catch (cause) {
     const code = String(Reflect.get(Object(cause), "code"));
-    throw new StorageUnavailable(`the database file ${path} can't be opened: ${code}`, { cause });
+    const Fault = code === "ENOENT" ? StorageMissing : StorageUnavailable;
+    throw new Fault(`the database file ${path} can't be opened: ${code}`, { cause });
   }
   throw new StorageUnavailable(`${path} is not a file`);
 }

@@ -266,14 +266,18 @@ export function migrateV01(
   );
 }
 
+function oldTables(database: DatabaseSync): readonly string[] {
+  const found = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+  const names = new Set(found.map((row) => String(row["name"])));
+  return TABLES.map((name) => KEPT + name).filter((name) => names.has(name));
+}
+
 /**
  * Deletes the old tables.
  * @returns whether there were any.
  */
 function removeTables(database: DatabaseSync): boolean {
-  const found = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
-  const names = new Set(found.map((row) => String(row["name"])));
-  const old = TABLES.map((name) => KEPT + name).filter((name) => names.has(name));
+  const old = oldTables(database);
   for (const name of old) database.exec(`DROP TABLE ${name}`);
   return old.length > 0;
 }
@@ -282,6 +286,7 @@ function removeTables(database: DatabaseSync): boolean {
 export function openSqliteRemains(path: string): V01Remains {
   const database = new DatabaseSync(path, { timeout: 0 });
   return {
+    hasOld: () => whileLocked(() => oldTables(database).length > 0),
     removeOld: () =>
       whileLocked(() => {
         database.exec("BEGIN IMMEDIATE");

@@ -91,6 +91,8 @@ export interface ProxyOptions {
   readonly to: () => string;
   readonly path?: (path: string) => string;
   readonly headers?: (headers: NodeJS.Dict<string | string[]>) => NodeJS.Dict<string | string[]>;
+  /** Changes the headers of answers: names and values in turn. */
+  readonly answer?: (headers: readonly string[]) => readonly string[];
 }
 
 /** A proxy on a free port. */
@@ -98,12 +100,13 @@ export async function startProxy({
   to,
   path = (same) => same,
   headers = (same) => same,
+  answer: answering = (same) => same,
 }: ProxyOptions): Promise<{ readonly url: string; close(): Promise<void> }> {
   const server: Server = createServer((incoming, outgoing) => {
     const target = new URL(path(incoming.url ?? "/"), to());
     const options = { method: incoming.method, headers: headers({ ...incoming.headers }) };
     const forwarded = forward(target, options, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
+      outgoing.writeHead(answer.statusCode ?? 502, [...answering(answer.rawHeaders)]);
       answer.pipe(outgoing);
     });
     forwarded.on("error", () => outgoing.destroy());

@@ -146,7 +146,7 @@ describe("with a real storage", () => {
 
   it("health times out for a storage that never responds", async () => {
     const silent = { name: "storage", ping: () => new Promise<never>(() => undefined) };
-    const other = { name: "artifacts", ping: async () => undefined };
+    const other = { name: "artifacts", ping: async () => 0 };
     await expect(storageHealth({ parts: [silent, other] }, createSystemClock())).resolves.toMatchObject({
       ok: false,
       parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },

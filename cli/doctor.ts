@@ -1,0 +1,179 @@
+/** `doctor`: looks for what is wrong with a configuration, its storage and a running server. */
+import { readConfiguration } from "../config/read.ts";
+import { isInMemory } from "../config/value-forms.ts";
+import { ConfigurationError, StorageMissing, StorageUnavailable } from "../lib/errors.ts";
+import { openStorage } from "../lib/storage.ts";
+import { type Check, sentence, type Trouble } from "./doctor/check.ts";
+import { type LocalSubject, localChecks } from "./doctor/local-checks.ts";
+import { noAnswer, serverChecks, type ServerSubject } from "./doctor/server-checks.ts";
+import { storageChecks } from "./doctor/storage-checks.ts";
+import type { Run, Surroundings } from "./program/command.ts";
+import { FAILED, misused, UNREACHABLE } from "./program/command-failure.ts";
+import { printable } from "./program/printable.ts";
+import { Printer } from "./program/printer.ts";
+import { readSettings } from "./program/settings.ts";
+import { checkSettings } from "./server/config-file.ts";
+
+/** What is printed for one check, and with `--json` for each trouble. */
+class Report {
+  readonly #out: Surroundings["out"];
+  readonly #isJson: boolean;
+  readonly #found: Trouble[] = [];
+
+  constructor(out: Surroundings["out"], isJson: boolean) {
+    this.#out = out;
+    this.#isJson = isJson;
+  }
+
+  add({ id, title }: Pick<Check<never>, "id" | "title">, found: readonly Trouble[]): void {
+    this.#found.push(...found);
+    if (this.#isJson) {
+      const printer = new Printer(this.#out, true);
+      if (found.length === 0) printer.done("", { check: id, level: "ok", what: title });
+      for (const { level, what, why, fix } of found) printer.done("", { check: id, level, what, why, fix });
+      return;
+    }
+    if (found.length === 0) this.#line("ok", `${id}: ${title}`);
+    for (const { level, what, why, fix } of found) {
+      this.#line(level, `${id}: ${what}`);
+      this.#line("", `Why: ${why}`);
+      this.#line("", `Do:  ${fix}`);
+    }
+  }
+
+  /** The last line, and the exit code. */
+  end(err: Surroundings["err"]): number {
+    const count = (wanted: Trouble["level"]): number =>
+      this.#found.filter(({ level }) => level === wanted).length;
+    const [problems, warnings] = [count("problem"), count("warning")];
+    err.write(
+      `${problems} problem${problems === 1 ? "" : "s"}, ${warnings} warning${warnings === 1 ? "" : "s"}.\n`,
+    );
+    if (this.#found.some(({ isUnreachable }) => isUnreachable)) return UNREACHABLE;
+    return problems > 0 ? FAILED : 0;
+  }
+
+  #line(level: string, text: string): void {
+    this.#out.write(`${level.padEnd(9)}${printable(text)}\n`);
+  }
+}
+
+async function make<S>(
+  checks: readonly Check<S>[],
+  subject: S,
+  { report, signal }: { readonly report: Report; readonly signal: AbortSignal },
+): Promise<void> {
+  for (const check of checks) {
+    signal.throwIfAborted();
+    try {
+      report.add(check, await check.run(subject));
+    } catch (error) {
+      const trouble = troubleOf(error);
+      if (trouble === undefined) throw error;
+      report.add(check, [trouble]);
+    }
+  }
+}
+
+/** A fault of a store, or a refusal that start-up has words for. */
+function troubleOf(error: unknown): Trouble | undefined {
+  if (error instanceof StorageMissing) {
+    return {
+      level: "warning",
+      what: sentence(error.message),
+      why: "No server has used this storage yet, so it could not be checked.",
+      fix: "Start the server once, and run this again. If there should be data, correct storage.",
+    };
+  }
+  if (error instanceof StorageUnavailable) {
+    return {
+      level: "problem",
+      what: sentence(error.message),
+      why: "Without it, the service answers every request with 503.",
+      fix: "Start it, and check its address, the firewall and the password.",
+      isUnreachable: true,
+    };
+  }
+  if (error instanceof ConfigurationError) {
+    return {
+      level: "problem",
+      what: error.problems.map((problem) => `${problem}.`).join(" "),
+      why: "The service does not start with it.",
+      fix: "Change the server as described, or the configuration.",
+    };
+  }
+  return undefined;
+}
+
+async function checkStorage(
+  { configuration }: LocalSubject,
+  running: { readonly report: Report; readonly signal: AbortSignal },
+): Promise<void> {
+  const { report } = running;
+  const opening = { id: "storage", title: "whether the storage can be used" };
+  // Only its own process can read it.
+  if (isInMemory(configuration.storage)) {
+    report.add(opening, [
+      {
+        level: "warning",
+        what: "The storage is in memory.",
+        why: "All data is gone when the server stops.",
+        fix: "Set storage, unless this is a trial.",
+      },
+    ]);
+    return;
+  }
+  const warnings: string[] = [];
+  const storage = await openStorage(
+    { ...configuration, mustExist: true, migrates: false },
+    (text) => void warnings.push(text),
+  ).catch((error: unknown) => {
+    const trouble = troubleOf(error);
+    if (trouble === undefined) throw error;
+    report.add(opening, [trouble]);
+  });
+  if (storage === undefined) return;
+  try {
+    report.add(opening, []);
+    await make(storageChecks, { configuration, storage, warnings }, running);
+  } finally {
+    await storage.close();
+  }
+}
+
+/** All checks need an answer: after the first one without, there is no other. */
+async function checkServer(
+  subject: ServerSubject,
+  running: { readonly report: Report; readonly signal: AbortSignal },
+): Promise<void> {
+  for (const check of serverChecks) {
+    running.signal.throwIfAborted();
+    try {
+      running.report.add(check, await check.run(subject));
+    } catch (error) {
+      const trouble = noAnswer(error, subject);
+      if (trouble === undefined) throw error;
+      running.report.add({ id: "server", title: "" }, [trouble]);
+      return;
+    }
+  }
+}
+
+export const runDoctor: Run = async (given, surroundings) => {
+  const { variables, signal, out, err } = surroundings;
+  const url = given.text("url");
+  const at = url === undefined ? undefined : URL.parse(url);
+  if (at === null || (at !== undefined && !/^https?:$/u.test(at.protocol)))
+    throw misused("--url must be an http or https address");
+  const settings = await readSettings(given, surroundings);
+  const file = await checkSettings(settings);
+  const configuration = readConfiguration(settings.config);
+  const report = new Report(out, given.flag("json"));
+  const running = { report, signal };
+  const local: LocalSubject = { settings, file, configuration, variables };
+  report.add({ id: "configuration", title: "unknown keys and wrong values" }, []);
+  await make(localChecks, local, running);
+  await checkStorage(local, running);
+  if (at !== undefined) await checkServer({ configuration, at }, running);
+  return report.end(err);
+};

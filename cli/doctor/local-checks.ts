@@ -1,0 +1,169 @@
+/** The checks of `doctor` that need no storage: the configuration, its secrets and its files. */
+import { stat } from "node:fs/promises";
+import { leavesOf } from "../../config/documented-schema.ts";
+import { fileSchema } from "../../config/file-schema.ts";
+import { configurationSchema } from "../../config/schema.ts";
+import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
+import { ConfigurationError, SignInError } from "../../lib/errors.ts";
+import { pathOf } from "../program/addresses.ts";
+import type { Settings } from "../program/settings.ts";
+import type { ConfigFile } from "../server/config-file.ts";
+import { refuseDemoSecrets } from "../server/demo-secrets.ts";
+import { type Check, sentence, type Trouble } from "./check.ts";
+
+export interface LocalSubject {
+  readonly settings: Settings;
+  readonly file: ConfigFile;
+  readonly configuration: Configuration;
+  /** The variables of the configuration. */
+  readonly variables: ReadonlyMap<string, string>;
+}
+
+const OTHERS = 0o077;
+
+/** Whether other users can read the file. A missing file has no mode. */
+async function isOpen(path: string): Promise<boolean> {
+  // Windows has no such bits.
+  if (process.platform === "win32") return false;
+  const found = await stat(path).catch(() => undefined);
+  return found?.isFile() === true && (found.mode & OTHERS) !== 0;
+}
+
+/** Whether the value of a key in the file must stay secret: `secret`, or an address with a password. */
+function isSecret(holds: string | undefined, value: unknown): boolean {
+  if (value === undefined) return false;
+  if (holds === "address") return /^[a-z+]+:\/\/[^/?#]*:[^/?#]*@/iu.test(JSON.stringify(value).slice(1));
+  return holds === "secret";
+}
+
+function hasSecrets({ config, seed, sourceOf }: Settings): boolean {
+  const written = { ...config, seed };
+  return [configurationSchema, fileSchema]
+    .flatMap((schema) => leavesOf(schema))
+    .filter(({ path }) => sourceOf(path) === "file")
+    .some(({ path, holds }) => {
+      let value: unknown = written;
+      for (const key of path) value = Reflect.get(Object(value), key);
+      return isSecret(holds, value);
+    });
+}
+
+function readable(what: string, path: string): Trouble {
+  return {
+    level: "warning",
+    what: `${what} can be read by other users of this machine.`,
+    why: "Whoever reads it can act as the service, or has the data of its accounts.",
+    fix: `Run: chmod 600 ${path}`,
+  };
+}
+
+const files: Check<LocalSubject> = {
+  id: "files",
+  title: "the modes of files with secrets",
+  async run({ settings, configuration: { storage, keys }, variables }) {
+    const found: Trouble[] = [];
+    const { file } = settings;
+    if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
+      found.push(readable(`The configuration ${file}, which contains secrets,`, file));
+    for (const [name, path] of variables)
+      if (name.endsWith("_FILE") && (await isOpen(path))) found.push(readable(`The file of ${name}`, path));
+    if (!isSqlite(storage) || isInMemory(storage)) return found;
+    const database = pathOf(storage);
+    if (await isOpen(database)) found.push(readable(`The database ${database}`, database));
+    const keyFile = keyFileOf(storage);
+    if (keys.secrets !== undefined || keyFile === undefined) return found;
+    // A missing file is made by the first start. If it should be there, opening the storage says so.
+    if ((await stat(keyFile).catch(() => undefined)) === undefined) return found;
+    try {
+      await readOrMakeKeyFile(keyFile, { mayCreate: false });
+    } catch (error) {
+      if (!(error instanceof SignInError)) throw error;
+      found.push({
+        level: "problem",
+        what: sentence(error.message),
+        why: "The service does not start with it.",
+        fix: "If others can use it, run chmod 600 on it. If it is damaged, restore it from a backup.",
+      });
+    }
+    return found;
+  },
+};
+
+/** Fewer different bytes or characters than chance gives: 32 random bytes have about 30. */
+const LEAST_BYTES = 16;
+const LEAST_CHARACTERS = 8;
+
+function isWeak(secret: Iterable<unknown>, least: number): boolean {
+  return new Set(secret).size < least;
+}
+
+const secrets: Check<LocalSubject> = {
+  id: "secrets",
+  title: "weak and missing secrets",
+  async run({ file, configuration: { keys, metrics, storage } }) {
+    const keyFile = keyFileOf(storage);
+    const stored =
+      keys.secrets ??
+      (keyFile === undefined
+        ? []
+        : await readOrMakeKeyFile(keyFile, { mayCreate: false }).catch((): string[] => []));
+    const weak = [
+      ...stored
+        .filter((key) => isWeak(Buffer.from(key, "base64"), LEAST_BYTES))
+        .map(() => (keys.secrets === undefined ? "the key file of the storage" : "keys.secrets")),
+      ...(keys.cookies ?? []).filter((key) => isWeak(key, LEAST_CHARACTERS)).map(() => "keys.cookies"),
+      ...(metrics?.token !== undefined && isWeak(metrics.token, LEAST_CHARACTERS) ? ["metrics.token"] : []),
+    ];
+    const found = [...new Set(weak)].map((where): Trouble => ({
+      level: "problem",
+      what: `A secret in ${where} is not random.`,
+      why: "It can be guessed, and with it sessions, tokens and stored secrets.",
+      fix: "Make one with: openssl rand -base64 32. For keys, put it first and keep the old one after it.",
+    }));
+    try {
+      refuseDemoSecrets(file);
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      for (const problem of error.problems)
+        found.push({
+          level: "problem",
+          what: `${problem}.`,
+          why: "The server does not start with secrets that everybody can read.",
+          fix: "Put a new secret in its place.",
+        });
+    }
+    if (metrics?.port !== undefined && metrics.token === undefined && !isLocal(metrics.host))
+      found.push({
+        level: "warning",
+        what: `The metrics port listens on ${metrics.host}, and needs no token.`,
+        why: "Whoever reaches it sees how many people sign in, and where notifications fail.",
+        fix: "Set metrics.token, or let metrics.host be 127.0.0.1.",
+      });
+    return found;
+  },
+};
+
+function isLocal(host: string): boolean {
+  return isLoopback(host === "::1" ? "[::1]" : host);
+}
+
+const proxy: Check<LocalSubject> = {
+  id: "proxy",
+  title: "the proxy in front of https addresses",
+  async run({ configuration: { deployments, proxy: trusted } }) {
+    const isSecure = [deployments.oauth2, deployments.openid].some((each) => each?.secure === true);
+    if (!isSecure || trusted !== false) return [];
+    return [
+      {
+        level: "warning",
+        what: "The addresses are https, and proxy is false.",
+        why: "The bundled server speaks plain http, so something in front of it ends TLS: its address counts as that of everybody, and all share one rate limit.",
+        fix: "Set proxy to 1, or to the addresses of the proxies. In a server of your own that ends TLS itself, leave it.",
+      },
+    ];
+  },
+};
+
+export const localChecks: readonly Check<LocalSubject>[] = [files, secrets, proxy];

@@ -1,0 +1,357 @@
+/** The checks of `doctor` on a running server, as a browser or a client reaches it. */
+import { request as requestPlain, type IncomingHttpHeaders } from "node:http";
+import { request as requestSecure } from "node:https";
+import type { Configuration, Deployment } from "../../config/configuration.ts";
+import { isPlainObject } from "../../config/plain-data.ts";
+import { isLoopback } from "../../config/value-forms.ts";
+import type { Check, Trouble } from "./check.ts";
+import { clockTrouble } from "./storage-checks.ts";
+
+export interface ServerSubject {
+  readonly configuration: Configuration;
+  /** Where the server is reached. If it is the origin of no deployment, this is behind the proxy. */
+  readonly at: URL;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+interface Question {
+  /** Below the deployment, such as `/account`. */
+  readonly path: string;
+  readonly form?: string;
+  readonly accept?: string;
+  readonly cookies?: string;
+}
+
+/** The server did not answer. */
+class NoAnswer extends Error {
+  readonly code: string;
+
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+const PATIENCE = 10_000;
+const MOST_READ = 65_536;
+
+function deploymentsOf({ configuration: { deployments } }: ServerSubject): readonly Deployment[] {
+  return [deployments.oauth2, deployments.openid].filter((each) => each !== undefined);
+}
+
+/** Whether requests go around the proxy, straight to the process. */
+function isBehindProxy({ configuration, at }: ServerSubject): boolean {
+  return deploymentsOf({ configuration, at }).every(({ url }) => new URL(url).origin !== at.origin);
+}
+
+/** The address of a request, and the `Host` that a proxy would pass on. */
+function target(subject: ServerSubject, deployment: Deployment, path: string): readonly [URL, string] {
+  const { configuration, at } = subject;
+  const isInside = isBehindProxy(subject);
+  const base = new URL(deployment.url);
+  const prefix = isInside ? configuration.stripPrefix : "";
+  const full = `${base.pathname === "/" ? "" : base.pathname}${path}`;
+  return [new URL(full.slice(prefix.length), isInside ? at.origin : base.origin), base.host];
+}
+
+/** Makes a request, and follows no redirect. @throws NoAnswer */
+function ask(subject: ServerSubject, deployment: Deployment, question: Question): Promise<Answer> {
+  const { path, form, accept = "application/json", cookies } = question;
+  const [url, host] = target(subject, deployment, path);
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const request = (url.protocol === "https:" ? requestSecure : requestPlain)(url, {
+    method: form === undefined ? "GET" : "POST",
+    headers: {
+      host,
+      accept,
+      ...(cookies !== undefined && { cookie: cookies }),
+      ...(form !== undefined && {
+        "content-type": "application/x-www-form-urlencoded",
+        "content-length": Buffer.byteLength(form),
+      }),
+    },
+    agent: false,
+    signal: AbortSignal.timeout(PATIENCE),
+  });
+  const fail = (error: Error & { code?: unknown }): void => {
+    const code = typeof error.code === "string" ? error.code : error.name;
+    reject(new NoAnswer(code === "ABORT_ERR" ? "ETIMEDOUT" : code));
+  };
+  request.on("error", fail);
+  request.on("response", (response) => {
+    let text = "";
+    response.setEncoding("utf8");
+    response.on("error", fail);
+    response.on("data", (part: string) => {
+      if (text.length < MOST_READ) text += part;
+    });
+    response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }));
+  });
+  request.end(form);
+  return promise;
+}
+
+function json({ text }: Answer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isPlainObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+/** What someone else says, for a terminal: printable, and not long. */
+function quoted(value: unknown): string {
+  return typeof value === "string"
+    ? `"${value.replaceAll(/[^\x20-\x7E]/gu, "?").slice(0, 200)}"`
+    : "something else";
+}
+
+/** What an answer that is not ours says about the way to the server. */
+function wayTrouble({ configuration }: ServerSubject, { url, path }: Deployment, answer: Answer): Trouble {
+  const { status, headers } = answer;
+  const why = "People and clients that come to this address don't reach the service.";
+  const level = "problem";
+  if (status === 404 && path !== "") {
+    return {
+      level,
+      what: `At ${url} the server answers 404.`,
+      why: `${why} It seems that a proxy removes the prefix ${path} from the path, or part of it.`,
+      fix:
+        configuration.stripPrefix === ""
+          ? `Set stripPrefix to what the proxy removes, such as "${path}", or let the proxy pass the whole path.`
+          : `stripPrefix is "${configuration.stripPrefix}": make the proxy remove exactly that, or correct it.`,
+    };
+  }
+  if (status >= 300 && status < 400) {
+    return {
+      level,
+      what: `${url} redirects to ${quoted(headers.location)}.`,
+      why: `${why} Clients don't follow redirects of a token endpoint.`,
+      fix: "Let the base URL of the deployment be the address where the redirect ends, or remove the redirect.",
+    };
+  }
+  if (status >= 500) {
+    return {
+      level,
+      what: `At ${url} the answer is ${status}.`,
+      why,
+      fix: "Look into the log of the server. If it has no such request, the proxy does not reach it.",
+    };
+  }
+  return {
+    level,
+    what: `At ${url} something else answers, with status ${status}.`,
+    why,
+    fix: "Compare deployments with the rules of the proxy: host, path and port.",
+  };
+}
+
+function isOwnRefusal(answer: Answer): boolean {
+  return answer.status === 400 && typeof json(answer)["error_description"] === "string";
+}
+
+const ISSUER_WHY =
+  "Clients refuse ID tokens of another issuer, and follow the addresses of the discovery document.";
+const ISSUER_FIX = "Restart the server with this configuration, or correct deployments.openid.url.";
+
+const addresses: Check<ServerSubject> = {
+  id: "addresses",
+  title: "issuer and base URLs, as the server is reached",
+  async run(subject) {
+    const found: Trouble[] = [];
+    for (const deployment of deploymentsOf(subject)) {
+      if (deployment.kind === "oauth2") {
+        const answer = await ask(subject, deployment, { path: "/oauth2/authorize" });
+        if (!isOwnRefusal(answer)) found.push(wayTrouble(subject, deployment, answer));
+        continue;
+      }
+      const answer = await ask(subject, deployment, { path: "/.well-known/openid-configuration" });
+      if (answer.status !== 200) {
+        found.push(wayTrouble(subject, deployment, answer));
+        continue;
+      }
+      const document = json(answer);
+      if (document["issuer"] !== deployment.url) {
+        found.push({
+          level: "problem",
+          what: `The server at ${deployment.url} says that its issuer is ${quoted(document["issuer"])}.`,
+          why: ISSUER_WHY,
+          fix: ISSUER_FIX,
+        });
+        continue;
+      }
+      const wrong = Object.entries(document).filter(
+        ([name, value]) =>
+          /_(?:endpoint|uri)$/u.test(name) &&
+          typeof value === "string" &&
+          !value.startsWith(`${deployment.url}/`),
+      );
+      for (const [name, value] of wrong)
+        found.push({
+          level: "problem",
+          what: `The discovery document at ${deployment.url} says that ${name} is ${quoted(value)}.`,
+          why: ISSUER_WHY,
+          fix: "Remove what rewrites responses in the proxy.",
+        });
+    }
+    return found;
+  },
+};
+
+interface SetCookie {
+  readonly name: string;
+  readonly size: number;
+  /** In lower case, such as `secure` and `domain`. */
+  readonly attributes: ReadonlyMap<string, string>;
+}
+
+function readCookie(header: string): SetCookie {
+  const [pair = "", ...rest] = header.split(";").map((part) => part.trim());
+  const attributes = rest.map((part): [string, string] => {
+    const [name = "", value = ""] = part.split(/=(.*)/su, 2);
+    return [name.toLowerCase(), value.toLowerCase()];
+  });
+  return { name: pair.split("=", 1)[0] ?? "", size: pair.length, attributes: new Map(attributes) };
+}
+
+const MOST_COOKIE = 4096;
+
+/** Why a browser at this base URL refuses a cookie (RFC 6265bis section 5.7); `undefined` if it accepts it. */
+function cookieFault({ name, size, attributes }: SetCookie, base: URL): string | undefined {
+  const isSecure = attributes.has("secure");
+  const domain = attributes.get("domain")?.replace(/^\./u, "");
+  if (size > MOST_COOKIE) return `has ${size} bytes, and browsers take ${MOST_COOKIE}`;
+  if (isSecure && base.protocol === "http:" && !isLoopback(base.hostname))
+    return "is Secure, and the address is plain http";
+  if (!isSecure && /^__(?:secure|host)-/iu.test(name))
+    return "has a name that needs Secure, which is missing";
+  if (/^__host-/iu.test(name) && (domain !== undefined || attributes.get("path") !== "/"))
+    return "has a name that allows no Domain and no Path but /";
+  if (!isSecure && attributes.get("samesite") === "none") return "has SameSite=None without Secure";
+  if (domain !== undefined && !`.${base.hostname}`.endsWith(`.${domain}`))
+    return `has a Domain that is not that of ${base.hostname}`;
+  return undefined;
+}
+
+const MOST_REDIRECTS = 5;
+
+/** All cookies on the way to the login page, and the first redirect that leaves the deployment. */
+async function signIn(
+  subject: ServerSubject,
+  deployment: Deployment,
+): Promise<{ readonly cookies: readonly SetCookie[]; readonly astray: string | undefined }> {
+  const cookies: SetCookie[] = [];
+  const jar = new Map<string, string>();
+  let path = "/account";
+  for (let step = 0; step <= MOST_REDIRECTS; step++) {
+    const sent = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+    const answer = await ask(subject, deployment, { path, accept: "text/html", cookies: sent });
+    for (const header of answer.headers["set-cookie"] ?? []) {
+      cookies.push(readCookie(header));
+      const [name = "", value = ""] = (header.split(";", 1)[0] ?? "").split(/=(.*)/su, 2);
+      jar.set(name, value);
+    }
+    const { location } = answer.headers;
+    if (answer.status < 300 || answer.status >= 400 || location === undefined) break;
+    const full = URL.parse(location, `${deployment.url}${path}`)?.href ?? location;
+    if (!full.startsWith(`${deployment.url}/`)) return { cookies, astray: location };
+    path = full.slice(deployment.url.length);
+  }
+  return { cookies, astray: undefined };
+}
+
+const cookies: Check<ServerSubject> = {
+  id: "cookies",
+  title: "cookies that a browser would refuse, and redirects on the way to the login page",
+  async run(subject) {
+    const found: Trouble[] = [];
+    for (const deployment of deploymentsOf(subject)) {
+      const seen = await signIn(subject, deployment);
+      if (seen.astray !== undefined)
+        found.push({
+          level: "problem",
+          what: `On the way to the login page, ${deployment.url} redirects to ${quoted(seen.astray)}.`,
+          why: "Cookies of one address don't go to the other, so that nobody can sign in.",
+          fix: "Restart the server with this configuration, and remove what rewrites Location in the proxy.",
+        });
+      else if (seen.cookies.length === 0)
+        found.push({
+          level: "problem",
+          what: `On the way to the login page, ${deployment.url} sets no cookie.`,
+          why: "Without cookies nobody can sign in.",
+          fix: "Look whether a proxy or a cache removes Set-Cookie, and switch off caching for these addresses.",
+        });
+      const faults = new Map(
+        seen.cookies.flatMap((cookie) => {
+          const fault = cookieFault(cookie, new URL(deployment.url));
+          return fault === undefined ? [] : [[cookie.name, fault] as const];
+        }),
+      );
+      for (const [name, fault] of faults)
+        found.push({
+          level: "problem",
+          what: `Browsers refuse the cookie ${quoted(name)} of ${deployment.url}: it ${fault}.`,
+          why: "Without it nobody can sign in, or nobody stays signed in.",
+          fix: "Remove what changes cookies in the proxy; if that is nothing, correct cookies.domain.",
+        });
+    }
+    return found;
+  },
+};
+
+const bodies: Check<ServerSubject> = {
+  id: "bodies",
+  title: "a body parser in front of the service",
+  async run(subject) {
+    const found: Trouble[] = [];
+    for (const deployment of deploymentsOf(subject)) {
+      // The service refuses a broken escape before anything else. Parsers keep it, or guess.
+      const answer = await ask(subject, deployment, { path: "/oauth2/token", form: "%zz" });
+      if (answer.status === 400 && json(answer)["error"] === "invalid_request") continue;
+      if (answer.status === 404) continue;
+      found.push({
+        level: "warning",
+        what: `Something reads the bodies of requests to ${deployment.url} before the service does.`,
+        why: "What it guesses, drops or limits, the service can no longer refuse; files and large bodies reach your memory.",
+        fix: "Mount service.routes() before the body parser, or let the parser skip the addresses of the service.",
+      });
+    }
+    return found;
+  },
+};
+
+const clock: Check<ServerSubject> = {
+  id: "server-clock",
+  title: "the clock of the server",
+  async run(subject) {
+    const [deployment] = deploymentsOf(subject);
+    if (deployment === undefined) return [];
+    const before = Date.now();
+    const { headers } = await ask(subject, deployment, { path: "/oauth2/authorize" });
+    const time = Date.parse(headers.date ?? "");
+    // The header has whole seconds.
+    return Number.isNaN(time) ? [] : clockTrouble("the server", time + 500 - (before + Date.now()) / 2);
+  },
+};
+
+/** Why there are no further checks: the server does not answer. */
+export function noAnswer(error: unknown, { at }: ServerSubject): Trouble | undefined {
+  if (!(error instanceof NoAnswer)) return undefined;
+  return {
+    level: "problem",
+    what: `The server at ${at.origin} does not answer (${error.code}).`,
+    why: "Nobody can sign in, and the other checks of the server can't be made.",
+    fix: /CERT|SELF_SIGNED|VERIFY/u.test(error.code)
+      ? "Its certificate is not trusted here: let the proxy send the whole chain, and renew it if it has expired."
+      : "Start it, and check the address, the firewall and the proxy.",
+    isUnreachable: true,
+  };
+}
+
+export const serverChecks: readonly Check<ServerSubject>[] = [addresses, cookies, bodies, clock];

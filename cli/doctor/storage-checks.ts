@@ -1,0 +1,238 @@
+/** The checks of `doctor` on an open storage. Nothing is written. */
+import type { Agent, ClientRequest } from "node:http";
+import type { Configuration } from "../../config/configuration.ts";
+import { isInMemory, isSqlite, readRedisAddress } from "../../config/value-forms.ts";
+import { openV01Remains } from "../../adapters/open.ts";
+import { SignInError } from "../../lib/errors.ts";
+import { openSealer } from "../../lib/keys/service-keys.ts";
+import { createAddressRules } from "../../lib/outbound/addresses.ts";
+import { AddressRefused, createGuardedAgents, http, https } from "../../lib/outbound/agents.ts";
+import type { Storage } from "../../lib/storage.ts";
+import { pathOf } from "../program/addresses.ts";
+import { fileChecks } from "../storage-check.ts";
+import { type Check, sentence, type Trouble } from "./check.ts";
+
+export interface StorageSubject {
+  readonly configuration: Configuration;
+  readonly storage: Storage;
+  /** What the start of the service would warn about. */
+  readonly warnings: readonly string[];
+}
+
+const QUEUE_PATIENCE = 5000;
+
+/** The warnings of opening both. */
+async function queueWarnings({ queue }: Configuration): Promise<readonly string[]> {
+  const address = queue === "embedded" ? undefined : readRedisAddress(queue);
+  if (address === undefined || typeof address === "string") return [];
+  const { openRedis } = await import("../../notifier/bullmq/connection.ts");
+  const warnings: string[] = [];
+  const onWarning = (text: string): void => void warnings.push(text);
+  (await openRedis({ address, patience: QUEUE_PATIENCE, onWarning })).disconnect();
+  return warnings;
+}
+
+const redis: Check<StorageSubject> = {
+  id: "redis",
+  title: "the settings of Redis",
+  async run({ configuration, warnings }) {
+    return [...warnings, ...(await queueWarnings(configuration))].map((text) => ({
+      level: "problem",
+      what: sentence(text),
+      why: "A Redis that evicts keys deletes sessions, tokens and wake-ups that are still valid, without a trace.",
+      fix: "Run CONFIG SET maxmemory-policy noeviction, and put it into redis.conf. Give Redis enough memory, and alert before it is full.",
+    }));
+  },
+};
+
+/** Milliseconds. Above the first, times in the audit are hard to compare; above the second, deadlines are missed. */
+const NOTICEABLE = 2000;
+const HARMFUL = 5000;
+
+/** What to say of a clock that differs by so many milliseconds from that of this machine. */
+export function clockTrouble(whose: string, difference: number): readonly Trouble[] {
+  if (Math.abs(difference) < NOTICEABLE) return [];
+  const seconds = Math.round(Math.abs(difference) / 1000);
+  return [
+    {
+      level: Math.abs(difference) < HARMFUL ? "warning" : "problem",
+      what: `The clock of ${whose} is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this machine.`,
+      why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
+      fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
+    },
+  ];
+}
+
+const clocks: Check<StorageSubject> = {
+  id: "clocks",
+  title: "the clocks of the storage's servers",
+  async run({ configuration: { clock }, storage: { parts } }) {
+    const found: Trouble[] = [];
+    for (const part of parts) {
+      const before = clock.now();
+      const time = await part.ping();
+      found.push(...clockTrouble(`the server of ${part.name}`, time - (before + clock.now()) / 2));
+    }
+    return found;
+  },
+};
+
+const indexes: Check<StorageSubject> = {
+  id: "indexes",
+  title: "damage of the database file, and its indexes",
+  async run({ configuration: { storage } }) {
+    // The other storages create what is missing when they are opened.
+    if (!isSqlite(storage) || isInMemory(storage)) return [];
+    const found: Trouble[] = [];
+    for (const check of await fileChecks(pathOf(storage))) {
+      const flaws = await check.find(10);
+      if (flaws.length === 0) continue;
+      found.push({
+        level: "problem",
+        what: `The database has ${check.problem} (${flaws.length} found).`,
+        why: "Accounts or tokens may not be found, and the next write can make it worse.",
+        fix: "Run sign-in-service storage check with --repair, and restore a backup if that does not help.",
+      });
+    }
+    return found;
+  },
+};
+
+const keys: Check<StorageSubject> = {
+  id: "keys",
+  title: "whether keys.secrets belong to the storage",
+  async run({ configuration, storage: { directory } }) {
+    // A storage that no service has used yet takes any keys.
+    if ((await directory.findSetting("check")) === undefined) return [];
+    try {
+      await openSealer(configuration, directory);
+      return [];
+    } catch (error) {
+      if (!(error instanceof SignInError)) throw error;
+      return [
+        {
+          level: "problem",
+          what: sentence(error.message),
+          why: "The service does not start: the secrets of receivers and the signing keys in the storage can't be read.",
+          fix: "Restore the keys.secrets, or the key file, that the storage was used with.",
+        },
+      ];
+    }
+  },
+};
+
+const migration: Check<StorageSubject> = {
+  id: "migration",
+  title: "old data of version 0.1",
+  async run({ configuration: { storage, artifacts, clock, store } }) {
+    if (store !== undefined || isInMemory(storage) || storage.startsWith("postgres")) return [];
+    const found: Trouble[] = [];
+    for (const address of new Set([storage, artifacts])) {
+      const remains = await openV01Remains(address, clock);
+      try {
+        if (await remains.hasOld())
+          found.push({
+            level: "warning",
+            what: `The ${address === storage ? "storage" : "Redis of artifacts"} still holds the data that was migrated from version 0.1.`,
+            why: "It contains personal data, also of accounts that were deleted since, and takes space.",
+            fix: "When you are sure that you won't go back, run sign-in-service migrate --remove-old.",
+          });
+      } finally {
+        await remains.close();
+      }
+    }
+    return found;
+  },
+};
+
+/** Why a connection failed; `undefined` if it was made. */
+async function connect(
+  address: string,
+  agentFor: (protocol: string) => Agent,
+  milliseconds: number,
+): Promise<Error | undefined> {
+  const url = new URL(address);
+  const isSecure = url.protocol === "https:";
+  const { promise, resolve } = Promise.withResolvers<Error | undefined>();
+  // Nothing is sent before `end`, which is never called.
+  const request: ClientRequest = (isSecure ? https : http).request(url, {
+    agent: agentFor(url.protocol),
+    method: "POST",
+  });
+  const timer = setTimeout(
+    () => resolve(Object.assign(new Error("no answer"), { code: "ETIMEDOUT" })),
+    milliseconds,
+  );
+  request.on("error", resolve);
+  request.on("socket", (socket) => {
+    socket.once(isSecure ? "secureConnect" : "connect", () => resolve(undefined));
+  });
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    request.destroy();
+  }
+}
+
+function connectionTrouble(who: string, error: Error): Trouble {
+  if (error instanceof AddressRefused) {
+    return {
+      level: "problem",
+      what: `${who} is refused: ${error.message}.`,
+      why: "Nothing is sent there, so its service never hears of deleted and changed accounts, or of sign-outs.",
+      fix: "If the address is right, add it, its network or its host to notifications.allowedReceivers.",
+    };
+  }
+  const code: unknown = Reflect.get(error, "code");
+  return {
+    level: "problem",
+    what: `${who} can't be reached from this machine (${typeof code === "string" ? code : error.name}).`,
+    why: "What is sent there waits and is retried, and is parked in the end.",
+    fix: "Check its address, its certificate and the firewall, then run sign-in-service receivers test.",
+  };
+}
+
+/** Connections at a time. */
+const PARALLEL = 10;
+
+const receivers: Check<StorageSubject> = {
+  id: "receivers",
+  title: "connections to receivers of notifications and logout tokens; nothing is sent",
+  async run({ configuration: { notifications }, storage: { directory } }) {
+    const targets: (readonly [who: string, address: string])[] = [];
+    for (const kind of ["service", "group", "portal"] as const)
+      for (const { key, receiver } of await directory.listEntries(kind))
+        if (receiver !== null) targets.push([`The receiver ${kind}:${key}`, receiver.url]);
+    for (const client of await directory.listClients()) {
+      const { client_id, backchannel_logout_uri: address } = client;
+      if (typeof address === "string")
+        targets.push([`The back-channel logout address of the client ${client_id}`, address]);
+    }
+    const rules = createAddressRules(notifications.allowedReceivers);
+    const agents = createGuardedAgents({ rules, keep: 0 });
+    const found: Trouble[] = [];
+    try {
+      for (let at = 0; at < targets.length; at += PARALLEL) {
+        const tried = targets.slice(at, at + PARALLEL).map(async ([who, address]) => {
+          const patience = notifications.timeouts.connect * 1000;
+          const error = await connect(address, (protocol) => agents.agentFor(protocol), patience);
+          return error === undefined ? [] : [connectionTrouble(who, error)];
+        });
+        found.push(...(await Promise.all(tried)).flat());
+      }
+    } finally {
+      agents.close();
+    }
+    return found;
+  },
+};
+
+export const storageChecks: readonly Check<StorageSubject>[] = [
+  redis,
+  clocks,
+  indexes,
+  keys,
+  migration,
+  receivers,
+];

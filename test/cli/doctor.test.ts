@@ -1,0 +1,496 @@
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import Koa from "koa";
+import { koaBody } from "koa-body";
+import { clockTrouble, storageChecks } from "../../cli/doctor/storage-checks.ts";
+import type { Surroundings } from "../../cli/program/command.ts";
+import { run } from "../../cli/program/run.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+import { createSignInService, type SignInService } from "../../lib/index.ts";
+import { createLogger } from "../../lib/logger.ts";
+import { start } from "../examples/processes.ts";
+import { type ProxyOptions, startProxy } from "../hosting/host.ts";
+import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
+import { openOwnRedis } from "../servers/redis.ts";
+
+const SECRET = randomBytes(32).toString("base64");
+const PASSWORD = "the-password-of-the-storage";
+
+interface Line {
+  readonly check: string;
+  readonly level: string;
+  readonly what: string;
+  readonly why?: string;
+  readonly fix?: string;
+}
+
+const folder = mkdtempSync(join(tmpdir(), "doctor-"));
+const database = join(folder, "sign-in.db");
+const storage = `sqlite:${database}`;
+const path = join(folder, "sign-in.json");
+const open: { close(): Promise<unknown> }[] = [];
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function write(config: object, name = "sign-in.json", mode = 0o600): string {
+  const file = join(folder, name);
+  writeFileSync(file, JSON.stringify(config));
+  chmodSync(file, mode);
+  return file;
+}
+
+/** A part of a storage whose clock is off. */
+const part = (difference: number) => ({ name: "storage", ping: async () => Date.now() + difference });
+
+async function doctor(
+  words: readonly string[],
+  given: Partial<Surroundings> = {},
+): Promise<{ code: number; lines: readonly Line[]; wrong: readonly Line[]; err: string }> {
+  const said = { out: "", err: "" };
+  const code = await run(["doctor", "--json", ...words], {
+    clock: createSystemClock(),
+    readVariable: () => undefined,
+    variables: new Map(),
+    environment: readEnvironment,
+    out: { write: (part: string) => void (said.out += part) },
+    err: { write: (part: string) => void (said.err += part) },
+    signal: new AbortController().signal,
+    readInput: async () => "",
+    ...given,
+  });
+  for (const secret of [SECRET, PASSWORD]) expect(said.out + said.err).not.toContain(secret);
+  const lines = said.out
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Line);
+  const wrong = lines.filter(({ level }) => level !== "ok");
+  for (const { what, why, fix } of wrong)
+    expect([what, why, fix]).toEqual([
+      expect.stringMatching(/\.$/u),
+      expect.stringMatching(/\.$/u),
+      expect.any(String),
+    ]);
+  return { code, lines, wrong, err: said.err };
+}
+
+/** A server on a free port. */
+async function serve(listener: Parameters<typeof createServer>[1]): Promise<string> {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  open.push({
+    async close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((each) => each.close()));
+});
+
+describe("doctor, without a server", () => {
+  const deployments = {
+    oauth2: { url: "http://127.0.0.1:39997" },
+    openid: { url: "http://127.0.0.1:39997/openid" },
+  };
+  let service: SignInService;
+  /** A port on which nothing listens. */
+  const CLOSED = "http://127.0.0.1:9";
+
+  beforeAll(async () => {
+    const logger = createLogger("silent");
+    service = await createSignInService({ deployments, storage, logger, notifications: { worker: false } });
+    await service.close();
+    chmodSync(database, 0o600);
+  }, 30_000);
+
+  it("finds nothing wrong with a new storage, by the real program and in this process", async () => {
+    write({ deployments, storage });
+    const child = start("cli/main.ts", { args: ["doctor"], cwd: folder });
+    await expect(child.ended).resolves.toBe(0);
+    expect(child.output()).toMatch(
+      /^ok {7}configuration: .*\n(?:ok {7}.*\n){10}0 problems, 0 warnings\.\n$/u,
+    );
+    const { code, lines, err } = await doctor(["--config", path]);
+    expect({ code, err }).toEqual({ code: 0, err: "0 problems, 0 warnings.\n" });
+    expect(lines.map(({ check, level }) => `${check} ${level}`)).toEqual(
+      "configuration files secrets proxy storage redis clocks indexes keys migration receivers"
+        .split(" ")
+        .map((check) => `${check} ok`),
+    );
+  });
+
+  it("exits with 2 for a configuration that can't be used, and 3 for a storage that can't be reached", async () => {
+    const unusable = await doctor(["--config", write({ deployments, stroage: PASSWORD }, "a.json")]);
+    expect(unusable).toMatchObject({ code: 2, lines: [], err: expect.stringContaining("config.stroage") });
+    expect(await doctor(["--config", path, "--url", "login.example"])).toMatchObject({ code: 2, lines: [] });
+    const gone = {
+      deployments,
+      storage: `postgresql://a:${PASSWORD}@127.0.0.1:9/x`,
+      keys: { secrets: [SECRET] },
+    };
+    const { code, wrong } = await doctor(["--config", write(gone, "b.json")]);
+    expect([code, wrong.map(({ check, level }) => `${check} ${level}`)]).toEqual([3, ["storage problem"]]);
+    const unused = { deployments, storage: `sqlite:${join(folder, "unused.db")}` };
+    const fresh = await doctor(["--config", write(unused, "c.json")]);
+    expect([fresh.code, fresh.wrong]).toEqual([
+      0,
+      [
+        expect.objectContaining({
+          check: "storage",
+          level: "warning",
+          why: expect.stringMatching(/^No server has used/u),
+        }),
+      ],
+    ]);
+  }, 30_000);
+
+  it("finds files that others can read, and a key file that the service refuses", async () => {
+    const file = write({ deployments, storage, metrics: { token: SECRET } }, "open.json", 0o644);
+    const secrets = join(folder, "secrets.txt");
+    writeFileSync(secrets, SECRET);
+    chmodSync(secrets, 0o604);
+    chmodSync(`${database}.keys`, 0o644);
+    chmodSync(database, 0o640);
+    const variables = new Map([["SIGN_IN_METRICS_TOKEN_FILE", secrets]]);
+    const one = await doctor(["--config", file]);
+    const other = await doctor(["--config", write({ deployments, storage }, "plain.json", 0o644)], {
+      variables,
+    });
+    chmodSync(`${database}.keys`, 0o600);
+    chmodSync(database, 0o600);
+    expect(one.code).toBe(1);
+    expect(one.wrong).toMatchObject([
+      {
+        check: "files",
+        level: "warning",
+        what: expect.stringContaining("open.json, which contains secrets,"),
+      },
+      { check: "files", level: "warning", what: expect.stringContaining("The database ") },
+      { check: "files", level: "problem", what: expect.stringMatching(/^The key file .* chmod 600 it\.$/u) },
+      { check: "keys", level: "problem", what: expect.stringMatching(/^The key file /u) },
+    ]);
+    expect(other.wrong.map(({ what }) => what.slice(0, 40))).toEqual([
+      expect.stringContaining("SIGN_IN_METRICS_TOKEN_FILE"),
+      expect.stringContaining("The database"),
+      expect.stringContaining("The key file"),
+      expect.stringContaining("The key file"),
+    ]);
+  });
+
+  it("finds weak, published, missing and wrong secrets, and https without a proxy", async () => {
+    const weak = Buffer.alloc(32, 1).toString("base64");
+    const config = {
+      deployments: { oauth2: { url: "https://login.example" } },
+      proxy: false,
+      storage,
+      keys: { secrets: [weak, SECRET], cookies: ["x".repeat(40)] },
+      metrics: { port: 9090, host: "0.0.0.0" },
+      seed: { accounts: [{ email: "a@example.com", password: "lovelace-1843" }] },
+    };
+    const { code, wrong } = await doctor(["--config", write(config, "weak.json")]);
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      { check: "secrets", level: "problem", what: "A secret in keys.secrets is not random." },
+      { check: "secrets", level: "problem", what: "A secret in keys.cookies is not random." },
+      {
+        check: "secrets",
+        level: "problem",
+        what: expect.stringMatching(/^config\.seed\.accounts\[0\]\.password: /u),
+      },
+      {
+        check: "secrets",
+        level: "warning",
+        what: "The metrics port listens on 0.0.0.0, and needs no token.",
+      },
+      { check: "proxy", level: "warning", what: "The addresses are https, and proxy is false." },
+      { check: "keys", level: "problem", what: expect.stringMatching(/^keys\.secrets does not belong/u) },
+    ]);
+  });
+
+  it("finds receivers that can't be reached or are refused, and sends nothing", async () => {
+    let requests = 0;
+    const listening = await serve((_request, response) => {
+      requests += 1;
+      response.end();
+    });
+    const logger = createLogger("silent");
+    const notifications = { worker: false, allowedReceivers: ["127.0.0.1"] };
+    service = await createSignInService({ deployments, storage, logger, notifications });
+    const { services, groups, portals } = service.directory;
+    const receiver = (url: string) => ({
+      name: "A",
+      receiver: { url, client_id: "a", client_secret: PASSWORD, types: ["DELETE_ACCOUNT" as const] },
+    });
+    await services.put("good", receiver(`${listening}/notify?token=${PASSWORD}`));
+    await services.put("closed", receiver(`${CLOSED}/notify`));
+    await groups.put("private", receiver("https://10.1.2.3/notify"));
+    await portals.put("plain", receiver(listening.replace("http:", "https:")));
+    await services.put("web", { name: "Web" });
+    await service.clients.register({
+      client_id: "web",
+      name: "Web",
+      service: "web",
+      redirect_uris: ["https://web.example/callback"],
+      backchannel_logout_uri: "https://192.168.7.8/logout",
+    });
+    await service.close();
+    const { code, wrong } = await doctor([
+      "--config",
+      write({ deployments, storage, notifications: { allowedReceivers: ["127.0.0.1"] } }, "receivers.json"),
+    ]);
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      {
+        check: "receivers",
+        what: "The receiver service:closed can't be reached from this machine (ECONNREFUSED).",
+      },
+      {
+        check: "receivers",
+        what: expect.stringMatching(
+          /^The receiver group:private is refused: the address 10\.1\.2\.3 is not public/u,
+        ),
+      },
+      {
+        check: "receivers",
+        what: expect.stringMatching(/^The receiver portal:plain can't be reached from this machine \(/u),
+      },
+      {
+        check: "receivers",
+        what: expect.stringMatching(/^The back-channel logout address of the client web is refused: /u),
+      },
+    ]);
+    expect(requests).toBe(0);
+  }, 30_000);
+
+  it("finds a Redis that evicts keys, for artifacts and for the queue", async () => {
+    const redis = await openOwnRedis(["--maxmemory-policy", "allkeys-lru"]);
+    open.push(redis);
+    const config = { deployments, storage, artifacts: redis.url, queue: redis.url };
+    const { code, wrong } = await doctor(["--config", write(config, "redis.json")]);
+    expect(code).toBe(1);
+    expect(wrong.filter(({ check }) => check === "redis")).toMatchObject(
+      ["artifacts", "queue"].map((key) => ({
+        level: "problem",
+        what: expect.stringContaining(`The Redis of config.${key} has maxmemory-policy allkeys-lru`),
+      })),
+    );
+  }, 30_000);
+
+  it("finds old data that a migration has left, and a clock that is off", async () => {
+    const file = new DatabaseSync(database);
+    file.exec("CREATE TABLE v01_accounts (sub TEXT)");
+    file.close();
+    const { code, wrong } = await doctor(["--config", path]);
+    const again = new DatabaseSync(database);
+    again.exec("DROP TABLE v01_accounts");
+    again.close();
+    expect(code).toBe(1);
+    expect(wrong.find(({ check }) => check === "migration")).toMatchObject({
+      level: "warning",
+      fix: expect.stringContaining("migrate --remove-old"),
+    });
+
+    const configuration = readConfiguration({ deployments });
+    const check = storageChecks.find(({ id }) => id === "clocks");
+    const found = (difference: number) =>
+      check?.run({ configuration, storage: { parts: [part(difference)] } as never, warnings: [] });
+    await expect(found(100)).resolves.toEqual([]);
+    await expect(found(-3000)).resolves.toMatchObject([
+      {
+        level: "warning",
+        what: "The clock of the server of storage is 3 seconds behind that of this machine.",
+      },
+    ]);
+    await expect(found(60_000)).resolves.toMatchObject([
+      { level: "problem", what: expect.stringContaining("60 seconds ahead of") },
+    ]);
+    expect(clockTrouble("the server", 0)).toEqual([]);
+  });
+});
+
+describeOwnMongo("doctor, with MongoDB", () => {
+  it("finds a standalone server", async () => {
+    const server = await startOwnMongo({ standalone: true });
+    open.push(server);
+    const config = {
+      deployments: { oauth2: { url: "http://127.0.0.1:39997" } },
+      storage: server.url("x"),
+      keys: { secrets: [SECRET] },
+    };
+    const { code, wrong } = await doctor(["--config", write(config, "mongo.json")]);
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      {
+        check: "storage",
+        level: "problem",
+        what: expect.stringMatching(/runs standalone .* rs\.initiate\(\)/u),
+      },
+    ]);
+  }, 60_000);
+});
+
+/** What a proxy does wrong, or what is in front of the service in its process. */
+interface Front extends Partial<ProxyOptions> {
+  readonly mount?: (application: Koa) => void;
+  /** Changes the configuration that the doctor reads. */
+  readonly config?: (base: string) => object;
+  readonly url?: (base: string, inside: string) => string;
+}
+
+const dropPrefix = (given: string): string => given.replace(/^\/login(?=\/)/u, "");
+
+/** Changes every value of one header of an answer. */
+const changing =
+  (header: string, change: (value: string) => string) =>
+  (headers: readonly string[]): readonly string[] =>
+    headers.map((value, index) => {
+      const isValue = index % 2 === 1 && headers[index - 1]?.toLowerCase() === header;
+      return isValue ? change(value) : value;
+    });
+
+describe("doctor --url", () => {
+  it.each<[what: string, front: Front, wrong: readonly object[]]>([
+    ["a server that works", {}, []],
+    [
+      "a proxy that removes the prefix, as stripPrefix says",
+      { path: dropPrefix, config: () => ({ stripPrefix: "/login" }) },
+      [],
+    ],
+    [
+      "the process behind such a proxy",
+      { path: dropPrefix, config: () => ({ stripPrefix: "/login" }), url: (_base, inside) => inside },
+      [],
+    ],
+    [
+      "a proxy that drops the prefix",
+      { path: dropPrefix },
+      [
+        {
+          check: "addresses",
+          what: expect.stringMatching(/\/login the server answers 404\.$/u),
+          fix: expect.stringContaining("stripPrefix"),
+        },
+        { check: "addresses", what: expect.stringMatching(/\/login\/openid the server answers 404\.$/u) },
+        { check: "cookies", what: expect.stringContaining("sets no cookie") },
+        { check: "cookies", what: expect.stringContaining("sets no cookie") },
+      ],
+    ],
+    [
+      "another issuer",
+      {
+        config: (base) => ({ deployments: { openid: { url: `${base}/login` } } }),
+        path: (given) => given.replace("/login", "/login/openid"),
+      },
+      [
+        {
+          check: "addresses",
+          what: expect.stringMatching(/says that its issuer is "http.*\/login\/openid"\.$/u),
+        },
+      ],
+    ],
+    [
+      "a proxy that removes cookies",
+      {
+        answer: (headers) =>
+          headers.map((value) => (value.toLowerCase() === "set-cookie" ? "X-Cookie" : value)),
+      },
+      [
+        { check: "cookies", what: expect.stringMatching(/\/login sets no cookie\.$/u) },
+        { check: "cookies", what: expect.stringMatching(/\/login\/openid sets no cookie\.$/u) },
+      ],
+    ],
+    [
+      "a proxy that gives cookies another domain",
+      {
+        answer: changing("set-cookie", (value) =>
+          value.replace("sis_return_", "__Host-").concat("; Domain=other.example"),
+        ),
+      },
+      Array.from({ length: 10 }, () => ({
+        check: "cookies",
+        what: expect.stringMatching(/^Browsers refuse the cookie /u),
+      })),
+    ],
+    [
+      "a proxy that changes Location",
+      { answer: changing("location", () => "http://inner.example/\u00E9") },
+      [
+        { check: "cookies", what: expect.stringMatching(/redirects to "http:\/\/inner\.example\//u) },
+        { check: "cookies", what: expect.stringMatching(/redirects to "http:\/\/inner\.example\//u) },
+      ],
+    ],
+    [
+      "a clock that is off",
+      { answer: changing("date", () => new Date(Date.now() + 90_000).toUTCString()) },
+      [
+        {
+          check: "server-clock",
+          level: "problem",
+          what: expect.stringMatching(/^The clock of the server is (?:89|90|91) seconds ahead/u),
+        },
+      ],
+    ],
+    [
+      "a body parser in front",
+      { mount: (application) => void application.use(koaBody()) },
+      [
+        { check: "bodies", level: "warning" },
+        { check: "bodies", level: "warning" },
+      ],
+    ],
+  ])(
+    "checks %s",
+    async (_what, front, wrong) => {
+      let inside = "";
+      const proxy = await startProxy({ ...front, to: () => inside });
+      open.push(proxy);
+      const deployments = {
+        oauth2: { url: `${proxy.url}/login` },
+        openid: { url: `${proxy.url}/login/openid` },
+      };
+      const { config, mount, url = (base) => base } = front;
+      const changed = config?.(proxy.url) ?? {};
+      const { stripPrefix } = changed as { stripPrefix?: string };
+      const service = await createSignInService({
+        deployments,
+        storage: "sqlite::memory:",
+        logger: createLogger("silent"),
+        ...(stripPrefix !== undefined && { stripPrefix }),
+      });
+      open.push(service);
+      const application = new Koa();
+      mount?.(application);
+      application.use(service.routes());
+      inside = await serve((request, response) => void application.callback()(request, response));
+      const file = write({ deployments, storage: "sqlite::memory:", ...changed }, "server.json");
+      const result = await doctor(["--config", file, "--url", url(proxy.url, inside)]);
+      const ofServer = result.wrong.filter(({ check }) => check !== "storage");
+      expect(ofServer).toMatchObject(wrong);
+      expect(ofServer).toHaveLength(wrong.length);
+      expect(result.code).toBe(ofServer.some(({ level }) => level === "problem") ? 1 : 0);
+    },
+    30_000,
+  );
+
+  it("exits with 3 if nothing answers, or not in time", async () => {
+    const config = { deployments: { oauth2: { url: "http://127.0.0.1:9" } }, storage: "sqlite::memory:" };
+    const { code, wrong } = await doctor(["--config", write(config), "--url", "http://127.0.0.1:9"]);
+    expect(code).toBe(3);
+    expect(wrong.at(-1)).toMatchObject({
+      check: "server",
+      what: "The server at http://127.0.0.1:9 does not answer (ECONNREFUSED).",
+    });
+  });
+});
