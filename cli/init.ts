@@ -214,11 +214,13 @@ export const runInit: Run = async (given, surroundings) => {
   }
   // Commands find the usual file in its folder.
   const named = path === USUAL_FILE ? "" : ` --config ${/^[\w./-]+$/u.test(path) ? path : `'${path}'`}`;
+  const program =
+    surroundings.readVariable("npm_command") === "exec" ? "npx sign-in-service" : "sign-in-service";
   const next = [
     "serve",
     "services put news --name News",
     "clients register --client-id news --service news --redirect-uri https://news.example/callback",
-  ].map((words) => `sign-in-service ${words}${named}`);
+  ].map((words) => `${program} ${words}${named}`);
   const sentence = `${path} is written; only you can read it. Start the server, and register the first client beside it:\n\n`;
   if (given.flag("json")) new Printer(surroundings.out, true).done("", { file: path, next });
   else surroundings.out.write(`${sentence}${next.map((line) => `  ${line}\n`).join("")}`);

@@ -39,15 +39,17 @@ export const YES: CommandOption = { form: "--yes", about: "does not ask" };
 export function onService(work: (call: Call) => Promise<void>): Run {
   return async (given, surroundings) => {
     const service = await openService(given, surroundings);
+    const print = new Printer(surroundings.out, given.flag("json"));
     try {
       await work({
         service,
         given,
         surroundings,
-        print: new Printer(surroundings.out, given.flag("json")),
+        print,
         by: { actor: operator() },
         confirm: (question) => confirm(question, given, surroundings),
       });
+      print.finish(surroundings.err);
       return 0;
     } finally {
       await service.close();

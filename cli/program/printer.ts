@@ -32,7 +32,20 @@ function valueOf(name: string, value: unknown): string {
   if (TIMES.has(name) && typeof value === "number") return timeOf(value);
   if (Array.isArray(value) && value.every((each) => typeof each === "string"))
     return value.length === 0 ? "-" : printable(value.join(", "));
+  if (typeof value === "object") return membersOf(value);
   return printable(typeof value === "string" ? value : JSON.stringify(value));
+}
+
+/** An object in one cell: an actor as `operator SUB`, others as `name=value, …`. */
+function membersOf(object: object): string {
+  const { kind, id, ...others } = object as Readonly<Record<string, unknown>>;
+  if (typeof kind === "string" && Object.keys(others).length === 0)
+    return printable(typeof id === "string" ? `${kind} ${id}` : kind);
+  const members = Object.entries(object);
+  if (members.length === 0) return "-";
+  if (members.some(([, value]) => typeof value === "object" && value !== null))
+    return printable(JSON.stringify(object));
+  return printable(members.map(([name, value]) => `${name}=${value ?? "-"}`).join(", "));
 }
 
 function lineOf(cells: readonly string[], widths: readonly number[]): string {
@@ -48,6 +61,8 @@ type Shown = object;
 export class Printer {
   readonly #out: Output;
   readonly #isJson: boolean;
+  /** Whether a table without rows was to be printed. */
+  #isEmpty = false;
   /** Of the table that is being printed. */
   #widths: readonly number[] | undefined;
 
@@ -70,7 +85,10 @@ export class Printer {
       for (const record of records) this.#line(jsonLine(record));
       return;
     }
-    if (records.length === 0) return;
+    if (records.length === 0) {
+      this.#isEmpty = true;
+      return;
+    }
     const table = records.map((record) => columns.map((name) => valueOf(name, record[name])));
     if (this.#widths === undefined) {
       this.#widths = columns.map((name, index) =>
@@ -84,6 +102,11 @@ export class Printer {
   /** What was done. @param facts the same for programs. */
   done(sentence: string, facts: Shown): void {
     this.#line(this.#isJson ? jsonLine(facts) : printable(sentence));
+  }
+
+  /** Says that there was nothing to print: nothing at all looks like a failure. @param err not part of the results. */
+  finish(err: Output): void {
+    if (this.#isEmpty && this.#widths === undefined && !this.#isJson) err.write("Nothing found.\n");
   }
 
   #line(text: string): void {

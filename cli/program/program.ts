@@ -46,7 +46,9 @@ function addCommand(
 ): void {
   const { words, summary, about, operands = [], options = [], examples } = command;
   const program = parent.command(words.at(-1) ?? "").summary(summary);
-  program.description(`${capitalised(summary)}.${about === undefined ? "" : `\n\n${about}`}`);
+  // commander wraps each line: a paragraph must be one.
+  const paragraphs = about === undefined ? "" : `\n\n${about.replaceAll(/(?<!\n)\n(?!\n)/gu, " ")}`;
+  program.description(`${capitalised(summary)}.${paragraphs}`);
   for (const { form, about: meaning } of operands) {
     program.argument(form.startsWith("[") ? form : `<${form}>`, meaning);
   }
