@@ -51,7 +51,7 @@ const OF_PROMETHEUS = ["job", "instance", "le"];
 const labels = new Map<string, Readonly<Record<string, readonly string[] | string>>>([["up", {}]]);
 
 /** What a service says after a sign-in, and a notification that failed. */
-let text = "";
+let exposition = "";
 
 beforeAll(async () => {
   const signIn = await createTestSignIn();
@@ -62,8 +62,8 @@ beforeAll(async () => {
     receiver.fail();
     await signIn.service.accounts.delete(ada.account.sub);
     await signIn.deliver();
-    text = await signIn.service.metrics();
-    for (const [, name = "", type = ""] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
+    exposition = await signIn.service.metrics();
+    for (const [, name = "", type = ""] of exposition.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
       const declared = METRICS.find((metric) => `sign_in_${metric.name}` === name)?.labels ?? {};
       const series = type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => name + end) : [name];
       for (const each of series) labels.set(each, declared);
@@ -355,8 +355,13 @@ describeWith("promtool", "what promtool says", (promtool) => {
   }
 
   it("finds nothing wrong with the metrics of the service", () => {
-    const { stdout, stderr } = spawnSync(promtool, ["check", "metrics"], { input: text, encoding: "utf8" });
-    expect(text).toContain('sign_in_delivery_attempts_total{receiver="service:1",result="failure"} 1\n');
+    const { stdout, stderr } = spawnSync(promtool, ["check", "metrics"], {
+      input: exposition,
+      encoding: "utf8",
+    });
+    expect(exposition).toContain(
+      'sign_in_delivery_attempts_total{receiver="service:1",result="failure"} 1\n',
+    );
     // prom-client gives names to those of the process that promtool would not.
     const ours = `${stdout}${stderr}`
       .split("\n")
