@@ -34,6 +34,7 @@ const LONG = [
   "cli/check",
   "cli/copy",
   "cli/copy-mongodb",
+  "cli/rotation",
   "cluster/cluster",
   "examples/cluster",
   "faults/every-operation",
@@ -57,7 +58,13 @@ const CI = [
 ];
 
 /** What depends on the storage. */
-const ON_EACH = [...END_TO_END, "test/lib/rules.test.ts", CAMPAIGN];
+const ON_EACH = [
+  ...END_TO_END,
+  "test/cli/administration.test.ts",
+  "test/cli/reseal.test.ts",
+  "test/lib/rules.test.ts",
+  CAMPAIGN,
+];
 
 /** The runs of `npm run test:all`: everything with many rounds, and what depends on the storage on all other ones. */
 const ALL = [
