@@ -48,7 +48,10 @@ function write(config: object, name = "sign-in.json", mode = 0o600): string {
 }
 
 /** A part of a storage whose clock is off. */
-const part = (difference: number) => ({ name: "storage", ping: async () => Date.now() + difference });
+const partThatIsOff = (difference: number) => ({
+  name: "storage",
+  ping: async () => Date.now() + difference,
+});
 
 async function doctor(
   words: readonly string[],
@@ -305,7 +308,7 @@ describe("doctor, without a server", () => {
     const configuration = readConfiguration({ deployments });
     const check = storageChecks.find(({ id }) => id === "clocks");
     const found = (difference: number) =>
-      check?.run({ configuration, storage: { parts: [part(difference)] } as never, warnings: [] });
+      check?.run({ configuration, storage: { parts: [partThatIsOff(difference)] } as never, warnings: [] });
     await expect(found(100)).resolves.toEqual([]);
     await expect(found(-3000)).resolves.toMatchObject([
       {
