@@ -94,15 +94,14 @@ describe("the commands in README and docs", () => {
   });
 });
 
-/** Announced, and not built yet. */
-const LATER: ReadonlySet<string> = new Set(["doctor"]);
-
 /** Calls of the program in shell blocks and inline code, each as its words. */
 function callsIn(document: string): string[][] {
   const text = textOf(document);
-  const shell = [...text.matchAll(/^```(?:sh|bash)?\n([\s\S]*?)^```$/gm)];
+  const shell = blocks().filter(
+    ({ name, info }) => name.startsWith(`${document} `) && /^(?:sh|bash)?$/.test(info),
+  );
   const inline = [...text.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/`([^`\n]+)`/g)];
-  return [...shell, ...inline].flatMap(([, code = ""]) =>
+  return [...shell.map(({ code }) => code), ...inline.map(([, code = ""]) => code)].flatMap((code) =>
     [
       ...code
         .replaceAll("\\\n", " ")
@@ -114,7 +113,7 @@ function callsIn(document: string): string[][] {
 /** What the program would not understand. */
 function unknownIn(words: readonly string[]): string[] {
   const command = COMMANDS.find((each) => each.words.every((word, index) => words[index] === word));
-  if (command === undefined) return LATER.has(words[0] ?? "") ? [] : [words.join(" ")];
+  if (command === undefined) return [words.join(" ")];
   const known = new Set((command.options ?? []).map(({ form }) => form.split(" ")[0]));
   return words
     .filter((word) => word.startsWith("--") && word !== "--help")
