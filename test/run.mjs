@@ -31,6 +31,7 @@ const LONG = [
   "adapters/faults",
   "adapters/processes",
   "browser/screens",
+  "cli/binary",
   "cli/check",
   "cli/copy",
   "cli/copy-mongodb",
@@ -54,13 +55,14 @@ const USUAL = [{ storage: "sqlite", args: [without(CAMPAIGN, ...LONG)] }];
 const CI = [
   { storage: "sqlite", args: [without(CAMPAIGN)] },
   { storage: "postgresql", args: SMALL_SET },
-  { storage: "mongodb+redis", args: SMALL_SET },
+  { storage: "mongodb+redis", args: [...SMALL_SET, "test/cli/administration.test.ts"] },
 ];
 
 /** What depends on the storage. */
 const ON_EACH = [
   ...END_TO_END,
   "test/cli/administration.test.ts",
+  "test/cli/binary.test.ts",
   "test/cli/reseal.test.ts",
   "test/lib/rules.test.ts",
   CAMPAIGN,

@@ -1,7 +1,9 @@
 /** A service that runs beside the command line, with everything that the examples of the commands name. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { run } from "../../cli/program/run.ts";
@@ -11,7 +13,9 @@ import { createSystemClock } from "../../lib/clock.ts";
 import { createLogger } from "../../lib/logger.ts";
 import { ROOT } from "../examples/documents.ts";
 import type { EntrySettings } from "../../lib/domain/directory.ts";
-import type { StorageConfig } from "../servers/storage.ts";
+import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
+import { newFolder } from "../examples/processes.ts";
+import { COMMANDS, NOUNS } from "../../cli/commands.ts";
 
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
@@ -39,6 +43,14 @@ const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
   types: ["DELETE_ACCOUNT", "UNASSINGED_FROM_SERVICE", "PROFILE_CHANGED"],
 };
 
+/** Nouns whose commands work on a service. Those of `storage` are tested with those commands. */
+export const ON_SERVICE: readonly string[] = Object.keys(NOUNS).filter((noun) => noun !== "storage");
+
+/** The examples of the commands of a noun. */
+export function examplesOf(noun: string): readonly string[] {
+  return COMMANDS.filter(({ words: [first] }) => first === noun).flatMap(({ examples }) => examples);
+}
+
 /** The folder that the examples run in, and the service beside them. */
 export class Office {
   readonly folder: string;
@@ -48,10 +60,14 @@ export class Office {
   /** Everything that commands have printed. */
   printed = "";
 
+  /** Closes what belongs to it. */
+  close: () => Promise<void>;
+
   private constructor(folder: string, service: SignInService, receiver: Office["receiver"]) {
     this.folder = folder;
     this.service = service;
     this.receiver = receiver;
+    this.close = () => service.close();
   }
 
   /** Opens the service, and writes into the folder the program and the files that the examples name. */
@@ -98,6 +114,44 @@ export class Office {
     const { sub } = await accounts.create({ email, password: SECRETS.password, gender: "female" });
     await accounts.assign(sub, "news", 5);
     return sub;
+  }
+
+  /** @returns the id of a delivery that waits. */
+  async waiting(sub: string): Promise<string> {
+    await this.service.accounts.update(sub, { surname: "Lovelace" });
+    const [delivery] = await this.service.notifications.list({ sub });
+    return delivery?.id ?? "";
+  }
+
+  /** The example with the identifiers of what exists. */
+  async placed(example: string): Promise<string> {
+    const sub = await this.prepare();
+    if (/ KID /u.test(example)) {
+      const [key] = await this.objects("keys", "list");
+      return example.replace("KID", String(key?.["kid"]));
+    }
+    if (!/ ID /u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
+    const id = await this.waiting(sub);
+    if (example.startsWith("deliveries redrive ")) await this.service.notifications.discard(id);
+    return example.replace(" ID ", ` ${id} `);
+  }
+
+  /**
+   * Runs an example in this process: with the files of the folder, quotes, and standard input from a file.
+   * @param endsAfter milliseconds after which it is interrupted.
+   */
+  example(line: string, endsAfter?: number): Promise<Outcome> {
+    const stop = new AbortController();
+    if (endsAfter !== undefined) setTimeout(() => stop.abort(), endsAfter);
+    const [command = "", input] = line.split(" < ");
+    const words = [...command.matchAll(/'([^']*)'|(\S+)/gu)].map(([, quoted, plain]) => {
+      if (plain === undefined) return quoted ?? "";
+      return /^\w+\.\w+$/u.test(plain) ? join(this.folder, plain) : plain;
+    });
+    return this.here(words, {
+      signal: stop.signal,
+      readInput: async () => (input === undefined ? "" : readFileSync(join(this.folder, input), "utf8")),
+    });
   }
 
   /** Runs a line of a shell, as a person who reads the documentation does. */
@@ -147,4 +201,25 @@ export class Office {
   get config(): string {
     return join(this.folder, "config.json");
   }
+}
+
+/** A new office on the storage of this run, with a receiver that accepts everything. */
+export async function openOffice(): Promise<Office> {
+  const folder = newFolder();
+  const receiver = createServer((_request, response) => void response.writeHead(204).end());
+  receiver.listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const { port } = receiver.address() as AddressInfo;
+  const file = { storage: `sqlite:${join(folder, "sign-in.db")}` };
+  const isFile = BACKENDS.join() === "sqlite";
+  // In memory, no other process can read the storage.
+  const own = isFile ? file : await newStorage();
+  const storage = own.storage === "sqlite::memory:" ? { ...own, ...file } : own;
+  const office = await Office.open(folder, storage, `http://127.0.0.1:${port}/notifications`);
+  office.close = async () => {
+    receiver.close();
+    await office.service.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return office;
 }

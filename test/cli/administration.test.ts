@@ -6,50 +6,40 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Surroundings } from "../../cli/program/command.ts";
-import { COMMANDS, NOUNS } from "../../cli/commands.ts";
+import { COMMANDS } from "../../cli/commands.ts";
 import { newFolder } from "../examples/processes.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";
-import { Office, SECRETS } from "./administration-stage.ts";
+import { examplesOf, Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
 
-const folder = newFolder();
-/** Accepts everything. */
-const receiver = createServer((_request, response) => void response.writeHead(204).end());
 let office: Office;
+let folder: string;
 
 beforeAll(async () => {
-  const file = { storage: `sqlite:${join(folder, "sign-in.db")}` };
-  receiver.listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  const { port } = receiver.address() as AddressInfo;
-  const storage = BACKENDS.includes("sqlite") ? file : await newStorage();
-  office = await Office.open(folder, storage, `http://127.0.0.1:${port}/notifications`);
+  office = await openOffice();
+  ({ folder } = office);
 }, 60_000);
-afterAll(async () => {
-  receiver.close();
-  await office.service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-/** What the examples of `storage` and `migrate` need is tested with those commands. `serve` and `worker` don't end. */
-const ON_SERVICE = Object.keys(NOUNS).filter((noun) => noun !== "storage");
+afterAll(() => office.close());
 
 describe("the commands on a service", () => {
-  it.each(ON_SERVICE)(
-    "do what the examples of %s say, beside a running service",
-    async (noun) => {
-      const examples = COMMANDS.filter(({ words: [first] }) => first === noun).flatMap(
-        (command) => command.examples,
-      );
-      expect(examples.length).toBeGreaterThan(0);
-      for (const example of examples) {
-        const isEndless = example.startsWith("audit tail");
-        const line = `${isEndless ? "timeout --preserve-status -s INT 5 " : ""}sign-in-service ${await placed(example)}`;
-        const code = isEndless ? 130 : 0;
-        expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code })]);
-      }
-    },
-    120_000,
-  );
+  it.each(ON_SERVICE)("do what the examples of %s say, beside a running service", async (noun) => {
+    for (const example of examplesOf(noun)) {
+      const isEndless = example.startsWith("audit tail");
+      const outcome = await office.example(await office.placed(example), isEndless ? 200 : undefined);
+      expect([example, outcome]).toEqual([example, expect.objectContaining({ code: isEndless ? 130 : 0 })]);
+    }
+  });
+
+  it("work as a program: with arguments, standard input and a signal", async () => {
+    const sub = await office.prepare();
+    const lines: readonly (readonly [code: number, line: string])[] = [
+      [0, "sign-in-service accounts find ada@example.com --config config.json"],
+      [0, `sign-in-service accounts set-password ${sub} --config config.json < password.txt`],
+      [130, "timeout --preserve-status -s INT 2 sign-in-service audit tail --json --config config.json"],
+      [1, "sign-in-service accounts find nobody --config config.json"],
+    ];
+    for (const [code, line] of lines)
+      expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code })]);
+  });
 
   it("each have an example, and every option has a form that can be read", () => {
     for (const { words, examples, options = [] } of COMMANDS) {
@@ -173,7 +163,7 @@ describe("the commands on a service", () => {
 
   it("print the times of deliveries in seconds, and say why a delivery can't be sent again", async () => {
     const sub = await office.prepare();
-    const id = await waiting(sub);
+    const id = await office.waiting(sub);
     const [listed] = await office.objects("deliveries", "list", "--account", sub, "--state", "waiting");
     expect(listed).toMatchObject({ id, sub, state: "waiting", receiver: "service:news" });
     expect(Math.abs(Number(listed?.["storedAt"]) - Date.now() / 1000)).toBeLessThan(60);
@@ -349,29 +339,9 @@ describe("the commands on a service", () => {
   });
 });
 
-/** @returns the id of a delivery that waits. */
-async function waiting(sub: string): Promise<string> {
-  await office.service.accounts.update(sub, { surname: "Lovelace" });
-  const [delivery] = await office.service.notifications.list({ sub });
-  return delivery?.id ?? "";
-}
-
 /** A person who types these answers. */
 function typed(...answers: string[]): Pick<Surroundings, "askSecret"> {
   return { askSecret: async () => answers.shift() ?? "" };
-}
-
-/** The example with the identifiers of what exists. */
-async function placed(example: string): Promise<string> {
-  const sub = await office.prepare();
-  if (/ KID /u.test(example)) {
-    const [key] = await office.objects("keys", "list");
-    return example.replace("KID", String(key?.["kid"]));
-  }
-  if (!/ ID /u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
-  const id = await waiting(sub);
-  if (example.startsWith("deliveries redrive ")) await office.service.notifications.discard(id);
-  return example.replace(" ID ", ` ${id} `);
 }
 
 type Wrong = readonly [code: number, says: RegExp, words: readonly string[]];

@@ -1,0 +1,33 @@
+/** Every example of the commands on a service, typed into a shell as a person who reads the documentation does. */
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
+
+let office: Office;
+
+beforeAll(async () => {
+  office = await openOffice();
+}, 60_000);
+afterAll(() => office.close());
+
+describe("the program, beside a running service", () => {
+  it.each(ON_SERVICE)(
+    "does what the examples of %s say",
+    async (noun) => {
+      expect(examplesOf(noun).length).toBeGreaterThan(0);
+      for (const example of examplesOf(noun)) {
+        const isEndless = example.startsWith("audit tail");
+        const line = `${isEndless ? "timeout --preserve-status -s INT 5 " : ""}sign-in-service ${await office.placed(example)}`;
+        const code = isEndless ? 130 : 0;
+        expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code })]);
+      }
+    },
+    120_000,
+  );
+
+  // The last test: it looks at what all others have printed.
+  it("never prints a secret", () => {
+    expect(office.printed).not.toBe("");
+    for (const [name, secret] of Object.entries(SECRETS))
+      expect([name, office.printed.includes(secret)]).toEqual([name, false]);
+  });
+});
