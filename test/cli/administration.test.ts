@@ -1,15 +1,10 @@
-import { once } from "node:events";
-import { rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { Surroundings } from "../../cli/program/command.ts";
 import { COMMANDS } from "../../cli/commands.ts";
-import { newFolder } from "../examples/processes.ts";
-import { BACKENDS, newStorage } from "../servers/storage.ts";
-import { examplesOf, Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
+import { examplesOf, type Office, ON_SERVICE, openOffice, SECRETS } from "./administration-stage.ts";
 
 let office: Office;
 let folder: string;
