@@ -52,11 +52,13 @@ export interface ServiceRoutes {
   readonly middleware: Middleware;
   /** The endpoint of a request; `undefined` if it is not for this service. */
   locate(ctx: Context): LocatedRequest | undefined;
+  /** What requests say about the way on which they came, for health checks: phrases for the operator. */
+  readonly arrivals: () => readonly string[];
 }
 
 export function createRoutes(parts: EndpointParts): ServiceRoutes {
   const find = createDispatch(parts);
-  const warnAboutForwarding = createForwardingWarning(parts);
+  const arrivals = createArrivals(parts);
   const batchStart = createBatchStart();
   const { configuration, connections } = parts;
 
@@ -67,6 +69,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
   }
 
   return {
+    arrivals: () => arrivals.all(),
     locate(ctx) {
       const destination = find(ctx);
       return destination === undefined || destination.isAmbiguous ? undefined : located(ctx, destination);
@@ -79,7 +82,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       }
       const request = located(ctx, destination);
       const receivedAt = performance.now();
-      warnAboutForwarding(ctx.req);
+      arrivals.note(ctx.req, destination);
       await batchStart();
       const exchange: Exchange = {
         ctx,
@@ -117,20 +120,33 @@ function createBatchStart(): () => Promise<void> {
   };
 }
 
-/** Warns once an hour that a forwarding header is ignored: the operator would not notice that callers share an address. */
-function createForwardingWarning({
-  configuration: { proxy, clock },
-  onWarning,
-}: EndpointParts): (req: IncomingMessage) => void {
+interface Arrivals {
+  note(req: IncomingMessage, destination: Pick<Destination, "isAmbiguous">): void;
+  all(): readonly string[];
+}
+
+/**
+ * Remembers what requests say about the host application and the proxies in front. Warns once an hour that a forwarding
+ * header is ignored: the operator would not notice that callers share an address.
+ */
+function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointParts): Arrivals {
+  const seen = new Set<string>();
   let warnedAt = -Infinity;
-  return (req) => {
-    const header = ignoredHeader(req, proxy);
-    // The clock may be set back.
-    if (header === undefined || Math.abs(clock.now() - warnedAt) < HOUR) return;
-    warnedAt = clock.now();
-    onWarning(
-      `${header} came with a request and is ignored, as config.proxy says. If a proxy sent it, everybody behind that proxy shares one address and its limits until config.proxy names it`,
-    );
+  return {
+    all: () => [...seen],
+    note(req, { isAmbiguous }) {
+      if (req.readableDidRead) seen.add("a body parser reads bodies before the service");
+      if (isAmbiguous) seen.add("a Host of no deployment came with a path of both");
+      const header = ignoredHeader(req, proxy);
+      if (header === undefined) return;
+      seen.add(`${header} is ignored`);
+      // The clock may be set back.
+      if (Math.abs(clock.now() - warnedAt) < HOUR) return;
+      warnedAt = clock.now();
+      onWarning(
+        `${header} came with a request and is ignored, as config.proxy says. If a proxy sent it, everybody behind that proxy shares one address and its limits until config.proxy names it`,
+      );
+    },
   };
 }
 

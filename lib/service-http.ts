@@ -79,6 +79,8 @@ export interface ServiceHttp {
   /** Registration, password resets and changes of address. */
   readonly people: People;
   readonly routes: Middleware;
+  /** What requests say about the proxies and the host application in front: phrases for the operator. */
+  readonly arrivals: () => readonly string[];
   readonly interactions: Interactions;
   /** Sends logout tokens to the clients of sessions that ended. */
   sessionsEnded(ended: SessionsEnded): Promise<void>;
@@ -138,6 +140,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     currentProvider,
     people,
     routes: gate.middleware,
+    arrivals: routes.arrivals,
     drain: () => gate.close(),
     interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);

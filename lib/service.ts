@@ -199,7 +199,11 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
         return http.currentProvider().provider;
       },
       configuration,
-      health: () => storageHealth(storage, clock, { notifications: () => notifier.health() }),
+      health: () =>
+        storageHealth(storage, clock, {
+          notifications: () => notifier.health(),
+          requests: async () => ({ ok: true, detail: http.arrivals().join("; ") }),
+        }),
       metrics: () => metrics.text(),
       close: () => (closing ??= close()),
     };

@@ -60,21 +60,11 @@ function target(subject: ServerSubject, deployment: Deployment, path: string): r
 }
 
 /** Makes a request, and follows no redirect. @throws NoAnswer */
-function ask(subject: ServerSubject, deployment: Deployment, question: Question): Promise<Answer> {
-  const { path, form, accept = "application/json", cookies } = question;
-  const [url, host] = target(subject, deployment, path);
+function send(url: URL, headers: Readonly<Record<string, string | number>>, form?: string): Promise<Answer> {
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const request = (url.protocol === "https:" ? requestSecure : requestPlain)(url, {
     method: form === undefined ? "GET" : "POST",
-    headers: {
-      host,
-      accept,
-      ...(cookies !== undefined && { cookie: cookies }),
-      ...(form !== undefined && {
-        "content-type": "application/x-www-form-urlencoded",
-        "content-length": Buffer.byteLength(form),
-      }),
-    },
+    headers,
     agent: false,
     signal: AbortSignal.timeout(PATIENCE),
   });
@@ -94,6 +84,22 @@ function ask(subject: ServerSubject, deployment: Deployment, question: Question)
   });
   request.end(form);
   return promise;
+}
+
+/** Asks the server what a browser or a client would ask a deployment. @throws NoAnswer */
+function ask(subject: ServerSubject, deployment: Deployment, question: Question): Promise<Answer> {
+  const { path, form, accept = "application/json", cookies } = question;
+  const [url, host] = target(subject, deployment, path);
+  const headers = {
+    host,
+    accept,
+    ...(cookies !== undefined && { cookie: cookies }),
+    ...(form !== undefined && {
+      "content-type": "application/x-www-form-urlencoded",
+      "content-length": Buffer.byteLength(form),
+    }),
+  };
+  return send(url, headers, form);
 }
 
 function json({ text }: Answer): Readonly<Record<string, unknown>> {
@@ -136,6 +142,14 @@ function wayTrouble({ configuration }: ServerSubject, { url, path }: Deployment,
       fix: "Let the base URL of the deployment be the address where the redirect ends, or remove the redirect.",
     };
   }
+  if (status === 400 && json(answer)["error"] === "invalid_request") {
+    return {
+      level,
+      what: `The server can't tell which deployment a request to ${url} is for.`,
+      why,
+      fix: "Let the proxy pass Host on, or send X-Forwarded-Host and set proxy.",
+    };
+  }
   if (status >= 500) {
     return {
       level,
@@ -152,8 +166,9 @@ function wayTrouble({ configuration }: ServerSubject, { url, path }: Deployment,
   };
 }
 
+/** What the service says of an authorization request without parameters. Other refusals come before it looks at them. */
 function isOwnRefusal(answer: Answer): boolean {
-  return answer.status === 400 && typeof json(answer)["error_description"] === "string";
+  return answer.status === 400 && String(json(answer)["error_description"]).startsWith("client_id ");
 }
 
 const ISSUER_WHY =
@@ -340,6 +355,43 @@ const clock: Check<ServerSubject> = {
   },
 };
 
+/** What the server's health says of the requests that it got, these included. `undefined` if it can't be asked. */
+async function arrivals({ configuration: { metrics } }: ServerSubject): Promise<string | undefined> {
+  if (metrics?.port === undefined || metrics.port === 0) return undefined;
+  const host = ["0.0.0.0", "::"].includes(metrics.host) ? "localhost" : metrics.host;
+  const url = new URL(`http://${host.includes(":") ? `[${host}]` : host}:${metrics.port}/health`);
+  try {
+    const answer = await send(
+      url,
+      metrics.token === undefined ? {} : { authorization: `Bearer ${metrics.token}` },
+    );
+    let detail: unknown = json(answer);
+    for (const member of ["parts", "requests", "detail"]) detail = Reflect.get(Object(detail), member);
+    return typeof detail === "string" && detail !== "" ? detail : undefined;
+  } catch (error) {
+    // It runs on another machine, or not at all.
+    if (error instanceof NoAnswer) return undefined;
+    throw error;
+  }
+}
+
+const way: Check<ServerSubject> = {
+  id: "way",
+  title: "Host, forwarding headers and bodies as the server got them (needs metrics.port)",
+  async run(subject) {
+    const detail = await arrivals(subject);
+    if (detail === undefined) return [];
+    return [
+      {
+        level: "warning",
+        what: `The server says of the requests that it got: ${quoted(detail)}.`,
+        why: "If forwarding headers are ignored, everybody behind the proxy shares one address and its limits. Without the right Host, requests can't be told apart.",
+        fix: "Let proxy name the proxies in front, and let them pass Host on or send X-Forwarded-Host. Mount service.routes() before a body parser.",
+      },
+    ];
+  },
+};
+
 /** Why there are no further checks: the server does not answer. */
 export function noAnswer(error: unknown, { at }: ServerSubject): Trouble | undefined {
   if (!(error instanceof NoAnswer)) return undefined;
@@ -354,4 +406,4 @@ export function noAnswer(error: unknown, { at }: ServerSubject): Trouble | undef
   };
 }
 
-export const serverChecks: readonly Check<ServerSubject>[] = [addresses, cookies, bodies, clock];
+export const serverChecks: readonly Check<ServerSubject>[] = [addresses, cookies, bodies, clock, way];

@@ -1,51 +1,19 @@
-import { randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import Koa from "koa";
-import { koaBody } from "koa-body";
+import { beforeAll, describe, expect, it } from "@jest/globals";
 import { clockTrouble, storageChecks } from "../../cli/doctor/storage-checks.ts";
-import type { Surroundings } from "../../cli/program/command.ts";
-import { run } from "../../cli/program/run.ts";
-import { readEnvironment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
-import { createSystemClock } from "../../lib/clock.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
 import { createLogger } from "../../lib/logger.ts";
 import { start } from "../examples/processes.ts";
-import { type ProxyOptions, startProxy } from "../hosting/host.ts";
 import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";
+import { doctor, folder, open, PASSWORD, SECRET, serve, write } from "./doctor-stage.ts";
 
-const SECRET = randomBytes(32).toString("base64");
-const PASSWORD = "the-password-of-the-storage";
-
-interface Line {
-  readonly check: string;
-  readonly level: string;
-  readonly what: string;
-  readonly why?: string;
-  readonly fix?: string;
-}
-
-const folder = mkdtempSync(join(tmpdir(), "doctor-"));
 const database = join(folder, "sign-in.db");
 const storage = `sqlite:${database}`;
 const path = join(folder, "sign-in.json");
-const open: { close(): Promise<unknown> }[] = [];
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-
-function write(config: object, name = "sign-in.json", mode = 0o600): string {
-  const file = join(folder, name);
-  writeFileSync(file, JSON.stringify(config));
-  chmodSync(file, mode);
-  return file;
-}
 
 /** A part of a storage whose clock is off. */
 const partThatIsOff = (difference: number) => ({
@@ -53,53 +21,10 @@ const partThatIsOff = (difference: number) => ({
   ping: async () => Date.now() + difference,
 });
 
-async function doctor(
-  words: readonly string[],
-  given: Partial<Surroundings> = {},
-): Promise<{ code: number; lines: readonly Line[]; wrong: readonly Line[]; err: string }> {
-  const said = { out: "", err: "" };
-  const code = await run(["doctor", "--json", ...words], {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    variables: new Map(),
-    environment: readEnvironment,
-    out: { write: (part: string) => void (said.out += part) },
-    err: { write: (part: string) => void (said.err += part) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
-    ...given,
-  });
-  for (const secret of [SECRET, PASSWORD]) expect(said.out + said.err).not.toContain(secret);
-  const lines = said.out
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as Line);
-  const wrong = lines.filter(({ level }) => level !== "ok");
-  for (const { what, why, fix } of wrong)
-    expect([what, why, fix]).toEqual([
-      expect.stringMatching(/\.$/u),
-      expect.stringMatching(/\.$/u),
-      expect.any(String),
-    ]);
-  return { code, lines, wrong, err: said.err };
-}
-
-/** A server on a free port. */
-async function serve(listener: Parameters<typeof createServer>[1]): Promise<string> {
-  const server = createServer(listener);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  open.push({
-    async close() {
-      server.closeAllConnections();
-      server.close();
-    },
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-afterEach(async () => {
-  await Promise.all(open.splice(0).map((each) => each.close()));
+/** An entry of the directory with this receiver. */
+const entry = (url: string) => ({
+  name: "A",
+  receiver: { url, client_id: "a", client_secret: PASSWORD, types: ["DELETE_ACCOUNT" as const] },
 });
 
 describe("doctor, without a server", () => {
@@ -232,14 +157,10 @@ describe("doctor, without a server", () => {
     const notifications = { worker: false, allowedReceivers: ["127.0.0.1"] };
     service = await createSignInService({ deployments, storage, logger, notifications });
     const { services, groups, portals } = service.directory;
-    const receiver = (url: string) => ({
-      name: "A",
-      receiver: { url, client_id: "a", client_secret: PASSWORD, types: ["DELETE_ACCOUNT" as const] },
-    });
-    await services.put("good", receiver(`${listening}/notify?token=${PASSWORD}`));
-    await services.put("closed", receiver(`${CLOSED}/notify`));
-    await groups.put("private", receiver("https://10.1.2.3/notify"));
-    await portals.put("plain", receiver(listening.replace("http:", "https:")));
+    await services.put("good", entry(`${listening}/notify?token=${PASSWORD}`));
+    await services.put("closed", entry(`${CLOSED}/notify`));
+    await groups.put("private", entry("https://10.1.2.3/notify"));
+    await portals.put("plain", entry(listening.replace("http:", "https:")));
     await services.put("web", { name: "Web" });
     await service.clients.register({
       client_id: "web",
@@ -342,158 +263,4 @@ describeOwnMongo("doctor, with MongoDB", () => {
       },
     ]);
   }, 60_000);
-});
-
-/** What a proxy does wrong, or what is in front of the service in its process. */
-interface Front extends Partial<ProxyOptions> {
-  readonly mount?: (application: Koa) => void;
-  /** Changes the configuration that the doctor reads. */
-  readonly config?: (base: string) => object;
-  readonly url?: (base: string, inside: string) => string;
-}
-
-const dropPrefix = (given: string): string => given.replace(/^\/login(?=\/)/u, "");
-
-/** Changes every value of one header of an answer. */
-const changing =
-  (header: string, change: (value: string) => string) =>
-  (headers: readonly string[]): readonly string[] =>
-    headers.map((value, index) => {
-      const isValue = index % 2 === 1 && headers[index - 1]?.toLowerCase() === header;
-      return isValue ? change(value) : value;
-    });
-
-describe("doctor --url", () => {
-  it.each<[what: string, front: Front, wrong: readonly object[]]>([
-    ["a server that works", {}, []],
-    [
-      "a proxy that removes the prefix, as stripPrefix says",
-      { path: dropPrefix, config: () => ({ stripPrefix: "/login" }) },
-      [],
-    ],
-    [
-      "the process behind such a proxy",
-      { path: dropPrefix, config: () => ({ stripPrefix: "/login" }), url: (_base, inside) => inside },
-      [],
-    ],
-    [
-      "a proxy that drops the prefix",
-      { path: dropPrefix },
-      [
-        {
-          check: "addresses",
-          what: expect.stringMatching(/\/login the server answers 404\.$/u),
-          fix: expect.stringContaining("stripPrefix"),
-        },
-        { check: "addresses", what: expect.stringMatching(/\/login\/openid the server answers 404\.$/u) },
-        { check: "cookies", what: expect.stringContaining("sets no cookie") },
-        { check: "cookies", what: expect.stringContaining("sets no cookie") },
-      ],
-    ],
-    [
-      "another issuer",
-      {
-        config: (base) => ({ deployments: { openid: { url: `${base}/login` } } }),
-        path: (given) => given.replace("/login", "/login/openid"),
-      },
-      [
-        {
-          check: "addresses",
-          what: expect.stringMatching(/says that its issuer is "http.*\/login\/openid"\.$/u),
-        },
-      ],
-    ],
-    [
-      "a proxy that removes cookies",
-      {
-        answer: (headers) =>
-          headers.map((value) => (value.toLowerCase() === "set-cookie" ? "X-Cookie" : value)),
-      },
-      [
-        { check: "cookies", what: expect.stringMatching(/\/login sets no cookie\.$/u) },
-        { check: "cookies", what: expect.stringMatching(/\/login\/openid sets no cookie\.$/u) },
-      ],
-    ],
-    [
-      "a proxy that gives cookies another domain",
-      {
-        answer: changing("set-cookie", (value) =>
-          value.replace("sis_return_", "__Host-").concat("; Domain=other.example"),
-        ),
-      },
-      Array.from({ length: 10 }, () => ({
-        check: "cookies",
-        what: expect.stringMatching(/^Browsers refuse the cookie /u),
-      })),
-    ],
-    [
-      "a proxy that changes Location",
-      { answer: changing("location", () => "http://inner.example/\u00E9") },
-      [
-        { check: "cookies", what: expect.stringMatching(/redirects to "http:\/\/inner\.example\//u) },
-        { check: "cookies", what: expect.stringMatching(/redirects to "http:\/\/inner\.example\//u) },
-      ],
-    ],
-    [
-      "a clock that is off",
-      { answer: changing("date", () => new Date(Date.now() + 90_000).toUTCString()) },
-      [
-        {
-          check: "server-clock",
-          level: "problem",
-          what: expect.stringMatching(/^The clock of the server is (?:89|90|91) seconds ahead/u),
-        },
-      ],
-    ],
-    [
-      "a body parser in front",
-      { mount: (application) => void application.use(koaBody()) },
-      [
-        { check: "bodies", level: "warning" },
-        { check: "bodies", level: "warning" },
-      ],
-    ],
-  ])(
-    "checks %s",
-    async (_what, front, wrong) => {
-      let inside = "";
-      const proxy = await startProxy({ ...front, to: () => inside });
-      open.push(proxy);
-      const deployments = {
-        oauth2: { url: `${proxy.url}/login` },
-        openid: { url: `${proxy.url}/login/openid` },
-      };
-      const { config, mount, url = (base) => base } = front;
-      const changed = config?.(proxy.url) ?? {};
-      const { stripPrefix } = changed as { stripPrefix?: string };
-      const service = await createSignInService({
-        deployments,
-        storage: "sqlite::memory:",
-        logger: createLogger("silent"),
-        ...(stripPrefix !== undefined && { stripPrefix }),
-      });
-      open.push(service);
-      const application = new Koa();
-      mount?.(application);
-      application.use(service.routes());
-      inside = await serve((request, response) => void application.callback()(request, response));
-      const file = write({ deployments, storage: "sqlite::memory:", ...changed }, "server.json");
-      const result = await doctor(["--config", file, "--url", url(proxy.url, inside)]);
-      const ofServer = result.wrong.filter(({ check }) => check !== "storage");
-      expect(ofServer).toMatchObject(wrong);
-      expect(ofServer).toHaveLength(wrong.length);
-      expect(result.code).toBe(ofServer.some(({ level }) => level === "problem") ? 1 : 0);
-    },
-    30_000,
-  );
-
-  it("exits with 3 if nothing answers, or not in time", async () => {
-    const config = { deployments: { oauth2: { url: "http://127.0.0.1:9" } }, storage: "sqlite::memory:" };
-    const { code, wrong } = await doctor(["--config", write(config), "--url", "http://127.0.0.1:9"]);
-    expect(code).toBe(3);
-    expect(wrong.at(-1)).toMatchObject({
-      check: "server",
-      what: "The server at http://127.0.0.1:9 does not answer (ECONNREFUSED).",
-    });
-  });
 });

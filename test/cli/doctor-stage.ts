@@ -1,0 +1,88 @@
+/** Runs `doctor`, and keeps its configurations in a folder. */
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, expect } from "@jest/globals";
+import type { Surroundings } from "../../cli/program/command.ts";
+import { run } from "../../cli/program/run.ts";
+import { readEnvironment } from "../../config/environment.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+
+/** No output may contain these. */
+export const SECRET: string = randomBytes(32).toString("base64");
+export const PASSWORD = "the-password-of-the-storage";
+
+/** What is found. */
+export interface Line {
+  readonly check: string;
+  readonly level: string;
+  readonly what: string;
+  readonly why?: string;
+  readonly fix?: string;
+}
+
+export const folder: string = mkdtempSync(join(tmpdir(), "doctor-"));
+/** Closed after each test. */
+export const open: { close(): Promise<unknown> }[] = [];
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Writes a configuration. @returns its path. */
+export function write(config: object, name = "sign-in.json", mode = 0o600): string {
+  const file = join(folder, name);
+  writeFileSync(file, JSON.stringify(config));
+  chmodSync(file, mode);
+  return file;
+}
+
+export async function doctor(
+  words: readonly string[],
+  given: Partial<Surroundings> = {},
+): Promise<{ code: number; lines: readonly Line[]; wrong: readonly Line[]; err: string }> {
+  const said = { out: "", err: "" };
+  const code = await run(["doctor", "--json", ...words], {
+    clock: createSystemClock(),
+    readVariable: () => undefined,
+    variables: new Map(),
+    environment: readEnvironment,
+    out: { write: (part: string) => void (said.out += part) },
+    err: { write: (part: string) => void (said.err += part) },
+    signal: new AbortController().signal,
+    readInput: async () => "",
+    ...given,
+  });
+  for (const secret of [SECRET, PASSWORD]) expect(said.out + said.err).not.toContain(secret);
+  const lines = said.out
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as Line);
+  const wrong = lines.filter(({ level }) => level !== "ok");
+  for (const { what, why, fix } of wrong)
+    expect([what, why, fix]).toEqual([
+      expect.stringMatching(/\.$/u),
+      expect.stringMatching(/\.$/u),
+      expect.any(String),
+    ]);
+  return { code, lines, wrong, err: said.err };
+}
+
+/** A server on a free port. @returns its address. */
+export async function serve(listener: Parameters<typeof createServer>[1]): Promise<string> {
+  const server = createServer(listener);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  open.push({
+    async close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((each) => each.close()));
+});
