@@ -29,6 +29,11 @@ export function build(checkout: string = HERE): void {
   writeFileSync(join(built, "package.json"), '{ "type": "module" }\n');
 }
 
+/** The compiled command `sign-in-service`. */
+export function builtProgram(): string {
+  return join(builtIn(HERE), "cli", "main.js");
+}
+
 /** The compiled file of `bench/servers/<name>.ts` in a checkout. */
 export function builtServer(name: string, checkout: string = HERE): string {
   return join(builtIn(checkout), "bench", "servers", `${name}.js`);

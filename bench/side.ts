@@ -50,7 +50,8 @@ export interface SideOptions {
   readonly checkout?: string | undefined;
 }
 
-function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
+/** Memory of a process in MB, now or the most so far. */
+export function memoryOf(pid: number, figure: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(new RegExp(`^${figure}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) / 1024;
 }

@@ -49,7 +49,11 @@ Environment: PORT, HOST (default: 127.0.0.1 for the demo, all addresses otherwis
       { form: "--receiver-close", about: "demo: the receiver fails by closing the connection" },
     ],
     examples: ["serve --config config.json", "serve --demo"],
-    load: async () => (await import("./server/serve.ts")).serve,
+    async load() {
+      const { holdNewSpace } = await import("./server/start-memory.ts");
+      holdNewSpace();
+      return (await import("./server/serve.ts")).serve;
+    },
   },
   {
     words: ["worker"],
