@@ -95,7 +95,7 @@ async function runWith(
     const { records, accounts, created_at } = summary;
     const made = new Date(created_at * 1000).toISOString();
     new Printer(out, given.flag("json")).done(
-      `Restored: ${records} records with ${accounts} accounts, as of ${made}`,
+      `Restored: ${records} records with ${accounts} ${accounts === 1 ? "account" : "accounts"}, as of ${made}`,
       summary,
     );
   } finally {

@@ -200,6 +200,20 @@ describe("the packed package", () => {
     expect([status, stderr]).toEqual([3, expect.stringContaining("data/a.db can't be opened: ENOENT")]);
   });
 
+  it("tells what it needs on an older Node.js", () => {
+    const program = join(installed, manifest.bin[manifest.name] ?? "");
+    const older =
+      "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.11.0'}})";
+    const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", older, program, "--help"], {
+      encoding: "utf8",
+    });
+    expect([status, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(/^sign-in-service needs Node\.js 24 or newer, and this is 20\.11\.0\. .*\n$/);
+    // Nothing that an older version may lack is imported before that.
+    const imports = [...readFileSync(program, "utf8").matchAll(/^import (.*)/gm)].map(([, line]) => line);
+    expect(imports).toEqual(['module from "node:module";']);
+  });
+
   it("has no problem that publint or arethetypeswrong finds, and depends on what it imports", () => {
     const tool = (...args: readonly string[]): readonly [number | null, string] => {
       const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });

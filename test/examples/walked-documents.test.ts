@@ -101,18 +101,14 @@ class Reader {
   }
 
   async #run(line: string): Promise<string> {
-    const child = spawn("sh", ["-c", line], {
+    const child = spawn("sh", ["-c", `exec 2>&1; ${line}`], {
       cwd: this.#folder,
       env: { PATH: `${this.#bin}:${process.env["PATH"] ?? ""}`, USER: "operator" },
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["ignore", "pipe", "ignore"],
     });
-    const [out, error, [code]] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      once(child, "exit"),
-    ]);
-    if (code !== 0) throw new Error(`${line} ended with ${String(code)}: ${error}`);
-    return out;
+    const [printed, [code]] = await Promise.all([text(child.stdout), once(child, "exit")]);
+    if (code !== 0) throw new Error(`${line} ended with ${String(code)}: ${printed}`);
+    return printed;
   }
 
   async #serve(prints: string): Promise<string> {
