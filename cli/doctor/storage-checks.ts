@@ -101,12 +101,20 @@ const indexes: Check<StorageSubject> = {
 const keys: Check<StorageSubject> = {
   id: "keys",
   title: "whether keys.secrets belong to the storage",
-  async run({ configuration, storage: { directory } }) {
+  async run({ configuration, storage: { directory, sealed } }) {
     // A storage that no service has used yet takes any keys.
     if ((await directory.findSetting("check")) === undefined) return [];
     try {
-      await openSealer(configuration, directory);
-      return [];
+      const sealer = await openSealer(configuration, directory);
+      if (!(await sealed.isPending(sealer))) return [];
+      return [
+        {
+          level: "warning",
+          what: "Not everything in the storage is encrypted with the first of keys.secrets.",
+          why: "Whoever has the old secret can still decrypt it, and the service does not start without the old secret.",
+          fix: "Run sign-in-service keys reseal, and then remove the old secret.",
+        },
+      ];
     } catch (error) {
       if (!(error instanceof SignInError)) throw error;
       return [

@@ -153,6 +153,8 @@ describe("keys reseal", () => {
     const check = await here(["keys", "reseal", "--check", "--json", "--config", file]);
     expect(check.code).toBe(1);
     expect(JSON.parse(check.out)).toEqual({ old: expect.any(Number), unreadable: 0 });
+    const told = await here(["doctor", "--json", "--config", file]);
+    expect(told.out).toContain("Not everything in the storage is encrypted with the first of keys.secrets.");
     const stop = new AbortController();
     const writing = (async () => {
       for (let index = 0; !stop.signal.aborted; index += 1) {
@@ -186,6 +188,7 @@ describe("keys reseal", () => {
       code: 0,
       out: "Not sealed with the first secret: 0 records\n",
     });
+    expect((await here(["doctor", "--json", "--config", alone])).out).not.toContain("Not everything");
     const said: string[] = [];
     const after = await openService(place, [NEW], { worker: true, warnings: said });
     expect(said.join("")).not.toContain("reseal");
