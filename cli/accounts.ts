@@ -128,14 +128,14 @@ export const accountCommands: readonly Command[] = [
     summary: "shows an account",
     operands: [{ form: "NAME", about: "username, e-mail address, sub or user_id" }],
     options: SERVICE_OPTIONS,
-    examples: ["accounts find ada@example.com --config config.json"],
+    examples: ["accounts find ada@example.com"],
     load: async () => onService(find),
   },
   {
     words: ["accounts", "list"],
     summary: "lists accounts, ordered by user_id",
     options: [...SERVICE_OPTIONS, { form: "--limit N", about: "so many at most; default: all" }],
-    examples: ["accounts list --limit 20 --config config.json"],
+    examples: ["accounts list --limit 20"],
     load: async () => onService(list),
   },
   {
@@ -147,7 +147,7 @@ export const accountCommands: readonly Command[] = [
       ...fieldOptions,
       { form: "--password", about: "asks for a password, or reads it from standard input; default: none" },
     ],
-    examples: ["accounts create --email grace@example.com --name Grace --config config.json"],
+    examples: ["accounts create --email grace@example.com --name Grace"],
     load: async () => onService(create),
   },
   {
@@ -160,7 +160,7 @@ export const accountCommands: readonly Command[] = [
       ...fieldOptions,
       { form: "--remove FIELD", about: `removes a value; any of ${FIELDS.join(", ")}`, isList: true },
     ],
-    examples: ["accounts update SUB --surname Hopper --remove gender --config config.json"],
+    examples: ["accounts update SUB --surname Hopper --remove gender"],
     load: async () => onService(update),
   },
   {
@@ -170,7 +170,7 @@ export const accountCommands: readonly Command[] = [
       "Asks for the password twice without showing it. Without a terminal, it is the first line of standard input.",
     operands: [SUB],
     options: SERVICE_OPTIONS,
-    examples: ["accounts set-password SUB --config config.json < password.txt"],
+    examples: ["accounts set-password SUB < password.txt"],
     load: async () => onService(setPassword),
   },
   {
@@ -178,7 +178,7 @@ export const accountCommands: readonly Command[] = [
     summary: "blocks sign-in, and ends all sessions and tokens",
     operands: [SUB],
     options: SERVICE_OPTIONS,
-    examples: ["accounts disable SUB --config config.json"],
+    examples: ["accounts disable SUB"],
     load: async () =>
       onService(async (call) => {
         const sub = call.given.operand(0);
@@ -190,7 +190,7 @@ export const accountCommands: readonly Command[] = [
     summary: "lets the person sign in again",
     operands: [SUB],
     options: SERVICE_OPTIONS,
-    examples: ["accounts enable SUB --config config.json"],
+    examples: ["accounts enable SUB"],
     load: async () =>
       onService(async (call) => {
         const sub = call.given.operand(0);
@@ -208,7 +208,7 @@ export const accountCommands: readonly Command[] = [
         about: "its number there; default: the service reports it",
       },
     ],
-    examples: ["accounts assign SUB news --config config.json"],
+    examples: ["accounts assign SUB news"],
     load: async () => onService(assign),
   },
   {
@@ -216,7 +216,7 @@ export const accountCommands: readonly Command[] = [
     summary: "removes an assignment, and tells the service",
     operands: [SUB, SERVICE],
     options: [...SERVICE_OPTIONS, YES],
-    examples: ["accounts unassign SUB news --yes --config config.json"],
+    examples: ["accounts unassign SUB news --yes"],
     load: async () => onService(unassign),
   },
   {
@@ -224,7 +224,7 @@ export const accountCommands: readonly Command[] = [
     summary: "deletes an account, and tells its services",
     operands: [SUB],
     options: [...SERVICE_OPTIONS, YES],
-    examples: ["accounts delete SUB --yes --config config.json"],
+    examples: ["accounts delete SUB --yes"],
     load: async () => onService(remove),
   },
 ];
@@ -235,7 +235,7 @@ export const sessionCommands: readonly Command[] = [
     summary: "ends all sign-in sessions of an account",
     operands: [SUB],
     options: SERVICE_OPTIONS,
-    examples: ["sessions end SUB --config config.json"],
+    examples: ["sessions end SUB"],
     load: async () =>
       onService(async (call) => {
         const sub = call.given.operand(0);
@@ -247,7 +247,7 @@ export const sessionCommands: readonly Command[] = [
     summary: "ends all codes and tokens of an account, and forgets its consents",
     operands: [SUB],
     options: [...SERVICE_OPTIONS, { form: "--client ID", about: "only those of this client" }],
-    examples: ["sessions revoke-tokens SUB --client news --config config.json"],
+    examples: ["sessions revoke-tokens SUB --client news"],
     load: async () =>
       onService(async (call) => {
         const sub = call.given.operand(0);

@@ -83,14 +83,14 @@ export const auditCommands: readonly Command[] = [
       { form: "--since TIME", about: "only the last 7d, for example" },
       { form: "--limit N", about: `so many at most; default: ${DEFAULT_LIMIT}` },
     ],
-    examples: ["audit list --account SUB --since 7d --config config.json"],
+    examples: ["audit list --account SUB --since 7d"],
     load: async () => onService(list),
   },
   {
     words: ["audit", "tail"],
     summary: "prints new records as they come, until it is interrupted",
     options: [...SERVICE_OPTIONS, ...filterOptions],
-    examples: ["audit tail --json --config config.json"],
+    examples: ["audit tail --json"],
     load: async () => onService(tail),
   },
 ];

@@ -109,7 +109,7 @@ function turning(verb: "disable" | "enable", summary: string): Command {
     summary,
     operands: [ID],
     options: SERVICE_OPTIONS,
-    examples: [`clients ${verb} news --config config.json`],
+    examples: [`clients ${verb} news`],
     load: async () =>
       onService(async ({ service, given, print, by }) => {
         const client_id = given.operand(0);
@@ -131,7 +131,7 @@ export const clientCommands: readonly Command[] = [
       { form: "--id-token-alg ALG", about: "RS256 (default), ES256 or EdDSA; can't be changed later" },
     ],
     examples: [
-      "clients register --client-id shop --service news --redirect-uri https://shop.example.com/callback --config config.json",
+      "clients register --client-id shop --service news --redirect-uri https://shop.example.com/callback",
     ],
     load: async () => onService(register),
   },
@@ -140,14 +140,14 @@ export const clientCommands: readonly Command[] = [
     summary: "shows a client",
     operands: [ID],
     options: SERVICE_OPTIONS,
-    examples: ["clients find news --config config.json"],
+    examples: ["clients find news"],
     load: async () => onService(find),
   },
   {
     words: ["clients", "list"],
     summary: "lists all clients",
     options: SERVICE_OPTIONS,
-    examples: ["clients list --json --config config.json"],
+    examples: ["clients list --json"],
     load: async () =>
       onService(async ({ service, print }) => print.rows(await service.clients.list(), COLUMNS)),
   },
@@ -160,7 +160,7 @@ export const clientCommands: readonly Command[] = [
       ...settingOptions,
       { form: "--remove SETTING", about: `removes a setting; any of ${ADDRESSES.join(", ")}`, isList: true },
     ],
-    examples: ["clients update news --name 'Daily News' --remove tos-uri --config config.json"],
+    examples: ["clients update news --name 'Daily News' --remove tos-uri"],
     load: async () => onService(update),
   },
   {
@@ -175,7 +175,7 @@ export const clientCommands: readonly Command[] = [
       },
       YES,
     ],
-    examples: ["clients rotate-secret news --keep-old-for 1d --config config.json"],
+    examples: ["clients rotate-secret news --keep-old-for 1d"],
     load: async () => onService(rotateSecret),
   },
   turning("disable", "refuses a client like an unknown one from now on"),
@@ -185,7 +185,7 @@ export const clientCommands: readonly Command[] = [
     summary: "removes a client, its tokens and its consents",
     operands: [ID],
     options: [...SERVICE_OPTIONS, YES],
-    examples: ["clients remove news --yes --config config.json"],
+    examples: ["clients remove news --yes"],
     load: async () => onService(remove),
   },
 ];

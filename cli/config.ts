@@ -101,7 +101,7 @@ export const configCommands: readonly Command[] = [
     about:
       "Makes the checks of the server, those of port and seed included. Opens no storage. Problems go to standard error, one a line; none contains a value.",
     options: SERVICE_OPTIONS,
-    examples: ["config check --config config.json"],
+    examples: ["config check"],
     load: async () => check,
   },
   {
@@ -109,7 +109,7 @@ export const configCommands: readonly Command[] = [
     summary: "prints every key with its value and where it comes from: the file, a variable, or the default",
     about: "Secrets are redacted, and so are the users, passwords and parameters of addresses.",
     options: SERVICE_OPTIONS,
-    examples: ["config print --config config.json"],
+    examples: ["config print"],
     load: async () => print,
   },
 ];

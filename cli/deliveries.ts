@@ -185,7 +185,7 @@ export const deliveryCommands: readonly Command[] = [
       ...filterOptions,
       { form: "--limit N", about: `so many at most; default: ${DEFAULT_LIMIT}` },
     ],
-    examples: ["deliveries list --state parked --config config.json"],
+    examples: ["deliveries list --state parked"],
     load: async () => onService(list),
   },
   {
@@ -194,7 +194,7 @@ export const deliveryCommands: readonly Command[] = [
     about: "The answer of an attempt is text of the receiver.",
     operands: [ID],
     options: SERVICE_OPTIONS,
-    examples: ["deliveries find ID --config config.json"],
+    examples: ["deliveries find ID"],
     load: async () => onService(find),
   },
   {
@@ -202,14 +202,14 @@ export const deliveryCommands: readonly Command[] = [
     summary: "sends a delivery again, as the next one of its account",
     operands: [ID],
     options: [...SERVICE_OPTIONS, forceOption],
-    examples: ["deliveries redrive ID --force --config config.json"],
+    examples: ["deliveries redrive ID --force"],
     load: async () => onService(redrive),
   },
   {
     words: ["deliveries", "redrive-all"],
     summary: "sends all parked deliveries again, and prints how many had which result",
     options: [...SERVICE_OPTIONS, ...filterOptions, forceOption],
-    examples: ["deliveries redrive-all --receiver service:news --config config.json"],
+    examples: ["deliveries redrive-all --receiver service:news"],
     load: async () => onService(redriveAll),
   },
   {
@@ -217,7 +217,7 @@ export const deliveryCommands: readonly Command[] = [
     summary: "sends a waiting delivery now instead of at its next attempt",
     operands: [ID],
     options: SERVICE_OPTIONS,
-    examples: ["deliveries send-now ID --config config.json"],
+    examples: ["deliveries send-now ID"],
     load: async () => onService(sendNow),
   },
   {
@@ -226,7 +226,7 @@ export const deliveryCommands: readonly Command[] = [
     about: `Look at what waits first: some of it may have been delivered after the backup was made, and is delivered again with the
 same webhook-id. Receivers that are paused for another reason stay so.`,
     options: SERVICE_OPTIONS,
-    examples: ["deliveries resume --config config.json"],
+    examples: ["deliveries resume"],
     load: async () => onService(resumeRestored),
   },
   {
@@ -234,7 +234,7 @@ same webhook-id. Receivers that are paused for another reason stay so.`,
     summary: "gives up a waiting or parked delivery",
     operands: [ID],
     options: [...SERVICE_OPTIONS, YES],
-    examples: ["deliveries discard ID --yes --config config.json"],
+    examples: ["deliveries discard ID --yes"],
     load: async () => onService(discard),
   },
   {
@@ -246,7 +246,7 @@ same webhook-id. Receivers that are paused for another reason stay so.`,
       { form: "--type TYPE", about: `${TYPES.join(", ")}; required` },
       { form: "--service KEY", about: "a service that is taken away; default: all", isList: true },
     ],
-    examples: ["deliveries explain SUB --type DELETE_ACCOUNT --config config.json"],
+    examples: ["deliveries explain SUB --type DELETE_ACCOUNT"],
     load: async () => onService(explain),
   },
 ];
@@ -256,7 +256,7 @@ export const receiverCommands: readonly Command[] = [
     words: ["receivers", "list"],
     summary: "lists all receivers, with what waits for them",
     options: SERVICE_OPTIONS,
-    examples: ["receivers list --config config.json"],
+    examples: ["receivers list"],
     load: async () =>
       onService(async ({ service, print }) => {
         const all = await service.notifications.receivers();
@@ -268,7 +268,7 @@ export const receiverCommands: readonly Command[] = [
     summary: "starts no more deliveries to a receiver",
     operands: [RECEIVER],
     options: [...SERVICE_OPTIONS, { form: "--reason TEXT", about: "shown while it is paused" }],
-    examples: ["receivers pause service:news --reason maintenance --config config.json"],
+    examples: ["receivers pause service:news --reason maintenance"],
     load: async () => onService(pause),
   },
   {
@@ -276,7 +276,7 @@ export const receiverCommands: readonly Command[] = [
     summary: "sends everything that waits for a receiver",
     operands: [RECEIVER],
     options: SERVICE_OPTIONS,
-    examples: ["receivers resume service:news --config config.json"],
+    examples: ["receivers resume service:news"],
     load: async () => onService(resume),
   },
   {
@@ -285,7 +285,7 @@ export const receiverCommands: readonly Command[] = [
     about: "Exits with 3 if the receiver did not answer, and with 1 if it did not accept the notification.",
     operands: [RECEIVER],
     options: SERVICE_OPTIONS,
-    examples: ["receivers test service:news --config config.json"],
+    examples: ["receivers test service:news"],
     load: async () => onService(test),
   },
 ];

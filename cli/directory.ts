@@ -87,7 +87,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
         YES,
       ],
       examples: [
-        `${noun} put ${key} --name News ${hasGroup ? "--group media " : ""}--receiver receiver.json --config config.json`,
+        `${noun} put ${key} --name News ${hasGroup ? "--group media " : ""}--receiver receiver.json`,
       ],
       load: async () => onService((call) => put(call, noun)),
     },
@@ -96,7 +96,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
       summary: `shows a ${one}, its receiver without the secrets`,
       operands: [KEY],
       options: SERVICE_OPTIONS,
-      examples: [`${noun} find ${key} --config config.json`],
+      examples: [`${noun} find ${key}`],
       load: async () =>
         onService(async ({ service, given, print }) => {
           const entry = await entriesOf(service, noun).find(given.operand(0));
@@ -108,7 +108,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
       words: [noun, "list"],
       summary: `lists all ${noun}`,
       options: SERVICE_OPTIONS,
-      examples: [`${noun} list --config config.json`],
+      examples: [`${noun} list`],
       load: async () =>
         onService(async ({ service, print }) => {
           const all = await entriesOf(service, noun).list();
@@ -120,7 +120,7 @@ function commandsOf(noun: Noun, key: string, spare: string): readonly Command[] 
       summary: `removes a ${one} that nothing refers to`,
       operands: [KEY],
       options: [...SERVICE_OPTIONS, YES],
-      examples: [`${noun} remove ${spare} --yes --config config.json`],
+      examples: [`${noun} remove ${spare} --yes`],
       load: async () => onService((call) => remove(call, noun)),
     },
   ];

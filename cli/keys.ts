@@ -35,7 +35,7 @@ export const keyCommands: readonly Command[] = [
     words: ["keys", "list"],
     summary: "lists the keys that sign ID tokens, the oldest first",
     options: SERVICE_OPTIONS,
-    examples: ["keys list --config config.json"],
+    examples: ["keys list"],
     load: async () => onService(async ({ service, print }) => print.rows(await service.keys.list(), COLUMNS)),
   },
   {
@@ -45,7 +45,7 @@ export const keyCommands: readonly Command[] = [
       "A new key is published at once. The old one stays published until nothing that it signed can be used.",
     operands: [{ form: "KEYS", about: "signing" }],
     options: SERVICE_OPTIONS,
-    examples: ["keys rotate signing --config config.json"],
+    examples: ["keys rotate signing"],
     load: async () => onService(rotate),
   },
   {
@@ -55,7 +55,7 @@ export const keyCommands: readonly Command[] = [
       "What the key has signed is refused from now on. If it is the signing key, the next one takes over.",
     operands: [{ form: "KID", about: "the key, as keys list shows it" }],
     options: [...SERVICE_OPTIONS, { form: "--now", about: "required: it can't be undone" }, YES],
-    examples: ["keys retire KID --now --yes --config config.json"],
+    examples: ["keys retire KID --now --yes"],
     load: async () => onService(retire),
   },
   {
@@ -68,7 +68,7 @@ the same command again.`,
       ...SERVICE_OPTIONS,
       { form: "--check", about: "changes nothing; exits with 1 if another secret is still needed" },
     ],
-    examples: ["keys reseal --config config.json", "keys reseal --check --config config.json"],
+    examples: ["keys reseal", "keys reseal --check"],
     load: async () => (await import("./reseal.ts")).runReseal,
   },
 ];

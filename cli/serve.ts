@@ -48,7 +48,7 @@ Environment: PORT, HOST (default: 127.0.0.1 for the demo, all addresses otherwis
       },
       { form: "--receiver-close", about: "demo: the receiver fails by closing the connection" },
     ],
-    examples: ["serve --config config.json", "serve --demo"],
+    examples: ["serve", "serve --demo"],
     async load() {
       const { holdNewSpace } = await import("./server/start-memory.ts");
       holdNewSpace();
@@ -63,7 +63,7 @@ Runs until SIGTERM or Ctrl+C, which finishes running deliveries and exits with 0
 
 Environment: LOG_LEVEL.`,
     options: [CONFIG, METRICS_PORT],
-    examples: ["worker --config config.json --metrics-port 9465"],
+    examples: ["worker --metrics-port 9465"],
     load: async () => (await import("./server/worker.ts")).worker,
   },
 ];

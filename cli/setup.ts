@@ -50,7 +50,7 @@ It changes nothing. Exits with 0 if there are warnings only, 1 if there are prob
       ...SERVICE_OPTIONS,
       { form: "--url URL", about: "a running server, such as https://login.example" },
     ],
-    examples: ["doctor --config config.json", "doctor --url https://login.example --config config.json"],
+    examples: ["doctor", "doctor --url https://login.example"],
     load: async () => (await import("./doctor.ts")).runDoctor,
   },
 ];

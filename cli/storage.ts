@@ -47,10 +47,7 @@ pg_dump and mongodump --oplog.`,
       ...SERVICE_OPTIONS,
       { form: "--key-file FILE", about: `${KEY}; it is made if it does not exist` },
     ],
-    examples: [
-      "backup backup.sign-in --config config.json",
-      "backup nightly.sign-in --key-file backup.key --config config.json",
-    ],
+    examples: ["backup backup.sign-in", "backup nightly.sign-in --key-file backup.key"],
     load: async () => (await import("./backup.ts")).runBackup,
   },
   {

@@ -84,7 +84,7 @@ export class Office {
     };
     const write = (name: string, content: unknown): void =>
       writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
-    write("config.json", { ...config, port: 3000, seed: { services: {} } });
+    write("sign-in.json", { ...config, port: 3000, seed: { services: {} } });
     write("password.txt", `${SECRETS.password}\n`);
     write("receiver.json", receiver);
     const program = join(folder, "sign-in-service");
@@ -126,14 +126,14 @@ export class Office {
   /** The example with the identifiers of what exists. */
   async placed(example: string): Promise<string> {
     const sub = await this.prepare();
-    if (/ KID /u.test(example)) {
+    if (/\bKID\b/u.test(example)) {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));
     }
-    if (!/ ID /u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
+    if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
     const id = await this.waiting(sub);
     if (example.startsWith("deliveries redrive ")) await this.service.notifications.discard(id);
-    return example.replace(" ID ", ` ${id} `);
+    return example.replace(/\bID\b/u, id);
   }
 
   /**
@@ -149,6 +149,7 @@ export class Office {
       return /^\w+\.\w+$/u.test(plain) ? join(this.folder, plain) : plain;
     });
     return this.here(words, {
+      variables: new Map([["SIGN_IN_CONFIG", this.config]]),
       signal: stop.signal,
       readInput: async () => (input === undefined ? "" : readFileSync(join(this.folder, input), "utf8")),
     });
@@ -199,7 +200,7 @@ export class Office {
   }
 
   get config(): string {
-    return join(this.folder, "config.json");
+    return join(this.folder, "sign-in.json");
   }
 }
 

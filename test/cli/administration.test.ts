@@ -27,10 +27,10 @@ describe("the commands on a service", () => {
   it("work as a program: with arguments, standard input and a signal", async () => {
     const sub = await office.prepare();
     const lines: readonly (readonly [code: number, line: string])[] = [
-      [0, "sign-in-service accounts find ada@example.com --config config.json"],
-      [0, `sign-in-service accounts set-password ${sub} --config config.json < password.txt`],
-      [130, "timeout --preserve-status -s INT 2 sign-in-service audit tail --json --config config.json"],
-      [1, "sign-in-service accounts find nobody --config config.json"],
+      [0, "sign-in-service accounts find ada@example.com"],
+      [0, `sign-in-service accounts set-password ${sub} < password.txt`],
+      [130, "timeout --preserve-status -s INT 2 sign-in-service audit tail --json"],
+      [1, "sign-in-service accounts find nobody"],
     ];
     for (const [code, line] of lines)
       expect([line, await office.shell(line)]).toEqual([line, expect.objectContaining({ code })]);
@@ -317,11 +317,11 @@ describe("the commands on a service", () => {
       err: expect.stringMatching(/^There is no configuration: .*--config/u),
     });
     const { code, out } = await office.shell(
-      `SIGN_IN_CONFIG=config.json SIGN_IN_FEATURES_DPOP=true sign-in-service config print`,
+      `ln sign-in.json other.json && SIGN_IN_CONFIG=other.json SIGN_IN_FEATURES_DPOP=true sign-in-service config print`,
     );
     expect([code, out]).toEqual([0, expect.stringMatching(/^features\.dpop +SIGN_IN_FEATURES_DPOP +true/mu)]);
     // The file of the current folder.
-    const usual = await office.shell("ln config.json sign-in.json && sign-in-service config check");
+    const usual = await office.shell("sign-in-service config check");
     expect(usual).toMatchObject({ code: 0, out: "The configuration is valid.\n" });
   });
 
