@@ -80,14 +80,15 @@ export async function checkSettings({
 }
 
 /**
- * Reads the configuration alone, for a process that neither listens nor applies the seed. Doesn't check it.
- * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
+ * Reads the configuration alone, for a process that neither listens nor applies the seed.
+ * @throws CommandFailure with exit code 2; ConfigurationError with all problems.
  */
 export async function readWorkerConfig(
   given: Given,
   surroundings: Pick<Surroundings, "variables">,
 ): Promise<ConfigFile> {
-  const { config } = await readSettings(given, surroundings);
+  const { config, explain } = await readSettings(given, surroundings);
+  await explain(async () => readConfiguration(config));
   return { config: config as unknown as SignInServiceConfig, port: undefined, seed: undefined };
 }
 

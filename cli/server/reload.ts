@@ -54,8 +54,8 @@ export class Reloadable<T extends Closable> implements Closable {
   }
 
   async close(): Promise<void> {
+    // A successor that is being opened closes itself: its storage may take long to answer.
     this.#isClosing = true;
-    await this.#reloading;
     await Promise.all([this.#running.close(), ...this.#retiring]);
   }
 
@@ -71,6 +71,7 @@ export class Reloadable<T extends Closable> implements Closable {
         return;
       }
       const successor = await open(file);
+      if (this.#isClosing) return await successor.close();
       const replaced = this.#running;
       [this.#running, this.#file] = [successor, file];
       use(successor);
