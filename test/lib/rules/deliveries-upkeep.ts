@@ -1,5 +1,5 @@
 /** The contract of redriving, discarding, finding, purging, counting and repairing deliveries. */
-import type { Claim, DeliveryPage } from "../../../lib/deliveries/delivery.ts";
+import type { Claim, DeliveryPage, NewDelivery } from "../../../lib/deliveries/delivery.ts";
 import { attempt, claimable, claimOne, deliver, found, heads, park, TERMS } from "./deliveries.ts";
 import type { TestRunner } from "../../../lib/testing/storage/runner.ts";
 import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage.ts";
@@ -264,6 +264,31 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
       { receiver: "group:1", waiting: 0, parked: 1, oldest: null },
       { receiver: "service:1", waiting: 2, parked: 1, oldest: START + 5 },
     ]);
+  });
+
+  it("knows the oldest deletion that waits and the oldest that is parked, of all receivers", async () => {
+    const { deliveries } = stage.storage;
+    const deletion = (id: string, sub: string, receiver: string): NewDelivery =>
+      delivery(id, sub, receiver, { type: "DELETE_ACCOUNT" });
+    const expectOldest = (waiting: number | undefined, parked: number | undefined): Promise<void> =>
+      expect(deliveries.oldestDeletions()).resolves.toEqual({ waiting, parked });
+    await store(stage, delivery("p", "a"));
+    await expectOldest(undefined, undefined);
+    stage.clock.advance(5);
+    await store(stage, deletion("d1", "b", "service:2"));
+    stage.clock.advance(5);
+    await store(stage, deletion("d2", "c", "service:3"), deletion("d3", "c", "group:1"));
+    await expectOldest(START + 5, undefined);
+    await park(stage, "service:2");
+    await expectOldest(START + 10, START + 5);
+    await deliver(stage, "service:3");
+    await expectOldest(START + 10, START + 5);
+    await deliver(stage, "group:1");
+    await expectOldest(undefined, START + 5);
+    await deliveries.redrive(["d1"], { supersedable: [] });
+    await expectOldest(START + 5, undefined);
+    await deliveries.discard("d1", "by_hand");
+    await expectOldest(undefined, undefined);
   });
 
   it("finds nothing to repair in lanes of any kind, page by page", async () => {

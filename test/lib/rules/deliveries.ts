@@ -67,6 +67,7 @@ export function everyLaneCall({ deliveries }: Storage): (() => Promise<unknown>)
   return [
     () => deliveries.attempts("d"),
     () => deliveries.counts(),
+    () => deliveries.oldestDeletions(),
     () => deliveries.dueReceivers(),
     () => deliveries.dueLanes("service:1", { within: 0, limit: 1 }),
     () => deliveries.claimDue("service:1", 1, TERMS),
