@@ -4,7 +4,7 @@ import { schemeOf } from "../adapters/open.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { ConditionFailed, ConfigurationError, StorageUnavailable } from "../lib/errors.ts";
 import { migrateStorage, removeOld } from "../lib/migration/migrate.ts";
-import { describeAddress, pathOf, type StorageAddress, readAddress } from "./program/addresses.ts";
+import { describeAddress, pathOf, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import {
   CommandFailure,
@@ -33,15 +33,14 @@ async function requireFile({ storage }: StorageAddress): Promise<void> {
     throw new CommandFailure(`There is no database file ${pathOf(storage)}.`, { exitCode: UNREACHABLE });
 }
 
-async function readWanted(given: Given, { readVariable }: Surroundings): Promise<Wanted> {
+async function readWanted(given: Given, surroundings: Surroundings): Promise<Wanted> {
   const options = {
     name: "--storage",
     address: given.text("storage"),
     artifacts: given.text("artifacts"),
-    config: given.text("config"),
   };
   const [removesOld, isConfirmed] = [given.flag("remove-old"), given.flag("yes")];
-  const address = await readAddress(options, readVariable);
+  const address = await readOwnAddress(options, given, surroundings);
   if (schemeOf(address.storage).startsWith("postgres"))
     throw misused("--storage is PostgreSQL, which version 0.1 did not support");
   await requireFile(address);

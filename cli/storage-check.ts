@@ -7,7 +7,7 @@ import { directoryChecks } from "../lib/directory/check.ts";
 import { namesOf } from "../lib/domain/text-rules.ts";
 import { isSqlite } from "../config/value-forms.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
-import { describeAddress, pathOf, type StorageAddress, readAddress } from "./program/addresses.ts";
+import { describeAddress, pathOf, readOwnAddress, type StorageAddress } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { FAILED, INTERRUPTED, UNREACHABLE } from "./program/command-failure.ts";
 import { openAddressed, type OpenStores } from "./program/open-stores.ts";
@@ -191,8 +191,7 @@ export const runCheck: Run = async (given, surroundings) => {
     name: "ADDRESS",
     address: given.operands[0],
     artifacts: given.text("artifacts"),
-    config: given.text("config"),
   };
-  const address = await readAddress(options, surroundings.readVariable);
+  const address = await readOwnAddress(options, given, surroundings);
   return checkAll(address, given.flag("repair"), surroundings);
 };

@@ -26,7 +26,8 @@ ${ADDRESSES}`,
       },
       {
         form: "--config FILE",
-        about: 'a JSON configuration whose "storage" and "artifacts" are used instead',
+        about:
+          'the JSON configuration whose "storage" and "artifacts" are used without --storage; default: SIGN_IN_CONFIG, then sign-in.json in this folder',
       },
       { form: "--remove-old", about: "deletes the data of version 0.1 after the migration" },
       { form: "--yes", about: "deletes without asking" },
@@ -106,7 +107,8 @@ ${ADDRESSES}`,
       },
       {
         form: "--config FILE",
-        about: 'a JSON configuration whose "storage" and "artifacts" are used instead of ADDRESS',
+        about:
+          'the JSON configuration whose "storage" and "artifacts" are used without ADDRESS; default: SIGN_IN_CONFIG, then sign-in.json in this folder',
       },
       { form: "--repair", about: "repairs what can be repaired without a decision by a person" },
     ],

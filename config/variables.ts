@@ -8,6 +8,7 @@ import { open } from "node:fs/promises";
 import { z } from "zod";
 import { ConfigurationError } from "../lib/errors.ts";
 import { bare, type Leaf, type Node, textsOf } from "./documented-schema.ts";
+import { findJsonFault } from "./json-text.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { nearestKey } from "./problems.ts";
 
@@ -104,12 +105,9 @@ async function contentOf(path: string): Promise<string> {
 }
 
 function fromJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The parser's message quotes the text.
-    throw new Refusal("is not valid JSON");
-  }
+  const fault = findJsonFault(text);
+  if (fault === undefined) return JSON.parse(text);
+  throw new Refusal(`is not valid JSON: line ${fault.line}, column ${fault.column}: ${fault.what}`);
 }
 
 /** What the text means for this key. A text that fits nothing stays one: the check of the key then says what it must be. */

@@ -4,7 +4,10 @@ import { resolve } from "node:path";
 import { defaults } from "../../config/defaults.ts";
 import { isInMemory, isSqlite, isStorageAddress, readRedisAddress } from "../../config/value-forms.ts";
 import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
+import type { ReadVariable, Surroundings } from "./command.ts";
+import type { Given } from "./given.ts";
 import { readJsonObject } from "./json-file.ts";
+import { isConfigured, readSettings } from "./settings.ts";
 
 /** The addresses of a storage and its artifacts. */
 export interface StorageAddress {
@@ -24,9 +27,6 @@ export interface AddressArguments {
   /** A configuration file, instead of the two. */
   readonly config: string | undefined;
 }
-
-/** The value of an environment variable; `undefined` if it is not set. */
-export type ReadVariable = (name: string) => string | undefined;
 
 const VARIABLE = "env:";
 
@@ -62,18 +62,17 @@ function textMember(file: object, name: string, path: string): string | undefine
   throw new CommandFailure(`${path}: ${name} must be a string.`, { exitCode: MISUSED });
 }
 
-/** `storage` and `artifacts` of a configuration file. Other keys are ignored. */
-async function readConfigFile(path: string, name: string): Promise<StorageAddress> {
-  const file = await readJsonObject(path);
-  const storage = checkStorage(textMember(file, "storage", path) ?? defaults.storage, name);
-  const artifacts = textMember(file, "artifacts", path);
+/** `storage` and `artifacts` of a configuration. Other keys are ignored. @param where it comes from. */
+function addressIn(config: object, where: string, name: string): StorageAddress {
+  const storage = checkStorage(textMember(config, "storage", where) ?? defaults.storage, name);
+  const artifacts = textMember(config, "artifacts", where);
   const isElsewhere = artifacts !== undefined && artifacts !== storage;
-  const keys: unknown = Reflect.get(file, "keys");
-  const isConfigured = Reflect.get(Object(keys), "secrets") !== undefined;
+  const keys: unknown = Reflect.get(config, "keys");
+  const isSet = Reflect.get(Object(keys), "secrets") !== undefined;
   return {
     storage,
     artifacts: isElsewhere ? checkArtifacts(artifacts, name) : undefined,
-    secrets: isConfigured ? `in ${path}` : secretsOf(storage),
+    secrets: isSet ? `in ${where}` : secretsOf(storage),
   };
 }
 
@@ -98,7 +97,7 @@ export async function readAddress(
     if (address !== undefined || artifacts !== undefined) {
       throw misused(`${name} is given twice: by a configuration file and by an address`);
     }
-    return readConfigFile(config, name);
+    return addressIn(await readJsonObject(config), config, name);
   }
   if (address === undefined) throw misused(`${name} is missing`);
   const storage = checkStorage(resolveVariable(address, readVariable), name);
@@ -107,6 +106,24 @@ export async function readAddress(
     artifacts: artifacts && checkArtifacts(resolveVariable(artifacts, readVariable), name),
     secrets: secretsOf(storage),
   };
+}
+
+/**
+ * The address of the one storage that a command works on: what was given, or that of the configuration, which is read
+ * as by all other commands.
+ * @throws as {@link readAddress}
+ */
+export async function readOwnAddress(
+  options: Omit<AddressArguments, "config">,
+  given: Pick<Given, "text">,
+  surroundings: Pick<Surroundings, "readVariable" | "variables">,
+): Promise<StorageAddress> {
+  const config = given.text("config");
+  const isGiven = options.address !== undefined || options.artifacts !== undefined;
+  if (isGiven || !isConfigured(given, surroundings))
+    return readAddress({ ...options, config }, surroundings.readVariable);
+  const settings = await readSettings(given, surroundings);
+  return addressIn(settings.config, settings.file ?? "the environment", options.name);
 }
 
 /** The address of a Redis without user and password. */

@@ -1,9 +1,11 @@
 /** The interface of commands, and what they get from their process. */
 import type { Environment } from "../../config/environment.ts";
 import type { Clock } from "../../lib/clock.ts";
-import type { ReadVariable } from "./addresses.ts";
 import type { Given } from "./given.ts";
 import type { Output } from "./progress.ts";
+
+/** The value of an environment variable; `undefined` if it is not set. */
+export type ReadVariable = (name: string) => string | undefined;
 
 /** The environment of a command. */
 export interface Surroundings {

@@ -1,7 +1,7 @@
 /** Reads JSON files that an operator names. Messages never quote a file, which may contain secrets. */
 import { readFile } from "node:fs/promises";
 import { CommandFailure, MISUSED } from "./command-failure.ts";
-import { findJsonFault } from "./json-text.ts";
+import { findJsonFault } from "../../config/json-text.ts";
 
 const REASONS: Readonly<Record<string, string>> = {
   ENOENT: "does not exist",

@@ -294,6 +294,13 @@ describe("the commands on a service", () => {
     expect(await office.here(["accounts", "list", "--limit", "1"], { variables: named })).toMatchObject({
       code: 0,
     });
+    expect(await office.here(["storage", "check"], { variables: named })).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^No problems found/u),
+    });
+    expect(
+      await office.here(["storage", "check", "--artifacts", "redis://h"], { variables: named }),
+    ).toMatchObject({ code: 2, err: "ADDRESS is missing. See --help.\n" });
     const broken = new Map([...variables, ["SIGN_IN_LIFETIMES_ACCESS_TOKEN", SECRETS.mail]]);
     for (const words of [
       ["config", "check"],

@@ -27,6 +27,15 @@ const entry = (url: string) => ({
   receiver: { url, client_id: "a", client_secret: PASSWORD, types: ["DELETE_ACCOUNT" as const] },
 });
 
+/** Changes which rows an index of the database should have, and leaves it as it is. */
+function changeIndex(from: string, to: string): void {
+  const file = new DatabaseSync(database);
+  file.enableDefensive(false);
+  file.exec(`PRAGMA writable_schema = ON;
+    UPDATE sqlite_schema SET sql = replace(sql, '${from}', '${to}') WHERE name = 'records_expiry'`);
+  file.close();
+}
+
 describe("doctor, without a server", () => {
   const deployments = {
     oauth2: { url: "http://127.0.0.1:39997" },
@@ -211,6 +220,14 @@ describe("doctor, without a server", () => {
       })),
     );
   }, 30_000);
+
+  it("finds an index of the database that does not match its table", async () => {
+    changeIndex("expires_at IS NOT NULL", "kind IS NOT NULL");
+    const { code, wrong } = await doctor(["--config", path]);
+    changeIndex("kind IS NOT NULL", "expires_at IS NOT NULL");
+    expect(code).toBe(1);
+    expect(wrong.filter(({ check }) => check === "indexes")).toMatchObject([{ level: "problem" }]);
+  });
 
   it("finds old data that a migration has left, and a clock that is off", async () => {
     const file = new DatabaseSync(database);

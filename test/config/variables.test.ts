@@ -191,7 +191,7 @@ describe("the variables of the configuration", () => {
       expect.stringMatching(/^environment\[a name of 10008 characters\]: unknown variable; /u),
       'environment.SIGN_IN_METRIC_PORT: unknown variable; did you mean "SIGN_IN_METRICS_PORT"?',
       expect.stringMatching(/^environment\.SIGN_IN_LOGGER: unknown variable; /u),
-      "environment.SIGN_IN_KEYS_SIGNING: is not valid JSON",
+      "environment.SIGN_IN_KEYS_SIGNING: is not valid JSON: line 1, column 40: expected a key in double quotes",
       "environment.SIGN_IN_METRICS_TOKEN: can't be set together with SIGN_IN_METRICS_TOKEN_FILE",
       "environment.SIGN_IN_MAIL_URL: can't be set together with SIGN_IN_MAIL",
     ]);
@@ -239,7 +239,7 @@ describe("the variables of the configuration", () => {
     }
     const deep = { SIGN_IN_INTERACTIONS_COPY: `{"en":${"[".repeat(200_000)}` };
     await expect(problemsOf(read(deep))).resolves.toEqual([
-      expect.stringMatching(/SIGN_IN_INTERACTIONS_COPY: is not valid JSON/u),
+      expect.stringMatching(/SIGN_IN_INTERACTIONS_COPY: is not valid JSON: .*nested too deeply$/u),
     ]);
     const long = { SIGN_IN_KEYS_COOKIES: "x".repeat(1_100_000) };
     await expect(problemsOf(read(long))).resolves.toEqual([

@@ -11,12 +11,16 @@ const SPACE = /[ \t\r\n]*/y;
 const STRING = /"(?:[^"\\\p{Cc}]|[\u007f-\u009f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.])/y;
 
+/** Deeper than anything that is written by hand. */
+const MOST_DEPTH = 200;
+
 class Stop extends Error {}
 
 /** Walks over the text by the grammar of RFC 8259. Each method moves `at` behind what it read. */
 class Walker {
   readonly text: string;
   at = 0;
+  depth = 0;
   what = "";
 
   constructor(text: string) {
@@ -44,11 +48,14 @@ class Walker {
   }
 
   value(): void {
+    if (this.depth > MOST_DEPTH) this.stop("nested too deeply");
+    this.depth += 1;
     if (this.sign("{")) this.members();
     else if (this.sign("[")) this.elements();
     else if ((this.take(STRING) ?? this.take(SCALAR)) === undefined) {
       this.stop("expected a value: a text in double quotes, a number, true, false, null, { or [");
     }
+    this.depth -= 1;
   }
 
   members(): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import * as fc from "fast-check";
-import { findJsonFault } from "../../cli/program/json-text.ts";
+import { findJsonFault } from "../../config/json-text.ts";
 import { rounds } from "../rounds.ts";
 
 function parses(text: string): boolean {
@@ -47,6 +47,15 @@ describe("handwritten JSON", () => {
       }),
       { numRuns: rounds(300, 3_000) },
     );
+  });
+
+  it("refuses what is nested deeper than anything handwritten, however deep", () => {
+    for (const [sign, depth] of [
+      ["[", 300],
+      ['{"a":', 1_000_000],
+    ] as const)
+      expect(findJsonFault(sign.repeat(depth))).toMatchObject({ what: "nested too deeply" });
+    expect(findJsonFault("[".repeat(150) + "]".repeat(150))).toBeUndefined();
   });
 
   it("does not quote the text", () => {
