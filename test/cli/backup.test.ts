@@ -342,6 +342,31 @@ describe("a backup", () => {
 
   const ownSecret = (): string => readFileSync(`${full.database}.keys`, "utf8").trim();
 
+  it("is restored by one of two commands at once, and never mixed with a service that starts meanwhile", async () => {
+    const to = newPlace(workshop);
+    copyFileSync(`${full.database}.keys`, `${to.database}.keys`);
+    const words = ["restore", file, "--key-file", key, "--config"];
+    const config = configFile(to.folder, { storage: to.storage });
+    const both = await Promise.all([here([...words, config]), here([...words, config])]);
+    expect(both.map(({ code }) => code).toSorted()).toEqual([0, 1]);
+    expect((await everythingIn(to))["account"]).toHaveLength(ACCOUNTS + 1);
+    for (const delay of [0, 40, 80, 120]) {
+      const other = newPlace(workshop);
+      copyFileSync(`${full.database}.keys`, `${other.database}.keys`);
+      const restoring = here([...words, configFile(other.folder, { storage: other.storage })]);
+      await pause(delay);
+      const service = await createSignInService({
+        deployments: DEPLOYMENTS,
+        storage: other.storage,
+        logger: createLogger("silent"),
+      });
+      const { code } = await restoring;
+      const known = await service.accounts.findByLogin("0@example.com");
+      await service.close();
+      expect([code, known !== undefined]).toEqual(code === 0 ? [0, true] : [1, false]);
+    }
+  }, 60_000);
+
   it("shows a bar on a terminal, and stops at once when it is interrupted", async () => {
     const path = join(full.folder, "stopped.backup");
     const words = ["--config", fullConfig, "--key-file", key];
