@@ -348,7 +348,7 @@ describe("a backup", () => {
     const words = ["restore", file, "--key-file", key, "--config"];
     const config = configFile(to.folder, { storage: to.storage });
     const both = await Promise.all([here([...words, config]), here([...words, config])]);
-    expect(both.map(({ code }) => code).toSorted()).toEqual([0, 1]);
+    expect(both.map(({ code }) => code).toSorted((one, other) => one - other)).toEqual([0, 1]);
     expect((await everythingIn(to))["account"]).toHaveLength(ACCOUNTS + 1);
     for (const delay of [0, 40, 80, 120]) {
       const other = newPlace(workshop);
