@@ -7,6 +7,10 @@ import { delivery, hostileKeys, type Stage, START, store, stored } from "./stage
 const PASSABLE = { supersedable: ["PROFILE_CHANGED"] };
 const FORCED = { supersedable: [] };
 
+function deletion(id: string, sub: string, receiver: string): NewDelivery {
+  return delivery(id, sub, receiver, { type: "DELETE_ACCOUNT" });
+}
+
 /** @param stage the store of the running case. */
 export function describeUpkeep(stage: Stage, runner: TestRunner): void {
   describeByHand(stage, runner);
@@ -268,8 +272,6 @@ function describeFinding(stage: Stage, runner: TestRunner): void {
 
   it("knows the oldest deletion that waits and the oldest that is parked, of all receivers", async () => {
     const { deliveries } = stage.storage;
-    const deletion = (id: string, sub: string, receiver: string): NewDelivery =>
-      delivery(id, sub, receiver, { type: "DELETE_ACCOUNT" });
     const expectOldest = (waiting: number | undefined, parked: number | undefined): Promise<void> =>
       expect(deliveries.oldestDeletions()).resolves.toEqual({ waiting, parked });
     await store(stage, delivery("p", "a"));
