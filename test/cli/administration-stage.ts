@@ -219,6 +219,7 @@ export async function openOffice(): Promise<Office> {
   const office = await Office.open(folder, storage, `http://127.0.0.1:${port}/notifications`);
   office.close = async () => {
     receiver.close();
+    receiver.closeAllConnections();
     await office.service.close();
     rmSync(folder, { recursive: true, force: true });
   };

@@ -38,6 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => {
   receiver.close();
+  receiver.closeAllConnections();
   workshop.remove();
 });
 
