@@ -7,7 +7,8 @@ import { dirname } from "node:path";
 /** Read and written by the owner. */
 const MODE = 0o600;
 
-async function syncFolder(path: string): Promise<void> {
+/** Writes the entry of a file in its folder to disk: after a power failure the file is there under its name. */
+export async function syncFolder(path: string): Promise<void> {
   // Windows can't open a folder, and syncs its entries itself.
   if (process.platform === "win32") return;
   const folder = await open(dirname(path), constants.O_RDONLY);

@@ -1,7 +1,7 @@
 /** Creates files that appear complete, or not at all. */
-import { constants } from "node:fs";
 import { type FileHandle, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { syncFolder } from "../../config/private-file.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 const codeOf = (error: unknown): string => String(Reflect.get(Object(error), "code"));
@@ -50,16 +50,6 @@ async function appear(partial: string, path: string): Promise<void> {
     if (!["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"].includes(codeOf(error))) throw error;
     await requireAbsent(path);
     await rename(partial, path);
-  }
-}
-
-async function syncFolder(path: string): Promise<void> {
-  if (process.platform === "win32") return;
-  const folder = await open(dirname(path), constants.O_RDONLY);
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
   }
 }
 

@@ -6,16 +6,15 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { run } from "../../cli/program/run.ts";
 import type { Surroundings } from "../../cli/program/command.ts";
 import { createSignInService, type SignInService } from "../../lib/index.ts";
-import { createSystemClock } from "../../lib/clock.ts";
 import { createLogger } from "../../lib/logger.ts";
 import { ROOT } from "../examples/documents.ts";
 import type { EntrySettings } from "../../lib/domain/directory.ts";
 import { BACKENDS, newStorage, type StorageConfig } from "../servers/storage.ts";
 import { newFolder } from "../examples/processes.ts";
 import { COMMANDS, NOUNS } from "../../cli/commands.ts";
+import { here, type Outcome } from "./here.ts";
 
 /** Secrets that no output may contain. */
 export const SECRETS: Readonly<
@@ -29,12 +28,6 @@ export const SECRETS: Readonly<
   cookies: "the-key-of-the-cookies-is-quite-long",
   metrics: "the-token-of-the-metrics",
 };
-
-export interface Outcome {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
 
 const RECEIVER: Omit<NonNullable<EntrySettings["receiver"]>, "url"> = {
   client_id: "sign-in",
@@ -173,20 +166,9 @@ export class Office {
 
   /** Runs a command in this process. */
   async here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
-    const said = { out: "", err: "" };
-    const code = await run(words, {
-      clock: createSystemClock(),
-      environment: () => ({ logLevel: "silent", production: false }),
-      readVariable: () => undefined,
-      variables: new Map(),
-      out: { write: (part: string) => void (said.out += part) },
-      err: { write: (part: string) => void (said.err += part) },
-      signal: new AbortController().signal,
-      readInput: async () => "",
-      ...given,
-    });
-    this.printed += said.out + said.err;
-    return { code, ...said };
+    const outcome = await here(words, given);
+    this.printed += outcome.out + outcome.err;
+    return outcome;
   }
 
   /** The same with the configuration and `--json`. @returns the objects that were printed. */

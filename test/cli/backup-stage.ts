@@ -2,9 +2,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RecordData } from "../../adapters/record-store.ts";
-import type { Surroundings } from "../../cli/program/command.ts";
-import { run } from "../../cli/program/run.ts";
-import { createSystemClock } from "../../lib/clock.ts";
 import { MAIL } from "../../lib/mail/records.ts";
 import { CONFIRMATION } from "../../lib/people/records.ts";
 import type { Workshop } from "./stage.ts";
@@ -30,29 +27,6 @@ export function configFile(folder: string, config: object): string {
   const path = join(folder, "config.json");
   writeFileSync(path, JSON.stringify({ deployments: DEPLOYMENTS, ...config }));
   return path;
-}
-
-export interface Outcome {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
-}
-
-/** Runs a command in this process. */
-export async function here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
-  const said = { out: "", err: "" };
-  const code = await run(words, {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    variables: new Map(),
-    environment: () => ({ logLevel: "silent", production: false }),
-    out: { write: (part: string) => void (said.out += part) },
-    err: { write: (part: string) => void (said.err += part) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
-    ...given,
-  });
-  return { code, ...said };
 }
 
 /** A code that was sent, the mail with it, and another mail. */

@@ -21,16 +21,8 @@ import { relyingParty } from "../flows/relying-party.ts";
 import { ADA, NEWS, startService } from "../flows/running-service.ts";
 import { rounds } from "../rounds.ts";
 import { type OwnRedis, openOwnRedis } from "../servers/redis.ts";
-import {
-  CHANGES,
-  configFile,
-  DEPLOYMENTS,
-  here,
-  MAILED,
-  newPlace,
-  type Outcome,
-  type Place,
-} from "./backup-stage.ts";
+import { CHANGES, configFile, DEPLOYMENTS, MAILED, newPlace, type Place } from "./backup-stage.ts";
+import { here, type Outcome } from "./here.ts";
 import { everythingIn, lostEntries, runHere, withStores, Workshop } from "./stage.ts";
 
 const workshop = new Workshop();

@@ -8,9 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, expect } from "@jest/globals";
 import type { Surroundings } from "../../cli/program/command.ts";
-import { run } from "../../cli/program/run.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { createSystemClock } from "../../lib/clock.ts";
+import { here } from "./here.ts";
 
 /** No output may contain these. */
 export const SECRET: string = randomBytes(32).toString("base64");
@@ -42,20 +40,9 @@ export async function doctor(
   words: readonly string[],
   given: Partial<Surroundings> = {},
 ): Promise<{ code: number; lines: readonly Line[]; wrong: readonly Line[]; err: string }> {
-  const said = { out: "", err: "" };
-  const code = await run(["doctor", "--json", ...words], {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    variables: new Map(),
-    environment: readEnvironment,
-    out: { write: (part: string) => void (said.out += part) },
-    err: { write: (part: string) => void (said.err += part) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
-    ...given,
-  });
-  for (const secret of [SECRET, PASSWORD]) expect(said.out + said.err).not.toContain(secret);
-  const lines = said.out
+  const { code, out, err } = await here(["doctor", "--json", ...words], given);
+  for (const secret of [SECRET, PASSWORD]) expect(out + err).not.toContain(secret);
+  const lines = out
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as Line);
@@ -66,7 +53,7 @@ export async function doctor(
       expect.stringMatching(/\.$/u),
       expect.any(String),
     ]);
-  return { code, lines, wrong, err: said.err };
+  return { code, lines, wrong, err };
 }
 
 /** A server on a free port. @returns its address. */

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Surroundings } from "../../cli/program/command.ts";
 import { start } from "../examples/processes.ts";
-import { run } from "../../cli/program/run.ts";
-import { readEnvironment } from "../../config/environment.ts";
-import { createSystemClock } from "../../lib/clock.ts";
+import { here } from "./here.ts";
 
 const PASSWORD = "the password/of:the@database";
 const MAIL_PASSWORD = "the-password-of-the-mail-server";
@@ -20,21 +18,11 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function init(words: readonly string[], given: Partial<Surroundings> = {}) {
-  const said = { out: "", err: "" };
-  const code = await run(words, {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    variables: new Map(),
-    environment: readEnvironment,
-    out: { write: (part: string) => void (said.out += part) },
-    err: { write: (part: string) => void (said.err += part) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
-    ...given,
-  });
-  expect(said.out + said.err).not.toContain(PASSWORD);
-  expect(said.out + said.err).not.toContain(MAIL_PASSWORD);
-  return { code, ...said };
+  const outcome = await here(words, given);
+  const printed = outcome.out + outcome.err;
+  expect(printed).not.toContain(PASSWORD);
+  expect(printed).not.toContain(MAIL_PASSWORD);
+  return outcome;
 }
 
 const readVariable = (name: string): string | undefined =>

@@ -2,35 +2,19 @@ import { existsSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
-import { run } from "../../cli/program/run.ts";
 import { readFixture } from "../migration/fixtures.ts";
 import { FixtureClock, restoreSqlite } from "../migration/stage.ts";
+import { here, type Outcome } from "./here.ts";
 
 const fixture = readFixture("sqlite-closed");
 
-interface Outcome {
-  readonly code: number;
-  /** Results. */
-  readonly out: string;
-  /** Progress and what went wrong. */
-  readonly err: string;
-}
-
 /** @param answer what a person says to a question; left out: there is nobody. */
 async function migrate(words: readonly string[], answer?: boolean): Promise<Outcome> {
-  const said = { out: "", err: "" };
-  const code = await run(["migrate", ...words], {
+  return here(["migrate", ...words], {
     clock: new FixtureClock(fixture.manifest),
-    environment: () => ({ logLevel: "silent", production: false }),
     readVariable: (name) => (name === "STORAGE" ? "mongodb://user:hidden@127.0.0.1:1/x" : undefined),
-    variables: new Map(),
-    out: { write: (text: string) => void (said.out += text) },
-    err: { write: (text: string) => void (said.err += text) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
     ...(answer !== undefined && { confirm: () => Promise.resolve(answer) }),
   });
-  return { code, ...said };
 }
 
 describe("migrate", () => {

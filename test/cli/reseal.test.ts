@@ -15,7 +15,8 @@ import { createSignInService, type SignInService } from "../../lib/service.ts";
 import type { Running } from "../examples/processes.ts";
 import { rounds } from "../rounds.ts";
 import { BACKENDS, newStorage } from "../servers/storage.ts";
-import { configFile, DEPLOYMENTS, here, newPlace } from "./backup-stage.ts";
+import { configFile, DEPLOYMENTS, newPlace } from "./backup-stage.ts";
+import { here } from "./here.ts";
 import { everythingIn, withStores, Workshop } from "./stage.ts";
 
 const [OLD, NEW] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString("base64")) as [string, string];

@@ -19,7 +19,7 @@ import { Records } from "../../lib/records/records.ts";
 import { Browser } from "../../lib/testing/browser/browser.ts";
 import { freePorts, start } from "../examples/processes.ts";
 import { configuration, SECRET, Servers } from "../examples/servers.ts";
-import { here } from "./backup-stage.ts";
+import { here } from "./here.ts";
 import { withStores } from "./stage.ts";
 
 const CALLBACK = "http://127.0.0.1:3001/callback";

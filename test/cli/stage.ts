@@ -5,13 +5,13 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Found } from "../../adapters/record-store.ts";
 import { openAddressed } from "../../cli/program/open-stores.ts";
-import { run } from "../../cli/program/run.ts";
 import { KINDS } from "../../lib/records/all-kinds.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 import { SETTING } from "../../lib/directory/records.ts";
 import { type AnyKind, storeOf, type Stores } from "../../lib/records/kinds.ts";
 import { UNFINISHED_COPY } from "../../lib/storage.ts";
 import { newFolder, type Running, start } from "../examples/processes.ts";
+import { here } from "./here.ts";
 
 /** A storage as a command line names it. */
 export interface Addresses {
@@ -154,16 +154,7 @@ export async function runHere(words: readonly string[], stopAt?: RegExp): Promis
     },
   };
   const { signal } = stop;
-  const code = await run(words, {
-    clock,
-    environment: () => ({ logLevel: "silent", production: false }),
-    readVariable: () => undefined,
-    variables: new Map(),
-    readInput: async () => "",
-    out: output,
-    err: output,
-    signal,
-  });
+  const { code } = await here(words, { clock, out: output, err: output, signal });
   return { code, said: said.join("") };
 }
 

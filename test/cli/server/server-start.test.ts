@@ -4,12 +4,10 @@ import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { readConfigFile } from "../../../cli/server/config-file.ts";
-import { run } from "../../../cli/program/run.ts";
-import { readEnvironment } from "../../../config/environment.ts";
-import { createSystemClock } from "../../../lib/clock.ts";
 import { ROOT } from "../../examples/documents.ts";
 import { freePorts } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
+import { here } from "../here.ts";
 
 const servers = new Servers();
 afterEach(() => servers.stop());
@@ -17,18 +15,8 @@ afterAll(() => servers.leave());
 
 /** Runs a command in this process, which refuses it. */
 async function refusedHere(...words: readonly string[]): Promise<readonly [number, string]> {
-  let said = "";
-  const code = await run(words, {
-    clock: createSystemClock(),
-    readVariable: () => undefined,
-    variables: new Map(),
-    environment: () => readEnvironment({}),
-    out: { write: (text: string) => void (said += text) },
-    err: { write: (text: string) => void (said += text) },
-    signal: new AbortController().signal,
-    readInput: async () => "",
-  });
-  return [code, said];
+  const { code, out, err } = await here(words);
+  return [code, out + err];
 }
 
 describe("the command line", () => {

@@ -1,0 +1,28 @@
+/** Runs a command in the process of the test. */
+import { readEnvironment } from "../../config/environment.ts";
+import type { Surroundings } from "../../cli/program/command.ts";
+import { run } from "../../cli/program/run.ts";
+import { createSystemClock } from "../../lib/clock.ts";
+
+export interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** @param given default: no variables, no terminal, and an empty standard input. */
+export async function here(words: readonly string[], given: Partial<Surroundings> = {}): Promise<Outcome> {
+  const said = { out: "", err: "" };
+  const code = await run(words, {
+    clock: createSystemClock(),
+    environment: () => readEnvironment({}),
+    readVariable: () => undefined,
+    variables: new Map(),
+    out: { write: (part: string) => void (said.out += part) },
+    err: { write: (part: string) => void (said.err += part) },
+    signal: new AbortController().signal,
+    readInput: async () => "",
+    ...given,
+  });
+  return { code, ...said };
+}
