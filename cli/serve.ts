@@ -49,11 +49,7 @@ Environment: PORT, HOST (default: 127.0.0.1 for the demo, all addresses otherwis
       { form: "--receiver-close", about: "demo: the receiver fails by closing the connection" },
     ],
     examples: ["serve", "serve --demo"],
-    async load() {
-      const { holdNewSpace } = await import("./server/start-memory.ts");
-      holdNewSpace();
-      return (await import("./server/serve.ts")).serve;
-    },
+    load: async () => (await import("./server/serve.ts")).serve,
   },
   {
     words: ["worker"],

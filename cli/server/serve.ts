@@ -13,7 +13,6 @@ import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
 import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";
 import { type Opened, untilStopped } from "./opened.ts";
-import { releaseNewSpace } from "./start-memory.ts";
 import { onReloadSignal, Reloadable } from "./reload.ts";
 
 /** The demo's own options. */
@@ -47,9 +46,7 @@ export const serve: Run = async (given, surroundings) => {
 
   async function run(start: (opened: Opened) => Promise<void>): Promise<number> {
     if (environment.byNpm) endWithNpm();
-    return (await untilStopped(surroundings.signal, (opened) => start(opened).finally(releaseNewSpace)))
-      ? 0
-      : FAILED;
+    return (await untilStopped(surroundings.signal, start)) ? 0 : FAILED;
   }
 };
 
