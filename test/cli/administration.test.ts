@@ -16,13 +16,16 @@ beforeAll(async () => {
 afterAll(() => office.close());
 
 describe("the commands on a service", () => {
-  it.each(ON_SERVICE)("do what the examples of %s say, beside a running service", async (noun) => {
-    for (const example of examplesOf(noun)) {
-      const isEndless = example.startsWith("audit tail");
-      const outcome = await office.example(await office.placed(example), isEndless ? 200 : undefined);
-      expect([example, outcome]).toEqual([example, expect.objectContaining({ code: isEndless ? 130 : 0 })]);
-    }
-  });
+  it.each(ON_SERVICE)(
+    "do what the examples of %s say, beside a running service [D-CLI-1, D-CLI-2]",
+    async (noun) => {
+      for (const example of examplesOf(noun)) {
+        const isEndless = example.startsWith("audit tail");
+        const outcome = await office.example(await office.placed(example), isEndless ? 200 : undefined);
+        expect([example, outcome]).toEqual([example, expect.objectContaining({ code: isEndless ? 130 : 0 })]);
+      }
+    },
+  );
 
   it("work as a program: with arguments, standard input and a signal", async () => {
     const sub = await office.prepare();
@@ -44,7 +47,7 @@ describe("the commands on a service", () => {
     }
   });
 
-  it("refuse what is wrong, with a sentence and an exit code", async () => {
+  it("refuse what is wrong, with a sentence and an exit code [D-CLI-4]", async () => {
     await office.prepare();
     const found = await office.service.accounts.findByLogin("ada@example.com");
     const config = ["--config", office.config];
@@ -82,7 +85,7 @@ describe("the commands on a service", () => {
     await expect(office.service.accounts.findByUserId(0)).rejects.toThrow(TypeError);
   });
 
-  it("list all accounts in pages, or as many as were asked for", async () => {
+  it("list all accounts in pages, or as many as were asked for [D-CLI-3]", async () => {
     await Promise.all([1, 2, 3].map(() => office.prepare()));
     const all = await office.service.accounts.list({ limit: 1000 });
     await expect(office.objects("accounts", "list")).resolves.toEqual(all);
@@ -91,7 +94,7 @@ describe("the commands on a service", () => {
     expect(out).toMatch(/^user_id +sub +email +username +disabled\n\d+ +[0-9a-f-]{36} +\S+ +\S+ +false\n$/u);
   });
 
-  it("set a password that is typed twice, or comes from standard input, and never show it", async () => {
+  it("set a password that is typed twice, or comes from standard input, and never show it [D-CLI-2]", async () => {
     const sub = await office.prepare();
     const words = ["accounts", "set-password", sub, "--config", office.config];
     const differ = await office.here(words, typed("one long password", "another password"));
@@ -107,7 +110,7 @@ describe("the commands on a service", () => {
     await expect(office.service.accounts.verifyPassword(sub, SECRETS.password)).resolves.toBe(true);
   });
 
-  it("ask before an account is deleted: the answer no, and an interruption, change nothing", async () => {
+  it("ask before an account is deleted: the answer no, and an interruption, change nothing [D-CLI-1, D-CLI-4]", async () => {
     const sub = await office.prepare();
     const words = ["accounts", "delete", sub, "--config", office.config];
     const no = await office.here(words, { confirm: async () => false });
@@ -156,7 +159,7 @@ describe("the commands on a service", () => {
     await expect(office.service.directory.services.find("news")).resolves.toMatchObject({ group: null });
   });
 
-  it("print the times of deliveries in seconds, and say why a delivery can't be sent again", async () => {
+  it("print the times of deliveries in seconds, and say why a delivery can't be sent again [D-CLI-3]", async () => {
     const sub = await office.prepare();
     const id = await office.waiting(sub);
     const [listed] = await office.objects("deliveries", "list", "--account", sub, "--state", "waiting");
@@ -333,7 +336,7 @@ describe("the commands on a service", () => {
   });
 
   // The last test: it looks at what all others have printed.
-  it("never print a secret", () => {
+  it("never print a secret [D-CLI-3]", () => {
     expect(office.printed).not.toBe("");
     for (const [name, secret] of Object.entries(SECRETS))
       expect([name, office.printed.includes(secret)]).toEqual([name, false]);
