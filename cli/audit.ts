@@ -12,6 +12,8 @@ const PAGE = 500;
 const DEFAULT_LIMIT = 100;
 /** Milliseconds between two looks of `audit tail`. */
 const LOOK = 1_000;
+/** Records that `audit tail` begins with. */
+const LAST = 10;
 /** Seconds: a process may write a record so much later than what it tells of. */
 const LATE = 10;
 
@@ -59,17 +61,22 @@ async function recordsSince({ audit }: Call["service"], query: AuditQuery): Prom
   }
 }
 
+const idsOf = (records: readonly AuditRecord[]): readonly string[] => records.map(({ id }) => id);
+
 async function tail({ service, given, print, surroundings: { signal, clock } }: Call): Promise<void> {
   const filter = filterOf(given);
-  const started = seconds(clock);
-  let seen: ReadonlySet<string> = new Set();
+  const recent = (): Promise<AuditRecord[]> =>
+    recordsSince(service, { ...filter, since: seconds(clock) - LATE });
+  const before = await recent();
+  const { records: last } = await service.audit.list({ ...filter, limit: LAST });
+  print.rows(last.toReversed(), COLUMNS);
+  let seen: ReadonlySet<string> = new Set(idsOf([...before, ...last]));
   for (;;) {
-    const since = Math.max(started, seconds(clock) - LATE);
-    const records = await recordsSince(service, { ...filter, since });
+    await pause(LOOK, undefined, { signal });
+    const records = await recent();
     const fresh = records.filter(({ id }) => !seen.has(id));
     print.rows(fresh, COLUMNS);
-    seen = new Set(records.map(({ id }) => id));
-    await pause(LOOK, undefined, { signal });
+    seen = new Set(idsOf(records));
   }
 }
 
@@ -88,7 +95,7 @@ export const auditCommands: readonly Command[] = [
   },
   {
     words: ["audit", "tail"],
-    summary: "prints new records as they come, until it is interrupted",
+    summary: `prints the last ${LAST} records, and new ones as they come, until it is interrupted`,
     options: [...SERVICE_OPTIONS, ...filterOptions],
     examples: ["audit tail --json"],
     load: async () => onService(tail),

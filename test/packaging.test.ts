@@ -227,7 +227,7 @@ describe("the packed package", () => {
     ]);
     // The profile leaves out the resolution of Node 10, which does not know `exports`. The rule reports that require()
     // would need a dynamic import: not since Node 22.12, as the test of require() below shows.
-    const ignored = ["--profile", "node16", "--ignore-rules", "cjs-resolves-to-esm"];
+    const ignored = ["--profile", "node16", "--ignore-rules", "cjs-resolves-to-esm", "--format", "ascii"];
     expect(tool(join(modules, "@arethetypeswrong/cli/dist/index.js"), tarball, ...ignored)).toEqual([
       0,
       expect.stringContaining("node16 (from CJS): 🟢 (ESM)"),

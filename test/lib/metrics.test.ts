@@ -1,4 +1,5 @@
 /** What Prometheus reads. */
+import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it } from "@jest/globals";
 import { createEvents, type ServiceEmitter } from "../../lib/events.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
@@ -217,7 +218,12 @@ describe("a running service", () => {
       expect((await shop.token({ grant_type: "planted-grant" })).status).toBe(400);
       const before = signIn.clock.now();
       await accounts.delete(ada.account.sub);
-      const text = await signIn.service.metrics();
+      // What is read from the storage is shown for a second.
+      let text = "";
+      while (!text.includes("sign_in_deletion_oldest_timestamp_seconds{")) {
+        await pause(50);
+        text = await signIn.service.metrics();
+      }
       const count = (line: string): number =>
         Number(
           text
