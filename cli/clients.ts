@@ -24,15 +24,20 @@ const settingOptions: readonly CommandOption[] = [
   { form: "--tos-uri URL", about: "its terms of use" },
   { form: "--logo FILE", about: "its logo: PNG, JPEG or WebP" },
   { form: "--error-status STATUS", about: "documented or standard" },
+  {
+    form: "--rotate-refresh-tokens ANSWER",
+    about: "yes or no: whether each use gives a new one; default: refreshTokens.rotate",
+  },
 ];
 
-/** The settings that were given. */
-async function settings(given: Given): Promise<ClientChanges> {
+/** The settings that were given. @param before the settings for refresh tokens so far, of which one may change. */
+async function settings(given: Given, before: ClientChanges["refresh_tokens"] = {}): Promise<ClientChanges> {
   const [service, name, logo] = [given.text("service"), given.text("name"), given.text("logo")];
   const redirect_uris = given.list("redirect-uri");
   const post_logout_redirect_uris = given.list("post-logout-redirect-uri");
   const grant_types = given.list("grant-type");
   const error_status = given.oneOf("error-status", ["documented", "standard"]);
+  const rotate = given.oneOf("rotate-refresh-tokens", ["yes", "no"]);
   return {
     ...textMembers(given, ADDRESSES),
     ...(service !== undefined && { service }),
@@ -43,6 +48,7 @@ async function settings(given: Given): Promise<ClientChanges> {
     ...(grant_types && { grant_types: grant_types as NonNullable<ClientChanges["grant_types"]> }),
     ...(logo !== undefined && { logo: await readBytes(logo) }),
     ...(error_status && { error_status }),
+    ...(rotate && { refresh_tokens: { ...before, rotate: rotate === "yes" } }),
   };
 }
 
@@ -79,7 +85,8 @@ async function find({ service, given, print }: Call): Promise<void> {
 }
 
 async function update({ service, given, print, by }: Call): Promise<void> {
-  const changes = await settings(given);
+  const client = await service.clients.find(given.operand(0));
+  const changes = await settings(given, client?.refresh_tokens);
   if (Object.keys(changes).length === 0) throw misused("There is nothing to change");
   print.record(await service.clients.update(given.operand(0), changes, by));
 }

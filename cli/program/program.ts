@@ -1,4 +1,6 @@
 /** Builds the command line from the table of commands. */
+import { readFileSync } from "node:fs";
+import { findPackageJSON } from "node:module";
 import { Command as Program, CommanderError } from "commander";
 import type { Command, CommandOption, Surroundings } from "./command.ts";
 import { COMMANDS, NOUNS } from "../commands.ts";
@@ -75,6 +77,15 @@ function capitalised(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
+/** The version of this package. */
+function readVersion(): string {
+  const path = findPackageJSON("..", import.meta.url);
+  const { version = "unknown" } = (path === undefined ? {} : JSON.parse(readFileSync(path, "utf8"))) as {
+    readonly version?: string;
+  };
+  return version;
+}
+
 /** @param onCall carries out a command. */
 export function buildProgram(
   { out }: Pick<Surroundings, "out">,
@@ -83,6 +94,7 @@ export function buildProgram(
   const program = new Program("sign-in-service")
     .description(ABOUT)
     .helpOption("--help", "shows this text")
+    .version(readVersion(), "--version", "shows the version")
     .helpCommand(false)
     .showSuggestionAfterError(false)
     .exitOverride()
@@ -134,7 +146,7 @@ function usageOf(program: Program): string {
   return [...names, ...operands, "[options]"].join(" ");
 }
 
-/** The help was shown: there is nothing more to do. */
+/** The help or the version was shown: there is nothing more to do. */
 export function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.exitCode === 0;
 }

@@ -130,6 +130,24 @@ describe("the commands on a service", () => {
     expect(records).toMatchObject([{ actor: { kind: "command_line" } }]);
   });
 
+  it("turn the rotation of a client's refresh tokens on and off, and keep its other settings", async () => {
+    const { clients } = office.service;
+    const redirect_uris = ["https://shop.example.com/callback"];
+    const refresh_tokens = { reuseWindow: 5 };
+    const shop = { name: "Shop", service: "news", redirect_uris, refresh_tokens };
+    const { client_id } = await clients.register(shop);
+    for (const rotate of [true, false]) {
+      await office.objects("clients", "update", client_id, "--rotate-refresh-tokens", rotate ? "yes" : "no");
+      const found = await clients.find(client_id);
+      expect(found?.refresh_tokens).toEqual({ rotate, reuseWindow: 5 });
+    }
+    const line =
+      "clients register --service news --redirect-uri https://a.example --rotate-refresh-tokens yes";
+    const [made] = await office.objects(...line.split(" "));
+    const registered = await clients.find(String(made?.["client_id"]));
+    expect(registered?.refresh_tokens).toEqual({ rotate: true });
+  });
+
   it("show text of other people without what a terminal would obey", async () => {
     const { sub } = await office.service.accounts.create({ email: "eve@example.com", name: "Eve\u202Etxt" });
     const { out } = await office.here(["accounts", "find", sub, "--config", office.config]);
@@ -427,6 +445,11 @@ function wrong(
       ["clients", "rotate-secret", "news", "--keep-old-for", "1w", ...config],
     ],
     [2, /grant/u, ["clients", "update", "news", "--grant-type", "implicit", ...config]],
+    [
+      2,
+      /^--rotate-refresh-tokens must be/u,
+      ["clients", "update", "news", "--rotate-refresh-tokens", "maybe", ...config],
+    ],
     [2, /none\.png does not exist/u, ["clients", "update", "news", "--logo", "none.png", ...config]],
     [1, /still referenced/u, ["services", "remove", "news", "--yes", ...config]],
     [1, /^There is no such portal/u, ["portals", "remove", "nowhere", "--yes", ...config]],

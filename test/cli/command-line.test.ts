@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, describe, expect, it } from "@jest/globals";
@@ -91,6 +91,11 @@ describe("the command line", () => {
     expect(said).toBe(`${place.storage}\n`);
     expect(child.exitCode ?? (await once(child, "exit"))[0]).toBe(read.code);
   }, 60_000);
+
+  it("prints its version", async () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { version: string };
+    expect(await runHere(["--version"])).toEqual({ code: 0, said: `${version}\n` });
+  });
 
   it("prints its usage", async () => {
     const all = await runHere(["--help"]);
