@@ -6,6 +6,7 @@ import type { Command, CommandOption } from "./program/command.ts";
 import { CommandFailure, misused, UNREACHABLE } from "./program/command-failure.ts";
 import type { Given } from "./program/given.ts";
 import { type Call, onService, SERVICE_OPTIONS, unknown, YES } from "./program/on-service.ts";
+import { MILLISECONDS } from "./program/printer.ts";
 
 const ID = { form: "ID", about: "the webhook-id of the delivery" };
 const RECEIVER = { form: "RECEIVER", about: "service:KEY, group:KEY or portal:KEY" };
@@ -34,16 +35,6 @@ const NOT_SENT: Readonly<Partial<Record<SendNowResult, string>>> = {
   held: "its receiver is paused or held back, see receivers list",
   over: "it does not wait",
 };
-
-/** Members of the library that are milliseconds since the epoch. */
-const MILLISECONDS: ReadonlySet<string> = new Set([
-  "storedAt",
-  "nextAttemptAt",
-  "finishedAt",
-  "startedAt",
-  "heldUntil",
-  "oldest",
-]);
 
 /** The same with all times in seconds. */
 function inSeconds<T extends object>(record: T): T {

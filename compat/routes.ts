@@ -126,8 +126,8 @@ interface Arrivals {
 }
 
 /**
- * Remembers what requests say about the host application and the proxies in front. Warns once an hour that a forwarding
- * header is ignored: the operator would not notice that callers share an address.
+ * Remembers what requests tell about the host application and the proxies in front. Warns at most once an hour about an
+ * ignored forwarding header: without it, all callers share the address of the proxy, and an operator would not notice.
  */
 function createArrivals({ configuration: { proxy, clock }, onWarning }: EndpointParts): Arrivals {
   const seen = new Set<string>();

@@ -22,7 +22,6 @@ import {
   type STORE_OPERATIONS,
   TOKEN_ERRORS,
 } from "./metric-catalogue.ts";
-import { processMetrics } from "./process-metrics.ts";
 
 /** A request that was answered. */
 export interface RequestTiming {
@@ -287,3 +286,20 @@ export function createMetrics(
     },
   };
 }
+
+/** Makes it for the first caller, and returns the same to all others. */
+function once<T extends object>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}
+
+/**
+ * The metrics of the Node.js process, `process_…` and `nodejs_…`. All services in a process share them, even those that
+ * replace each other when the configuration is reloaded: prom-client measures the event loop with a timer that never ends.
+ */
+export const processMetrics: () => Promise<Registry> = once(async () => {
+  const { collectDefaultMetrics, Registry } = await import("prom-client");
+  const register = new Registry();
+  collectDefaultMetrics({ register });
+  return register;
+});

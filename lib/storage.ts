@@ -5,6 +5,7 @@ import type { RecordStore } from "../adapters/record-store.ts";
 import type { V01Options } from "../adapters/v01.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
+import { ConditionFailed } from "./errors.ts";
 import { KINDS } from "./records/all-kinds.ts";
 import { type ArtifactStore, createArtifactStore } from "./artifacts/artifact-store.ts";
 import type { AuditStore } from "./audit/audit-event.ts";
@@ -25,7 +26,6 @@ import { createSignInStore, type SignInStore } from "./sign-ins/records.ts";
 import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
 import { createSealedStore, type SealedStore } from "./keys/sealed-store.ts";
 import { Records } from "./records/records.ts";
-import { timedStore } from "./records/timed-store.ts";
 
 /** An unfinished copy leaves this setting in its target. A service that finds it does not start. */
 export const UNFINISHED_COPY = "unfinished-copy";
@@ -184,4 +184,42 @@ export async function openStorage(
   }
   const within = (each: OpenedStore): OpenedStore => ({ ...each, store: through(each.store) });
   return storageOver(within(main), configuration, artifacts && within(artifacts));
+}
+
+/** The same store, whose calls are reported when they have ended. Without a listener nothing is measured. */
+function timedStore(
+  store: RecordStore,
+  name: StoreCall["store"],
+  listener: () => ((call: StoreCall) => void) | undefined,
+): RecordStore {
+  async function timed<T>(operation: StoreCall["operation"], call: () => Promise<T>): Promise<T> {
+    const report = listener();
+    if (report === undefined) return call();
+    const startedAt = performance.now();
+    const ended = (result: StoreCall["result"]): void =>
+      report({ store: name, operation, result, seconds: (performance.now() - startedAt) / 1000 });
+    try {
+      const answer = await call();
+      ended("success");
+      return answer;
+    } catch (error) {
+      ended(error instanceof ConditionFailed ? "conflict" : "failure");
+      throw error;
+    }
+  }
+
+  return {
+    get: (refs, options) => timed("get", () => store.get(refs, options)),
+    list: (queries) => timed("list", () => store.list(queries)),
+    scan: (kind, after, limit) => timed("scan", () => store.scan(kind, after, limit)),
+    count: (queries) => timed("count", () => store.count(queries)),
+    commit: (change) => timed("commit", () => store.commit(change)),
+    next: (counter, atLeast) => timed("next", () => store.next(counter, atLeast)),
+    sweep: (limit) => timed("sweep", () => store.sweep(limit)),
+    ping: () => store.ping(),
+    close: () => store.close(),
+    ...(store.watch !== undefined && {
+      watch: (kinds, onChange) => store.watch?.(kinds, onChange) ?? (() => undefined),
+    }),
+  };
 }

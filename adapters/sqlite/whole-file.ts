@@ -117,8 +117,8 @@ export interface FillOptions {
 }
 
 /**
- * Creates a file, or takes an empty one, and fills it in one transaction: if `work` fails or the process dies, it stays
- * empty. Another process that wants to write waits for the end, and gives up after five seconds.
+ * Fills an empty database file in one transaction, and creates the file if it is missing. If `work` fails or the process
+ * dies, the database stays empty. Another process that wants to write waits, and gives up after five seconds.
  * @throws StorageUnavailable, and ConfigurationError when the file belongs to another program or another version.
  */
 export async function fillFile<T>(

@@ -13,7 +13,7 @@ import { memoryOf } from "../side.ts";
 /** Milliseconds after which the memory of the start is released. */
 const IDLE = 2_000;
 
-/** The public address. It doesn't change the port, which is a free one. */
+/** The public address. The server listens on a free port instead. */
 const URL = "http://127.0.0.1:3000";
 
 const PLAIN = {

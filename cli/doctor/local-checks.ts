@@ -1,4 +1,4 @@
-/** The checks of `doctor` that need no storage: the configuration, its secrets and its files. */
+/** The checks of `doctor` that don't open the storage: the configuration, its secrets and its files. */
 import { stat } from "node:fs/promises";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";

@@ -162,7 +162,7 @@ async function connect(
   const url = new URL(address);
   const isSecure = url.protocol === "https:";
   const { promise, resolve } = Promise.withResolvers<Error | undefined>();
-  // Nothing is sent before `end`, which is never called.
+  // This only connects: without a call of `end`, no request is sent.
   const request: ClientRequest = (isSecure ? https : http).request(url, {
     agent: agentFor(url.protocol),
     method: "POST",

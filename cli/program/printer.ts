@@ -2,6 +2,16 @@
 import { jsonLine, printable } from "./printable.ts";
 import type { Output } from "./progress.ts";
 
+/** Members of the library that are milliseconds since the epoch. Commands print them in seconds. */
+export const MILLISECONDS: ReadonlySet<string> = new Set([
+  "storedAt",
+  "nextAttemptAt",
+  "finishedAt",
+  "startedAt",
+  "heldUntil",
+  "oldest",
+]);
+
 /** Members that are times, in seconds since the epoch. */
 const TIMES: ReadonlySet<string> = new Set([
   "at",
@@ -11,12 +21,7 @@ const TIMES: ReadonlySet<string> = new Set([
   "signs_from",
   "retires_at",
   "published_until",
-  "storedAt",
-  "nextAttemptAt",
-  "finishedAt",
-  "startedAt",
-  "heldUntil",
-  "oldest",
+  ...MILLISECONDS,
 ]);
 
 /** `2026-01-31 12:00:00Z`. */

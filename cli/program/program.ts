@@ -1,10 +1,10 @@
-/** Builds the command line from the table of commands. */
+/** Builds the command line from the table of commands, and runs it. */
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
 import { Command as Program, CommanderError } from "commander";
 import type { Command, CommandOption, Surroundings } from "./command.ts";
 import { COMMANDS, NOUNS } from "../commands.ts";
-import { misused } from "./command-failure.ts";
+import { CommandFailure, exitCodeOf, INTERRUPTED, misused, sentenceOf } from "./command-failure.ts";
 import { Given } from "./given.ts";
 
 const ABOUT = `Runs a sign-in service, and administers its accounts, clients, notifications, keys and storage. Commands work on the
@@ -87,7 +87,7 @@ function readVersion(): string {
 }
 
 /** @param onCall carries out a command. */
-export function buildProgram(
+function buildProgram(
   { out }: Pick<Surroundings, "out">,
   onCall: (command: Command, given: Given) => Promise<void>,
 ): Program {
@@ -147,7 +147,7 @@ function usageOf(program: Program): string {
 }
 
 /** The help or the version was shown: there is nothing more to do. */
-export function isHelp(error: unknown): boolean {
+function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.exitCode === 0;
 }
 
@@ -158,7 +158,7 @@ function isOfCommand(message: string): boolean {
 }
 
 /** The error of commander as a sentence. Its messages can contain an operand or a value, which may be a password. */
-export function explainUsage(error: unknown): unknown {
+function explainUsage(error: unknown): unknown {
   if (!(error instanceof CommanderError)) return error;
   const [, option = ""] = /'(--?[\w-]*)[^']*'/u.exec(error.message) ?? [];
   const [, operand = ""] = /argument '(\w+)'/u.exec(error.message) ?? [];
@@ -177,5 +177,33 @@ export function explainUsage(error: unknown): unknown {
       return misused(isOfCommand(error.message) ? "Too many arguments" : "Unknown command", error);
     default:
       return misused("This can't be understood", error);
+  }
+}
+
+/**
+ * Runs a command line, and reports errors.
+ *
+ * @param args the command line, without the program.
+ * @returns the exit code: 0 done; 1 could not be done; 2 wrong usage or configuration; 3 a server can't be reached;
+ * 130 interrupted.
+ */
+export async function run(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  let exitCode = 0;
+  const program = buildProgram(surroundings, async (command, given) => {
+    const carryOut = await command.load();
+    exitCode = await carryOut(given, surroundings);
+  });
+  try {
+    await program.parseAsync(args, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    if (isHelp(error)) return 0;
+    if (surroundings.signal.aborted && !(error instanceof CommandFailure)) {
+      surroundings.err.write("Interrupted.\n");
+      return INTERRUPTED;
+    }
+    const explained = explainUsage(error);
+    surroundings.err.write(`${sentenceOf(explained)}\n`);
+    return exitCodeOf(explained);
   }
 }

@@ -26,7 +26,7 @@ export class Generation {
 
   /**
    * Opens the service and applies the seed.
-   * @param mailbox gets the mail. Default: it is sent as the configuration says.
+   * @param mailbox receives all mail. Default: mail is sent as configured.
    */
   static async open({ config, seed }: ConfigFile, logger: Logger, mailbox?: Mailbox): Promise<Generation> {
     const service = await createSignInService({ ...config, ...(mailbox && { mailer: mailbox }), logger });

@@ -36,7 +36,7 @@ export const FAILURES_BEFORE_LIMIT = 100;
 /** What counting sign-ins and telling their owner about them needs. */
 export interface SignInNoticeOptions {
   readonly store: SignInStore;
-  /** The HMAC key for names, accounts and sign-ins in the storage. */
+  /** The HMAC key under which names, accounts and sign-ins are stored. */
   readonly key: SecretKey;
   readonly sealer: Sealer;
   readonly clock: Clock;

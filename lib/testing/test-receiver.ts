@@ -12,7 +12,7 @@ export interface ReceiverTrouble {
   readonly delay?: number;
   /** Closes the connection without a response. */
   readonly close?: boolean;
-  /** How many requests it fails at; then it works again. Default: until `recover`. */
+  /** How many requests fail before the receiver works again. Default: all, until `recover()` is called. */
   readonly times?: number;
 }
 

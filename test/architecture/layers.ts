@@ -208,11 +208,11 @@ export const layerRules: readonly Rule[] = [
       "config/read.ts": 'export * from "./environment.ts";',
       "notifier/main.ts": 'import "../config/environment.ts";',
       "cli/main.ts": 'import "../config/environment.ts";',
-      "cli/program/run.ts":
+      "cli/program/a.ts":
         'import "../../config/environment.ts";\nimport type { A } from "../../config/environment.ts";',
       "examples/a/main.ts": 'import "../../config/environment.ts";',
     },
-    finds: ["lib/service.ts:1", "config/read.ts:1", "cli/program/run.ts:1"],
+    finds: ["lib/service.ts:1", "config/read.ts:1", "cli/program/a.ts:1"],
   },
   {
     says: "driver packages are named in the folders of their backends only, and loaded when they are chosen",

@@ -1,7 +1,7 @@
 /** Runs a command in the process of the test. */
 import { readEnvironment } from "../../config/environment.ts";
 import type { Surroundings } from "../../cli/program/command.ts";
-import { run } from "../../cli/program/run.ts";
+import { run } from "../../cli/program/program.ts";
 import { createSystemClock } from "../../lib/clock.ts";
 
 export interface Outcome {

@@ -77,7 +77,7 @@ class Reader {
     chmodSync(path, 0o755);
   }
 
-  /** A text of a document with the values and ports of this reader. */
+  /** Text from a document, with this reader's values and ports. */
   filled(written: string): string {
     return written
       .replaceAll(VALUE, (name) => this.values.get(name) ?? name)

@@ -4,8 +4,7 @@ import { describe, expect, it } from "@jest/globals";
 import { createEvents, type ServiceEmitter } from "../../lib/events.ts";
 import { StorageUnavailable } from "../../lib/errors.ts";
 import { METRICS } from "../../lib/metric-catalogue.ts";
-import { createMetrics, type MeasuredStorage, type Metrics } from "../../lib/metrics.ts";
-import { processMetrics } from "../../lib/process-metrics.ts";
+import { createMetrics, type MeasuredStorage, type Metrics, processMetrics } from "../../lib/metrics.ts";
 import { createTestSignIn } from "../../lib/testing.ts";
 import { tableAfter } from "../examples/documents.ts";
 
