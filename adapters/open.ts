@@ -1,10 +1,8 @@
 /** Opens the stores that the configuration names. A backend's code is loaded only when it is chosen. */
 import type { Configuration } from "../config/configuration.ts";
-import type { Clock } from "./clock.ts";
 import { ConfigurationError } from "./errors.ts";
 import { memoryRateLimits, type RateLimiterFactory } from "./rate-limits.ts";
 import type { RecordStore } from "./record-store.ts";
-import type { V01Options, V01Remains, V01Source } from "./v01.ts";
 
 const SQLITE = "sqlite:";
 
@@ -12,8 +10,6 @@ const SQLITE = "sqlite:";
 export interface OpenedStore {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
-  /** Whether it holds data of version 0.1 that was not migrated. Missing where that is impossible. */
-  readonly isV01?: () => Promise<boolean>;
 }
 
 /** The stores of a service. */
@@ -32,8 +28,6 @@ export interface StoresConfiguration extends Pick<
   readonly sharedKinds: readonly string[];
   /** Kinds that are watched, for stores that announce commits. */
   readonly watchedKinds: readonly string[];
-  /** How a database file of version 0.1 is migrated when it is opened. Default: it is refused. */
-  readonly v01?: V01Options | undefined;
   /** Whether a missing storage is an error. Default: it is created. */
   readonly mustExist?: boolean;
 }
@@ -68,13 +62,13 @@ function isRedis(address: string): boolean {
 }
 
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
-  const { storage, store: own, clock, sharedKinds, watchedKinds, v01, mustExist = false } = configuration;
+  const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
   // The storage contract has no rate limits, so each process counts on its own.
   if (own !== undefined) return { store: own, rateLimits: memoryRateLimits(clock) };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/record-store.ts");
-      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, v01, mustExist });
+      const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, mustExist });
       // With several processes each would allow the whole limit, but SQLite is meant for one process.
       return { store, rateLimits: memoryRateLimits(clock) };
     }
@@ -121,27 +115,4 @@ export async function openStores(
     await main.store.close();
     throw error;
   }
-}
-
-/**
- * Opens a storage of version 0.1 for migration.
- * @returns `undefined` for a database file, which is migrated when it is opened.
- * @throws ConfigurationError, StorageUnavailable as `openStores` does.
- */
-export async function openV01(address: string, clock: Clock): Promise<V01Source | undefined> {
-  if (schemeOf(address) === "sqlite") return undefined;
-  if (isRedis(address)) {
-    const { openRedisV01 } = await import("./redis/v01.ts");
-    return openRedisV01({ url: address, clock });
-  }
-  const { openMongoV01 } = await import("./mongodb/v01.ts");
-  return openMongoV01({ url: address, clock });
-}
-
-/** The old data that a migration kept. @throws ConfigurationError, StorageUnavailable as `openStores` does. */
-export async function openV01Remains(address: string, clock: Clock): Promise<V01Remains> {
-  const source = await openV01(address, clock);
-  if (source !== undefined) return source;
-  const { openSqliteRemains } = await import("./sqlite/v01.ts");
-  return openSqliteRemains(address.slice(SQLITE.length));
 }

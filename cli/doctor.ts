@@ -125,7 +125,7 @@ async function checkStorage(
   }
   const warnings: string[] = [];
   const storage = await openStorage(
-    { ...configuration, mustExist: true, migrates: false },
+    { ...configuration, mustExist: true },
     (text) => void warnings.push(text),
   ).catch((error: unknown) => {
     const trouble = troubleOf(error);

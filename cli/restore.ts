@@ -6,7 +6,7 @@ import type { Configuration } from "../config/configuration.ts";
 import { isSecret, readKeyFile } from "../config/keys.ts";
 import { type BackupSummary, checkBackup, restoreBackup, type RestoreRun } from "../lib/backup/restore.ts";
 import { readSecrets } from "../lib/keys/service-keys.ts";
-import { STORAGE_FORMAT } from "../lib/migration/format.ts";
+import { STORAGE_FORMAT } from "../lib/records/format.ts";
 import { createSealer } from "../lib/sealing.ts";
 import { readSqliteConfig } from "./backup.ts";
 import { pathOf } from "./program/addresses.ts";

@@ -1,4 +1,4 @@
-/** `storage` and `migrate`: commands on a storage itself. */
+/** `backup`, `restore` and `storage`: commands on a storage itself. */
 import type { Command } from "./program/command.ts";
 import { SERVICE_OPTIONS } from "./program/on-service.ts";
 
@@ -8,33 +8,6 @@ env:NAME reads an address from an environment variable, so that it does not appe
 const KEY = "a file with the key, which only its owner may read";
 
 export const storageCommands: readonly Command[] = [
-  {
-    words: ["migrate"],
-    summary: "migrates a storage of version 0.1 to the format of this version",
-    about: `Migrates accounts, clients, the directory, audit records, notifications in their order, codes, tokens, sessions and keys.
-Stop version 0.1 first: it answers 503 once the migration has started. After an interruption, such as Ctrl+C or a crash,
-run the same command again: it continues where it stopped. No service starts before the migration is complete.
-
-The old data stays, and takes space, until --remove-old deletes it.
-
-${ADDRESSES}`,
-    options: [
-      { form: "--storage ADDRESS", about: "the storage" },
-      {
-        form: "--artifacts ADDRESS",
-        about: "the artifacts: redis://… or rediss://…; default: in the storage",
-      },
-      {
-        form: "--config FILE",
-        about:
-          'the JSON configuration whose "storage" and "artifacts" are used without --storage; default: SIGN_IN_CONFIG, then sign-in.json in this folder',
-      },
-      { form: "--remove-old", about: "deletes the data of version 0.1 after the migration" },
-      { form: "--yes", about: "deletes without asking" },
-    ],
-    examples: ["migrate --storage sqlite:sign-in.db"],
-    load: async () => (await import("./migrate.ts")).runMigrate,
-  },
   {
     words: ["backup"],
     summary: "writes an encrypted copy of an SQLite database to a file",

@@ -2,7 +2,6 @@
 import { type OpenedStore, openStores, type StoresConfiguration } from "../adapters/open.ts";
 import type { RateLimiterFactory } from "../adapters/rate-limits.ts";
 import type { RecordStore } from "../adapters/record-store.ts";
-import type { V01Options } from "../adapters/v01.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { defaults } from "../config/defaults.ts";
 import { ConditionFailed } from "./errors.ts";
@@ -20,8 +19,7 @@ import type { DirectoryStore } from "./directory/directory.ts";
 import { createSigningKeyStore, type SigningKeyStore, WATCHED_KEY_KINDS } from "./keys/signing-key-store.ts";
 import type { StoreCall } from "./metrics.ts";
 import { createOutbox, type Outbox, WATCHED_MAIL_KINDS } from "./mail/outbox.ts";
-import { convertV01 } from "./migration/convert.ts";
-import { checkFormat } from "./migration/format.ts";
+import { checkFormat } from "./records/format.ts";
 import { createSignInStore, type SignInStore } from "./sign-ins/records.ts";
 import { type ConfirmationStore, createConfirmationStore } from "./people/records.ts";
 import { createSealedStore, type SealedStore } from "./keys/sealed-store.ts";
@@ -80,14 +78,9 @@ export interface Storage {
 }
 
 /** The configuration of a storage. */
-export interface StorageConfiguration extends Omit<
-  StoresConfiguration,
-  "sharedKinds" | "watchedKinds" | "v01"
-> {
+export interface StorageConfiguration extends Omit<StoresConfiguration, "sharedKinds" | "watchedKinds"> {
   /** How long audit records are stored. Default: as in `config/defaults.ts`. */
   readonly audit?: Configuration["audit"];
-  /** `false` refuses a database file of version 0.1. Default `true`: the first process that opens it migrates it. */
-  readonly migrates?: boolean;
 }
 
 function part(name: string, { store }: OpenedStore): StoragePart {
@@ -135,25 +128,6 @@ export function storageOver(
   };
 }
 
-/** Milliseconds between two log lines about a migration. */
-const NEWS = 5_000;
-
-/** Migrates a database file of version 0.1, and reports the start and, now and then, the progress. */
-function migratesAtStart(tell: (text: string) => void = () => undefined): V01Options {
-  let last: number | undefined;
-  return {
-    convert: convertV01,
-    onProgress(what, done, total) {
-      const now = performance.now();
-      if (last === undefined)
-        tell("this storage was written by version 0.1 and is being migrated, see docs/migrating.md");
-      else if (now - last < NEWS) return;
-      else tell(`migrating ${what}: ${done} of ${total}`);
-      last = now;
-    },
-  };
-}
-
 /**
  * Opens the configured storage. The code of a backend is loaded when it is chosen.
  * @param onWarning gets messages for the operator. Default: they are dropped.
@@ -166,11 +140,9 @@ export async function openStorage(
   onWarning?: (text: string) => void,
   through: (store: RecordStore) => RecordStore = (store) => store,
 ): Promise<Storage> {
-  const { clock, storage, artifacts: address, migrates = true } = configuration;
-  // If the artifacts are elsewhere, the migration needs a command.
-  const v01 = migrates && address === storage ? migratesAtStart(onWarning) : undefined;
+  const { clock } = configuration;
   const opened = await openStores(
-    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS, v01 },
+    { ...configuration, sharedKinds: SHARED_KINDS, watchedKinds: WATCHED_KINDS },
     onWarning,
   );
   const { main, artifacts } = opened;

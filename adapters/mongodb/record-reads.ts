@@ -89,13 +89,12 @@ async function asAllowed<T>(db: Db, work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Whether a service, of this version or of 0.1, has ever stored something in this database.
+ * Whether a service has ever stored something in this database.
  * @throws ConfigurationError when the user lacks the rights.
  */
 export function hasRecords(db: Db): Promise<boolean> {
   return asAllowed(db, async () => {
-    const names = { name: { $in: [RECORDS, "counters"] } };
-    const found = await db.listCollections(names, { nameOnly: true }).toArray();
+    const found = await db.listCollections({ name: RECORDS }, { nameOnly: true }).toArray();
     return found.length > 0;
   });
 }

@@ -7,7 +7,6 @@ import { closeClient, connect, type Connection, openClient } from "./connection.
 import { asFault, isDuplicate } from "./faults.ts";
 import { mongoRateLimits } from "./rate-limits.ts";
 import { CommitRun } from "./record-commit.ts";
-import { claimDatabase } from "./v01.ts";
 import { hasRecords, idOf, MongoRecords, prepareCollections, toFound } from "./record-reads.ts";
 
 export interface MongoOptions {
@@ -38,16 +37,15 @@ interface StoredCounter {
 }
 
 /**
- * Creates what is missing, and returns whether the database belongs to version 0.1. Creating an index on many
- * documents takes longer than a request may, so this uses a connection of its own.
+ * Creates what is missing. Creating an index on many documents takes longer than a request may, so this uses a
+ * connection of its own.
  */
-async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolean> {
+async function prepare({ url, mustExist = false }: MongoOptions): Promise<void> {
   const { client, db } = await openClient(url, { isPatient: true });
   try {
     if (mustExist && !(await hasRecords(db)))
       throw new StorageMissing("there is no storage in that database of MongoDB");
     await prepareCollections(db);
-    return await claimDatabase(db);
   } catch (error) {
     throw asFault(error);
   } finally {
@@ -55,11 +53,10 @@ async function prepare({ url, mustExist = false }: MongoOptions): Promise<boolea
   }
 }
 
-/** The store, its shared rate limiters, and whether the database belongs to version 0.1. */
+/** The store, and its shared rate limiters. */
 export interface OpenedMongo {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
-  readonly isV01: () => Promise<boolean>;
 }
 
 /**
@@ -69,12 +66,11 @@ export interface OpenedMongo {
  */
 export async function openMongo(options: MongoOptions): Promise<OpenedMongo> {
   const { url, clock, shared = [] } = options;
-  const wasV01 = await prepare(options);
+  await prepare(options);
   const connection = await connect(url, clock);
   return {
     store: createStore(connection, clock, shared),
     rateLimits: mongoRateLimits(connection),
-    isV01: () => Promise.resolve(wasV01),
   };
 }
 

@@ -21,7 +21,6 @@ import { answerCode, Connection, createClient, Unanswered } from "./connection.t
 import { firstConnection, checkServer, type Purpose, unusable } from "./startup.ts";
 import { redisRateLimits } from "./rate-limits.ts";
 import { COMMIT, GET, LIST, NEXT, PING, SWEEP } from "./record-scripts.ts";
-import { hasV01 } from "./v01.ts";
 
 export interface RedisOptions {
   /** `redis://…` or `rediss://…`; see `readRedisAddress`. */
@@ -318,11 +317,10 @@ async function tryOut(store: RecordStore, rateLimits: RateLimiterFactory, clock:
   await limiter.giveBack(key);
 }
 
-/** The store, the shared rate limiters, and whether there are artifacts of version 0.1. */
+/** The store, and the shared rate limiters. */
 export interface OpenedRedis {
   readonly store: RecordStore;
   readonly rateLimits: RateLimiterFactory;
-  readonly isV01: () => Promise<boolean>;
 }
 
 /**
@@ -349,13 +347,7 @@ export async function openRedis({
     await tryOut(store, rateLimits, clock).catch((error: unknown) => {
       throw unusable(PURPOSE, error);
     });
-    const isV01 = (): Promise<boolean> =>
-      connection
-        .during(() => hasV01(connection, prefix))
-        .catch((error: unknown) => {
-          throw unusable(PURPOSE, error);
-        });
-    return { store, rateLimits, isV01 };
+    return { store, rateLimits };
   } catch (error) {
     client.disconnect();
     throw error;

@@ -111,11 +111,7 @@ function useLog(database: DatabaseSync): void {
   }
 }
 
-async function openDatabase(
-  path: string,
-  prepare: (database: DatabaseSync) => void,
-  patience: (database: DatabaseSync) => number,
-): Promise<DatabaseSync> {
+async function openDatabase(path: string, prepare: (database: DatabaseSync) => void): Promise<DatabaseSync> {
   const inMemory = path === IN_MEMORY;
   const file = inMemory ? path : resolve(path);
   if (!inMemory) await createFile(file);
@@ -126,8 +122,7 @@ async function openDatabase(
       if (!inMemory) useLog(database);
       database.exec(PRAGMAS);
     });
-    const wait = await whileLocked(() => patience(database));
-    await whileLocked(() => prepare(database), wait);
+    await whileLocked(() => prepare(database));
   } catch (error) {
     database.close();
     throw error;
@@ -181,16 +176,14 @@ function createVersionCheck({ first }: Pick<Connection, "first">): () => number 
 export interface ConnectOptions {
   /** Waits until a commit survives a power failure. Default: until the log is on disk. */
   readonly durability?: Durability;
-  /** Creates or updates the schema. Called again while the file is locked. */
+  /** Creates the schema. Called again while the file is locked. */
   readonly prepare: (database: DatabaseSync) => void;
-  /** Milliseconds for which `prepare` waits for locks. Default 5000. */
-  readonly patience?: (database: DatabaseSync) => number;
 }
 
 /**
- * Opens the database, and creates or updates its schema.
+ * Opens the database, and creates its schema.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked.
- * @throws ConfigurationError when it belongs to another program or a later version.
+ * @throws ConfigurationError when it belongs to another program or another version.
  */
 export async function connect(
   path: string,
@@ -198,10 +191,9 @@ export async function connect(
   {
     durability = path === IN_MEMORY ? inMemoryDurability : logDurability(resolve(path)),
     prepare,
-    patience = () => DEFAULT_WAIT,
   }: ConnectOptions,
 ): Promise<Connection> {
-  const database = await openDatabase(path, prepare, patience);
+  const database = await openDatabase(path, prepare);
   const group = new GroupCommit(createTransaction(database, durability));
   const prepared = statements(database);
   let closing: Promise<void> | undefined;

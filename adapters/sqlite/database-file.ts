@@ -1,9 +1,6 @@
-/** The database file: creates its tables or migrates those of version 0.1, and finds damage. */
+/** The database file: creates its tables, and finds damage. */
 import { DatabaseSync } from "node:sqlite";
 import { ConfigurationError } from "../errors.ts";
-import type { V01Options } from "../v01.ts";
-import { DEFAULT_WAIT } from "./faults.ts";
-import { migrateV01 } from "./v01.ts";
 
 /**
  * A record keeps its `id` when it is replaced, and its children refer to that id, so they never belong to a later
@@ -43,58 +40,40 @@ export function createRecordTables(database: DatabaseSync): void {
 /** Marks the file as ours: "SIGN" in ASCII. */
 const APPLICATION_ID = 0x5349474e;
 
-/** `user_version` of a file with records. Version 0.1 refuses every number above its own. */
+/** The number of the layout of the tables, in `user_version`. */
 const LAYOUT = 4;
-
-/** Milliseconds for which a start waits while another process migrates a large file of version 0.1. */
-const MIGRATION_WAIT = 3_600_000;
-
-function oldVersion(): ConfigurationError {
-  return new ConfigurationError([
-    "config.storage: this database was written by version 0.1; run sign-in-service migrate",
-  ]);
-}
 
 function pragma(database: DatabaseSync, name: string): number {
   return Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
 }
 
-/** @throws ConfigurationError when the file is not ours or from a later version. */
-function layoutOf(database: DatabaseSync): number {
+/** Whether the file has our tables. @throws ConfigurationError when it is not ours, or another version wrote it. */
+function hasTables(database: DatabaseSync): boolean {
   const layout = pragma(database, "user_version");
   const tables = Number(database.prepare("SELECT count(*) AS n FROM sqlite_schema").get()?.["n"]);
   const isForeign = pragma(database, "application_id") !== APPLICATION_ID && (layout !== 0 || tables !== 0);
   if (isForeign) {
     throw new ConfigurationError(["config.storage: this file is another program's SQLite database"]);
   }
-  if (layout > LAYOUT) {
-    throw new ConfigurationError(["config.storage: this database was written by a later version"]);
-  }
-  return layout;
-}
-
-/** Milliseconds for which a start waits for other processes. */
-export function patienceFor(database: DatabaseSync): number {
-  const layout = pragma(database, "user_version");
-  return layout > 0 && layout < LAYOUT ? MIGRATION_WAIT : DEFAULT_WAIT;
+  if (layout === 0 || layout === LAYOUT) return layout === LAYOUT;
+  const writer = layout > LAYOUT ? "a later version" : "an earlier version";
+  throw new ConfigurationError([
+    `config.storage: ${writer} wrote this database, in layout ${layout}; this version reads layout ${LAYOUT} only. Use that version, or start with an empty storage`,
+  ]);
 }
 
 /**
- * Creates the tables or migrates those of version 0.1, in one transaction. Several processes may start at the same time: all
- * but the first wait for its lock, and then find nothing left to do.
- * @param now milliseconds since the epoch: what has expired by then is not migrated.
- * @throws ConfigurationError when the file belongs to another program or a later version.
+ * Creates the tables in one transaction. Several processes may start at the same time: all but the first wait for its
+ * lock, and then find nothing left to do.
+ * @throws ConfigurationError when the file belongs to another program or another version.
  */
-export function prepareFile(database: DatabaseSync, v01: V01Options | undefined, now: number): void {
-  if (layoutOf(database) === LAYOUT) return;
+export function prepareFile(database: DatabaseSync): void {
+  if (hasTables(database)) return;
   database.exec("BEGIN IMMEDIATE");
   try {
     // Read again under the lock: another process may have been first.
-    const layout = layoutOf(database);
-    if (layout !== LAYOUT) {
-      if (layout === 0) createRecordTables(database);
-      else if (v01 === undefined) throw oldVersion();
-      else migrateV01(database, layout, { ...v01, now, createTables: createRecordTables });
+    if (!hasTables(database)) {
+      createRecordTables(database);
       database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
       database.exec(`PRAGMA user_version = ${LAYOUT}`);
     }

@@ -3,9 +3,8 @@ import { stat } from "node:fs/promises";
 import type { Clock } from "../clock.ts";
 import { StorageMissing, StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
-import type { V01Options } from "../v01.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
-import { patienceFor, prepareFile } from "./database-file.ts";
+import { prepareFile } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
 import { createRecordReads, RecordCache } from "./record-reads.ts";
 import { createRecordWrites } from "./record-writes.ts";
@@ -18,8 +17,6 @@ export interface SqliteOptions {
   readonly path: string;
   /** Decides which records have expired. */
   readonly clock: Clock;
-  /** How a file of version 0.1 is migrated. Default: it is refused. */
-  readonly v01?: V01Options | undefined;
   /** Whether a missing file is an error. Default: it is created. */
   readonly mustExist?: boolean;
 }
@@ -56,18 +53,12 @@ function watch(connection: Connection, onChange: () => void): () => void {
 /**
  * Opens the store. Any number of processes on one machine may open the same file.
  * @throws StorageUnavailable when the file can't be opened, is damaged, or stays locked for 5 seconds.
- * @throws ConfigurationError when the file belongs to another program or a later version.
+ * @throws ConfigurationError when the file belongs to another program or another version.
  */
-export async function openSqlite({
-  path,
-  clock,
-  v01,
-  mustExist = false,
-}: SqliteOptions): Promise<RecordStore> {
+export async function openSqlite({ path, clock, mustExist = false }: SqliteOptions): Promise<RecordStore> {
   if (mustExist) await requireFile(path);
   const connection = await connect(path, clock, {
-    prepare: (database) => prepareFile(database, v01, clock.now()),
-    patience: patienceFor,
+    prepare: prepareFile,
   });
   // Preparing a statement reads the schema, which may be locked like any other read.
   return whileLocked(() => {

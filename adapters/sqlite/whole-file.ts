@@ -126,8 +126,7 @@ export async function fillFile<T>(
   { clock, besides, refuse }: FillOptions,
   work: (filler: FileFiller) => Promise<T>,
 ): Promise<T> {
-  const prepare = (database: DatabaseSync): void => prepareFile(database, undefined, clock.now());
-  await (await connect(path, clock, { prepare })).close();
+  await (await connect(path, clock, { prepare: prepareFile })).close();
   const database = await whileLocked(() => new DatabaseSync(path, { timeout: 0 }));
   try {
     // The commit is on disk when it returns.

@@ -21,7 +21,7 @@ export interface Mark {
   readonly kinds: ReadonlyMap<string, KindMark>;
 }
 
-/** The format of the text. Version 0.1 wrote 1. */
+/** The format of the text. */
 const VERSION = 2;
 /**
  * Milliseconds for one commit of a copy. MongoDB holds the locks of a killed run until it ends the transaction, some time

@@ -2,7 +2,6 @@
 import type { Agent, ClientRequest } from "node:http";
 import type { Configuration } from "../../config/configuration.ts";
 import { isInMemory, isSqlite, readRedisAddress } from "../../config/value-forms.ts";
-import { openV01Remains } from "../../adapters/open.ts";
 import { SignInError } from "../../lib/errors.ts";
 import { openSealer } from "../../lib/keys/service-keys.ts";
 import { createAddressRules } from "../../lib/outbound/addresses.ts";
@@ -129,30 +128,6 @@ const keys: Check<StorageSubject> = {
   },
 };
 
-const migration: Check<StorageSubject> = {
-  id: "migration",
-  title: "old data of version 0.1",
-  async run({ configuration: { storage, artifacts, clock, store } }) {
-    if (store !== undefined || isInMemory(storage) || storage.startsWith("postgres")) return [];
-    const found: Trouble[] = [];
-    for (const address of new Set([storage, artifacts])) {
-      const remains = await openV01Remains(address, clock);
-      try {
-        if (await remains.hasOld())
-          found.push({
-            level: "warning",
-            what: `The ${address === storage ? "storage" : "Redis of artifacts"} still holds the data that was migrated from version 0.1.`,
-            why: "It contains personal data, also of accounts that were deleted since, and takes space.",
-            fix: "When you are sure that you won't go back, run sign-in-service migrate --remove-old.",
-          });
-      } finally {
-        await remains.close();
-      }
-    }
-    return found;
-  },
-};
-
 /** Why a connection failed; `undefined` if it was made. */
 async function connect(
   address: string,
@@ -236,11 +211,4 @@ const receivers: Check<StorageSubject> = {
   },
 };
 
-export const storageChecks: readonly Check<StorageSubject>[] = [
-  redis,
-  clocks,
-  indexes,
-  keys,
-  migration,
-  receivers,
-];
+export const storageChecks: readonly Check<StorageSubject>[] = [redis, clocks, indexes, keys, receivers];

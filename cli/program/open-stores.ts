@@ -4,7 +4,7 @@ import { KINDS } from "../../lib/records/all-kinds.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SHARED_KINDS } from "../../lib/directory/records.ts";
 import { ConfigurationError, StorageUnavailable } from "../../lib/errors.ts";
-import { checkFormat } from "../../lib/migration/format.ts";
+import { checkFormat } from "../../lib/records/format.ts";
 import { Records } from "../../lib/records/records.ts";
 import type { StorageAddress } from "./addresses.ts";
 import { CommandFailure, MISUSED, UNREACHABLE } from "./command-failure.ts";

@@ -1,10 +1,9 @@
 /** Audit records as they are stored, and their indexes. */
 import { hash, randomBytes } from "node:crypto";
 import type { Found, RecordData, Ref } from "../../adapters/record-store.ts";
-import { defaults } from "../../config/defaults.ts";
 import { defineKind, type Key, type Kind } from "../records/kinds.ts";
 import { subjectOf } from "./actions.ts";
-import type { AuditDetail, AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
+import type { AuditEvent, AuditRecord, CollectedEvent, Refusal } from "./audit-event.ts";
 
 /** Microseconds of an hour and of a day. Indexes are partitioned by time so that no partition grows forever. */
 export const HOUR: number = 3_600_000_000;
@@ -125,35 +124,4 @@ export function toAuditRecord({ key, value }: Pick<Found, "key" | "value">): Aud
     count: stored.count ?? 1,
     detail: stored.detail ?? {},
   };
-}
-
-/** An event as version 0.1 stored it. */
-export interface FirstAuditRecord {
-  /** Seconds since the epoch. */
-  readonly at: number;
-  readonly action: string;
-  readonly subject: string;
-  readonly detail?: AuditDetail;
-}
-
-/**
- * The record of an event of version 0.1, which named an actor only for deliveries and receivers: `by`.
- * @param order the position among all records: microseconds since the epoch.
- */
-export function fromFirstVersion(
-  { action, subject, detail = {} }: FirstAuditRecord,
-  order: number,
-  retention: number = defaults.audit.retention,
-): RecordData {
-  const { by, client_id, ...rest } = detail;
-  const stored: StoredAudit = {
-    order,
-    action,
-    actor: typeof by === "string" ? { kind: "operator", id: by } : { kind: "system" },
-    subject,
-    ...(typeof client_id === "string" ? { client: client_id } : {}),
-    ...(Object.keys(rest).length === 0 ? {} : { detail: rest }),
-  };
-  // The same key if the migration runs again.
-  return recordOf(`${timeKey(order)}-v01`, stored, retention);
 }

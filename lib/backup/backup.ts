@@ -5,7 +5,6 @@
 import type { FileHandle } from "node:fs/promises";
 import type { FileSnapshot, WholeRecord } from "../../adapters/sqlite/whole-file.ts";
 import { isWithCode, MAIL, type StoredMail } from "../mail/records.ts";
-import { MIGRATION } from "../migration/format.ts";
 import { CONFIRMATION } from "../people/records.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import { LineWriter } from "./encrypted-lines.ts";
@@ -32,7 +31,7 @@ export interface BackupEnd {
 function isKept({ kind: name, value }: WholeRecord): boolean {
   const kind = KINDS.get(name);
   if (kind.declaration.store === "artifacts") return false;
-  if (kind === CONFIRMATION || kind === MIGRATION) return false;
+  if (kind === CONFIRMATION) return false;
   return kind !== MAIL || !isWithCode(value as unknown as StoredMail);
 }
 

@@ -21,7 +21,7 @@ import {
 } from "../directory/records.ts";
 import { ENTRIES, type Setting, type StoredEntry } from "../directory/records.ts";
 import { SignInError } from "../errors.ts";
-import { isCurrentFormat, STORAGE_FORMAT } from "../migration/format.ts";
+import { isCurrentFormat, STORAGE_FORMAT } from "../records/format.ts";
 import { KINDS } from "../records/all-kinds.ts";
 import type { AnyKind } from "../records/kinds.ts";
 import type { Sealer } from "../sealing.ts";

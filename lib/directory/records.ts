@@ -158,13 +158,8 @@ export interface Setting {
 /** The setting that shows whether `keys.secrets` belongs to the storage. */
 export const CHECK_SETTING = "check";
 
-/** The settings that are sealed, each for its own name. Version 0.1 wrote the last one. */
-const SEALED_SETTINGS: ReadonlySet<string> = new Set([
-  CHECK_SETTING,
-  "cookie-keys",
-  "client-secret-key",
-  "signing-keys",
-]);
+/** The settings that are sealed, each for its own name. */
+const SEALED_SETTINGS: ReadonlySet<string> = new Set([CHECK_SETTING, "cookie-keys", "client-secret-key"]);
 
 export const SETTING: Kind<Setting> = defineKind<Setting>({
   name: "setting",

@@ -1,6 +1,5 @@
 /** The records of signing keys: one for each key, and one that lists them. */
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
-import { type Setting, settingRef } from "../directory/records.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Kind, defineKind } from "../records/kinds.ts";
 import { Changes, type Read, type Records } from "../records/records.ts";
@@ -25,8 +24,6 @@ export interface StoredSigningKeys {
   readonly keys: readonly SigningKeyRecord[];
   /** It changes with every change of a key; `undefined` before the first key. */
   readonly version: string | undefined;
-  /** Before the first key: the keys of version 0.1, a JSON text sealed for `signing-keys`. */
-  readonly earlier?: string;
 }
 
 /** A change of the keys. */
@@ -88,15 +85,12 @@ export const SIGNING_KEY_SET: Kind<KeySet> = defineKind<KeySet>({
 });
 
 const SET = SIGNING_KEY_SET.ref("all");
-/** Where version 0.1 stores its keys. */
-const EARLIER = settingRef("signing-keys");
 
 /** The kinds that change whenever a signing key does. */
 export const WATCHED_KEY_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
 
 interface ReadSigningKeys extends StoredSigningKeys {
   readonly set: Read<KeySet> | undefined;
-  readonly setting: Read<Setting> | undefined;
 }
 
 /** @param recordOf makes the audit records of changes. */
@@ -105,16 +99,13 @@ export function createSigningKeyStore(
   { recordOf }: Pick<AuditStore, "recordOf">,
 ): SigningKeyStore {
   async function readOnce(): Promise<ReadSigningKeys> {
-    const [set, setting] = await records.get<[KeySet, Setting]>([SET, EARLIER]);
-    if (set === undefined) {
-      const earlier = setting && { earlier: setting.value.value };
-      return { keys: [], version: undefined, set, setting, ...earlier };
-    }
+    const set = await records.find<KeySet>(SET);
+    if (set === undefined) return { keys: [], version: undefined, set };
     const found = await records.get<SigningKeyRecord[]>(set.value.kids.map((kid) => SIGNING_KEY.ref(kid)));
     const keys = found.flatMap((key) => (key === undefined ? [] : [key.value]));
     // A missing key was removed after the set was read.
     if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
-    return { keys, version: set.version, set, setting };
+    return { keys, version: set.version, set };
   }
 
   async function changeOnce(decide: Parameters<SigningKeyStore["change"]>[0]): Promise<void> {
@@ -127,7 +118,6 @@ export function createSigningKeyStore(
     changes.write(SIGNING_KEY_SET.record({ kids: [...kids] }), stored.set);
     for (const key of keys) if (!stored.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
     for (const { kid } of stored.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
-    if (stored.setting !== undefined) changes.delete(EARLIER, stored.setting);
     for (const each of audit) changes.add(recordOf(each));
     await records.commit(changes);
   }

@@ -125,17 +125,16 @@ export interface SigningKeysOptions {
 }
 
 /**
- * Keys of the storage. The first start makes them, or takes over the key of version 0.1.
+ * Keys of the storage. The first start makes them.
  * @throws SignInError `keys` when no key of `keys.secrets` opens them.
  */
 export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {
   const { store, sealer, clock } = options;
   let stored = await store.read();
   if (stored.version === undefined) {
-    await store.change(async ({ version, earlier }) => {
+    await store.change(async ({ version }) => {
       if (version !== undefined) return undefined;
-      const key = earlier === undefined ? await makeKey(sealer, "RS256") : earlierKey(sealer, earlier);
-      return { keys: [firstKey(key, seconds(clock))], audit: [] };
+      return { keys: [firstKey(await makeKey(sealer, "RS256"), seconds(clock))], audit: [] };
     });
     stored = await store.read();
   }
@@ -161,13 +160,6 @@ async function makeKey(sealer: Sealer, alg: string): Promise<NewSigningKey> {
 /** The algorithms without a signing key: older versions made only an RSA key. */
 function missingAlgorithms(keys: readonly SigningKeyRecord[], now: number): IdTokenAlgorithm[] {
   return ID_TOKEN_ALGORITHMS.filter((alg) => signingKey(keys, alg, now) === undefined);
-}
-
-/** Version 0.1 stored one key, in a list. */
-function earlierKey(sealer: Sealer, earlier: string): NewSigningKey {
-  const [jwk] = JSON.parse(sealer.open("signing-keys", earlier)) as readonly JWK[];
-  if (jwk === undefined) throw new SignInError("keys", "the signing keys of the storage are an empty list");
-  return sealed(sealer, jwk);
 }
 
 function sealed(sealer: Sealer, jwk: JWK): NewSigningKey {

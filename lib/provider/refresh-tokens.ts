@@ -16,10 +16,10 @@ type Context = TokenEndpointGrantContext<{ refresh_token?: string }>;
 /** The response for which a refresh token was consumed, encrypted with that token and stored with it. */
 interface SealedResponse {
   readonly body: Readonly<Record<string, unknown>>;
-  /** The requested scope, see `requestedScope`. Version 0.1 stored neither it nor `expiresAt`. */
-  readonly scope?: string;
+  /** The requested scope, see `requestedScope`. */
+  readonly scope: string;
   /** Milliseconds since the epoch: when the access token expires. */
-  readonly expiresAt?: number;
+  readonly expiresAt: number;
 }
 
 /** Milliseconds that a request within the reuse window may take until it reads the stored response. */
@@ -126,13 +126,10 @@ export class RefreshTokens {
     if (!text || !grant || !account) throw refused;
     if (!isCurrent(consumed.payload["generations"], account, clientRecord(ctx.oidc.client))) throw refused;
     const { body, scope, expiresAt } = JSON.parse(text) as SealedResponse;
-    if (scope !== undefined && requestedScope(ctx, consumed) !== scope) {
+    if (requestedScope(ctx, consumed) !== scope) {
       throw new errors.InvalidScope("the refresh token was used for another scope", scope);
     }
-    const left =
-      expiresAt === undefined
-        ? Number(body["expires_in"])
-        : expiresAt / 1000 - seconds(this.#configuration.clock);
+    const left = expiresAt / 1000 - seconds(this.#configuration.clock);
     // A missing access token was revoked, unless it has expired: then the new refresh token is what counts.
     if (left > 0 && !(await unit.find("AccessToken", accessTokenKey(body)))) throw refused;
     return { ...body, expires_in: Math.max(0, left) };

@@ -16,7 +16,7 @@ import { MAIL } from "../mail/records.ts";
 import { FAILED_SIGN_INS, SIGNED_IN_BEFORE } from "../sign-ins/records.ts";
 import { SIGNING_KEY, SIGNING_KEY_SET } from "../keys/signing-key-store.ts";
 import { collectKinds, type Kinds } from "./kinds.ts";
-import { MIGRATION, STORAGE_FORMAT } from "../migration/format.ts";
+import { STORAGE_FORMAT } from "./format.ts";
 
 export const KINDS: Kinds = collectKinds([
   ENTRIES.group,
@@ -40,5 +40,4 @@ export const KINDS: Kinds = collectKinds([
   CONFIRMATION,
   ...ARTIFACTS,
   STORAGE_FORMAT,
-  MIGRATION,
 ]);

@@ -92,7 +92,12 @@ describe("a path that can't be opened", () => {
     [
       "a later version's",
       "PRAGMA application_id = 0x5349474e; PRAGMA user_version = 1000",
-      "this database was written by a later version",
+      "a later version wrote this database, in layout 1000; this version reads layout 4 only. Use that version, or start with an empty storage",
+    ],
+    [
+      "an earlier version's",
+      "PRAGMA application_id = 0x5349474e; PRAGMA user_version = 3",
+      "an earlier version wrote this database, in layout 3; this version reads layout 4 only. Use that version, or start with an empty storage",
     ],
   ])("holds %s database", async (_whose, sql, problem) => {
     const database = new DatabaseSync(files.path);

@@ -1,5 +1,4 @@
 /** The signing keys of processes that share a storage: an SQLite file, opened once for each of them. */
-import { randomBytes } from "node:crypto";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -113,30 +112,6 @@ describe("the first start", () => {
         published_until: null,
       },
     ]);
-  });
-
-  it("adopts the key of version 0.1, once", async () => {
-    const sealer = createSealer([SECRET]);
-    const [jwk] = (await (await newProcess()).open()).inForce();
-    const stores = await Promise.all(Array.from({ length: 3 }, () => newProcess()));
-    // The storage of version 0.1: a setting, and no key records.
-    const [{ store, directory }] = stores as [Process];
-    for (const kind of ["signing-key", "signing-key-set"]) {
-      const { records } = await store.scan(kind, undefined, 10);
-      await store.commit({
-        id: randomBytes(8).toString("hex"),
-        deadline: clock.now() + 4_000,
-        remove: records,
-      });
-    }
-    const text = JSON.stringify([{ ...jwk, kid: "-of-version-0.1_" }]);
-    await directory.ensureSetting("signing-keys", sealer.seal("signing-keys", text));
-    const all = await Promise.all(stores.map((each) => each.open()));
-    for (const keys of all) expect(published(keys)).toEqual(["-of-version-0.1_"]);
-    expect(all[0]?.inForce()).toEqual([{ ...jwk, kid: "-of-version-0.1_" }]);
-    await expect(directory.findSetting("signing-keys")).resolves.toBeUndefined();
-    await all[0]?.rotate();
-    await expect(states(await opened())).resolves.toEqual(["signing", "published"]);
   });
 
   it("stores nothing in plain text", async () => {
