@@ -2,7 +2,7 @@
 import type { AuditEvent, AuditStore } from "../audit/audit-event.ts";
 import { ConditionFailed } from "../errors.ts";
 import { type Kind, defineKind } from "../records/kinds.ts";
-import { Changes, type Read, type Records } from "../records/records.ts";
+import type { Records, Transaction } from "../records/records.ts";
 
 /** A stored signing key. Its state follows from its times, in seconds since the epoch. */
 export interface SigningKeyRecord {
@@ -89,8 +89,14 @@ const SET = SIGNING_KEY_SET.ref("all");
 /** The kinds that change whenever a signing key does. */
 export const WATCHED_KEY_KINDS: readonly string[] = [SIGNING_KEY_SET.name];
 
-interface ReadSigningKeys extends StoredSigningKeys {
-  readonly set: Read<KeySet> | undefined;
+async function readAll(tx: Transaction): Promise<StoredSigningKeys> {
+  const set = await tx.get(SET);
+  if (set === undefined) return { keys: [], version: undefined };
+  const found = await tx.getAll(set.kids.map((kid) => SIGNING_KEY.ref(kid)));
+  const keys = found.filter((key) => key !== undefined);
+  // A missing key was removed after the set was read.
+  if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
+  return { keys, version: tx.versionOf(SET) };
 }
 
 /** @param recordOf makes the audit records of changes. */
@@ -98,34 +104,21 @@ export function createSigningKeyStore(
   records: Records,
   { recordOf }: Pick<AuditStore, "recordOf">,
 ): SigningKeyStore {
-  async function readOnce(): Promise<ReadSigningKeys> {
-    const set = await records.find<KeySet>(SET);
-    if (set === undefined) return { keys: [], version: undefined, set };
-    const found = await records.get<SigningKeyRecord[]>(set.value.kids.map((kid) => SIGNING_KEY.ref(kid)));
-    const keys = found.flatMap((key) => (key === undefined ? [] : [key.value]));
-    // A missing key was removed after the set was read.
-    if (keys.length < found.length) throw new ConditionFailed("the signing keys were changed in between");
-    return { keys, version: set.version, set };
-  }
-
-  async function changeOnce(decide: Parameters<SigningKeyStore["change"]>[0]): Promise<void> {
-    const stored = await readOnce();
-    const change = await decide(stored);
-    if (change === undefined) return;
-    const { keys, audit } = change;
-    const kids = new Set(keys.map(({ kid }) => kid));
-    const changes = new Changes();
-    changes.write(SIGNING_KEY_SET.record({ kids: [...kids] }), stored.set);
-    for (const key of keys) if (!stored.keys.includes(key)) changes.add(SIGNING_KEY.record(key));
-    for (const { kid } of stored.keys) if (!kids.has(kid)) changes.drop(SIGNING_KEY.ref(kid));
-    for (const each of audit) changes.add(recordOf(each));
-    await records.commit(changes);
-  }
-
   return {
-    read: () => records.retry(readOnce),
+    read: () => records.transact(readAll),
     version: async () => (await records.find(SET))?.version,
-    change: (decide) => records.retry(() => changeOnce(decide)),
+    change: (decide) =>
+      records.transact(async (tx) => {
+        const stored = await readAll(tx);
+        const change = await decide(stored);
+        if (change === undefined) return;
+        const { keys, audit } = change;
+        const kids = new Set(keys.map(({ kid }) => kid));
+        tx.put(SIGNING_KEY_SET.record({ kids: [...kids] }));
+        for (const key of keys) if (!stored.keys.includes(key)) tx.overwrite(SIGNING_KEY.record(key));
+        for (const { kid } of stored.keys) if (!kids.has(kid)) tx.remove(SIGNING_KEY.ref(kid));
+        for (const each of audit) tx.overwrite(recordOf(each));
+      }),
     watch: (onChange) => records.store.watch?.(WATCHED_KEY_KINDS, onChange) ?? (() => undefined),
   };
 }

@@ -1,6 +1,6 @@
 /** Kinds of records. The declaration of a kind is the only place that describes its records. */
 import type { Found, IndexEntry, Query, RecordData, RecordStore, Ref } from "../../adapters/record-store.ts";
-import { hashedPart, json, keyPart, type KindRules } from "./records.ts";
+import { hashedPart, json, keyPart, type KindRules, type RefTo } from "./records.ts";
 
 /** A name, or several that form a key. Any text is allowed: long or unusual names are hashed. */
 export type Key = string | readonly string[];
@@ -85,7 +85,7 @@ export interface RecordParts {
 export interface Kind<Value extends object, Index extends string = string> {
   readonly declaration: KindDeclaration<Value, Index>;
   readonly name: string;
-  ref(key: Key): Ref;
+  ref(key: Key): RefTo<Value>;
   /** The record with its key, index entries, parent and expiry. */
   record(value: Value, parts?: RecordParts): RecordData;
   /** A stored record as it should be written: with its key, and with everything else derived from its value again. */

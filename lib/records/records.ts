@@ -16,6 +16,19 @@ import type {
 import type { Clock } from "../clock.ts";
 import { ConditionFailed, StorageUnavailable } from "../errors.ts";
 
+declare const holds: unique symbol;
+
+/** Names a record whose value has this type. */
+export interface RefTo<Value> extends Ref {
+  /** Exists for the compiler only. */
+  readonly [holds]?: (value: Value) => void;
+}
+
+/** What records with these references hold; `undefined` for one that is missing. */
+export type ValuesOf<Refs extends readonly RefTo<never>[]> = {
+  readonly [Index in keyof Refs]: Refs[Index] extends RefTo<infer Value> ? Value | undefined : never;
+};
+
 /** A typed record, and the version that was read. */
 export interface Read<T> {
   readonly value: T;
@@ -89,6 +102,11 @@ export class Changes {
     this.#remove.push(...other.#remove);
   }
 
+  /** Whether it puts the record. */
+  writes(ref: Ref): boolean {
+    return this.#put.has(nameOf(ref));
+  }
+
   isEmpty(): boolean {
     return this.#put.size === 0 && this.#remove.length === 0;
   }
@@ -99,10 +117,130 @@ export class Changes {
   }
 }
 
+/** A record as a transaction has read it. */
+interface Known {
+  readonly value: unknown;
+  /** `undefined` if there was none. */
+  readonly version: string | undefined;
+}
+
+/**
+ * A change of stored data while it is decided. What it reads is a condition of what it writes: if a record has changed by
+ * the commit, {@link Records.transact} decides again. Values are shared, so treat them as immutable.
+ */
+export class Transaction {
+  readonly #store: RecordStore;
+  readonly #known = new Map<string, Known>();
+  readonly #changes = new Changes();
+  readonly #taken = new Map<string, () => Error>();
+
+  constructor(store: RecordStore) {
+    this.#store = store;
+  }
+
+  /**
+   * Reads a record once, however often it is asked for. A missing record is a condition only if this transaction
+   * puts it.
+   */
+  async get<Value>(ref: RefTo<Value>): Promise<Value | undefined> {
+    const [value] = await this.getAll([ref]);
+    return value;
+  }
+
+  /** Reads several records in one round trip. */
+  async getAll<const Refs extends readonly RefTo<never>[]>(refs: Refs): Promise<ValuesOf<Refs>> {
+    const values = await this.peekAll(refs);
+    for (const ref of refs) {
+      const { version } = this.#known.get(nameOf(ref)) as Known;
+      if (version !== undefined && !this.#changes.writes(ref)) this.#changes.expect(ref, { version });
+    }
+    return values;
+  }
+
+  /** Reads records whose changes don't matter to what is written. Putting one makes what was read a condition after all. */
+  async peekAll<const Refs extends readonly RefTo<never>[]>(refs: Refs): Promise<ValuesOf<Refs>> {
+    const fresh = refs.filter((ref) => !this.#known.has(nameOf(ref)));
+    const found = fresh.length === 0 ? [] : await this.#store.get(fresh);
+    for (const [index, ref] of fresh.entries())
+      this.#known.set(nameOf(ref), { value: found[index]?.value, version: found[index]?.version });
+    return refs.map((ref) => this.#known.get(nameOf(ref))?.value) as unknown as ValuesOf<Refs>;
+  }
+
+  /** Lists one page of an index, without a condition. What it finds need not be read again to be replaced. */
+  async list<Value>(query: Query): Promise<Value[]> {
+    const [page] = await this.#store.list([query]);
+    return (page?.records ?? []).map((found) => {
+      const name = nameOf(found);
+      if (!this.#known.has(name)) this.#known.set(name, { value: found.value, version: found.version });
+      return this.#known.get(name)?.value as Value;
+    });
+  }
+
+  /**
+   * Puts a record that this transaction has read, or has found to be missing.
+   * @throws TypeError for a record that it has not read: what another process wrote would be lost.
+   */
+  put(record: RecordData): void {
+    const known = this.#known.get(nameOf(record));
+    if (known === undefined) throw new TypeError(`a record of ${record.kind} is put without being read`);
+    this.#changes.write(record, known.version === undefined ? undefined : { version: known.version });
+    this.#know(record, record.value);
+  }
+
+  /**
+   * Creates a record without reading it first.
+   * @param taken the error of {@link Records.transact} when there is one already. Default: it decides again.
+   */
+  create(record: RecordData, taken?: () => Error): void {
+    this.#changes.write(record, undefined);
+    this.#know(record, record.value);
+    if (taken !== undefined) this.#taken.set(nameOf(record), taken);
+  }
+
+  /** Puts a record whatever is there: for records with random keys, and those that only one writer has. Reads don't see it. */
+  overwrite(record: RecordData): void {
+    this.#changes.add(record);
+  }
+
+  /** Removes a record: what was read, or whatever is there if it was not read. */
+  remove(ref: Ref): void {
+    if (this.#changes.writes(ref)) throw new TypeError(`a record of ${ref.kind} is put and removed`);
+    const known = this.#known.get(nameOf(ref));
+    if (known === undefined) this.#changes.drop(ref);
+    else if (known.version !== undefined) this.#changes.delete(ref, { version: known.version });
+    this.#know(ref, undefined);
+  }
+
+  /** Later reads see what is written. */
+  #know(ref: Ref, value: unknown): void {
+    this.#known.set(nameOf(ref), { value, version: this.#known.get(nameOf(ref))?.version });
+  }
+
+  /** Adds writes whose conditions were chosen by hand. */
+  merge(changes: Changes): void {
+    this.#changes.merge(changes);
+  }
+
+  /** The version of a record that was read; `undefined` if it is missing. */
+  versionOf(ref: Ref): string | undefined {
+    return this.#known.get(nameOf(ref))?.version;
+  }
+
+  /** What is to be committed. */
+  get changes(): Changes {
+    return this.#changes;
+  }
+
+  /** The error of a record that was to be created and is there already. */
+  refusalOf({ refs }: ConditionFailed): Error | undefined {
+    return refs.map((ref) => this.#taken.get(nameOf(ref))).find((taken) => taken !== undefined)?.();
+  }
+}
+
 /** Milliseconds for an operation outside a request. */
-const PATIENCE = 4_500;
-/** Milliseconds before an operation is retried after a conflict, at most. */
-const LONGEST_PAUSE = 20;
+const OPERATION_TIMEOUT_MS = 4_500;
+/** The longest pause before an operation is decided again. */
+const MAX_RETRY_PAUSE_MS = 20;
 /** Records of one page. */
 export const PAGE = 1_000;
 
@@ -181,10 +319,33 @@ export class Records {
     for (const { kind } of put) kinds.add(kind);
     for (const { kind } of remove) kinds.add(kind);
     this.#kinds.checkTogether(kinds);
-    const deadline = this.clock.now() + PATIENCE;
+    const deadline = this.clock.now() + OPERATION_TIMEOUT_MS;
     const id = randomUUID();
     await this.store.commit({ id, deadline, expect, put, remove, ...options });
     return id;
+  }
+
+  /**
+   * Changes stored data: decides with `work`, and commits what it has put, on condition that nothing that it has read has
+   * changed. Otherwise it decides again. A transaction that writes nothing is not checked.
+   * @param work is called once for each try, so it has no other effects.
+   * @returns what `work` returned at the try that was committed.
+   * @throws what `work` throws; StorageUnavailable when there are too many concurrent changes.
+   */
+  transact<T>(
+    work: (tx: Transaction) => T | Promise<T>,
+    options?: { readonly relaxed?: boolean; readonly deadline?: number },
+  ): Promise<T> {
+    return this.retry(async () => {
+      const tx = new Transaction(this.store);
+      const result = await work(tx);
+      try {
+        await this.commit(tx.changes, options);
+      } catch (error) {
+        throw (error instanceof ConditionFailed && tx.refusalOf(error)) || error;
+      }
+      return result;
+    });
   }
 
   /**
@@ -192,7 +353,7 @@ export class Records {
    * @throws StorageUnavailable when that takes too long.
    */
   async retry<T>(step: () => Promise<T>): Promise<T> {
-    const end = performance.now() + PATIENCE;
+    const end = performance.now() + OPERATION_TIMEOUT_MS;
     for (let tries = 1; ; tries += 1) {
       try {
         return await step();
@@ -202,7 +363,7 @@ export class Records {
           throw new StorageUnavailable("too many concurrent changes to this record", { cause: error });
         }
       }
-      await pause(Math.random() * Math.min(tries, LONGEST_PAUSE));
+      await pause(Math.random() * Math.min(tries, MAX_RETRY_PAUSE_MS));
     }
   }
 }
