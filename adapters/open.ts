@@ -28,7 +28,7 @@ export interface StoresConfiguration extends Pick<
   readonly sharedKinds: readonly string[];
   /** Kinds that are watched, for stores that announce commits. */
   readonly watchedKinds: readonly string[];
-  /** Whether a missing storage is an error. Default: it is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
 

@@ -34,7 +34,7 @@ async function reseal(
       { store: stores.storage, rateLimits: memoryRateLimits(clock) },
       configuration,
     );
-    const sealer = await openSealer(configuration, storage.directory);
+    const sealer = await openSealer(configuration, storage.directory, { mustExist: true });
     const run: SealedRun = {
       signal,
       onProgress: (kind, done) => progress.update(`looking at ${kind}`, done),

@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
-import { CALLBACK_PATH } from "../interactions/account/gate.ts";
+import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 import type { Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/notifications.ts";
 import { createNotifier } from "../notifier/notifier.ts";
@@ -68,35 +68,48 @@ export function createSignInService(config: SignInServiceConfig): Promise<SignIn
 }
 
 /**
- * {@link createSignInService} over a storage that the caller opens: for tests that observe or replace parts of it.
+ * {@link createSignInService} over a storage that the caller opens: for the command line, and for tests that observe or
+ * replace parts of it.
  * @param open gets the configuration with all defaults; the service closes what it returns.
  */
 export async function createSignInServiceOver(
   config: SignInServiceConfig,
   open: (configuration: Configuration, onWarning: (text: string) => void) => Promise<Storage>,
+  role: Role = "server",
 ): Promise<SignInService> {
   const configuration = readConfiguration(config);
   const logger = configuration.logger ?? createLogger();
   const storage = await open(configuration, (text) => logger.warn(text));
   try {
-    return await build(configuration, storage, logger);
+    return await build(configuration, storage, { logger, role });
   } catch (error) {
     await storage.close();
     throw error;
   }
 }
 
+/**
+ * What a process opens the service for. A `server` writes what only servers need, such as the first keys and the
+ * client of the account pages, and works in the background. A `command` writes nothing but what it is asked to.
+ */
+export type Role = "server" | "command";
+
 /** Milliseconds for the running deliveries when the service closes. */
 const GRACE = 30_000;
 
-async function build(configuration: Configuration, storage: Storage, logger: Logger): Promise<SignInService> {
+async function build(
+  configuration: Configuration,
+  storage: Storage,
+  { logger, role }: { readonly logger: Logger; readonly role: Role },
+): Promise<SignInService> {
+  const isServer = role === "server";
   const { clock } = configuration;
   const { directory, artifacts } = storage;
   const onDefect = (error: unknown): void =>
     logger.error({ defect: describeDefect(error) }, "unexpected error");
   const onWarning = (text: string): void => logger.warn(text);
   const outages = createOutages(logger, clock);
-  const keys = await loadServiceKeys(configuration, storage);
+  const keys = await loadServiceKeys(configuration, storage, { mustExist: !isServer });
   const { sealer } = keys;
   if (await storage.sealed.isPending(sealer))
     onWarning(
@@ -116,6 +129,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
     sealer,
     events,
     outages,
+    opensQueue: isServer ? "at once" : "when needed",
     onFault: onDefect,
     onWarning,
   });
@@ -149,7 +163,7 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       idTokenAlgorithms: () => keys.signing.inForce().map(({ alg }) => alg),
       minSecretLength: configuration.production ? 32 : 16,
     });
-    await putAccountClient(configuration, clients);
+    if (isServer) await putAccountClient(configuration, clients, onWarning);
     const audit = createAuditCollector(storage.audit, outages("recording what happens"), onWarning);
     const http = createServiceHttp({
       configuration,
@@ -168,14 +182,16 @@ async function build(configuration: Configuration, storage: Storage, logger: Log
       onRequest: (timing) => metrics.request(timing),
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);
-    notifier.start();
-    const sweeper = startSweeper(storage, outages("removing what has expired"));
-    keys.signing.start(outages("looking at the signing keys"));
+    const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;
+    if (isServer) {
+      notifier.start();
+      keys.signing.start(outages("looking at the signing keys"));
+    }
     let closing: Promise<void> | undefined;
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(GRACE)]);
       await http.close();
-      await Promise.all([sweeper.stop(), keys.signing.stop()]);
+      await Promise.all([sweeper?.stop(), keys.signing.stop()]);
       await accounts.settled();
       await passwords.close();
       await audit.close();
@@ -243,17 +259,19 @@ function mailDeployment({ deployments, mail, mailer }: Configuration): Deploymen
   return deployments.openid === undefined ? "oauth2" : "openid";
 }
 
-/** The account pages sign in through an internal client, one for both deployments. */
+/** The account pages sign in through an internal client, one for both deployments and for all servers. */
 async function putAccountClient(
-  { deployments, interactions }: Configuration,
+  configuration: Configuration,
   clients: ClientInternals,
+  onWarning: (text: string) => void,
 ): Promise<void> {
-  const { oauth2, openid } = deployments;
-  await clients.putInternal({
-    client_id: ACCOUNT_CLIENT,
-    name: interactions.theme.name ?? "Account",
-    redirect_uris: [oauth2, openid].flatMap((each) => (each === undefined ? [] : each.url + CALLBACK_PATH)),
-  });
+  const redirect_uris = callbackAddresses(configuration.deployments);
+  const name = configuration.interactions.theme.name ?? "Account";
+  const { replaced } = await clients.putInternal({ client_id: ACCOUNT_CLIENT, name, redirect_uris });
+  if (replaced === undefined || replaced.redirect_uris.join() === redirect_uris.join()) return;
+  onWarning(
+    `the last server on this storage was at ${baseUrls(replaced.redirect_uris)}, and this one is at ${baseUrls(redirect_uris)}: servers that share a storage need the same deployments, or the account pages work on the server that started last only`,
+  );
 }
 
 export interface Sweeper {

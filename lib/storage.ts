@@ -147,9 +147,11 @@ export async function openStorage(
   );
   const { main, artifacts } = opened;
   try {
-    await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS));
-    if (artifacts !== undefined)
-      await checkFormat({ ...artifacts, key: "artifacts" }, new Records(artifacts.store, clock, KINDS));
+    await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS), configuration);
+    if (artifacts !== undefined) {
+      const records = new Records(artifacts.store, clock, KINDS);
+      await checkFormat({ ...artifacts, key: "artifacts" }, records, configuration);
+    }
   } catch (error) {
     await opened.close();
     throw error;

@@ -28,6 +28,11 @@ export interface NotifierOptions {
   readonly events: ServiceEmitter;
   /** Whether the worker keeps the process alive because the process does nothing else; default `false`. */
   readonly keepAlive?: boolean;
+  /**
+   * When a queue in Redis is opened, which writes to it: `when needed` is for a process that may have nothing to
+   * deliver. Default `at once`, so that the start fails if it can't be used.
+   */
+  readonly opensQueue?: "at once" | "when needed";
   /** Opens the outage log of a background job, by its name. */
   readonly outages: (work: string) => Outage;
   /** Called with unexpected errors. */
@@ -87,6 +92,44 @@ async function tellHeld(
   );
 }
 
+/** Opens a scheduler at the first call that needs one. */
+class OpenedWhenNeeded implements Scheduler {
+  readonly ok = true;
+  readonly #open: () => Promise<Scheduler>;
+  readonly #onFault: (error: unknown) => void;
+  #opening: Promise<Scheduler | undefined> | undefined;
+
+  constructor(open: () => Promise<Scheduler>, onFault: (error: unknown) => void) {
+    this.#open = open;
+    this.#onFault = onFault;
+  }
+
+  wake(): void {
+    void this.#opened().then((scheduler) => scheduler?.wake());
+  }
+
+  start(): void {
+    void this.#opened().then((scheduler) => scheduler?.start());
+  }
+
+  async stop(): Promise<void> {
+    await (await this.#opening)?.stop();
+  }
+
+  async close(): Promise<void> {
+    await (await this.#opening)?.close();
+  }
+
+  /** A queue that can't be opened only delays deliveries: the servers look by themselves. */
+  #opened(): Promise<Scheduler | undefined> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#onFault(error);
+      return undefined;
+    });
+    return this.#opening;
+  }
+}
+
 /** @throws StorageUnavailable when the Redis of `config.queue` can't be used. */
 export async function createNotifier({
   configuration,
@@ -94,6 +137,7 @@ export async function createNotifier({
   sealer,
   events,
   keepAlive = false,
+  opensQueue = "at once",
   outages,
   onFault,
   onWarning,
@@ -117,7 +161,8 @@ export async function createNotifier({
   }
 
   if (settings.worker) await tellHeld(deliveries, onWarning);
-  const scheduler = await openScheduler();
+  const scheduler =
+    opensQueue === "at once" ? await openScheduler() : new OpenedWhenNeeded(openScheduler, onFault);
   const wake = (): void => scheduler.wake();
   const outage = outages("upkeep of deliveries");
   const upkeep = createUpkeep({ ...delivering, retention: settings.retention, wake, outage });

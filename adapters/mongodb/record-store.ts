@@ -20,7 +20,7 @@ export interface MongoOptions {
    * chosen at random.
    */
   readonly shared?: readonly string[];
-  /** Whether a database without a storage is an error. Default: the storage is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
 
@@ -37,15 +37,15 @@ interface StoredCounter {
 }
 
 /**
- * Creates what is missing. Creating an index on many documents takes longer than a request may, so this uses a
+ * Creates what is missing, unless it must exist. Creating an index on many documents takes longer than a request may, so this uses a
  * connection of its own.
  */
 async function prepare({ url, mustExist = false }: MongoOptions): Promise<void> {
   const { client, db } = await openClient(url, { isPatient: true });
   try {
-    if (mustExist && !(await hasRecords(db)))
+    if (!mustExist) await prepareCollections(db);
+    else if (!(await hasRecords(db)))
       throw new StorageMissing("there is no storage in that database of MongoDB");
-    await prepareCollections(db);
   } catch (error) {
     throw asFault(error);
   } finally {

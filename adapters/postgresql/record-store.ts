@@ -30,7 +30,7 @@ export interface PostgresOptions {
   readonly clock: Clock;
   /** The kinds whose changes are announced to the `watch` of other processes. */
   readonly announced?: readonly string[];
-  /** Whether a database without a storage is an error. Default: the storage is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
 
@@ -355,7 +355,7 @@ async function hasRecords(connections: Connections): Promise<boolean> {
 }
 
 /**
- * Opens the store and creates its tables.
+ * Opens the store and creates its tables, unless it must exist.
  * @throws ConfigurationError when the server is older than PostgreSQL 14, or refuses the user or the database.
  * @throws StorageUnavailable when it can't be reached.
  */
@@ -368,11 +368,13 @@ export async function openPostgres(
     if (Number(row?.server_version_num) < OLDEST) {
       throw new ConfigurationError(["config.storage: PostgreSQL 14 or newer is needed"]);
     }
-    if (options.mustExist === true && !(await hasRecords(connections)))
+    if (options.mustExist !== true) {
+      await connections.raw(
+        `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
+      );
+    } else if (!(await hasRecords(connections))) {
       throw new StorageMissing("there is no storage in that database of PostgreSQL");
-    await connections.raw(
-      `BEGIN; SELECT pg_advisory_xact_lock(${SCHEMA_LOCK}); ${SCHEMA} ${POINTS_SCHEMA} COMMIT;`,
-    );
+    }
     return {
       store: new PostgresStore(connections, options),
       rateLimits: postgresRateLimits(connections, options.clock),

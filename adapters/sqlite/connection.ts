@@ -118,11 +118,10 @@ async function openDatabase(path: string, prepare: (database: DatabaseSync) => v
   // Waiting inside SQLite would block the event loop.
   const database = await whileLocked(() => new DatabaseSync(file, { timeout: 0 }));
   try {
-    await whileLocked(() => {
-      if (!inMemory) useLog(database);
-      database.exec(PRAGMAS);
-    });
+    await whileLocked(() => database.exec(PRAGMAS));
+    // First, because the log changes the file, which may be another program's.
     await whileLocked(() => prepare(database));
+    if (!inMemory) await whileLocked(() => useLog(database));
   } catch (error) {
     database.close();
     throw error;

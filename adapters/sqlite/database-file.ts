@@ -1,6 +1,6 @@
 /** The database file: creates its tables, and finds damage. */
 import { DatabaseSync } from "node:sqlite";
-import { ConfigurationError } from "../errors.ts";
+import { ConfigurationError, StorageMissing } from "../errors.ts";
 
 /**
  * A record keeps its `id` when it is replaced, and its children refer to that id, so they never belong to a later
@@ -60,6 +60,11 @@ function hasTables(database: DatabaseSync): boolean {
   throw new ConfigurationError([
     `config.storage: ${writer} wrote this database, in layout ${layout}; this version reads layout ${LAYOUT} only. Use that version, or start with an empty storage`,
   ]);
+}
+
+/** @throws StorageMissing for an empty file; ConfigurationError as {@link prepareFile}. */
+export function requireTables(database: DatabaseSync): void {
+  if (!hasTables(database)) throw new StorageMissing("the database file is empty");
 }
 
 /**

@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import { StorageMissing, StorageUnavailable } from "../errors.ts";
 import { checkCommit, type RecordStore } from "../record-store.ts";
 import { connect, type Connection, numberAt } from "./connection.ts";
-import { prepareFile } from "./database-file.ts";
+import { prepareFile, requireTables } from "./database-file.ts";
 import { whileLocked } from "./faults.ts";
 import { createRecordReads, RecordCache } from "./record-reads.ts";
 import { createRecordWrites } from "./record-writes.ts";
@@ -17,7 +17,7 @@ export interface SqliteOptions {
   readonly path: string;
   /** Decides which records have expired. */
   readonly clock: Clock;
-  /** Whether a missing file is an error. Default: it is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
 
@@ -57,9 +57,7 @@ function watch(connection: Connection, onChange: () => void): () => void {
  */
 export async function openSqlite({ path, clock, mustExist = false }: SqliteOptions): Promise<RecordStore> {
   if (mustExist) await requireFile(path);
-  const connection = await connect(path, clock, {
-    prepare: prepareFile,
-  });
+  const connection = await connect(path, clock, { prepare: mustExist ? requireTables : prepareFile });
   // Preparing a statement reads the schema, which may be locked like any other read.
   return whileLocked(() => {
     const cache = new RecordCache(connection);

@@ -2,6 +2,8 @@
 import type { Agent, ClientRequest } from "node:http";
 import type { Configuration } from "../../config/configuration.ts";
 import { isInMemory, isSqlite, readRedisAddress } from "../../config/value-forms.ts";
+import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
+import { ACCOUNT_CLIENT } from "../../lib/domain/client.ts";
 import { SignInError } from "../../lib/errors.ts";
 import { openSealer } from "../../lib/keys/service-keys.ts";
 import { createAddressRules } from "../../lib/outbound/addresses.ts";
@@ -104,7 +106,7 @@ const keys: Check<StorageSubject> = {
     // A storage that no service has used yet takes any keys.
     if ((await directory.findSetting("check")) === undefined) return [];
     try {
-      const sealer = await openSealer(configuration, directory);
+      const sealer = await openSealer(configuration, directory, { mustExist: true });
       if (!(await sealed.isPending(sealer))) return [];
       return [
         {
@@ -125,6 +127,24 @@ const keys: Check<StorageSubject> = {
         },
       ];
     }
+  },
+};
+
+const deployments: Check<StorageSubject> = {
+  id: "deployments",
+  title: "whether the servers on this storage have these deployments",
+  async run({ configuration, storage: { directory } }) {
+    const client = await directory.findClient(ACCOUNT_CLIENT);
+    const own = callbackAddresses(configuration.deployments);
+    if (client === undefined || client.redirect_uris.join() === own.join()) return [];
+    return [
+      {
+        level: "problem",
+        what: `The last server on this storage was started at ${baseUrls(client.redirect_uris)}, and this configuration has ${baseUrls(own)}.`,
+        why: "Servers with other addresses break each other's account pages, and mail that a command causes links to the wrong address.",
+        fix: "Give the servers and the command line the same deployments. If their address has just changed, restart all servers.",
+      },
+    ];
   },
 };
 
@@ -211,4 +231,11 @@ const receivers: Check<StorageSubject> = {
   },
 };
 
-export const storageChecks: readonly Check<StorageSubject>[] = [redis, clocks, indexes, keys, receivers];
+export const storageChecks: readonly Check<StorageSubject>[] = [
+  redis,
+  clocks,
+  indexes,
+  keys,
+  deployments,
+  receivers,
+];

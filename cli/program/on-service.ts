@@ -83,8 +83,10 @@ async function openService(given: Given, surroundings: Surroundings): Promise<Si
   };
   const tell = (text: string): void => void surroundings.err.write(`${text}\n`);
   return explain(() =>
-    createSignInServiceOver(quiet as unknown as Parameters<typeof createSignInServiceOver>[0], (opened) =>
-      openStorage({ ...opened, mustExist: true }, tell),
+    createSignInServiceOver(
+      quiet as unknown as Parameters<typeof createSignInServiceOver>[0],
+      (opened) => openStorage({ ...opened, mustExist: true }, tell),
+      "command",
     ),
   );
 }

@@ -17,7 +17,7 @@ export interface OpenStores extends Stores {
 export interface OpenOptions {
   /** The name of the storage in messages. */
   readonly name: string;
-  /** Whether a missing storage is an error. Otherwise it is created. */
+  /** Whether the storage must exist; opening it then writes nothing. Otherwise it is created. */
   readonly mustExist: boolean;
   /** Receives what an operator should fix. */
   readonly onWarning: (text: string) => void;
@@ -41,9 +41,10 @@ export async function openAddressed(
     const opened = await openStores(configuration, onWarning);
     const { main, artifacts: away = main } = opened;
     try {
-      await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS));
+      await checkFormat({ ...main, key: "storage" }, new Records(main.store, clock, KINDS), { mustExist });
       if (away !== main) {
-        await checkFormat({ ...away, key: "artifacts" }, new Records(away.store, clock, KINDS));
+        const records = new Records(away.store, clock, KINDS);
+        await checkFormat({ ...away, key: "artifacts" }, records, { mustExist });
       }
     } catch (error) {
       await opened.close();

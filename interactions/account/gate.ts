@@ -1,7 +1,7 @@
 /** Who may enter the pages under `{base}/account`, and how a person returns to them after signing in. */
 import { randomBytes } from "node:crypto";
 import type { Context } from "koa";
-import type { Deployment } from "../../config/configuration.ts";
+import type { Configuration, Deployment } from "../../config/configuration.ts";
 import { type Clock, seconds } from "../../lib/clock.ts";
 import type { FindSignedIn, SignedIn } from "../../lib/provider/account.ts";
 import { type Answers, seeOther } from "../answers.ts";
@@ -34,6 +34,16 @@ export interface AccountPage {
 
 /** The redirect path of the internal client, below each base URL. */
 export const CALLBACK_PATH = "/account/callback";
+
+/** The redirect addresses of the internal client, one for each deployment. */
+export function callbackAddresses({ oauth2, openid }: Configuration["deployments"]): string[] {
+  return [oauth2, openid].flatMap((each) => (each === undefined ? [] : each.url + CALLBACK_PATH));
+}
+
+/** The base URLs behind redirect addresses of the internal client, for messages. */
+export function baseUrls(callbacks: readonly string[]): string {
+  return callbacks.map((address) => address.slice(0, -CALLBACK_PATH.length)).join(" and ");
+}
 
 /** Redirects people who are not signed in to the sign-in, and back to the page that they wanted. */
 export interface AccountGate {

@@ -157,8 +157,13 @@ export interface ClientInternals {
   logo(client_id: string): Promise<StoredLogo | undefined>;
   /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
   secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
-  /** Registers the internal client, or updates it to these values. */
-  putInternal(client: InternalClient): Promise<ClientRecord>;
+  /**
+   * Registers the internal client, or updates it to these values.
+   * @returns the client as it is now, and before the change if there was one.
+   */
+  putInternal(
+    client: InternalClient,
+  ): Promise<{ readonly record: ClientRecord; readonly replaced: ClientRecord | undefined }>;
 }
 
 type PublicClient = ClientRecord & { readonly service: string };

@@ -266,7 +266,9 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
     async putInternal(client) {
       const now = seconds(clock);
+      let replaced: ClientRecord | undefined;
       const { record } = await change(client.client_id, SYSTEM, (before) => {
+        replaced = undefined;
         if (before !== undefined && before.service !== null) {
           throw new TypeError("client_id: belongs to a registered client");
         }
@@ -281,10 +283,11 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
         };
         const after = { ...(before ?? blank), ...client };
         if (before !== undefined && JSON.stringify(after) === JSON.stringify(before)) return undefined;
+        replaced = before;
         return { action: before === undefined ? "client.registered" : "client.updated", record: after };
       });
       if (record === undefined) throw new TypeError("client_id: could not be stored");
-      return record;
+      return { record, replaced };
     },
   };
 }

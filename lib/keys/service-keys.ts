@@ -7,7 +7,7 @@ import { type Storage, UNFINISHED_COPY } from "../storage.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { readOrMakeKeyFile } from "../../config/keys.ts";
 import { fixedSigningKeys, openSigningKeys, type SigningKeys } from "./signing-keys.ts";
-import { ConfigurationError, SignInError } from "../errors.ts";
+import { ConfigurationError, SignInError, StorageMissing } from "../errors.ts";
 import { createSealer, deriveKey, type Sealer } from "../sealing.ts";
 
 export interface ServiceKeys {
@@ -25,6 +25,8 @@ export interface ServiceKeys {
   /** The HMAC key for codes and links that are sent by mail. */
   readonly confirmations: KeyObject;
 }
+
+const UNUSED = "no server has used this storage yet";
 
 /** The text of the check value, which shows whether the secrets belong to the storage. */
 const CHECK = "sign-in-service";
@@ -44,16 +46,25 @@ export async function readSecrets(
   return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
 }
 
-/** Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time. */
-async function ensureSealed(
+/** What a process does with a storage that it opens. */
+export interface Opening {
+  /** Whether a server has used the storage; then nothing is written. Default: missing keys are made. */
+  readonly mustExist?: boolean;
+}
+
+/**
+ * Inserts the value if absent and returns the stored one, so that any number of processes can start at the same time.
+ * @throws StorageMissing if it is absent and must exist.
+ */
+async function ensureSetting(
   directory: DirectoryStore,
-  sealer: Sealer,
   name: string,
-  make: () => string,
+  { mustExist = false, make }: Opening & { readonly make: () => string },
 ): Promise<string> {
-  const stored =
-    (await directory.findSetting(name)) ?? (await directory.ensureSetting(name, sealer.seal(name, make())));
-  return sealer.open(name, stored);
+  const stored = await directory.findSetting(name);
+  if (stored !== undefined) return stored;
+  if (mustExist) throw new StorageMissing(UNUSED);
+  return directory.ensureSetting(name, make());
 }
 
 const curveAlgorithms: Readonly<Record<string, string>> = {
@@ -81,8 +92,13 @@ const random = (): string => randomBytes(32).toString("base64");
  * The sealer for `keys.secrets`. The first start decides which secrets belong to a storage.
  * @throws ConfigurationError while a copy into this storage is unfinished.
  * @throws SignInError `keys` when the secrets don't belong to this storage.
+ * @throws StorageMissing when the storage must exist, and no server has used it.
  */
-export async function openSealer(configuration: Configuration, directory: DirectoryStore): Promise<Sealer> {
+export async function openSealer(
+  configuration: Configuration,
+  directory: DirectoryStore,
+  { mustExist = false }: Opening = {},
+): Promise<Sealer> {
   const [check, copy] = await Promise.all([
     directory.findSetting(CHECK_SETTING),
     directory.findSetting(UNFINISHED_COPY),
@@ -92,6 +108,7 @@ export async function openSealer(configuration: Configuration, directory: Direct
       "config.storage: a copy into this storage is not finished: run `storage copy` again until it says so",
     ]);
   }
+  if (check === undefined && mustExist) throw new StorageMissing(UNUSED);
   const sealer = createSealer(await readSecrets(configuration, check !== undefined));
   const stored = check ?? (await directory.ensureSetting(CHECK_SETTING, sealer.seal(CHECK_SETTING, CHECK)));
   try {
@@ -110,12 +127,17 @@ export async function openSealer(configuration: Configuration, directory: Direct
 export async function loadServiceKeys(
   configuration: Configuration,
   { directory, keys: store }: Pick<Storage, "directory" | "keys">,
+  { mustExist = false }: Opening = {},
 ): Promise<ServiceKeys> {
   const { keys, lifetimes, clock } = configuration;
-  const sealer = await openSealer(configuration, directory);
+  const sealer = await openSealer(configuration, directory, { mustExist });
+  async function ensureSealed(name: string, make: () => string): Promise<string> {
+    const sealed = (): string => sealer.seal(name, make());
+    return sealer.open(name, await ensureSetting(directory, name, { mustExist, make: sealed }));
+  }
   const [cookies, signing, clientSecrets] = await Promise.all([
     keys.cookies ??
-      ensureSealed(directory, sealer, "cookie-keys", () => JSON.stringify([random()])).then(
+      ensureSealed("cookie-keys", () => JSON.stringify([random()])).then(
         (text) => JSON.parse(text) as string[],
       ),
     keys.signing
@@ -127,8 +149,9 @@ export async function loadServiceKeys(
           // An ID token can be a logout hint for as long as its session lives.
           usable: Math.max(lifetimes.idToken, lifetimes.sessionMax),
           every: keys.rotation?.signing,
+          mustExist,
         }),
-    ensureSealed(directory, sealer, "client-secret-key", random),
+    ensureSealed("client-secret-key", random),
   ]);
   return {
     sealer,

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import type { JWK } from "oidc-provider";
 import { type AuditEvent, type Caller, SYSTEM } from "../audit/audit-event.ts";
 import { type Clock, seconds } from "../clock.ts";
-import { NotFound, SignInError } from "../errors.ts";
+import { NotFound, SignInError, StorageMissing } from "../errors.ts";
 import {
   signingKeyContext,
   type SigningKeyRecord,
@@ -122,16 +122,20 @@ export interface SigningKeysOptions {
   readonly usable: number;
   /** Seconds between two scheduled rotations; `undefined`: never. */
   readonly every: number | undefined;
+  /** Whether a server has made them; then nothing is written. Default: the first start makes them. */
+  readonly mustExist?: boolean;
 }
 
 /**
  * Keys of the storage. The first start makes them.
  * @throws SignInError `keys` when no key of `keys.secrets` opens them.
+ * @throws StorageMissing when they must exist, and don't.
  */
 export async function openSigningKeys(options: SigningKeysOptions): Promise<SigningKeys> {
-  const { store, sealer, clock } = options;
+  const { store, sealer, clock, mustExist = false } = options;
   let stored = await store.read();
   if (stored.version === undefined) {
+    if (mustExist) throw new StorageMissing("no server has used this storage yet");
     await store.change(async ({ version }) => {
       if (version !== undefined) return undefined;
       return { keys: [firstKey(await makeKey(sealer, "RS256"), seconds(clock))], audit: [] };
@@ -140,7 +144,7 @@ export async function openSigningKeys(options: SigningKeysOptions): Promise<Sign
   }
   const keys = new StoredKeys(options);
   keys.take(stored);
-  await keys.refresh();
+  if (!mustExist) await keys.refresh();
   return keys;
 }
 

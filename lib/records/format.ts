@@ -1,6 +1,6 @@
 /** The format of a store: a version that does not know it must not read or write the store. */
 import type { RecordStore, Ref } from "../../adapters/record-store.ts";
-import { ConditionFailed, ConfigurationError } from "../errors.ts";
+import { ConditionFailed, ConfigurationError, StorageMissing } from "../errors.ts";
 import { defineKind, type Kind } from "./kinds.ts";
 import { Changes, type Records } from "./records.ts";
 
@@ -49,10 +49,21 @@ async function hasFormat({ store, key }: CheckedStore): Promise<boolean> {
 
 /**
  * Call it before using a store. An empty store gets the current format.
+ * @param mustExist writes nothing: an empty storage is an error, and empty artifacts stay empty, as a Redis may have
+ * lost everything.
  * @throws ConfigurationError when the store was written by another version.
+ * @throws StorageMissing when an empty storage must exist.
  */
-export async function checkFormat(checked: CheckedStore, records: Records): Promise<void> {
+export async function checkFormat(
+  checked: CheckedStore,
+  records: Records,
+  { mustExist = false }: { readonly mustExist?: boolean | undefined } = {},
+): Promise<void> {
   if (await hasFormat(checked)) return;
+  if (mustExist) {
+    if (checked.key === "artifacts") return;
+    throw new StorageMissing("no server has used this storage yet");
+  }
   try {
     const changes = new Changes();
     changes.write(STORAGE_FORMAT.record({ format: FORMAT }, { key: CURRENT }), undefined);

@@ -1,11 +1,16 @@
 /** What commands change holds at the next request of a server that has answered just before. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { hash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { createSignInService } from "../../lib/index.ts";
+import { pino } from "pino";
 import { NEWS, type RunningService, startService, storageIn } from "../flows/running-service.ts";
 import { relyingParty } from "../flows/relying-party.ts";
+import { openOwnRedis } from "../servers/redis.ts";
 import { here } from "./here.ts";
+import { everythingIn } from "./stage.ts";
 
 let folder: string;
 let running: RunningService;
@@ -62,4 +67,138 @@ describe("beside a running server", () => {
     await command("accounts", "enable", running.ada.sub);
     expect((await news.tokens()).access_token).toMatch(/^[\w-]{43}$/u);
   });
+});
+
+describe("a command that only reads", () => {
+  /** The same storage, as somebody has it who never started a server: only the storage and its keys are right. */
+  const OTHER = {
+    deployments: {
+      oauth2: { url: "https://elsewhere.example" },
+      openid: { url: "https://elsewhere.example/openid" },
+    },
+    proxy: false,
+    interactions: { theme: { name: "Elsewhere" } },
+  };
+  const READING: readonly string[] = [
+    "accounts find ada",
+    "accounts list",
+    "clients list",
+    "services list",
+    "keys list",
+    "deliveries list",
+    "receivers list",
+    "audit list",
+    "keys reseal --check",
+    "doctor",
+  ];
+
+  it("writes nothing, whatever its configuration says", async () => {
+    const place = mkdtempSync(join(folder, "reading-"));
+    const storage = await storageIn(place);
+    const server = await startService({
+      // Long ago, so that keys would be rotated, and records have expired.
+      config: { ...storage, clock: { now: () => Date.now() - 300 * 86_400_000 } },
+    });
+    await server.close();
+    const { oauth2, openid } = server;
+    const file = join(place, "other.json");
+    const keys = { ...storage.keys, rotation: { signing: 30 * 86_400 } };
+    writeFileSync(file, JSON.stringify({ ...OTHER, ...storage, keys }), { mode: 0o600 });
+    const before = await everythingIn(storage);
+    expect(JSON.stringify(before)).toContain(`${oauth2}/account/callback`);
+    /** What a file holds, to the byte; other storages are compared by their records. */
+    const bytes = (): string | undefined =>
+      storage.storage.startsWith("sqlite:")
+        ? hash("sha256", readFileSync(join(place, "sign-in.db")))
+        : undefined;
+    const stored = bytes();
+    // Not `storage check`: it uses up a number of each counter.
+    for (const words of READING) {
+      const { code, err } = await here([...words.split(" "), "--config", file]);
+      // `doctor` says what is wrong.
+      expect([words, code, err]).toEqual([words, words === "doctor" ? 1 : 0, expect.anything()]);
+      expect([words, bytes()]).toEqual([words, stored]);
+    }
+    expect(await everythingIn(storage)).toEqual(before);
+    const { out } = await here(["doctor", "--json", "--config", file]);
+    const found = out.split("\n").find((line) => line.includes('"check":"deployments"'));
+    expect(JSON.parse(found ?? "{}")).toMatchObject({
+      level: "problem",
+      what: `The last server on this storage was started at ${oauth2} and ${openid}, and this configuration has https://elsewhere.example and https://elsewhere.example/openid.`,
+    });
+  }, 60_000);
+
+  it("writes nothing to the queue, and a command that notifies does", async () => {
+    const redis = await openOwnRedis();
+    try {
+      const queue = `${redis.url}?prefix=reading`;
+      const file = join(folder, "queue.json");
+      const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+      const notifications = { allowedReceivers: ["127.0.0.0/8"] };
+      writeFileSync(file, JSON.stringify({ ...config, queue, notifications }));
+      const { directory } = running.service;
+      await directory.services.put("queued", {
+        name: "Queued",
+        receiver: {
+          url: "http://127.0.0.1:9/",
+          client_id: "sign-in",
+          client_secret: "the secret of the receiver",
+          types: ["PROFILE_CHANGED"],
+        },
+      });
+      await running.service.accounts.assign(running.bob.sub, "queued", 1);
+      expect((await here(["accounts", "find", "bob", "--config", file])).code).toBe(0);
+      expect(await redis.client.keys("*")).toEqual([]);
+      const update = ["accounts", "update", running.bob.sub, "--name", "Bobby", "--config", file];
+      expect((await here(update)).code).toBe(0);
+      expect(await redis.client.keys("*")).not.toEqual([]);
+    } finally {
+      await redis.close();
+    }
+  }, 30_000);
+
+  it("refuses a storage that no server has used, and leaves it as it is", async () => {
+    const file = join(folder, "empty.db");
+    writeFileSync(file, "", { mode: 0o600 });
+    const config = join(folder, "empty.json");
+    writeFileSync(config, JSON.stringify({ ...OTHER, storage: `sqlite:${file}` }));
+    for (const words of [
+      "accounts list",
+      "keys list",
+      "doctor",
+      "storage check",
+      "keys reseal",
+      "backup x.bak",
+    ]) {
+      const { code, out, err } = await here([...words.split(" "), "--config", config]);
+      expect([words, code]).toEqual([words, words === "doctor" ? 0 : 3]);
+      expect(out + err).toMatch(/the database file is empty/iu);
+      expect(readFileSync(file, "utf8")).toBe("");
+    }
+  });
+});
+
+describe("a server that finds another server's addresses in its storage", () => {
+  it("warns with both, once", async () => {
+    const place = mkdtempSync(join(folder, "moved-"));
+    const storage = await storageIn(place);
+    const started = async (url: string): Promise<string> => {
+      const log: string[] = [];
+      const logger = pino({ level: "warn" }, { write: (line: string) => void log.push(line) });
+      const service = await createSignInService({
+        ...storage,
+        logger,
+        deployments: { oauth2: { url }, openid: { url: `${url}/openid` } },
+      });
+      await service.close();
+      return log.join("");
+    };
+    const [one, other] = ["http://127.0.0.1:39001", "http://127.0.0.1:39002"];
+    expect(await started(one)).toBe("");
+    expect(await started(one)).toBe("");
+    expect(await started(other)).toContain(
+      `was at ${one} and ${one}/openid, and this one is at ${other} and ${other}/openid`,
+    );
+    expect(await started(other)).toBe("");
+  }, 30_000);
 });

@@ -56,11 +56,13 @@ describe("doctor, without a server", () => {
     write({ deployments, storage });
     const child = start("cli/main.ts", { args: ["doctor"], cwd: folder });
     await expect(child.ended).resolves.toBe(0);
-    expect(child.output()).toMatch(/^ok {7}configuration: .*\n(?:ok {7}.*\n){9}0 problems, 0 warnings\.\n$/u);
+    expect(child.output()).toMatch(
+      /^ok {7}configuration: .*\n(?:ok {7}.*\n){10}0 problems, 0 warnings\.\n$/u,
+    );
     const { code, lines, err } = await doctor(["--config", path]);
     expect({ code, err }).toEqual({ code: 0, err: "0 problems, 0 warnings.\n" });
     expect(lines.map(({ check, level }) => `${check} ${level}`)).toEqual(
-      "configuration files secrets proxy storage redis clocks indexes keys receivers"
+      "configuration files secrets proxy storage redis clocks indexes keys deployments receivers"
         .split(" ")
         .map((check) => `${check} ok`),
     );
@@ -151,6 +153,7 @@ describe("doctor, without a server", () => {
       },
       { check: "proxy", level: "warning", what: "The addresses are https, and proxy is false." },
       { check: "keys", level: "problem", what: expect.stringMatching(/^keys\.secrets does not belong/u) },
+      { check: "deployments", level: "problem", what: expect.stringContaining("https://login.example") },
     ]);
   });
 

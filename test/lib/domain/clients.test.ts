@@ -237,10 +237,9 @@ describe("the internal client", () => {
 
   it("can't be found, listed or changed from outside", async () => {
     await Promise.all([domain.clients.putInternal(internal), domain.reopen().clients.putInternal(internal)]);
-    expect((await domain.clients.putInternal(internal)).version).toBe(1);
-    expect((await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] })).version).toBe(
-      2,
-    );
+    expect((await domain.clients.putInternal(internal)).record.version).toBe(1);
+    const moved = await domain.clients.putInternal({ ...internal, redirect_uris: ["https://b/cb"] });
+    expect([moved.record.version, moved.replaced?.redirect_uris]).toEqual([2, ["https://a/cb"]]);
     expect(await domain.clients.record("~account")).toMatchObject({
       service: null,
       secrets: [],
