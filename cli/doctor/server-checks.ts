@@ -1,4 +1,5 @@
 /** The checks of `doctor` on a running server, as a browser or a client reaches it. */
+import { type Cookie, parseSetCookie } from "set-cookie-parser";
 import { request as requestPlain, type IncomingHttpHeaders } from "node:http";
 import { request as requestSecure } from "node:https";
 import type { Configuration, Deployment } from "../../config/configuration.ts";
@@ -219,36 +220,24 @@ const addresses: Check<ServerSubject> = {
   },
 };
 
-interface SetCookie {
-  readonly name: string;
-  readonly size: number;
-  /** In lower case, such as `secure` and `domain`. */
-  readonly attributes: ReadonlyMap<string, string>;
-}
-
-function readCookie(header: string): SetCookie {
-  const [pair = "", ...rest] = header.split(";").map((part) => part.trim());
-  const attributes = rest.map((part): [string, string] => {
-    const [name = "", value = ""] = part.split(/=(.*)/su, 2);
-    return [name.toLowerCase(), value.toLowerCase()];
-  });
-  return { name: pair.split("=", 1)[0] ?? "", size: pair.length, attributes: new Map(attributes) };
-}
+const readCookie = (header: string): Cookie | undefined =>
+  parseSetCookie(header, { decodeValues: false, split: false })[0];
 
 const MOST_COOKIE = 4096;
 
 /** Why a browser at this base URL refuses a cookie (RFC 6265bis section 5.7); `undefined` if it accepts it. */
-function cookieFault({ name, size, attributes }: SetCookie, base: URL): string | undefined {
-  const isSecure = attributes.has("secure");
-  const domain = attributes.get("domain")?.replace(/^\./u, "");
+function cookieFault({ name, value, path, sameSite, ...cookie }: Cookie, base: URL): string | undefined {
+  const { secure: isSecure = false } = cookie;
+  const domain = cookie.domain?.replace(/^\./u, "").toLowerCase();
+  const size = name.length + 1 + value.length;
   if (size > MOST_COOKIE) return `has ${size} bytes, and browsers take ${MOST_COOKIE}`;
   if (isSecure && base.protocol === "http:" && !isLoopback(base.hostname))
     return "is Secure, and the address is plain http";
   if (!isSecure && /^__(?:secure|host)-/iu.test(name))
     return "has a name that needs Secure, which is missing";
-  if (/^__host-/iu.test(name) && (domain !== undefined || attributes.get("path") !== "/"))
+  if (/^__host-/iu.test(name) && (domain !== undefined || path !== "/"))
     return "has a name that allows no Domain and no Path but /";
-  if (!isSecure && attributes.get("samesite") === "none") return "has SameSite=None without Secure";
+  if (!isSecure && sameSite?.toLowerCase() === "none") return "has SameSite=None without Secure";
   if (domain !== undefined && !`.${base.hostname}`.endsWith(`.${domain}`))
     return `has a Domain that is not that of ${base.hostname}`;
   return undefined;
@@ -260,17 +249,18 @@ const MOST_REDIRECTS = 5;
 async function signIn(
   subject: ServerSubject,
   deployment: Deployment,
-): Promise<{ readonly cookies: readonly SetCookie[]; readonly astray: string | undefined }> {
-  const cookies: SetCookie[] = [];
+): Promise<{ readonly cookies: readonly Cookie[]; readonly astray: string | undefined }> {
+  const cookies: Cookie[] = [];
   const jar = new Map<string, string>();
   let path = "/account";
   for (let step = 0; step <= MOST_REDIRECTS; step++) {
     const sent = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
     const answer = await ask(subject, deployment, { path, accept: "text/html", cookies: sent });
     for (const header of answer.headers["set-cookie"] ?? []) {
-      cookies.push(readCookie(header));
-      const [name = "", value = ""] = (header.split(";", 1)[0] ?? "").split(/=(.*)/su, 2);
-      jar.set(name, value);
+      const cookie = readCookie(header);
+      if (cookie === undefined) continue;
+      cookies.push(cookie);
+      jar.set(cookie.name, cookie.value);
     }
     const { location } = answer.headers;
     if (answer.status < 300 || answer.status >= 400 || location === undefined) break;

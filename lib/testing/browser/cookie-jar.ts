@@ -1,4 +1,5 @@
 /** Cookies as browsers handle them (RFC 6265): by host, not by port, and by path. */
+import { parseSetCookie, type Cookie as SetCookie } from "set-cookie-parser";
 
 /** One cookie in the jar. */
 export interface Cookie {
@@ -35,37 +36,28 @@ function defaultPath({ pathname }: URL): string {
 }
 
 /** `Max-Age` wins over `Expires`; an invalid one is ignored. */
-function endOf(attributes: ReadonlyMap<string, string>, now: number): number | undefined {
-  const maxAge = attributes.get("max-age");
-  if (maxAge !== undefined && /^-?\d+$/.test(maxAge)) return now + Number(maxAge) * 1000;
-  const expires = Date.parse(attributes.get("expires") ?? "");
-  return Number.isNaN(expires) ? undefined : expires;
+function endOf({ maxAge, expires }: SetCookie, now: number): number | undefined {
+  if (maxAge !== undefined && !Number.isNaN(maxAge)) return now + maxAge * 1000;
+  const end = expires?.getTime() ?? Number.NaN;
+  return Number.isNaN(end) ? undefined : end;
 }
 
 /** Reads one `Set-Cookie`; `undefined` if a browser would reject it from this address. */
 export function readCookie(header: string, url: URL, now: number): Cookie | undefined {
-  const [pair = "", ...rest] = header.split(";");
-  const equals = pair.indexOf("=");
-  if (equals < 1) return undefined;
-  const attributes = new Map(
-    rest.map((part) => {
-      const [name = "", ...value] = part.trim().split("=");
-      return [name.toLowerCase(), value.join("=")] as const;
-    }),
-  );
-  const name = pair.slice(0, equals).trim();
-  const domain = attributes.get("domain")?.replace(/^\./, "").toLowerCase();
-  const secure = attributes.has("secure");
+  const [set] = parseSetCookie(header, { decodeValues: false, split: false });
+  if (set === undefined || set.name === "") return undefined;
+  const { name, secure = false } = set;
+  const domain = set.domain?.replace(/^\./, "").toLowerCase();
   const cookie: Cookie = {
     name,
-    value: pair.slice(equals + 1).trim(),
+    value: set.value,
     domain: domain ?? url.hostname,
     hostOnly: domain === undefined,
-    path: attributes.get("path")?.startsWith("/") === true ? attributes.get("path")! : defaultPath(url),
+    path: set.path?.startsWith("/") === true ? set.path : defaultPath(url),
     secure,
-    httpOnly: attributes.has("httponly"),
-    sameSite: attributes.get("samesite")?.toLowerCase() ?? "",
-    expires: endOf(attributes, now),
+    httpOnly: set.httpOnly ?? false,
+    sameSite: set.sameSite?.toLowerCase() ?? "",
+    expires: endOf(set, now),
   };
   if (domain !== undefined && !isUnder(url.hostname, domain)) return undefined;
   if (secure && !isTrustworthy(url)) return undefined;
