@@ -1,4 +1,6 @@
 /** The connection pool to PostgreSQL, with its time-outs and the translation of the driver's errors. */
+import { Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
 import type * as pg from "pg";
 import type { Client, ClientConfig, Pool, QueryResultRow } from "pg";
 import { SignInError, StorageUnavailable } from "../errors.ts";
@@ -8,6 +10,12 @@ import { withTimeout } from "../with-timeout.ts";
 const PATIENCE = 4_500;
 /** Milliseconds for which a reading of the server's clock is used. */
 const CLOCK_AGE = 60_000;
+/** Milliseconds without data before the kernel asks whether the other side is still there. */
+const KEEP_ALIVE_DELAY = 10_000;
+/** Milliseconds between two attempts to listen for notifications. */
+const RECONNECT = 1_000;
+/** Milliseconds for the server to close connections before they are cut. */
+const FAREWELL = 500;
 
 /**
  * SQLSTATE of conflicts with other commits: a duplicate key, a serialization failure, a deadlock, a lock that is not
@@ -48,6 +56,10 @@ export class Connections {
   /** A reading of the server's clock, and its time on the scale of `performance.now()`. */
   #serverTime: { readonly time: number; readonly at: number } | undefined;
   readonly #running = new Set<Promise<unknown>>();
+  /** Every socket that is open or being opened, and its end. */
+  readonly #sockets = new Map<Socket, Promise<void>>();
+  readonly #closed = new AbortController();
+  #listener: Client | undefined;
   #closing: Promise<void> | undefined;
 
   private constructor(driver: Driver, url: string) {
@@ -71,7 +83,20 @@ export class Connections {
       query_timeout: PATIENCE,
       statement_timeout: PATIENCE,
       keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY,
+      stream: () => this.#newSocket(),
     };
+  }
+
+  /** The driver can't end a connection whose server stands still: `close` cuts its socket. */
+  #newSocket(): Socket {
+    const socket = new Socket();
+    const ended = new Promise<void>((resolve) => void socket.once("close", () => resolve()));
+    this.#sockets.set(
+      socket,
+      ended.then(() => void this.#sockets.delete(socket)),
+    );
+    return socket;
   }
 
   /** Runs a call that `close` waits for. After `close` it is refused. */
@@ -118,23 +143,46 @@ export class Connections {
     this.#serverTime = undefined;
   }
 
-  /** Opens a connection outside the pool that receives notifications. */
-  async listen(channel: string, onMessage: (text: string) => void, onEnd: () => void): Promise<Client> {
-    const client = new this.#driver.Client(this.#options());
-    client.on("error", () => undefined);
-    client.on("end", onEnd);
-    client.on("notification", ({ payload = "" }) => onMessage(payload));
-    await client.connect();
-    await client.query(`LISTEN ${channel}`);
-    return client;
+  /**
+   * Receives notifications on one connection outside the pool until `close`. One that breaks has ended before the next
+   * is opened, so there are never two.
+   * @param onListening is called when a connection begins to listen: notifications before that are lost.
+   */
+  async listen(channel: string, onListening: () => void, onMessage: (text: string) => void): Promise<void> {
+    while (this.#closing === undefined) {
+      const socket = this.#newSocket();
+      const client = new this.#driver.Client({ ...this.#options(), stream: () => socket });
+      this.#listener = client;
+      // The end of the socket and the calls below tell as well.
+      client.on("error", () => undefined);
+      client.on("notification", ({ payload = "" }) => onMessage(payload));
+      try {
+        await client.connect();
+        await client.query(`LISTEN ${channel}`);
+        onListening();
+        await this.#sockets.get(socket);
+      } catch {
+        // The next attempt follows.
+      }
+      socket.destroy();
+      await this.#sockets.get(socket);
+      const { signal } = this.#closed;
+      await pause(RECONNECT, undefined, { signal, ref: false }).catch(() => undefined);
+    }
   }
 
-  isOpen(): boolean {
-    return this.#closing === undefined;
-  }
-
+  /** Waits for the calls that are running, and then for no server. */
   close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#running).then(() => this.#pool.end());
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#running);
+    this.#closed.abort();
+    void this.#listener?.end();
+    const ended = Promise.all([this.#pool.end(), ...this.#sockets.values()]);
+    await withTimeout(FAREWELL, ended, lateFault).catch(() => undefined);
+    for (const socket of this.#sockets.keys()) socket.destroy();
   }
 }

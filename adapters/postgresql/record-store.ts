@@ -1,6 +1,5 @@
 /** The record store in PostgreSQL, shared by any number of processes. */
 import { setTimeout as pause } from "node:timers/promises";
-import type { Client } from "pg";
 import type { Clock } from "../clock.ts";
 import {
   ConditionFailed,
@@ -43,8 +42,6 @@ const CHANNEL = "sign_in_changes";
 const GRACE = 200;
 /** Milliseconds between an unanswered attempt and the next. */
 const AGAIN = 50;
-/** Milliseconds before the connection for announcements is opened again. */
-const RECONNECT = 1_000;
 
 /** SQLSTATE of a commit after its deadline. */
 const LATE = "SI001";
@@ -158,7 +155,7 @@ class PostgresStore implements RecordStore {
   readonly #clock: Clock;
   readonly #announced: ReadonlySet<string>;
   readonly #watches = new Map<() => void, readonly string[]>();
-  #listening: Promise<Client | undefined> | undefined;
+  #isListening = false;
 
   constructor(connections: Connections, { clock, announced = [] }: PostgresOptions) {
     this.#connections = connections;
@@ -287,27 +284,19 @@ class PostgresStore implements RecordStore {
 
   watch(kinds: readonly string[], onChange: () => void): () => void {
     this.#watches.set(onChange, kinds);
-    this.#listening ??= this.#listen();
+    if (!this.#isListening) this.#listen();
     return () => void this.#watches.delete(onChange);
   }
 
-  async #listen(): Promise<Client | undefined> {
+  #listen(): void {
+    this.#isListening = true;
+    // While there was no connection, anything may have changed.
+    const tellAll = (): void => this.#watches.forEach((_kinds, onChange) => onChange());
     const tell = (text: string): void => {
       const changed = new Set(text.split(" "));
       for (const [onChange, kinds] of this.#watches) if (kinds.some((kind) => changed.has(kind))) onChange();
     };
-    const again = (): void => {
-      if (!this.#connections.isOpen()) return;
-      setTimeout(() => {
-        if (this.#connections.isOpen()) this.#listening = this.#listen();
-      }, RECONNECT).unref();
-    };
-    try {
-      return await this.#connections.listen(CHANNEL, tell, again);
-    } catch {
-      again();
-      return undefined;
-    }
+    void this.#connections.listen(CHANNEL, tellAll, tell);
   }
 
   async ping(): Promise<number> {
@@ -316,10 +305,8 @@ class PostgresStore implements RecordStore {
   }
 
   async close(): Promise<void> {
-    const closed = this.#connections.close();
     this.#watches.clear();
-    await (await this.#listening)?.end().catch(() => undefined);
-    await closed;
+    await this.#connections.close();
   }
 }
 

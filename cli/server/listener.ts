@@ -1,5 +1,5 @@
 /** Listens on a port, and closes it after the last response. */
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { CommandFailure } from "../program/command-failure.ts";
 
@@ -23,25 +23,35 @@ const starting: RequestListener = (_request, response) => {
   response.end(JSON.stringify({ error: "temporarily_unavailable", error_description: "starting" }));
 };
 
-/**
- * Tracks connections without a running request. For Node.js, a new connection is busy until its first headers have
- * arrived. Browsers open some in advance, and a server that stops would wait for them.
- */
-function watchSilent(server: Server): { cut(): void } {
-  const running = new Map<Socket, number>();
+/** Tracks the running requests of each connection. */
+function watchConnections(server: Server): {
+  /** Cuts connections without a request. */
+  cutSilent(): void;
+  /** Lets each connection end with its present request, or after its next one. */
+  endEach(): void;
+} {
+  const running = new Map<Socket, Set<ServerResponse>>();
+  let isEnding = false;
   server.on("connection", (socket) => {
-    running.set(socket, 0);
+    running.set(socket, new Set());
     socket.once("close", () => running.delete(socket));
   });
   server.prependListener("request", ({ socket }, response) => {
-    running.set(socket, (running.get(socket) ?? 0) + 1);
-    response.once("close", () => {
-      if (running.has(socket)) running.set(socket, (running.get(socket) ?? 0) - 1);
-    });
+    if (isEnding) response.shouldKeepAlive = false;
+    running.get(socket)?.add(response);
+    response.once("close", () => running.get(socket)?.delete(response));
   });
   return {
-    cut() {
-      for (const [socket, requests] of running) if (requests === 0) socket.destroy();
+    // For Node.js, a new connection is busy until its first headers have arrived. Browsers open some in advance, and a
+    // server that stops would wait for them.
+    cutSilent() {
+      for (const [socket, responses] of running) if (responses.size === 0) socket.destroy();
+    },
+    // Otherwise a client that always has another request would use its connection forever.
+    endEach() {
+      isEnding = true;
+      for (const responses of running.values())
+        for (const response of responses) response.shouldKeepAlive = false;
     },
   };
 }
@@ -68,7 +78,7 @@ export async function listen(
 ): Promise<Listener> {
   let answer = starting;
   const server = createServer((request, response) => answer(request, response));
-  const silent = watchSilent(server);
+  const connections = watchConnections(server);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => reject(notFree(error, { port, host, words })));
     server.listen({ port, ...(host !== undefined && { host }) }, resolve);
@@ -81,9 +91,10 @@ export async function listen(
     stop: (patience) =>
       new Promise((resolve) => {
         const startedAt = performance.now();
+        connections.endEach();
         const sweep = setInterval(() => {
           server.closeIdleConnections();
-          if (performance.now() - startedAt > ON_ITS_WAY) silent.cut();
+          if (performance.now() - startedAt > ON_ITS_WAY) connections.cutSilent();
         }, SWEEP);
         const end = setTimeout(() => server.closeAllConnections(), patience);
         server.close(() => {

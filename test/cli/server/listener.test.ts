@@ -43,3 +43,17 @@ it("a server that stops waits for a partly received request, its body and its re
   await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);
   expect(output).toMatch(/^HTTP\/1\.1 200 [\s\S]*answered$/);
 });
+
+it("the last response on a connection says so, so that its client does not send another request", async () => {
+  const [arrived, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  listener.serve((_request, response) => {
+    arrived.resolve();
+    void answered.promise.then(() => response.end("answered"));
+  });
+  socket.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  await arrived.promise;
+  const stopped = listener.stop(PATIENCE);
+  answered.resolve();
+  await stopped;
+  expect(output).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\nConnection: close\r\n/);
+});
