@@ -259,6 +259,7 @@ export function runAuthorization({ protocol, limits, events, audit, pages }: Aut
           retryAfter,
         });
       }
+      exchange.browser?.remember(ctx);
     }
     const { accountId: sub, clientId: client_id } = oidc?.entities.AuthorizationCode ?? {};
     if (sub === undefined || client_id === undefined) return;

@@ -1,6 +1,7 @@
 /** The table of endpoints. A row shows everything that the service does at an endpoint, step by step. */
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { EndpointName } from "../config/deployments.ts";
+import type { FindBrowser } from "../lib/provider/browser-cookie.ts";
 import {
   boundedState,
   checkPushed,
@@ -51,6 +52,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
   const { profile: strictness } = configuration;
   const protocol = createProtocol(parts.currentProvider, units, parts.sessionCookie);
   const atomic = atomically(units);
+  const inBrowser = ofBrowser(parts.findBrowser);
   const authorize = runAuthorization({ protocol, limits, events, audit, pages });
   const credentials = clientCredentials(clients);
   const token = bearer(artifacts, clients, accounts);
@@ -64,6 +66,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         exactParameters,
         prefetchSession(artifacts, parts.sessionCookie),
         knownClient(clients),
+        inBrowser,
         atomic,
         pushedRequest(units),
         matchingRedirect,
@@ -75,7 +78,7 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
         authorize,
       ],
     },
-    resume: { "*": [atomic, resumeAuthorization(authorize)] },
+    resume: { "*": [inBrowser, atomic, resumeAuthorization(authorize)] },
     token: {
       "*": [
         formBody,
@@ -106,8 +109,8 @@ export function endpointTable(parts: EndpointParts): Readonly<Partial<Record<End
     logoutSuccess: { "*": [atomic, pageHeaders(pages), withQuery(protocol)] },
     clientLogo: { "*": [clientLogo(clients)] },
     interaction: {
-      GET: [atomic, ({ ctx }) => parts.interactions.show(ctx)],
-      POST: [atomic, ({ ctx }) => parts.interactions.submit(ctx)],
+      GET: [inBrowser, atomic, ({ ctx }) => parts.interactions.show(ctx)],
+      POST: [inBrowser, atomic, ({ ctx }) => parts.interactions.submit(ctx)],
     },
     confirm: {
       GET: [({ ctx }) => parts.confirm.show(ctx, parseFields(ctx.querystring).one("token"))],
@@ -142,6 +145,14 @@ export function compose(steps: readonly Step[]): Step {
   };
 }
 
+/** Sign-ins begin and go on in one browser. */
+function ofBrowser(findBrowser: FindBrowser): Step {
+  return (exchange, next) => {
+    exchange.browser = findBrowser(exchange.ctx);
+    return next();
+  };
+}
+
 /**
  * One request, one write: commits what the following steps write once they succeed. It also commits if they refuse the
  * request with a client error, because revoking a replayed family is part of such a refusal. A fault commits nothing.
@@ -149,7 +160,8 @@ export function compose(steps: readonly Step[]): Step {
 function atomically(units: UnitsOfWork): Step {
   return async (exchange, next) => {
     const { underWaySince, deadline, client, prefetched } = exchange;
-    await units.run({ underWaySince, deadline, client, prefetched }, async (unit) => {
+    const browser = exchange.browser?.digest;
+    await units.run({ underWaySince, deadline, client, prefetched, browser }, async (unit) => {
       let refusal: EndpointError | undefined;
       try {
         await next();

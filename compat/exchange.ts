@@ -11,6 +11,7 @@ import type { AccountInternals } from "../lib/domain/account.ts";
 import type { ClientInternals } from "../lib/domain/client.ts";
 import type { ServiceEmitter } from "../lib/events.ts";
 import type { RequestTiming } from "../lib/metrics.ts";
+import type { Browser, FindBrowser } from "../lib/provider/browser-cookie.ts";
 import type { CurrentProvider } from "../lib/provider/current-provider.ts";
 import type { AttemptLimits } from "../lib/provider/attempt-limits.ts";
 import type { Fields } from "./form-fields.ts";
@@ -83,6 +84,7 @@ export interface EndpointParts {
   readonly accountPages: readonly AccountPage[];
   /** Name of the session cookie. */
   readonly sessionCookie: string;
+  readonly findBrowser: FindBrowser;
   readonly connections: Connections;
   /** Receives warnings for the operator. */
   readonly onWarning: (text: string) => void;
@@ -121,6 +123,8 @@ export interface Exchange {
   body?: Fields | undefined;
   /** A read that has been started for oidc-provider. */
   prefetched?: UnitRequest["prefetched"];
+  /** The browser of the request, where a sign-in begins or goes on. */
+  browser?: Browser;
   /** The client that the request names. It may not be authenticated yet. */
   client?: ClientRecord;
   /** The `Authorization` header for oidc-provider; `undefined` hides the header. */

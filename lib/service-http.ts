@@ -21,7 +21,7 @@ import { createInteractionHandlers } from "../interactions/handlers.ts";
 import { createPages, type Pages } from "../interactions/pages.ts";
 import { createJsonHandlers, wantsJson } from "../interactions/json.ts";
 import { createInteractions, type Interactions } from "../interactions/own-routes.ts";
-import { createLinkCookie } from "../interactions/link-cookie.ts";
+import { createLinkCookie, type LinkCookie } from "../interactions/link-cookie.ts";
 import type { Offers } from "../interactions/steps/step.ts";
 import { createSignInProtocol } from "../interactions/protocol.ts";
 import type { Notifications } from "../notifier/notifications.ts";
@@ -34,6 +34,7 @@ import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/cli
 import type { AuditCollector } from "./audit/collector.ts";
 import type { ServiceEmitter } from "./events.ts";
 import { type BackchannelLogout, createBackchannelLogout } from "./provider/backchannel-logout.ts";
+import { createFindBrowser } from "./provider/browser-cookie.ts";
 import { cookieName, deviceCookieName, endedSessionCookies, sessionCookieName } from "./provider/cookies.ts";
 import type { Passwords } from "./passwords/passwords.ts";
 import { createConfirmations } from "./people/confirmations.ts";
@@ -121,6 +122,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
   const newBrowsers = createNewBrowsers(mails);
   const steps = createSteps(options, { ...shared, newBrowsers, currentProvider, people, pages });
   const connections = watchConnections(monotonic);
+  const findBrowser = createFindBrowser(configuration);
   const routes = createRoutes({
     ...shared,
     currentProvider,
@@ -134,6 +136,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     offersRegistration,
     accountPages: accountPages(options, { currentProvider, pages, backchannel, people }),
     sessionCookie: sessionCookieName(configuration),
+    findBrowser,
   });
   const gate = createRequestGate((ctx, next) => routes.middleware(ctx, next));
   return {
@@ -145,7 +148,7 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     interactions: createInteractions({ flow: steps.flow, pages, units }, (ctx) => {
       const request = routes.locate(ctx);
       return request?.endpoint === "interaction" && request.uid !== undefined
-        ? { ...request, uid: request.uid }
+        ? { ...request, uid: request.uid, browser: findBrowser(ctx).digest }
         : undefined;
     }),
     sessionsEnded: (ended) => backchannel.sessionsEnded(currentProvider().provider, ended),
@@ -192,7 +195,7 @@ function createSteps(
   const { people, pages } = shared;
   const forms = createSigner(keys.forms);
   const devices = deviceCookies(configuration, forms);
-  const links = createLinkCookie(cookieName(configuration, "link"));
+  const links = linkCookie(configuration);
   const offers: Offers = {
     ...(people.registrations !== undefined && { registration: people.registrations.settings }),
     resets: people.passwordResets !== undefined,
@@ -216,6 +219,10 @@ function createSteps(
     },
     confirm: createConfirmHandlers({ pages, people, links, offers, forms, readForm: formMap, addressOf }),
   };
+}
+
+function linkCookie(configuration: Configuration): LinkCookie {
+  return createLinkCookie(cookieName(configuration, "link"), createFindBrowser(configuration));
 }
 
 function deviceCookies(configuration: Configuration, signer: Signer): DeviceCookies {
@@ -271,7 +278,7 @@ function accountPages(
     findSignedIn: createSignedIn(currentProvider, accounts, sessionCookieName(configuration)),
     returns: createReturnPaths({
       keys: keys.forms.map((key) => deriveKey(hmac(key, "account return"), "sign-in-service account return")),
-      cookie: cookieName(configuration, "return"),
+      findBrowser: createFindBrowser(configuration),
       clock,
     }),
     clock,
@@ -292,7 +299,7 @@ function accountPages(
     accounts,
     addressChanges: people.addressChanges,
     confirmations: people.confirmations,
-    links: createLinkCookie(cookieName(configuration, "link")),
+    links: linkCookie(configuration),
     directory: storage.directory,
     sessions: createSignInSessions({
       artifacts: storage.artifacts,

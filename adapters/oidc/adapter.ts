@@ -23,6 +23,8 @@ const KEPT_AFTER_EXPIRY = 660_000;
 /** Replaces the identifier in a URL that contains it. */
 const IDENTIFIER = "{id}";
 
+const INTERACTION = "Interaction";
+
 /** Models whose artifacts belong to a grant and copy its generations. */
 const descendants: ReadonlySet<string> = new Set(["AuthorizationCode", "AccessToken", "RefreshToken"]);
 
@@ -53,7 +55,7 @@ function withoutGrants(authorizations: object): object {
 function toArtifact(model: string, id: string, payload: AdapterPayload, expiresAt: number): Artifact {
   const { jti: _id, consumed: _consumed, ...stored } = payload as Payload;
   const session = stored["session"] as Payload | undefined;
-  if (model === "Interaction" && session) {
+  if (model === INTERACTION && session) {
     // oidc-provider stores the session identifier of the browser here and never reads it.
     const { cookie: _cookie, ...rest } = session;
     stored["session"] = rest;
@@ -107,6 +109,11 @@ function giveGenerations({ model, grantKey, payload }: Artifact, unit: Unit): vo
   if (generations !== undefined) payload["generations"] = generations;
 }
 
+/** A sign-in belongs to the browser in which it began, whatever its cookies on the paths of the sign-in are. */
+function giveBrowser(artifact: Artifact, { browser }: Unit): Artifact {
+  return artifact.model === INTERACTION && browser !== undefined ? { ...artifact, browser } : artifact;
+}
+
 class ArtifactAdapter implements Adapter {
   readonly #model: string;
   readonly #options: OidcAdapterOptions;
@@ -141,7 +148,7 @@ class ArtifactAdapter implements Adapter {
     return this.#in(async (unit) => {
       const artifact = toArtifact(this.#model, id, payload, expiresAt);
       giveGenerations(artifact, unit);
-      unit.save(artifact);
+      unit.save(giveBrowser(artifact, unit));
       return undefined;
     });
   }
@@ -149,7 +156,11 @@ class ArtifactAdapter implements Adapter {
   async find(id: string): Promise<AdapterPayload | undefined> {
     if (!PRESENTABLE.test(id)) return undefined;
     if (this.#model === "Client") return this.#in(() => this.#options.clientMetadata(id));
-    const found = await this.#in((unit) => unit.find(this.#model, artifactKey(id)));
+    const found = await this.#in(async (unit) => {
+      const artifact = await unit.find(this.#model, artifactKey(id));
+      const isElsewhere = this.#model === INTERACTION && artifact?.browser !== unit.browser;
+      return isElsewhere ? undefined : artifact;
+    });
     return found === undefined || this.#isTooOld(found) ? undefined : toPayload(found, id);
   }
 

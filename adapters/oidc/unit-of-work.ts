@@ -21,6 +21,8 @@ export interface Unit {
   readonly deadline: number;
   /** The client that the request names, if it has been read already. */
   readonly client: ClientRecord | undefined;
+  /** The digest of the browser's cookie: only sign-ins that began there are found. */
+  readonly browser: string | undefined;
   /** An error that oidc-provider would hide; the HTTP layer responds with it. */
   failure: unknown;
   find(model: string, key: string): Promise<Artifact | undefined>;
@@ -59,6 +61,7 @@ export interface UnitsOfWork {
 /** What a unit knows about its request. */
 export interface UnitRequest extends Pick<Unit, "underWaySince" | "deadline"> {
   readonly client?: ClientRecord | undefined;
+  readonly browser?: string | undefined;
   /** A read that was started before the unit. */
   readonly prefetched?: Prefetched | undefined;
 }
@@ -145,6 +148,7 @@ class PendingUnit implements Unit {
   readonly underWaySince: number;
   readonly deadline: number;
   readonly client: ClientRecord | undefined;
+  readonly browser: string | undefined;
   failure: unknown;
   readonly #store: ArtifactStore;
   readonly #clock: Clock;
@@ -164,6 +168,7 @@ class PendingUnit implements Unit {
     this.underWaySince = request.underWaySince;
     this.deadline = request.deadline;
     this.client = request.client;
+    this.browser = request.browser;
     this.#prefetched = request.prefetched;
   }
 

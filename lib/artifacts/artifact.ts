@@ -26,6 +26,8 @@ export interface Artifact {
   readonly uid?: string;
   readonly accountId?: string;
   readonly clientId?: string;
+  /** Of an interaction: the digest of the cookie of the browser in which it began. oidc-provider doesn't know it. */
+  readonly browser?: string;
   /** Of an interaction: what the person has done so far. oidc-provider doesn't know it. */
   readonly state?: object;
 }

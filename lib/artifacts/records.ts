@@ -68,7 +68,8 @@ const BY_MODEL: Readonly<Record<string, ArtifactKind>> = {
   }),
   Interaction: defineArtifact("Interaction", {
     holds: "a running sign-in",
-    personal: "the `sub`, the parameters of the request, and the address that a code was sent to",
+    personal:
+      "the `sub`, the parameters of the request, a digest of the browser's cookie, and the address that a code was sent to",
   }),
   AuthorizationCode: defineArtifact("AuthorizationCode", { holds: "an authorization code", ...family }),
   AccessToken: defineArtifact("AccessToken", { holds: "an access token", ...family }),

@@ -3,13 +3,13 @@
  * works once. Every try of a code is one commit on the version that it was compared with, so parallel tries count
  * one after the other, and a use is part of the commit of the change that it allows.
  */
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { UsedRecord } from "../directory/directory.ts";
 import { ConditionFailed, UsedUp } from "../errors.ts";
 import { type NewMail, sealMail } from "../mail/records.ts";
 import type { Read } from "../records/records.ts";
-import { hmac, type Sealer, type SecretKey } from "../sealing.ts";
+import { hmac, isEqual, type Sealer, type SecretKey } from "../sealing.ts";
 import {
   type ConfirmationPlace,
   type ConfirmationPurpose,
@@ -133,11 +133,6 @@ export function normaliseCode(typed: string): string | undefined {
     .replaceAll("O", "0")
     .replaceAll(/[IL]/g, "1");
   return CODE.test(code) ? code : undefined;
-}
-
-function isEqual(one: string, other: string): boolean {
-  const [first, second] = [Buffer.from(one), Buffer.from(other)];
-  return first.length === second.length && timingSafeEqual(first, second);
 }
 
 /** Waits for a conditional write. @throws UsedUp when its condition did not hold. */

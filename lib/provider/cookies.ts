@@ -17,11 +17,33 @@ export function allSecure(configuration: Configuration): boolean {
   return [oauth2, openid].every((deployment) => deployment?.secure ?? true);
 }
 
-/** With https, the session cookie is bound to the host, or to the configured domain. */
-export function sessionCookieName(configuration: Configuration): string {
-  const name = cookieName(configuration, "session");
+/** With https, the cookie is bound to the host, or to the configured domain. */
+function boundName(configuration: Configuration, purpose: string): string {
+  const name = cookieName(configuration, purpose);
   if (!allSecure(configuration)) return name;
   return `${configuration.cookies.domain === undefined ? "__Host-" : "__Secure-"}${name}`;
+}
+
+export const sessionCookieName = (configuration: Configuration): string =>
+  boundName(configuration, "session");
+
+/** The name of the cookie that tells browsers apart. */
+export const browserCookieName = (configuration: Configuration): string =>
+  boundName(configuration, "browser");
+
+/** The flags of the cookie that tells browsers apart. */
+export function browserCookieFlags(configuration: Configuration): string {
+  const { cookies, deployments } = configuration;
+  const domain = cookies.domain === undefined ? "" : `; Domain=${cookies.domain}`;
+  // A sign-in can begin with a form that another site posts.
+  const sameSite = deployments.openid?.post ? "None" : "Lax";
+  return `HttpOnly; SameSite=${sameSite}${domain}${allSecure(configuration) ? "; Secure" : ""}`;
+}
+
+/** The values of all cookies with this name in a `Cookie` header. */
+export function cookieValues(header: string | undefined, name: string): readonly string[] {
+  const pairs = (header ?? "").split(/; */);
+  return pairs.flatMap((pair) => (pair.startsWith(`${name}=`) ? [pair.slice(name.length + 1)] : []));
 }
 
 /** With https, the device cookie is bound to the host. */

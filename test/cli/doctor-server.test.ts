@@ -85,7 +85,7 @@ describe("doctor --url", () => {
       "a proxy that gives cookies another domain",
       {
         answer: changing("set-cookie", (value) =>
-          value.replace("sis_return_", "__Host-").concat("; Domain=other.example"),
+          value.replace("sis_browser_", "__Host-").concat("; Domain=other.example"),
         ),
       },
       Array.from({ length: 10 }, () => ({

@@ -9,6 +9,7 @@ import { createAnswers } from "../../interactions/answers.ts";
 import { createSignInFlow, type SignInFlow } from "../../interactions/flow.ts";
 import { createInteractionHandlers } from "../../interactions/handlers.ts";
 import type { InteractionContext, RunningSignIn, StepServices } from "../../interactions/steps/step.ts";
+import type { FindBrowser } from "../../lib/provider/browser-cookie.ts";
 import { createLinkCookie } from "../../interactions/link-cookie.ts";
 import { localeFile, pagesWith } from "./every-page.ts";
 import { tagsNamed } from "../../lib/testing/browser/html.ts";
@@ -43,6 +44,8 @@ type SignInOutcome =
   | { readonly kind: "wrong" }
   | { readonly kind: "limited"; readonly retryAfter: number };
 
+const findBrowser: FindBrowser = () => ({ digest: "", remember: () => undefined });
+
 const settle = async (): Promise<void> => undefined;
 
 /** The calls of the service. */
@@ -65,7 +68,7 @@ function memoryFlow(
     guessing: { before: async () => ({ limited: undefined, failed: settle, succeeded: settle }) },
     newBrowsers: { note: settle },
     addressOf: () => "127.0.0.1",
-    links: createLinkCookie("link"),
+    links: createLinkCookie("link", findBrowser),
     people: {},
     offers: { resets: false, passwordLength: { min: 8, max: 128 } },
     accounts: {
@@ -143,7 +146,12 @@ interface Site {
 function site({ outcome = () => ({ kind: "wrong" }), changes, secure = true }: Setting = {}): Site {
   const { flow, calls } = memoryFlow(outcome, changes);
   const pages = pagesWith();
-  const handlers = createInteractionHandlers({ flow, pages, readForm, links: createLinkCookie("link") });
+  const handlers = createInteractionHandlers({
+    flow,
+    pages,
+    readForm,
+    links: createLinkCookie("link", findBrowser),
+  });
   const answers = createAnswers(pages);
   const url = `${secure ? "https" : "http"}://${HOST}/prefix`;
   const deployment: Deployment = { kind: "oauth2", url, path: "/prefix", host: HOST, secure, post: false };
