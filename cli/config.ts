@@ -67,7 +67,7 @@ const check: Run = async (given, surroundings) => {
 };
 
 const print: Run = async (given, surroundings) => {
-  const [{ config, port, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
+  const [{ config, port, host, seed, sourceOf }, { leavesOf }, { configurationSchema }, { fileSchema }] =
     await Promise.all([
       validSettings(given, surroundings),
       import("../config/documented-schema.ts"),
@@ -79,7 +79,7 @@ const print: Run = async (given, surroundings) => {
     .filter(({ holds }) => holds !== "code");
   const settings = leaves.flatMap((leaf): readonly Setting[] => {
     const { path, byDefault, otherwise } = leaf;
-    const [key, written] = [path.join("."), valueAt({ ...config, port, seed }, path)];
+    const [key, written] = [path.join("."), valueAt({ ...config, port, host, seed }, path)];
     // The keys of an object have lines of their own.
     if (typeof written === "object" && leaves.some((other) => isInside(other, leaf))) return [];
     if (written !== undefined)

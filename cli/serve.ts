@@ -4,7 +4,7 @@ import type { Command, CommandOption } from "./program/command.ts";
 const CONFIG: CommandOption = {
   form: "--config FILE",
   about:
-    "the JSON configuration, with port and seed; default: SIGN_IN_CONFIG, then sign-in.json in this folder",
+    "the JSON configuration, with port, host and seed; default: SIGN_IN_CONFIG, then sign-in.json in this folder",
 };
 
 const METRICS_PORT: CommandOption = {
@@ -22,13 +22,18 @@ SIGHUP reads the configuration again without losing a request.
 With --demo and without --config, runs a demo at http://127.0.0.1:3000 with one user, a client on the next port, and a
 receiver on the port after that. The receiver prints each notification to this terminal.
 
-Environment: PORT, HOST (default: 127.0.0.1 for the demo, all addresses otherwise), LOG_LEVEL.`,
+Environment: PORT, HOST, LOG_LEVEL.`,
     options: [
       CONFIG,
       { form: "--demo", about: "runs the demo, unless there is a --config" },
       {
         form: "--port N",
         about: "port to listen on; the demo also uses the two ports after it; 0 for free ports",
+      },
+      {
+        form: "--host HOST",
+        about:
+          "address to listen on; default: the loopback while all URLs are on loopback, else all addresses",
       },
       METRICS_PORT,
       { form: "--no-client", about: "demo: does not start the client" },

@@ -10,7 +10,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export interface Environment {
   /** `PORT`: 0 to 65535; 0 picks a free port. Overrides the port of the configuration file. */
   readonly port?: number;
-  /** `HOST`: the address to listen on. Default: all addresses. */
+  /** `HOST`: the address to listen on. Overrides the host of the configuration file. */
   readonly host?: string;
   /** `LOG_LEVEL`: a level of pino. Default `info`. */
   readonly logLevel: LogLevel;

@@ -47,12 +47,14 @@ import {
   isHelpLink,
   isHostName,
   isLanguageTag,
+  isListenAddress,
   isNetwork,
   isPageLink,
   isPathPrefix,
   isPrintable,
   isSender,
   isSmtpAddress,
+  LISTEN_FORM,
 } from "./value-forms.ts";
 
 const MIN_COOKIE_KEY = 32;
@@ -406,7 +408,6 @@ export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<Ma
   ]),
 );
 
-const hostForm = "an IP address or a host name in lower case";
 /** Shorter ones can be guessed: nothing counts the tries. */
 const LEAST_TOKEN = 16;
 const tokenForm = `a text of ${LEAST_TOKEN} to 512 letters, digits and \`-._~+/\`, with \`=\` only at its end`;
@@ -420,12 +421,10 @@ export const metricsSchema: z.ZodType<MetricsSettings, Written<MetricsInput>> = 
         "A port of its own for `/metrics` and the detailed `/health`; 0 is any free port, `--metrics-port` wins",
       otherwise: "none",
     }),
-    host: described(
-      text(253, (host) => isHostName(host) || (isNetwork(host) && !host.includes("/")), hostForm).default(
-        defaults.metrics.host,
-      ),
-      { form: hostForm, description: "The address on which this port listens" },
-    ),
+    host: described(text(253, isListenAddress, LISTEN_FORM).default(defaults.metrics.host), {
+      form: LISTEN_FORM,
+      description: "The address on which this port listens",
+    }),
     token: optional(
       text(512, (token) => token.length >= LEAST_TOKEN && isBearerToken(token), tokenForm),
       {

@@ -210,6 +210,14 @@ export function isHostName(text: string): boolean {
   return text.length <= MAX_HOST_NAME && HOST_NAME.test(text) && !/(?:^|\.)(?:\d+|0x[\da-f]*)$/u.test(text);
 }
 
+/** The form of an address that a server listens on. */
+export const LISTEN_FORM = "an IP address or a host name in lower case";
+
+/** Whether a server can be told to listen on this. */
+export function isListenAddress(text: string): boolean {
+  return isHostName(text) || (isNetwork(text) && !text.includes("/"));
+}
+
 /**
  * Whether a host is this machine: `127.0.0.0/8`, `::1`, `localhost` and names under `.localhost` (RFC 6761). Only there,
  * plain http is allowed and the rules for production don't apply.

@@ -13,7 +13,10 @@ import { parseArguments, toConfigFile } from "./arguments.ts";
 import { refuseDemoSecrets } from "../cli/server/demo-secrets.ts";
 import { endWith } from "./ending.ts";
 
-export interface Example extends Omit<ConfigFile, "port"> {
+/** Examples are for this machine, unless they are told otherwise. */
+const HERE = "127.0.0.1";
+
+export interface Example extends Omit<ConfigFile, "port" | "host"> {
   readonly port: number;
   readonly host: string;
 }
@@ -51,11 +54,16 @@ async function readOwn(file: URL, port: number): Promise<ConfigFile> {
 export async function readExample(usage: string, own: URL): Promise<Example> {
   try {
     const path = chosenFile(usage);
-    const { port = DEFAULT_PORT, host = "127.0.0.1" } = readEnvironment();
+    const environment = readEnvironment();
+    const { port = DEFAULT_PORT, host = HERE } = environment;
     if (path === undefined) return { ...(await readOwn(own, port)), port, host };
     const file = await readConfigFile(path);
     refuseDemoSecrets(file);
-    return { ...file, port: readEnvironment().port ?? file.port ?? DEFAULT_PORT, host };
+    return {
+      ...file,
+      port: environment.port ?? file.port ?? DEFAULT_PORT,
+      host: environment.host ?? file.host ?? HERE,
+    };
   } catch (error) {
     return endWith(error);
   }

@@ -40,6 +40,8 @@ interface Parts {
 export interface DemoStart extends Parts, Pick<Surroundings, "out"> {
   readonly environment: Environment;
   readonly port: number | undefined;
+  /** The address that the server and the client listen on; default: 127.0.0.1. */
+  readonly host: string | undefined;
 }
 
 /** Reads the options of the demo. @throws CommandFailure with exit code 2. */
@@ -70,8 +72,11 @@ interface Ports {
 }
 
 /** @throws CommandFailure if one of the ports isn't available. */
-async function takePorts(opened: Opened, { environment, port, client, receiver }: DemoStart): Promise<Ports> {
-  const host = environment.host ?? HERE;
+async function takePorts(
+  opened: Opened,
+  { environment, port, host: asked, client, receiver }: DemoStart,
+): Promise<Ports> {
+  const host = asked ?? environment.host ?? HERE;
   const first = port ?? environment.port ?? DEFAULT_PORT;
   const after = (steps: number): number => (first === 0 ? 0 : first + steps);
   return {

@@ -25,6 +25,8 @@ export interface Settings {
   readonly config: Readonly<Record<string, unknown>>;
   /** The port of the bundled server. */
   readonly port: unknown;
+  /** The address that the bundled server listens on. */
+  readonly host: unknown;
   /** What the bundled server applies at its start. */
   readonly seed: unknown;
   /** The path of the configuration file, if there is one. */
@@ -80,10 +82,11 @@ export async function readSettings(
   const file = path === undefined ? {} : await readJsonObject(path);
   const nodes = [...nodesOf(configurationSchema), ...nodesOf(fileSchema)];
   const values = await readVariables(nodes, variables);
-  const { port, seed, ...config } = withVariables(file, values);
+  const { port, host, seed, ...config } = withVariables(file, values);
   return {
     config,
     port,
+    host,
     seed,
     file: path,
     sourceOf: (key) => variableBehind(key, values) ?? (hasValue(file, key) ? "file" : "default"),

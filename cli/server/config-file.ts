@@ -1,4 +1,4 @@
-/** Reads the file of `--config`: the configuration of the service, plus `port` and `seed`. */
+/** Reads the file of `--config`: the configuration of the service, plus `port`, `host` and `seed`. */
 import { open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { textsOf } from "../../config/documented-schema.ts";
@@ -16,6 +16,8 @@ export type Seed = Parameters<typeof applySeed>[1];
 export interface ConfigFile {
   /** Port to listen on, if the file has one. */
   readonly port: number | undefined;
+  /** Address to listen on, if the file has one. */
+  readonly host: string | undefined;
   readonly seed: Seed;
   readonly config: SignInServiceConfig;
 }
@@ -72,11 +74,14 @@ export async function readProcessConfig(
 export async function checkSettings({
   config,
   port,
+  host,
   seed,
   file = "",
   explain,
 }: Settings): Promise<ConfigFile> {
-  return explain(async () => checkConfigFile(await withLogos({ ...config, port, seed }, dirname(file))));
+  return explain(async () =>
+    checkConfigFile(await withLogos({ ...config, port, host, seed }, dirname(file))),
+  );
 }
 
 /**
@@ -89,20 +94,26 @@ export async function readWorkerConfig(
 ): Promise<ConfigFile> {
   const { config, explain } = await readSettings(given, surroundings);
   await explain(async () => readConfiguration(config));
-  return { config: config as unknown as SignInServiceConfig, port: undefined, seed: undefined };
+  return {
+    config: config as unknown as SignInServiceConfig,
+    port: undefined,
+    host: undefined,
+    seed: undefined,
+  };
 }
 
 /** @throws ConfigurationError with all problems. */
 export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
-  const { port, seed, ...config } = objectOf(value);
+  const { port, host, seed, ...config } = objectOf(value);
   const problems = [
-    ...portProblems(port),
+    ...ownProblems({ port, host }),
     ...problemsOf(() => readConfiguration(config)),
     ...(await seedProblems(seed)),
   ];
   if (problems.length > 0) throw new ConfigurationError(problems);
   return {
     port: port as number | undefined,
+    host: host as string | undefined,
     seed: seed as Seed,
     config: config as unknown as SignInServiceConfig,
   };
@@ -113,9 +124,11 @@ function objectOf(value: unknown): Record<string, unknown> {
   throw new ConfigurationError(["config: must be an object"]);
 }
 
-function portProblems(port: unknown): readonly string[] {
-  const schema = fileSchema.shape.port;
-  return schema.safeParse(port).success ? [] : [`config.port: must be ${textsOf(schema).form}`];
+function ownProblems(values: Readonly<Record<"port" | "host", unknown>>): readonly string[] {
+  return (["port", "host"] as const).flatMap((key) => {
+    const schema = fileSchema.shape[key];
+    return schema.safeParse(values[key]).success ? [] : [`config.${key}: must be ${textsOf(schema).form}`];
+  });
 }
 
 function problemsOf(check: () => unknown): readonly string[] {

@@ -64,7 +64,7 @@ export interface PortWords {
 
 const SERVICE_PORT: PortWords = {
   choose: "choose another one with --port N or the environment variable PORT",
-  host: "HOST",
+  host: "--host, HOST or host in the configuration",
 };
 
 /**

@@ -7,6 +7,13 @@ import { sentenceOf } from "../program/command-failure.ts";
 import type { ConfigFile } from "./config-file.ts";
 import type { Closable } from "./opened.ts";
 
+/** Where a process listens. */
+export interface Place {
+  readonly port: number | undefined;
+  /** `undefined`: on all addresses. */
+  readonly host: string | undefined;
+}
+
 export interface ReloadOptions<T extends Closable> {
   /** What runs now, and the configuration that it was opened with. */
   readonly running: T;
@@ -18,8 +25,8 @@ export interface ReloadOptions<T extends Closable> {
   readonly open: (file: ConfigFile) => Promise<T>;
   /** Sends new requests to the successor. */
   readonly use: (running: T) => void;
-  /** The port that the process listens on with this configuration. `undefined`: none. */
-  readonly portOf?: (file: ConfigFile) => number;
+  /** Where the process listens with this configuration. `undefined`: nowhere. */
+  readonly placeOf?: (file: ConfigFile) => Place;
 }
 
 /** What runs in a process, and what it replaced that is still finishing its work. */
@@ -61,9 +68,9 @@ export class Reloadable<T extends Closable> implements Closable {
 
   /** Never rejects: after a failure, everything stays as it is. */
   async #reload(): Promise<void> {
-    const { logger, read, open, use, portOf } = this.#options;
+    const { logger, read, open, use, placeOf } = this.#options;
     try {
-      const { file, restart } = withoutRestart(this.#file, await read(), portOf);
+      const { file, restart } = withoutRestart(this.#file, await read(), placeOf);
       if (isInMemory(readConfiguration(file.config).storage)) {
         logger.error(
           "the configuration is not reloaded: the storage is in memory, and its data would be lost",
@@ -127,11 +134,12 @@ const PLACE = ["port", "host"] as const;
 function withoutRestart(
   old: ConfigFile,
   read: ConfigFile,
-  portOf: (file: ConfigFile) => number | undefined = () => undefined,
+  placeOf: (file: ConfigFile) => Place = () => ({ port: undefined, host: undefined }),
 ): { readonly file: ConfigFile; readonly restart: readonly string[] } {
   const [before, after] = [readConfiguration(old.config), readConfiguration(read.config)];
+  const [place, wanted] = [placeOf(old), placeOf(read)];
   const restart = [
-    ...(portOf(old) === portOf(read) ? [] : ["port"]),
+    ...PLACE.filter((key) => place[key] !== wanted[key]),
     ...STORES.filter((key) => before[key] !== after[key])
       // Without a value, artifacts are in the storage.
       .filter((key) => key !== "artifacts" || old.config.artifacts !== read.config.artifacts),
@@ -147,7 +155,7 @@ function withoutRestart(
     ...pick(old.config, STORES),
     metrics: { ...others, ...pick(old.config.metrics ?? {}, PLACE) },
   };
-  return { file: { ...read, port: old.port, config }, restart };
+  return { file: { ...read, ...place, config }, restart };
 }
 
 /** These members of an object, as far as it has them. */

@@ -1,6 +1,9 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import { pino } from "pino";
 import type { Environment } from "../../config/environment.ts";
+import { readConfiguration } from "../../config/read.ts";
+import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
+import type { SignInService } from "../../lib/index.ts";
 import type { Run, Surroundings } from "../program/command.ts";
 import { CommandFailure, FAILED, MISUSED, misused } from "../program/command-failure.ts";
 import type { Given } from "../program/given.ts";
@@ -13,7 +16,7 @@ import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
 import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";
 import { type Opened, untilStopped } from "./opened.ts";
-import { onReloadSignal, Reloadable } from "./reload.ts";
+import { onReloadSignal, type Place, Reloadable } from "./reload.ts";
 
 /** The demo's own options. */
 const OF_DEMO = [
@@ -29,16 +32,17 @@ const OF_DEMO = [
 interface Asked {
   readonly isDemo: boolean;
   readonly port: number | undefined;
+  readonly host: string | undefined;
   readonly metricsPort: number | undefined;
 }
 
 export const serve: Run = async (given, surroundings) => {
   const { isDemo, ...asked } = askedOf(given, surroundings);
-  const { port } = asked;
+  const { port, host } = asked;
   const environment = surroundings.environment();
   if (isDemo) {
     const { readDemo, startDemo } = await import("../demo/start-demo.ts");
-    const demo = { ...readDemo(given), port, environment, out: surroundings.out };
+    const demo = { ...readDemo(given), port, host, environment, out: surroundings.out };
     return run((opened) => startDemo(opened, demo));
   }
   const read = (): Promise<ConfigFile> => readProcessConfig(given, surroundings);
@@ -66,7 +70,16 @@ function askedOf(given: Given, surroundings: Surroundings): Asked {
   }
   const metricsPort = given.port("metrics-port");
   if (isDemo && metricsPort !== undefined) throw misused("--metrics-port requires a configuration");
-  return { isDemo, port: given.port("port"), metricsPort };
+  const host = given.text("host");
+  if (host !== undefined && !isListenAddress(host)) throw misused(`--host must be ${LISTEN_FORM}`);
+  return { isDemo, port: given.port("port"), host, metricsPort };
+}
+
+/** While only this machine can reach the base URLs, nobody else needs to. */
+function usualHost({ production, deployments }: SignInService["configuration"]): string | undefined {
+  if (production) return undefined;
+  const urls = [deployments.oauth2, deployments.openid].flatMap((each) => each?.url ?? []);
+  return urls.every((url) => new URL(url).hostname === "[::1]") ? "::1" : "127.0.0.1";
 }
 
 interface Start extends Omit<Asked, "isDemo">, Pick<Surroundings, "out"> {
@@ -77,7 +90,7 @@ interface Start extends Omit<Asked, "isDemo">, Pick<Surroundings, "out"> {
 
 async function startConfigured(
   opened: Opened,
-  { port, metricsPort, environment, out, read: readAll }: Start,
+  { port, host, metricsPort, environment, out, read: readAll }: Start,
 ): Promise<void> {
   const signal = onReloadSignal();
   async function read(): Promise<ConfigFile> {
@@ -85,11 +98,15 @@ async function startConfigured(
     refuseDemoSecrets(file);
     return { ...file, config: withMetricsPort(file.config, metricsPort) };
   }
-  const portOf = (file: ConfigFile): number => port ?? environment.port ?? file.port ?? DEFAULT_PORT;
+  const placeOf = (file: ConfigFile): Place & { readonly port: number } => ({
+    port: port ?? environment.port ?? file.port ?? DEFAULT_PORT,
+    host: host ?? environment.host ?? file.host ?? usualHost(readConfiguration(file.config)),
+  });
 
   const file = await read();
   const logger = pino({ name: "sign-in-service", level: environment.logLevel });
-  const address = [portOf(file), environment.host] as const;
+  const place = placeOf(file);
+  const address = [place.port, place.host] as const;
   // Report unavailable ports before opening anything. Keep the metrics port open, to detect two equal ports.
   const metricsAt = metricsPlace(file.config);
   const monitoring =
@@ -103,7 +120,7 @@ async function startConfigured(
       file,
       logger,
       read,
-      portOf,
+      placeOf,
       open(next) {
         // Messages stay readable.
         const needed = mailboxFor(next.config);

@@ -49,6 +49,7 @@ function start(args: readonly string[]): void {
   const identity = { cert: pem("--cert", cert), key: pem("--key", key) };
   const server = createServer(identity, createProxy([target]));
   server.once("error", endWith);
+  // On all addresses: the suite runs in containers, and reaches this machine from outside.
   server.listen(toPort(port), () => console.log(`forwarding https on port ${port} to port ${target.port}`));
 }
 

@@ -239,13 +239,14 @@ describe("SIGHUP", () => {
     servers.write({
       ...config,
       port: 3999,
+      host: "127.0.0.2",
       storage: "sqlite:./other.db",
       queue: "redis://127.0.0.1:1",
       metrics: { port: 9, host: "127.0.0.2" },
       interactions: { theme: { name: "Northwind Trails" } },
     });
     const line =
-      "40 restart the process to change port, storage, queue, metrics.port, metrics.host: it goes on with the old value";
+      "40 restart the process to change port, host, storage, queue, metrics.port, metrics.host: it goes on with the old value";
     // Again, to see that the old values are remembered.
     expect(await hangUp(server)).toEqual([RELOADED, line]);
     expect(await hangUp(server)).toEqual([RELOADED, line]);

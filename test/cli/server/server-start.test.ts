@@ -19,6 +19,16 @@ async function refusedHere(...words: readonly string[]): Promise<readonly [numbe
   return [code, out + err];
 }
 
+/** Whether something answers at this address of the machine. A listener on all addresses answers at each. */
+async function answersAt(host: string, port: number): Promise<boolean> {
+  try {
+    await fetch(`http://${host}:${port}/health`);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 describe("the command line", () => {
   it.each([
     [["serve", "--confg", "x.json"], "Unknown option '--confg'. See --help."],
@@ -74,6 +84,58 @@ describe("the command line", () => {
       0,
       expect.stringContaining("--receiver-close"),
     ]);
+  });
+});
+
+describe("the address that a server listens on", () => {
+  it("is the loopback while all URLs are on loopback, unless host, HOST or --host says otherwise", async () => {
+    const port = await freePorts();
+    const config = { ...configuration(`http://localhost:${port}`), port };
+    const listening = async (
+      file: object,
+      { args = [], env = {} }: { readonly args?: string[]; readonly env?: Record<string, string> } = {},
+    ): Promise<readonly boolean[]> => {
+      const server = servers.run(["--config", servers.write({ ...config, ...file }), ...args], { env });
+      await server.until(/listening on/);
+      const answers = await Promise.all(
+        ["127.0.0.1", "127.0.0.2", "127.0.0.3"].map((host) => answersAt(host, port)),
+      );
+      await server.stop();
+      return answers;
+    };
+    expect(await listening({})).toEqual([true, false, false]);
+    expect(await listening({ host: "127.0.0.2" })).toEqual([false, true, false]);
+    const env = { SIGN_IN_HOST: "127.0.0.3" };
+    expect(await listening({ host: "127.0.0.2" }, { env })).toEqual([false, false, true]);
+    expect(await listening({}, { env: { ...env, HOST: "127.0.0.2" } })).toEqual([false, true, false]);
+    const args = ["--host", "0.0.0.0"];
+    expect(await listening({}, { args, env: { HOST: "127.0.0.2" } })).toEqual([true, true, true]);
+  }, 60_000);
+
+  it("is every address if a URL is not on loopback, so that a proxy on another machine can reach it", async () => {
+    const port = await freePorts();
+    const file = servers.write({
+      deployments: { oauth2: { url: "https://login.example" } },
+      proxy: 1,
+      storage: "sqlite:./public.db",
+      port,
+    });
+    const server = servers.run(["--config", file]);
+    await server.until(/listening on/);
+    expect(await answersAt("127.0.0.2", port)).toBe(true);
+    await server.stop();
+  });
+
+  it("must be an address or a name", async () => {
+    expect(await refusedHere("serve", "--demo", "--host", "http://x")).toEqual([
+      2,
+      expect.stringMatching(/^--host must be an IP address/u),
+    ]);
+    const file = servers.write({ ...configuration("http://127.0.0.1:3000"), host: "127.0.0.0/8" });
+    expect(await servers.refused(["--config", file])).toEqual({
+      code: 2,
+      output: "config.host: must be an IP address or a host name in lower case\n",
+    });
   });
 });
 
