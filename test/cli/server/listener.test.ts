@@ -54,6 +54,6 @@ it("the last response on a connection says so, so that its client does not send 
   await arrived.promise;
   const stopped = listener.stop(PATIENCE);
   answered.resolve();
-  await stopped;
+  await Promise.all([stopped, new Promise((resolve) => void socket.once("close", resolve))]);
   expect(output).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\nConnection: close\r\n/);
 });
