@@ -5,6 +5,8 @@ import { z } from "zod";
 export interface KeyTexts {
   /** Completes "must be …"; the type in the documentation. */
   readonly form: string;
+  /** The same for a value that comes from a file or a variable, where nobody can pass an object of a program. */
+  readonly writtenForm?: string;
   /** What the key means. */
   readonly description: string;
   /** What holds when the key is left out and the schema has no default for it. */
@@ -167,21 +169,22 @@ function childOf(schema: unknown, key: PropertyKey): unknown {
 
 /** The texts of a schema itself. */
 export function textsOf(schema: unknown): Partial<KeyTexts> {
-  const { form, description, otherwise, holds } =
+  const { form, writtenForm, description, otherwise, holds } =
     (schema instanceof z.ZodType ? schema.meta() : undefined) ?? {};
   return {
     ...(typeof form === "string" && { form }),
+    ...(typeof writtenForm === "string" && { writtenForm }),
     ...(typeof description === "string" && { description }),
     ...(typeof otherwise === "string" && { otherwise }),
     ...((holds === "secret" || holds === "address" || holds === "code") && { holds }),
   };
 }
 
-/** What a value at this path must be, as far as the schema says so. */
-export function formAt(schema: z.ZodType, path: readonly PropertyKey[]): string | undefined {
+/** The texts of the value at this path, as far as the schema has any. */
+export function textsAt(schema: z.ZodType, path: readonly PropertyKey[]): Partial<KeyTexts> {
   let inner: unknown = schema;
   for (const key of path) inner = childOf(inner, key);
-  return textsOf(inner).form;
+  return textsOf(inner);
 }
 
 /** The keys that the object at this path may have. */

@@ -1,7 +1,7 @@
 /** Turns validation issues into lines that a person can act on. No line contains a value, because any value may be a secret. */
 import type { z } from "zod";
-import { formAt, keysAt, leavesOf } from "./documented-schema.ts";
-import { isRefused } from "./plain-data.ts";
+import { keysAt, leavesOf, textsAt } from "./documented-schema.ts";
+import { isPlainObject, isRefused } from "./plain-data.ts";
 
 /** A problem with one key. */
 export interface Problem {
@@ -14,14 +14,19 @@ export interface Problem {
 const SHOWN = /^[A-Za-z_$][\w$.-]{0,31}$/u;
 const MAX_UNKNOWN_KEYS = 20;
 
-/** A path such as `config.proxy[1]`. */
-export function formatPath(path: readonly PropertyKey[]): string {
+/**
+ * A path such as `config.proxy[1]`: the only form in which messages name a place inside a value.
+ *
+ * @param root the name of the whole value.
+ * @param shown names that may be repeated.
+ */
+export function formatPath(path: readonly PropertyKey[], root = "config", shown: RegExp = SHOWN): string {
   const steps = path.map((step) => {
     if (typeof step === "number") return `[${step}]`;
-    if (typeof step === "string" && SHOWN.test(step)) return `.${step}`;
+    if (typeof step === "string" && shown.test(step)) return `.${step}`;
     return typeof step === "symbol" ? "[a symbol]" : `[a name of ${step.length} characters]`;
   });
-  return `config${steps.join("")}`;
+  return `${root}${steps.join("")}`;
 }
 
 /** The line for one problem. */
@@ -39,6 +44,21 @@ function kindOf(value: unknown): string {
   }
   if (typeof value === "bigint") return "a bigint";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
+
+/** Whether a file or a variable can hold this value. Only a program has functions, getters and objects of classes. */
+function isWritten(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return typeof value !== "function";
+  try {
+    if (Array.isArray(value)) return true;
+    const members = Object.values(Object.getOwnPropertyDescriptors(value));
+    return (
+      isPlainObject(value) && members.every((each) => "value" in each && typeof each.value !== "function")
+    );
+  } catch {
+    // A proxy of the host.
+    return false;
+  }
 }
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
@@ -142,7 +162,9 @@ export function problemsOf(issues: readonly Issue[], schema: z.ZodType, value: u
 
   function wrongValue(issue: Issue, path: readonly PropertyKey[]): Problem {
     const given = valueAt(value, path);
-    const form = `must be ${formAt(schema, path) ?? "something else"}`;
+    const { form: full = "something else", writtenForm = full, holds } = textsAt(schema, path);
+    const form = `must be ${isWritten(given) ? writtenForm : full}`;
+    if (holds === "code" && isWritten(given)) return { path, text: `${form}; only a program can set it` };
     if (given === undefined) return { path, text: `is required and ${form}` };
     const wrongKind = issue.code === "invalid_type" || issue.code === "invalid_union";
     return { path, text: wrongKind ? `${form}, not ${kindOf(given)}` : form };

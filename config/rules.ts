@@ -188,7 +188,12 @@ const secretsOutsideSqlite: Rule = {
   reads: ["storage", "keys.secrets"],
   find: ({ config: { storage, keys } }) =>
     !(typeof storage === "string" && isSqlite(storage)) && keys.secrets === undefined
-      ? [{ path: ["keys", "secrets"], text: "is required because config.storage is not SQLite" }]
+      ? [
+          {
+            path: ["keys", "secrets"],
+            text: "is required because config.storage is not SQLite: a list with one key, made with `openssl rand -base64 32`",
+          },
+        ]
       : [],
 };
 

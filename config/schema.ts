@@ -122,6 +122,7 @@ const shape = {
   ),
   storage: described(z.custom<string | RecordStore>(isStorage).default(defaults.storage), {
     form: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`, or a store of your own (an object with `get`, `list`, `scan`, `count`, `commit`, `next`, `sweep`, `ping` and `close`)",
+    writtenForm: "`sqlite:PATH`, `sqlite::memory:`, `postgresql://…`, `mongodb://…` or `mongodb+srv://…`",
     description: "Where everything is stored. Data in memory ends with the process, so production refuses it",
     holds: "address",
   }),
@@ -152,6 +153,7 @@ const shape = {
   interactions: section(interactionsSchema.prefault({}), "The pages"),
   mail: optional(mailSchema, {
     form: "an `smtp://` or `smtps://` URL, an object `{ url, from }` with one, an object with `send(message)`, or such a function",
+    writtenForm: "an `smtp://` or `smtps://` URL, or an object `{ url, from }` with one",
     description:
       "How e-mail is sent; without it, none is sent, and outside production the bundled server shows it at `/dev/mail`",
     otherwise: "none",

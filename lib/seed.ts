@@ -5,7 +5,7 @@ import { described } from "../config/documented-schema.ts";
 import { importedAccount } from "./domain/account-schema.ts";
 import type { Accounts } from "./domain/account.ts";
 import type { ImportedAccount } from "./domain/account.ts";
-import { exactly, isObject, mapOf } from "./domain/arguments.ts";
+import { exactly, isObject, mapOf, pathIn } from "./domain/arguments.ts";
 import type { ClientCredentials, NewClient } from "./domain/client.ts";
 import { identifiedClient } from "./domain/client-schema.ts";
 import type { Clients } from "./domain/client.ts";
@@ -223,12 +223,6 @@ async function located(path: readonly PropertyKey[], work: () => Promise<unknown
   }
 }
 
-/** Shows keys of entries if they have a valid form. Anything else may be a secret in the wrong field. */
 function problem(path: readonly PropertyKey[], text: string): string {
-  const steps = path.map((step) => {
-    if (typeof step === "number") return `[${step}]`;
-    const name = String(step);
-    return /^[A-Za-z0-9_-]{1,64}$/u.test(name) ? `.${name}` : `[a name of ${name.length} characters]`;
-  });
-  return `config.seed${steps.join("")}: ${text}`;
+  return `${pathIn("config.seed", path)}: ${text}`;
 }

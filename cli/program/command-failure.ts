@@ -26,7 +26,7 @@ export function misused(sentence: string, cause?: unknown): CommandFailure {
 }
 
 /** The message of a wrong argument of a public call: it names the argument and never repeats its value. */
-const WRONG_ARGUMENT = /^[a-z]\w*(?:\.\w+)*: /u;
+const WRONG_ARGUMENT = /^[a-z]\w*(?:\.[\w$.-]+|\[[^\]]+\])*: /u;
 
 function isWrongArgument(error: unknown): error is TypeError {
   return error instanceof TypeError && WRONG_ARGUMENT.test(error.message);
@@ -38,6 +38,8 @@ export function sentenceOf(error: unknown): string {
   if (error instanceof ConfigurationError) return error.problems.join("\n");
   if (error instanceof SignInError || isWrongArgument(error)) {
     const message = error.message.endsWith(".") ? error.message : `${error.message}.`;
+    // The name of a key stays as it is written.
+    if (WRONG_ARGUMENT.test(message)) return message;
     return message.slice(0, 1).toUpperCase() + message.slice(1);
   }
   const { name = "unknown error", code } = Object(error) as { name?: string; code?: unknown };

@@ -3,20 +3,26 @@
  * repeats its value.
  */
 import { z } from "zod";
-import { nearestKey } from "../../config/problems.ts";
+import { formatPath, nearestKey } from "../../config/problems.ts";
 import { type Actor, ACTOR_KINDS, type Caller, SYSTEM } from "../audit/audit-event.ts";
+
+/** Names in a path that messages repeat: those of options, and valid keys. Anything else may be a secret in the wrong place. */
+const SHOWN = /^[A-Za-z0-9_-]{1,64}$/u;
+
+/** The place of a value inside an argument, such as `client.redirect_uris[0]`. */
+export function pathIn(what: string, path: readonly PropertyKey[]): string {
+  return formatPath(path, what, SHOWN);
+}
 
 /**
  * The checked value.
  * @param what the name of the argument in messages, such as `account`.
- * @throws TypeError with one part for each problem, such as `account.email: must be a string`.
+ * @throws TypeError with one part for each problem, such as `client.redirect_uris[0]: must be a string`.
  */
 export function checked<T>(what: string, schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map(
-    (issue) => `${[what, ...issue.path.map(String)].join(".")}: ${issue.message}`,
-  );
+  const problems = result.error.issues.map(({ path, message }) => `${pathIn(what, path)}: ${message}`);
   throw new TypeError(problems.join("; "));
 }
 

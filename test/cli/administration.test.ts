@@ -401,7 +401,7 @@ function wrong(
     [2, /^There is no terminal to ask on/u, ["accounts", "delete", sub, ...config]],
     [2, /^--limit must be a whole number/u, ["accounts", "list", "--limit", "-1", ...config]],
     [2, /^--email is missing/u, ["accounts", "create", ...config]],
-    [2, /^Account\.email: /u, ["accounts", "create", "--email", "nobody", ...config]],
+    [2, /^account\.email: /u, ["accounts", "create", "--email", "nobody", ...config]],
     [1, /belongs to another account/u, ["accounts", "create", "--email", "ADA@example.com", ...config]],
     [2, /^There is nothing to change/u, ["accounts", "update", sub, ...config]],
     [2, /^--remove takes one of/u, ["accounts", "update", sub, "--remove", "sub", ...config]],

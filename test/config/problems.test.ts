@@ -226,11 +226,7 @@ describe("hostile input", () => {
     const revoked = Proxy.revocable({}, {});
     revoked.revoke();
     const stores: unknown[] = [
-      {},
-      [],
       new Map(),
-      null,
-      5,
       Object.assign(call, complete),
       revoked.proxy,
       new Proxy(complete, { get: throwing }),
@@ -243,6 +239,22 @@ describe("hostile input", () => {
         expect.stringMatching(/^config\.storage: must be `sqlite:PATH`.* or a store of your own \(.*\)$/),
       ]);
     }
+    // A file can hold these: nobody can write methods into it.
+    for (const storage of ["mysql://db.example/a", 5, null, [], {}, { type: "sqlite" }]) {
+      expect(problemsWith({ storage })).toEqual([
+        expect.stringMatching(
+          /^config\.storage: must be `sqlite:PATH`.* or `mongodb\+srv:\/\/…`(?:, not .+)?$/,
+        ),
+      ]);
+    }
+    expect(problemsWith({ clock: "UTC", mail: 25 })).toEqual([
+      expect.stringMatching(
+        /^config\.mail: must be an `smtp:\/\/` or `smtps:\/\/` URL, or an object `\{ url, from \}` with one, not a number$/,
+      ),
+      expect.stringMatching(
+        /^config\.clock: must be an object with `now\(\)`, .*; only a program can set it$/,
+      ),
+    ]);
     const keys = { secrets: [Buffer.alloc(32).toString("base64")] };
     expect(problemsWith({ storage: complete, keys })).toEqual([]);
     expect(problemsWith({ storage: Object.create(complete), keys })).toEqual([]);

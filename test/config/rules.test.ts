@@ -220,11 +220,11 @@ describe("rules between keys", () => {
   it.each<[string, object]>([
     ["config.storage: must not be in memory in production", { ...PRODUCTION, storage: "sqlite::memory:" }],
     [
-      "config.keys.secrets: is required because config.storage is not SQLite",
+      "config.keys.secrets: is required because config.storage is not SQLite: a list with one key, made with `openssl rand -base64 32`",
       { ...PRODUCTION, ...MONGO, keys: {} },
     ],
     [
-      "config.keys.secrets: is required because config.storage is not SQLite",
+      "config.keys.secrets: is required because config.storage is not SQLite: a list with one key, made with `openssl rand -base64 32`",
       { ...PRODUCTION, storage: STORE },
     ],
     [

@@ -182,7 +182,10 @@ describe("import", () => {
       [{ email: "x@y", password: "short" }, "invalid_password"],
       [{ email: "x@y", sub: sub.toUpperCase() }, "TypeError account.sub: must be a UUID in lower case"],
       [{ email: "x@y", user_id: 0 }, "TypeError account.user_id: must be an integer from 1"],
-      [{ email: "x@y", services: { "a b": 1 } }, "TypeError account.services.a b: must be 1 to 64"],
+      [
+        { email: "x@y", services: { "a b": 1 } },
+        "TypeError account.services[a name of 3 characters]: must be 1 to 64",
+      ],
       [
         { email: "x@y", services: { "1": 1.5 } },
         "TypeError account.services.1: must be a safe integer or null",
