@@ -19,14 +19,19 @@ class Report {
   readonly #out: Surroundings["out"];
   readonly #isJson: boolean;
   readonly #found: Trouble[] = [];
+  /** The check that gave an advice first. */
+  readonly #advice = new Map<string, string>();
 
   constructor(out: Surroundings["out"], isJson: boolean) {
     this.#out = out;
     this.#isJson = isJson;
   }
 
-  add({ id, title }: Pick<Check<never>, "id" | "title">, found: readonly Trouble[]): void {
+  /** What an earlier check has said already is not said again. */
+  add({ id, title }: Pick<Check<never>, "id" | "title">, all: readonly Trouble[]): void {
+    const found = all.filter(({ what }) => this.#found.every((earlier) => earlier.what !== what));
     this.#found.push(...found);
+    if (all.length > found.length && found.length === 0) return;
     if (this.#isJson) {
       const printer = new Printer(this.#out, true);
       if (found.length === 0) printer.done("", { check: id, level: "ok", what: title });
@@ -34,10 +39,14 @@ class Report {
       return;
     }
     if (found.length === 0) this.#line("ok", `${id}: ${title}`);
-    for (const { level, what, why, fix } of found) {
-      this.#line(level, `${id}: ${what}`);
-      this.#line("", `Why: ${why}`);
-      this.#line("", `Do:  ${fix}`);
+    const byAdvice = Map.groupBy(found, ({ why, fix }) => JSON.stringify([why, fix]));
+    for (const [advice, concerned] of byAdvice) {
+      for (const { level, what } of concerned) this.#line(level, `${id}: ${what}`);
+      const [{ why, fix }] = concerned as [Trouble];
+      const earlier = this.#advice.get(advice);
+      this.#advice.set(advice, earlier ?? id);
+      if (earlier === undefined) this.#line("", `Why: ${why}`);
+      this.#line("", `Do:  ${earlier === undefined ? fix : `as for ${earlier}, above`}`);
     }
   }
 

@@ -1,6 +1,7 @@
 /** Reads the arguments of the examples. Each error is one sentence. */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
 import { misused } from "../cli/program/command-failure.ts";
+import { nearestKey } from "../config/problems.ts";
 
 /** The values of the options that were given. */
 export type Values<T extends ParseArgsOptionsConfig> = ReturnType<
@@ -17,7 +18,9 @@ export function parseArguments<T extends ParseArgsOptionsConfig>(
   } catch (cause) {
     // The message of Node.js, without its advice about positional arguments.
     const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
-    throw misused(sentence, cause);
+    const [, option] = /^Unknown option '--([\w-]+)'/u.exec(sentence) ?? [];
+    const nearest = option === undefined ? undefined : nearestKey(option, Object.keys(options), []);
+    throw misused(nearest?.close === true ? `${sentence}; did you mean --${nearest.path}?` : sentence, cause);
   }
 }
 

@@ -50,28 +50,31 @@ function hasSecrets({ config, seed, sourceOf }: Settings): boolean {
     });
 }
 
-function readable(what: string, path: string): Trouble {
-  return {
+/** One advice for all files. */
+function readable(files: readonly (readonly [what: string, path: string])[]): readonly Trouble[] {
+  const fix = `Run: chmod 600 ${files.map(([, path]) => path).join(" ")}`;
+  return files.map(([what]) => ({
     level: "warning",
     what: `${what} can be read by other users of this machine.`,
     why: "Whoever reads it can act as the service, or has the data of its accounts.",
-    fix: `Run: chmod 600 ${path}`,
-  };
+    fix,
+  }));
 }
 
 const files: Check<LocalSubject> = {
   id: "files",
   title: "the modes of files with secrets",
   async run({ settings, configuration: { storage, keys }, variables }) {
-    const found: Trouble[] = [];
+    const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
     if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
-      found.push(readable(`The configuration ${file}, which contains secrets,`, file));
+      open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
-      if (name.endsWith("_FILE") && (await isOpen(path))) found.push(readable(`The file of ${name}`, path));
-    if (!isSqlite(storage) || isInMemory(storage)) return found;
+      if (name.endsWith("_FILE") && (await isOpen(path))) open.push([`The file of ${name}`, path]);
+    if (!isSqlite(storage) || isInMemory(storage)) return readable(open);
     const database = pathOf(storage);
-    if (await isOpen(database)) found.push(readable(`The database ${database}`, database));
+    if (await isOpen(database)) open.push([`The database ${database}`, database]);
+    const found = [...readable(open)];
     const keyFile = keyFileOf(storage);
     if (keys.secrets !== undefined || keyFile === undefined) return found;
     // A missing file is made by the first start. If it should be there, opening the storage says so.

@@ -22,7 +22,10 @@ export class CommandFailure extends SignInError {
 
 /** The arguments are wrong. */
 export function misused(sentence: string, cause?: unknown): CommandFailure {
-  return new CommandFailure(`${sentence}. See --help.`, { exitCode: MISUSED, cause });
+  return new CommandFailure(`${sentence}${sentence.endsWith("?") ? "" : "."} See --help.`, {
+    exitCode: MISUSED,
+    cause,
+  });
 }
 
 /** The message of a wrong argument of a public call: it names the argument and never repeats its value. */

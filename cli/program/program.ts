@@ -96,7 +96,6 @@ function buildProgram(
     .helpOption("--help", "shows this text")
     .version(readVersion(), "--version", "shows the version")
     .helpCommand(false)
-    .showSuggestionAfterError(false)
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void out.write(text),
@@ -110,22 +109,15 @@ function buildProgram(
       argumentTerm: (each) => each.name(),
       commandUsage: usageOf,
     })
-    .addHelpText("after", AFTER)
-    .action(() => {
-      throw misused("A command is missing");
-    });
+    .addHelpText("after", AFTER);
   for (const command of COMMANDS.filter(({ words }) => words.length === 1)) {
     addCommand(program, command, onCall);
   }
   for (const [noun, about] of Object.entries(NOUNS)) {
-    const verbs = COMMANDS.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
     const parent = program
       .command(noun)
       .summary(about)
       .description(`${capitalised(about)}.`);
-    parent.action(() => {
-      throw misused(`${noun} needs one of ${verbs.join(", ")}`);
-    });
     for (const command of COMMANDS.filter(
       ({ words: [first, verb] }) => first === noun && verb !== undefined,
     )) {
@@ -151,22 +143,31 @@ function isHelp(error: unknown): boolean {
   return error instanceof CommanderError && error.exitCode === 0;
 }
 
-/** Whether a message is about a command. The program and the nouns take no operands: theirs are unknown commands. */
-function isOfCommand(message: string): boolean {
-  const [, name] = /^error: too many arguments for '([\w-]+)'/u.exec(message) ?? [];
-  return name !== undefined && !Object.hasOwn(NOUNS, name);
+/** What is missing after these words. */
+function missingCommand([noun = ""]: readonly string[]): string {
+  const verbs = COMMANDS.flatMap(({ words: [first, verb] }) => (first === noun && verb ? [verb] : []));
+  return verbs.length === 0 ? "A command is missing" : `${noun} needs one of ${verbs.join(", ")}`;
 }
 
-/** The error of commander as a sentence. Its messages can contain an operand or a value, which may be a password. */
-function explainUsage(error: unknown): unknown {
+/**
+ * The error of commander as a sentence. Its messages can contain an operand or a value, which may be a password: only the
+ * names of options, and its suggestion, are taken from them.
+ */
+function explainUsage(error: unknown, args: readonly string[]): unknown {
   if (!(error instanceof CommanderError)) return error;
   const [, option = ""] = /'(--?[\w-]*)[^']*'/u.exec(error.message) ?? [];
   const [, operand = ""] = /argument '(\w+)'/u.exec(error.message) ?? [];
+  const [, nearest] = /\n\(Did you mean (?:one of )?([\w, -]+)\?\)$/u.exec(error.message) ?? [];
+  const hint = nearest === undefined ? "" : `; did you mean ${nearest.replace(/, (?=[^,]*$)/u, " or ")}?`;
   switch (error.code) {
+    case "commander.help":
+      return misused(missingCommand(args), error);
+    case "commander.unknownCommand":
+      return misused(`Unknown command${hint}`, error);
     case "commander.unknownOption":
       // All options begin with two dashes.
       return misused(
-        `Unknown option '${option}'${option.startsWith("--") ? "" : ". If it is a value, put -- before it"}`,
+        `Unknown option '${option}'${option.startsWith("--") ? hint : ". If it is a value, put -- before it"}`,
         error,
       );
     case "commander.optionMissingArgument":
@@ -174,7 +175,7 @@ function explainUsage(error: unknown): unknown {
     case "commander.missingArgument":
       return misused(`${operand} is missing`, error);
     case "commander.excessArguments":
-      return misused(isOfCommand(error.message) ? "Too many arguments" : "Unknown command", error);
+      return misused("Too many arguments", error);
     default:
       return misused("This can't be understood", error);
   }
@@ -202,7 +203,7 @@ export async function run(args: readonly string[], surroundings: Surroundings): 
       surroundings.err.write("Interrupted.\n");
       return INTERRUPTED;
     }
-    const explained = explainUsage(error);
+    const explained = explainUsage(error, args);
     surroundings.err.write(`${sentenceOf(explained)}\n`);
     return exitCodeOf(explained);
   }

@@ -42,7 +42,10 @@ export async function readSecrets(
   if (keys.secrets !== undefined) return keys.secrets;
   if (storage === "sqlite::memory:") return [randomBytes(32).toString("base64")];
   if (!storage.startsWith("sqlite:"))
-    throw new SignInError("keys", "keys.secrets is required for this storage: make one with openssl rand -base64 32");
+    throw new SignInError(
+      "keys",
+      "keys.secrets is required for this storage: make one with openssl rand -base64 32",
+    );
   return readOrMakeKeyFile(`${storage.slice("sqlite:".length)}.keys`, { mayCreate: !isUsed });
 }
 

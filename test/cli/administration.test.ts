@@ -377,7 +377,12 @@ function wrong(
   const find = ["accounts", "find", "ada@example.com"];
   return [
     [2, /^A command is missing/u, []],
-    [2, /^Unknown command/u, ["acounts"]],
+    [2, /^Unknown command; did you mean accounts\? See --help\.$/mu, ["acounts"]],
+    [2, /^Unknown command; did you mean accounts\?/u, ["acounts", "list", "--json", ...config]],
+    [2, /^Unknown command; did you mean find\?/u, ["accounts", "fnd", "ada@example.com", ...config]],
+    [2, /^Unknown command\. See/u, ["frobnicate"]],
+    [2, /^Unknown option '--jsn'; did you mean --json\? See/u, [...find, "--jsn", ...config]],
+    [2, /^Unknown option '--frobnicate'\. See/u, [...find, "--frobnicate", ...config]],
     [2, /^accounts needs one of find, list, /u, ["accounts"]],
     [2, /^Unknown command/u, ["accounts", "remove", sub]],
     [2, /^NAME is missing/u, ["accounts", "find", ...config]],
@@ -421,7 +426,7 @@ function wrong(
     [2, /^--redirect-uri is missing/u, ["clients", "register", "--service", "news", ...config]],
     [
       2,
-      /^Client\.redirect_uris/u,
+      /^client\.redirect_uris\[0\]: /u,
       ["clients", "register", "--service", "news", "--redirect-uri", "x", ...config],
     ],
     [
@@ -456,7 +461,7 @@ function wrong(
     [2, /^--name is missing/u, ["groups", "put", "new", ...config]],
     [
       2,
-      /^Service\.receiver/u,
+      /^service\.receiver/u,
       ["services", "put", "weather", "--receiver", ...file("wrong.json").slice(1), ...config],
     ],
     [
@@ -464,7 +469,7 @@ function wrong(
       /must contain a JSON object/u,
       ["services", "put", "news", "--receiver", ...file("list.json").slice(1), ...config],
     ],
-    [2, /^Receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
+    [2, /^receiver: must be service:KEY/u, ["receivers", "pause", "news", ...config]],
     [1, /^There is no such receiver/u, ["receivers", "test", "portal:old", ...config]],
     [2, /^--state must be one of/u, ["deliveries", "list", "--state", "lost", ...config]],
     [1, /^There is no such delivery/u, ["deliveries", "redrive", "nothing", ...config]],

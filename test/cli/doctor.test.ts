@@ -9,6 +9,7 @@ import { createLogger } from "../../lib/logger.ts";
 import { start } from "../examples/processes.ts";
 import { describeOwnMongo, startOwnMongo } from "../servers/mongodb.ts";
 import { openOwnRedis } from "../servers/redis.ts";
+import { here } from "./here.ts";
 import { doctor, folder, open, PASSWORD, SECRET, serve, write } from "./doctor-stage.ts";
 
 const database = join(folder, "sign-in.db");
@@ -102,6 +103,7 @@ describe("doctor, without a server", () => {
     chmodSync(database, 0o640);
     const variables = new Map([["SIGN_IN_METRICS_TOKEN_FILE", secrets]]);
     const one = await doctor(["--config", file]);
+    const { out: printed } = await here(["doctor", "--config", file], {});
     const other = await doctor(["--config", write({ deployments, storage }, "plain.json", 0o644)], {
       variables,
     });
@@ -116,12 +118,14 @@ describe("doctor, without a server", () => {
       },
       { check: "files", level: "warning", what: expect.stringContaining("The database ") },
       { check: "files", level: "problem", what: expect.stringMatching(/^The key file .* chmod 600 it\.$/u) },
-      { check: "keys", level: "problem", what: expect.stringMatching(/^The key file /u) },
     ]);
+    // The advice for all open files is given once, and the key file is named once.
+    expect(printed.match(/Whoever reads it can act/gu)).toHaveLength(1);
+    expect(printed).toContain(`Do:  Run: chmod 600 ${file} ${database}\n`);
+    expect(printed.match(/The key file/gu)).toHaveLength(1);
     expect(other.wrong.map(({ what }) => what.slice(0, 40))).toEqual([
       expect.stringContaining("SIGN_IN_METRICS_TOKEN_FILE"),
       expect.stringContaining("The database"),
-      expect.stringContaining("The key file"),
       expect.stringContaining("The key file"),
     ]);
   });
@@ -185,6 +189,9 @@ describe("doctor, without a server", () => {
       write({ deployments, storage, notifications: { allowedReceivers: ["127.0.0.1"] } }, "receivers.json"),
     ]);
     expect(code).toBe(1);
+    const { out } = await here(["doctor", "--config", join(folder, "receivers.json")], {});
+    for (const advice of ["Check its address, its certificate", "If the address is right, add it"])
+      expect(out.split(advice)).toHaveLength(2);
     expect(wrong).toMatchObject([
       {
         check: "receivers",

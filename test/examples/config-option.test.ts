@@ -193,7 +193,7 @@ describe.each(EXAMPLES)("%s", (script) => {
       expect(wrong.output()).not.toMatch(/\n {4}at |hunter2/);
     };
     const { file } = await write((config) => Object.assign(config, { storrage: "hunter2" }));
-    await ends(2, /^Unknown option '--confg'\. See --help\.\n$/, "--confg", file);
+    await ends(2, /^Unknown option '--confg'; did you mean --config\? See --help\.\n$/, "--confg", file);
     await ends(2, /^config\.storrage: unknown key.*storage.*\n$/, "--config", file);
   });
 });

@@ -31,7 +31,7 @@ async function answersAt(host: string, port: number): Promise<boolean> {
 
 describe("the command line", () => {
   it.each([
-    [["serve", "--confg", "x.json"], "Unknown option '--confg'. See --help."],
+    [["serve", "--confg", "x.json"], "Unknown option '--confg'; did you mean --config? See --help."],
     [["serve", "--config"], "--config needs a value. See --help."],
     [["serve", "--config="], "--config needs the name of a file. See --help."],
     [["serve", "--demo", "--port", "http"], "--port must be a whole number from 0 to 65535. See --help."],
