@@ -1,7 +1,6 @@
 /** Reads the arguments of the examples. Each error is one sentence. */
 import { parseArgs, type ParseArgsOptionsConfig } from "node:util";
-import { misused } from "../cli/program/command-failure.ts";
-import { nearestKey } from "../config/problems.ts";
+import { misused, nearestOption } from "../cli/program/command-failure.ts";
 
 /** The values of the options that were given. */
 export type Values<T extends ParseArgsOptionsConfig> = ReturnType<
@@ -19,8 +18,10 @@ export function parseArguments<T extends ParseArgsOptionsConfig>(
     // The message of Node.js, without its advice about positional arguments.
     const [sentence = ""] = (cause as Error).message.split(/\.\s|\n/);
     const [, option] = /^Unknown option '--([\w-]+)'/u.exec(sentence) ?? [];
-    const nearest = option === undefined ? undefined : nearestKey(option, Object.keys(options), []);
-    throw misused(nearest?.close === true ? `${sentence}; did you mean --${nearest.path}?` : sentence, cause);
+    throw misused(
+      option === undefined ? sentence : sentence + nearestOption(option, Object.keys(options)),
+      cause,
+    );
   }
 }
 

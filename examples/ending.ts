@@ -1,6 +1,13 @@
 /** How the examples end: with a sentence and an exit code, or at a signal. */
 import { exitCodeOf, sentenceOf } from "../cli/program/command-failure.ts";
+import type { PortWords } from "../cli/server/listener.ts";
 import { onStopSignal } from "../cli/program/stop-signals.ts";
+
+/** How to change the port of an example. */
+export const BY_VARIABLE: PortWords = {
+  choose: "choose another one with the environment variable PORT",
+  host: "HOST",
+};
 
 /** Milliseconds after which a process exits even if it hasn't stopped. */
 const TOO_LONG = 35_000;

@@ -10,8 +10,9 @@ import {
 } from "../cli/server/config-file.ts";
 import { readEnvironment } from "../config/environment.ts";
 import { parseArguments, toConfigFile } from "./arguments.ts";
+import { requirePort } from "../cli/server/listener.ts";
 import { refuseDemoSecrets } from "../cli/server/demo-secrets.ts";
-import { endWith } from "./ending.ts";
+import { BY_VARIABLE, endWith } from "./ending.ts";
 
 /** Examples are for this machine, unless they are told otherwise. */
 const HERE = "127.0.0.1";
@@ -55,15 +56,13 @@ export async function readExample(usage: string, own: URL): Promise<Example> {
   try {
     const path = chosenFile(usage);
     const environment = readEnvironment();
-    const { port = DEFAULT_PORT, host = HERE } = environment;
-    if (path === undefined) return { ...(await readOwn(own, port)), port, host };
-    const file = await readConfigFile(path);
-    refuseDemoSecrets(file);
-    return {
-      ...file,
-      port: environment.port ?? file.port ?? DEFAULT_PORT,
-      host: environment.host ?? file.host ?? HERE,
-    };
+    const { port: usual = DEFAULT_PORT } = environment;
+    const file = path === undefined ? await readOwn(own, usual) : await readConfigFile(path);
+    if (path !== undefined) refuseDemoSecrets(file);
+    const port = path === undefined ? usual : (environment.port ?? file.port ?? DEFAULT_PORT);
+    const host = environment.host ?? file.host ?? HERE;
+    await requirePort(port, host, BY_VARIABLE);
+    return { ...file, port, host };
   } catch (error) {
     return endWith(error);
   }

@@ -1,4 +1,5 @@
 /** The error of a command that failed, and what the operator is told about any error. */
+import { nearestKey } from "../../config/problems.ts";
 import { ConfigurationError, SignInError, StorageUnavailable } from "../../lib/errors.ts";
 
 /** A problem was found, or the command failed. */
@@ -26,6 +27,12 @@ export function misused(sentence: string, cause?: unknown): CommandFailure {
     exitCode: MISUSED,
     cause,
   });
+}
+
+/** The end of the sentence about an unknown option: the known one that was probably meant, if any. */
+export function nearestOption(unknown: string, known: readonly string[]): string {
+  const nearest = nearestKey(unknown, known, []);
+  return nearest?.close === true ? `; did you mean --${nearest.path}?` : "";
 }
 
 /** The message of a wrong argument of a public call: it names the argument and never repeats its value. */

@@ -111,11 +111,12 @@ export async function listen(
  * proxy uses another process.
  * @throws CommandFailure if the port isn't available.
  */
-export async function requirePort(port: number, host: string | undefined): Promise<void> {
-  await (await listen(port, host)).stop(0);
+export async function requirePort(port: number, host: string | undefined, words?: PortWords): Promise<void> {
+  await (await listen(port, host, words)).stop(0);
 }
 
-function notFree(
+/** Why a port can't be opened, in a sentence. */
+export function notFree(
   cause: NodeJS.ErrnoException,
   {
     port,

@@ -5,7 +5,7 @@ import { DEMO_FILE } from "../../cli/demo/demo.ts";
 import { chosenFile } from "../example-config.ts";
 import { Opened, listenerOf } from "../../cli/server/opened.ts";
 import { CommandFailure } from "../../cli/program/command-failure.ts";
-import { endOnSignal, endWith } from "../ending.ts";
+import { BY_VARIABLE, endOnSignal, endWith } from "../ending.ts";
 import { createClient } from "./application.ts";
 import { type ClientSettings, redirectUri } from "./sign-in.ts";
 
@@ -48,7 +48,7 @@ async function main(): Promise<void> {
     const { port, host = "127.0.0.1" } = readEnvironment();
     const { protocol, port: ofUrl } = new URL(settings.url);
     const usual = protocol === "https:" ? 443 : 80;
-    const listener = await opened.listen(port ?? (Number(ofUrl) || usual), host);
+    const listener = await opened.listen(port ?? (Number(ofUrl) || usual), host, { words: BY_VARIABLE });
     listener.serve(listenerOf(createClient(settings)));
     console.log(`The client is at ${settings.url}`);
   } catch (error) {

@@ -4,6 +4,7 @@ import { createServer } from "node:https";
 import { createProxy } from "../cluster/proxy.ts";
 import { parseArguments, toPort } from "../arguments.ts";
 import { CommandFailure, MISUSED } from "../../cli/program/command-failure.ts";
+import { notFree } from "../../cli/server/listener.ts";
 import { endWith } from "../ending.ts";
 
 const USAGE = `Usage: npx node examples/conformance/tls.ts --cert FILE --key FILE [options]
@@ -48,7 +49,15 @@ function start(args: readonly string[]): void {
   const target = { port: toPort(to) };
   const identity = { cert: pem("--cert", cert), key: pem("--key", key) };
   const server = createServer(identity, createProxy([target]));
-  server.once("error", endWith);
+  server.once("error", (error) =>
+    endWith(
+      notFree(error, {
+        port: toPort(port),
+        host: undefined,
+        words: { choose: "choose another one with --port N", host: "" },
+      }),
+    ),
+  );
   // On all addresses: the suite runs in containers, and reaches this machine from outside.
   server.listen(toPort(port), () => console.log(`forwarding https on port ${port} to port ${target.port}`));
 }

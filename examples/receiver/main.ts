@@ -40,7 +40,10 @@ async function main(args: readonly string[]): Promise<void> {
     }
     const { origin, endpoints } = await endpointsOf(asked);
     const app = createReceiver({ endpoints, trouble: createTroubleMaker(asked.trouble, say), say });
-    listener = await listen(asked.port ?? Number(new URL(origin).port || 80), "127.0.0.1");
+    listener = await listen(asked.port ?? Number(new URL(origin).port || 80), "127.0.0.1", {
+      choose: "choose another one with --port N",
+      host: "127.0.0.1",
+    });
     const answer = app.callback();
     listener.serve((request, response) => void answer(request, response));
     const { port } = listener;

@@ -1,5 +1,7 @@
 /** `--config FILE` of every example: starts each with its own file and signs a user in. */
+import { once } from "node:events";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
 import { Browser } from "../../lib/testing/browser/browser.ts";
@@ -228,6 +230,32 @@ describe("an example with an incomplete configuration", () => {
       const wrong = run(script, "--config", file);
       expect(await wrong.ended).toBe(2);
       expect(wrong.output()).toContain("config.seed.accounts[0].password: is public in the examples");
+    }
+  });
+});
+
+describe("a port in use", () => {
+  it.each([
+    ["examples/minimal.ts", undefined],
+    ["examples/embed.ts", undefined],
+    ["examples/own-login/main.ts", undefined],
+    ["examples/own-views/main.ts", undefined],
+    ["examples/theme/main.ts", undefined],
+    ["examples/client/main.ts", undefined],
+    ["examples/receiver/main.ts", "--port"],
+  ])("is one sentence of %s", async (script, option) => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    try {
+      await once(taken, "listening");
+      const { port } = taken.address() as AddressInfo;
+      const args = option === undefined ? [] : [option, String(port)];
+      const example = start(script, { args, env: { PORT: String(port) } });
+      running.push(example);
+      const way = option === undefined ? "the environment variable PORT" : `${option} N`;
+      const sentence = `Port ${port} is in use: choose another one with ${way}.\n`;
+      expect([await example.ended, example.output()]).toEqual([1, sentence]);
+    } finally {
+      taken.close();
     }
   });
 });
