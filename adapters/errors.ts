@@ -2,6 +2,7 @@
  * The base of all errors, and the errors of a storage. Every error that this package throws on purpose is a
  * {@link SignInError} with a stable `code`; a wrong argument is a `TypeError` that names the option.
  */
+import { dirname } from "node:path";
 
 /** Stable codes of {@link SignInError}: safe to switch on, never renamed. */
 export type SignInErrorCode =
@@ -31,6 +32,17 @@ export class SignInError extends Error {
     this.name = new.target.name;
     this.code = code;
   }
+}
+
+/**
+ * The end of a message about a file that this process may not write: which user its folder needs. Empty for other reasons.
+ *
+ * @param code of the error of the file system.
+ */
+export function neededUser(code: string, path: string): string {
+  const user = process.geteuid?.();
+  if (user === undefined || (code !== "EACCES" && code !== "EPERM")) return "";
+  return `; the folder ${dirname(path)} must be writable for user ${user}, as whom this process runs (chown ${user})`;
 }
 
 /** The configuration is wrong. `problems` has one line per problem, as `config.<path>: <problem>`. */

@@ -7,7 +7,7 @@ import { writePrivateFile } from "../config/private-file.ts";
 import { readConfiguration } from "../config/read.ts";
 import { isLoopback, isSqlite } from "../config/value-forms.ts";
 import { CONFIG_VARIABLE, readVariables, variableOf, withVariables } from "../config/variables.ts";
-import { ConfigurationError } from "../lib/errors.ts";
+import { ConfigurationError, neededUser } from "../lib/errors.ts";
 import { resolveVariable } from "./program/addresses.ts";
 import type { Run, Surroundings } from "./program/command.ts";
 import { CommandFailure, MISUSED, misused } from "./program/command-failure.ts";
@@ -194,7 +194,7 @@ function failed(path: string, error: unknown): unknown {
   if (typeof code !== "string") return error;
   if (code === "EEXIST")
     return new CommandFailure(`${path} exists. With --overwrite, it is replaced, and its keys are kept.`);
-  return new CommandFailure(`${path} can't be written: ${code}.`, { cause: error });
+  return new CommandFailure(`${path} can't be written: ${code}${neededUser(code, path)}.`, { cause: error });
 }
 
 export const runInit: Run = async (given, surroundings) => {

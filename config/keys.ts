@@ -2,7 +2,7 @@
 import { createPrivateKey, randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { SignInError } from "../lib/errors.ts";
+import { neededUser, SignInError } from "../lib/errors.ts";
 import { isPlainObject } from "./plain-data.ts";
 import { writePrivateFile } from "./private-file.ts";
 import { isInMemory, isSqlite } from "./value-forms.ts";
@@ -63,7 +63,11 @@ function codeOf(error: unknown): string {
 }
 
 function cannot(what: string, path: string, cause: unknown): SignInError {
-  return new SignInError("keys", `the key file ${path} can't be ${what} (${codeOf(cause)})`, { cause });
+  return new SignInError(
+    "keys",
+    `the key file ${path} can't be ${what} (${codeOf(cause)})${what === "made" ? neededUser(codeOf(cause), path) : ""}`,
+    { cause },
+  );
 }
 
 /** Parses a key file: a JSON array of strings, or one key per line. */

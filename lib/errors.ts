@@ -7,6 +7,7 @@ import { SignInError } from "../adapters/errors.ts";
 export {
   ConditionFailed,
   ConfigurationError,
+  neededUser,
   SignInError,
   type SignInErrorCode,
   StorageMissing,

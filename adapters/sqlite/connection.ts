@@ -1,9 +1,10 @@
 /** The only connection to a database file: opens it, and runs the reads and writes of the store. */
-import { mkdir, open } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, mkdir, open } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
 import type { Clock } from "../clock.ts";
-import { StorageUnavailable } from "../errors.ts";
+import { neededUser, StorageUnavailable } from "../errors.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isLocked, whileLocked } from "./faults.ts";
 import {
   createTransaction,
@@ -96,9 +97,14 @@ async function createFile(path: string): Promise<void> {
   try {
     await mkdir(dirname(path), { recursive: true });
     await (await open(path, "a", 0o600)).close();
+    // SQLite writes the log next to the file.
+    await access(dirname(path), constants.W_OK);
   } catch (cause) {
     const code = String(Reflect.get(Object(cause), "code"));
-    throw new StorageUnavailable(`the database file ${path} can't be opened: ${code}`, { cause });
+    throw new StorageUnavailable(
+      `the database file ${path} can't be opened: ${code}${neededUser(code, path)}`,
+      { cause },
+    );
   }
 }
 

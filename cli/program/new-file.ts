@@ -2,6 +2,7 @@
 import { type FileHandle, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { syncFolder } from "../../config/private-file.ts";
+import { neededUser } from "../../lib/errors.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 const codeOf = (error: unknown): string => String(Reflect.get(Object(error), "code"));
@@ -14,7 +15,10 @@ function exists(path: string): CommandFailure {
 export async function requireAbsent(path: string): Promise<void> {
   const found = await stat(path).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return undefined;
-    throw new CommandFailure(`${path} can't be written: ${codeOf(error)}.`, { cause: error });
+    throw new CommandFailure(
+      `${path} can't be written: ${codeOf(error)}${neededUser(codeOf(error), path)}.`,
+      { cause: error },
+    );
   });
   if (found !== undefined) throw exists(path);
 }
@@ -76,6 +80,9 @@ export async function createWhole(path: string, write: (file: FileHandle) => Pro
     await unlink(partial).catch(() => undefined);
     const { syscall } = Object(error) as { syscall?: unknown };
     if (typeof syscall !== "string") throw error;
-    throw new CommandFailure(`${path} can't be written: ${codeOf(error)}.`, { cause: error });
+    throw new CommandFailure(
+      `${path} can't be written: ${codeOf(error)}${neededUser(codeOf(error), path)}.`,
+      { cause: error },
+    );
   }
 }

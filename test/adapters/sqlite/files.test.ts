@@ -9,6 +9,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import type { Commit, RecordStore } from "../../../adapters/record-store.ts";
 import { openSqlite } from "../../../adapters/sqlite/record-store.ts";
+import { createWhole } from "../../../cli/program/new-file.ts";
+import { readOrMakeKeyFile } from "../../../config/keys.ts";
 import { createSystemClock } from "../../../lib/clock.ts";
 import { find, outcomes, ref, thing } from "../../../lib/testing/storage/stage.ts";
 import { DatabaseFiles } from "./database-files.ts";
@@ -76,6 +78,32 @@ describe("a path that can't be opened", () => {
     await chmod(dirname(files.path), 0o755);
     await writeFile(files.path, "", { mode: 0o444 });
     await expect(start("open").lines.next()).resolves.toMatchObject({ value: "storage_unavailable" });
+  });
+
+  it("is in a folder that needs another owner: the message says which", async () => {
+    await chmod(dirname(files.path), 0o755);
+    await mkdir(files.path, { mode: 0o555 });
+    const database = join(files.path, "sign-in.db");
+    const isRoot = process.geteuid?.() === 0;
+    // Root may write everywhere.
+    if (isRoot) process.seteuid?.(65_534);
+    try {
+      const user = process.geteuid?.();
+      const folder = `the folder ${files.path} must be writable for user ${user}, as whom this process runs (chown ${user})`;
+      await expect(openFile(database)).rejects.toMatchObject({
+        ...UNAVAILABLE,
+        message: `the database file ${database} can't be opened: EACCES; ${folder}`,
+      });
+      await expect(readOrMakeKeyFile(`${database}.keys`, { mayCreate: true })).rejects.toMatchObject({
+        code: "keys",
+        message: `the key file ${database}.keys can't be made (EACCES); ${folder}`,
+      });
+      await expect(createWhole(`${database}.backup`, async () => undefined)).rejects.toMatchObject({
+        message: `${database}.backup can't be written: EACCES; ${folder}.`,
+      });
+    } finally {
+      if (isRoot) process.seteuid?.(0);
+    }
   });
 
   it("is not a database", async () => {
