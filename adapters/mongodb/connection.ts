@@ -7,8 +7,10 @@ import { withTimeout } from "../with-timeout.ts";
 import { asFault, closedFault, DEFAULT_WAIT, isRefused, lateFault } from "./faults.ts";
 import { Transactions } from "./transactions.ts";
 
-/** Milliseconds that the server has to answer at start-up. */
-const PATIENCE = 15_000;
+/** Milliseconds in which start-up says that the server does not answer. */
+const PATIENCE = 5_000;
+/** Milliseconds for the driver to find a primary. */
+const SELECTION = 3_000;
 /** Milliseconds between two attempts to connect at start-up. */
 const PAUSE = 200;
 /** Milliseconds for `MongoClient.close()`. */
@@ -32,7 +34,7 @@ const CONCERNS: MongoClientOptions = {
  * operations fail immediately or go to the next primary.
  */
 const TIMES: MongoClientOptions = {
-  serverSelectionTimeoutMS: 3000,
+  serverSelectionTimeoutMS: SELECTION,
   waitQueueTimeoutMS: 3000,
   connectTimeoutMS: 2000,
   socketTimeoutMS: DEFAULT_WAIT,
@@ -126,13 +128,13 @@ async function tryOnce(make: () => MongoClient): Promise<{ client: MongoClient; 
   }
 }
 
-/** Repeats the attempt to connect until the server answers. */
+/** Repeats the attempt to connect, until the server answers or the next attempt might end too late. */
 async function untilConnected(
   make: () => MongoClient,
   where: string,
   patience: number,
 ): Promise<{ client: MongoClient; answer: Document }> {
-  const end = performance.now() + patience;
+  const began = performance.now();
   for (;;) {
     try {
       return await tryOnce(make);
@@ -142,8 +144,9 @@ async function untilConnected(
           `config.storage: MongoDB at ${where} refuses the user or the password`,
         ]);
       }
-      if (performance.now() >= end) {
-        const seconds = Math.round(patience / 1000);
+      const waited = performance.now() - began;
+      if (waited + PAUSE + SELECTION > patience) {
+        const seconds = Math.round(waited / 1000);
         const why = isUninitiated(error)
           ? "is not a replica set yet: run rs.initiate() in mongosh"
           : "does not answer";
@@ -183,7 +186,7 @@ async function createFactory(
 }
 
 export interface ClientOptions {
-  /** Milliseconds that the server has to answer. Default 15000. */
+  /** Milliseconds in which a server that does not answer is reported. Default 5000. */
   readonly patience?: number;
   /** Whether operations may take any time, for example to create indexes. Default `false`. */
   readonly isPatient?: boolean;
@@ -332,7 +335,7 @@ class ClientConnection implements Connection {
 
 /**
  * Opens the connection; does not create collections.
- * @throws StorageUnavailable when the server does not answer within 15 seconds.
+ * @throws StorageUnavailable when the server does not answer within five seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
 export async function connect(url: string, clock: Clock, options: ClientOptions = {}): Promise<Connection> {

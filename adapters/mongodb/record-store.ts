@@ -61,7 +61,7 @@ export interface OpenedMongo {
 
 /**
  * Opens the store and creates its collections and indexes. Any number of processes may do so at the same time.
- * @throws StorageUnavailable when the server does not answer within 15 seconds.
+ * @throws StorageUnavailable when the server does not answer within five seconds.
  * @throws ConfigurationError when the address is wrong, the user is refused, or the server has no transactions.
  */
 export async function openMongo(options: MongoOptions): Promise<OpenedMongo> {
