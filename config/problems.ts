@@ -144,12 +144,19 @@ function meantBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] 
  *
  * @param schema the schema that found them. Its texts word the problems.
  * @param value the checked value.
+ * @param elsewhere further keys that an unknown one may be meant for.
  */
-export function problemsOf(issues: readonly Issue[], schema: z.ZodType, value: unknown): readonly Problem[] {
-  const known = leavesOf(schema).map((leaf) => leaf.path.join("."));
+export function problemsOf(
+  issues: readonly Issue[],
+  schema: z.ZodType,
+  value: unknown,
+  elsewhere: readonly string[] = [],
+): readonly Problem[] {
+  const known = [...leavesOf(schema).map((leaf) => leaf.path.join(".")), ...elsewhere];
 
   function unknownKeys(path: readonly PropertyKey[], keys: readonly string[]): readonly Problem[] {
-    const siblings = keysAt(schema, path).map((key) => [...path, key].join("."));
+    const beside = path.length === 0 ? elsewhere.filter((key) => !key.includes(".")) : [];
+    const siblings = [...keysAt(schema, path).map((key) => [...path, key].join(".")), ...beside];
     const problems = keys.slice(0, MAX_UNKNOWN_KEYS).map((key): Problem => {
       const nearest = nearestKey(key, siblings, known);
       const hint = nearest?.close === true ? "did you mean" : "the nearest known key is";

@@ -84,12 +84,12 @@ export function salvage(snapshot: unknown): CheckedConfig {
   return configurationSchema.parse({ deployments: {} });
 }
 
-function check(input: unknown): CheckedConfig {
+function check(input: unknown, elsewhere: readonly string[]): CheckedConfig {
   const { value, refused } = takeSnapshot(input, isForeign);
   const result = configurationSchema.safeParse(value);
   const single: readonly Problem[] = [
     ...refused.map(({ path, reason }) => ({ path, text: reason })),
-    ...(result.success ? [] : problemsOf(result.error.issues, configurationSchema, value)),
+    ...(result.success ? [] : problemsOf(result.error.issues, configurationSchema, value, elsewhere)),
   ];
   const bases = writtenBases(value);
   const config = result.success ? result.data : salvage(value);
@@ -129,11 +129,12 @@ function toMailSettings(mail: MailInput): SmtpSettings | Mailer {
  * function in `mail`.
  *
  * @param input a {@link SignInServiceConfig}. Anything else is an error.
+ * @param elsewhere keys around the configuration, such as those of its file, for the hints about unknown keys.
  * @throws ConfigurationError with one line per problem: `config.<path>: <problem>`. No line contains a value of the
  * configuration.
  */
-export function readConfiguration(input: unknown): Configuration {
-  const checked = check(input);
+export function readConfiguration(input: unknown, elsewhere: readonly string[] = []): Configuration {
+  const checked = check(input, elsewhere);
   const { deployments, artifacts, mail, stripPrefix, proxy, ...objects } = checked;
   const { storage: stored, logger, clock, mailer, fetch, ...rest } = objects;
   const storage = typeof stored === "string" ? stored : OWN_STORAGE;

@@ -1,13 +1,7 @@
 /** The configuration of an example: the file of `--config`, or its own. */
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import {
-  checkConfigFile,
-  type ConfigFile,
-  DEFAULT_PORT,
-  readConfigFile,
-  withLogos,
-} from "../cli/server/config-file.ts";
+import { checkConfigFile, type ConfigFile, DEFAULT_PORT, readConfigFile } from "../cli/server/config-file.ts";
 import { readEnvironment } from "../config/environment.ts";
 import { parseArguments, toConfigFile } from "./arguments.ts";
 import { requirePort } from "../cli/server/listener.ts";
@@ -45,7 +39,7 @@ async function readOwn(file: URL, port: number): Promise<ConfigFile> {
   const value: unknown = JSON.parse(
     text.replaceAll(`http://127.0.0.1:${DEFAULT_PORT}`, `http://127.0.0.1:${port}`),
   );
-  return checkConfigFile(await withLogos(value, fileURLToPath(new URL(".", file))));
+  return checkConfigFile(value, fileURLToPath(new URL(".", file)));
 }
 
 /**

@@ -22,6 +22,23 @@ export interface ConfigFile {
   readonly config: SignInServiceConfig;
 }
 
+/** Keys that belong elsewhere in the file, for the hints about unknown keys. */
+const FILE_KEYS = [
+  "port",
+  "host",
+  "seed",
+  "seed.portals",
+  "seed.groups",
+  "seed.services",
+  "seed.clients",
+  "seed.accounts",
+  "seed.clients[0].client_id",
+  "seed.clients[0].client_secret",
+  "seed.clients[0].redirect_uris",
+  "seed.clients[0].post_logout_redirect_uris",
+  "seed.clients[0].grant_types",
+];
+
 /** Bytes of a logo that are read. */
 const MOST_READ = 100_001;
 
@@ -29,13 +46,16 @@ export { DEFAULT_PORT } from "../../config/file-schema.ts";
 
 /** @throws CommandFailure with exit code 2 if the file can't be read or isn't JSON; ConfigurationError with all problems. */
 export async function readConfigFile(path: string): Promise<ConfigFile> {
-  return checkConfigFile(await withLogos(await readJsonObject(path), dirname(path)));
+  return checkConfigFile(await readJsonObject(path), dirname(path));
 }
 
-/** The file with the bytes of the logos in place of their paths, which are relative to it. */
-export async function withLogos(value: unknown, folder: string): Promise<unknown> {
-  if (!isObject(value) || !isObject(value["seed"]) || !Array.isArray(value["seed"]["clients"])) return value;
-  const clients = value["seed"]["clients"].map(async (client: unknown, index) => {
+/**
+ * The seed with the bytes of the logos in place of their paths.
+ * @param problems gets the logos that can't be read. Their clients are left without one.
+ */
+async function withLogos(seed: unknown, folder: string, problems: string[]): Promise<unknown> {
+  if (!isObject(seed) || !Array.isArray(seed["clients"])) return seed;
+  const clients = seed["clients"].map(async (client: unknown, index) => {
     const path = isObject(client) ? client["logo"] : undefined;
     if (!isObject(client) || typeof path !== "string") return client;
     try {
@@ -49,10 +69,11 @@ export async function withLogos(value: unknown, folder: string): Promise<unknown
       }
     } catch (error) {
       const { code = "unknown" } = error as NodeJS.ErrnoException;
-      throw new ConfigurationError([`config.seed.clients[${index}].logo: the file ${fileProblem(code)}`]);
+      problems.push(`config.seed.clients[${index}].logo: the file ${fileProblem(code)}`);
+      return { ...client, logo: undefined };
     }
   });
-  return { ...value, seed: { ...value["seed"], clients: await Promise.all(clients) } };
+  return { ...seed, clients: await Promise.all(clients) };
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -79,9 +100,7 @@ export async function checkSettings({
   file = "",
   explain,
 }: Settings): Promise<ConfigFile> {
-  return explain(async () =>
-    checkConfigFile(await withLogos({ ...config, port, host, seed }, dirname(file))),
-  );
+  return explain(async () => checkConfigFile({ ...config, port, host, seed }, dirname(file)));
 }
 
 /**
@@ -102,13 +121,19 @@ export async function readWorkerConfig(
   };
 }
 
-/** @throws ConfigurationError with all problems. */
-export async function checkConfigFile(value: unknown): Promise<ConfigFile> {
-  const { port, host, seed, ...config } = objectOf(value);
+/**
+ * @param folder the one that paths in the file are relative to. Without it, no logo is read.
+ * @throws ConfigurationError with all problems.
+ */
+export async function checkConfigFile(value: unknown, folder?: string): Promise<ConfigFile> {
+  const { port, host, seed: written, ...config } = objectOf(value);
+  const missing: string[] = [];
+  const seed = folder === undefined ? written : await withLogos(written, folder, missing);
   const problems = [
     ...ownProblems({ port, host }),
-    ...problemsOf(() => readConfiguration(config)),
+    ...problemsOf(() => readConfiguration(config, FILE_KEYS)),
     ...(await seedProblems(seed)),
+    ...missing,
   ];
   if (problems.length > 0) throw new ConfigurationError(problems);
   return {

@@ -297,6 +297,38 @@ describe("a server that can't start", () => {
     });
   });
 
+  it("says everything that is wrong in a file with a seed, and where a misplaced key belongs", async () => {
+    const { deployments } = configuration("http://127.0.0.1:3000");
+    const client = {
+      client_id: "a",
+      client_secret: "s".repeat(32),
+      service: "a",
+      redirectUris: [],
+      logo: "none.png",
+    };
+    const seed = { clients: [client], accounts: [{ email: "x" }] };
+    const file = servers.write({
+      deployments,
+      prot: 80,
+      redirectUris: [],
+      storage: "mysql:a",
+      port: "x",
+      seed,
+    });
+    const { code, output } = await servers.refused(["--config", file]);
+    expect(code).toBe(2);
+    for (const part of [
+      'config.prot: unknown key; did you mean "config.port"?',
+      'config.redirectUris: unknown key; did you mean "config.seed.clients[0].redirect_uris"?',
+      "config.storage: must be `sqlite:PATH`",
+      "config.port: must be",
+      "unknown key redirectUris; did you mean redirect_uris?",
+      "config.seed.accounts[0].email: must have one @",
+      "config.seed.clients[0].logo: the file does not exist",
+    ])
+      expect(output).toContain(part);
+  });
+
   it("says in one sentence that the storage can't be opened", async () => {
     const port = await freePorts();
     const file = servers.write({
