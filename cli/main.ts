@@ -1,14 +1,11 @@
 #!/usr/bin/env node
 /** The program `sign-in-service`. Older versions of Node.js can run this file, which tells what is needed, and no other one. */
 import module from "node:module";
+import { olderNodeProblem } from "../lib/node-version.ts";
 
-const NEEDED = 24;
-
-const { node } = process.versions;
-if (Number.parseInt(node, 10) < NEEDED) {
-  process.stderr.write(
-    `sign-in-service needs Node.js ${NEEDED} or newer, and this is ${node}. After npm install node@${NEEDED} in your folder, npx uses that one.\n`,
-  );
+const problem = olderNodeProblem();
+if (problem !== undefined) {
+  process.stderr.write(`${problem}\n`);
   process.exitCode = 2;
 } else {
   // Commands load most of the package. From the second run on, the compiled code is read from Node's cache.

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Context, Middleware } from "koa";
 import { withTimeout } from "../adapters/with-timeout.ts";
-import type { EndpointName } from "../config/deployments.ts";
+import { discoveryAdvice, type EndpointName } from "../config/deployments.ts";
 import type { Deployment } from "../config/configuration.ts";
 import { StorageUnavailable } from "../lib/errors.ts";
 import { callerAddress, ignoredHeader } from "./caller.ts";
@@ -78,6 +78,7 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       const destination = find(ctx);
       if (destination === undefined) {
         await next();
+        adviseOnDiscovery(ctx, configuration);
         return;
       }
       const request = located(ctx, destination);
@@ -100,6 +101,17 @@ export function createRoutes(parts: EndpointParts): ServiceRoutes {
       });
     },
   };
+}
+
+/** Says where OpenID Connect is when nobody has answered a client that asks for discovery at another address. */
+function adviseOnDiscovery(ctx: Context, { deployments, stripPrefix }: EndpointParts["configuration"]): void {
+  if (ctx.status !== 404 || (ctx.body ?? undefined) !== undefined) return;
+  const [path = ""] = ctx.originalUrl.split("?", 1);
+  const advice = discoveryAdvice(deployments, stripPrefix + path);
+  if (advice === undefined) return;
+  ctx.set("Cache-Control", "no-store");
+  ctx.body = { error: "not_found", error_description: advice };
+  ctx.status = 404;
 }
 
 /**

@@ -194,3 +194,22 @@ export function isServed({ kind, path: base }: Pick<Deployment, "kind" | "path">
   const asked: EndpointPath = { name: "account", methods: [], path, below: false };
   return endpointPaths[kind].some((row) => overlap({ ...row, path: base + row.path }, asked));
 }
+
+/** The addresses at which clients look for discovery, with the issuer before or behind (RFC 8414 section 3.1). */
+const DISCOVERY =
+  /^(?:\/[^?#]*)?\/\.well-known\/(?:openid-configuration|oauth-authorization-server)(?:\/|$)/u;
+
+/**
+ * Where OpenID Connect is, for a client that asks for discovery where there is none.
+ * @param path of the host, as in the deployments.
+ * @returns `undefined` for any other path.
+ */
+export function discoveryAdvice(
+  { openid }: { readonly openid?: Pick<Deployment, "url"> },
+  path: string,
+): string | undefined {
+  if (!DISCOVERY.test(path)) return undefined;
+  return openid === undefined
+    ? "this service has no OpenID Connect deployment, and OAuth 2.0 here has no discovery"
+    : `the issuer is ${openid.url}, and its discovery document is ${openid.url}/.well-known/openid-configuration`;
+}

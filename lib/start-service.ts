@@ -3,16 +3,20 @@
  * notifications does not need the protocol core, the pages and password hashing.
  */
 import type { SignInServiceConfig } from "../config/input.ts";
+import { ConfigurationError } from "./errors.ts";
+import { olderNodeProblem } from "./node-version.ts";
 import type { Seed, SeededService } from "./seed.ts";
 import type { SignInService } from "./service.ts";
 
 /**
  * Starts the service: opens its storage, reads or makes its keys, and builds both deployments.
- * @throws ConfigurationError with all problems together.
+ * @throws ConfigurationError with all problems together, or on a Node.js that is too old.
  * @throws SignInError `keys` when the keys don't belong to the storage.
  * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export async function createSignInService(config: SignInServiceConfig): Promise<SignInService> {
+  const problem = olderNodeProblem();
+  if (problem !== undefined) throw new ConfigurationError([problem]);
   const service = await import("./service.ts");
   return service.createSignInService(config);
 }

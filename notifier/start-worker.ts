@@ -1,5 +1,7 @@
 /** Starts a worker. Its code is loaded on the first call: a program that only receives notifications never needs it. */
 import type { SignInServiceConfig } from "../config/input.ts";
+import { ConfigurationError } from "../lib/errors.ts";
+import { olderNodeProblem } from "../lib/node-version.ts";
 import type { NotificationWorker } from "./main.ts";
 
 /**
@@ -9,6 +11,8 @@ import type { NotificationWorker } from "./main.ts";
  * @throws StorageUnavailable when the storage can't be opened, or the Redis of `config.queue` can't be used.
  */
 export async function createNotificationWorker(config: SignInServiceConfig): Promise<NotificationWorker> {
+  const problem = olderNodeProblem();
+  if (problem !== undefined) throw new ConfigurationError([problem]);
   const worker = await import("./main.ts");
   return worker.createNotificationWorker(config);
 }

@@ -211,7 +211,28 @@ describe("the packed package", () => {
     expect(stderr).toMatch(/^sign-in-service needs Node\.js 24 or newer, and this is 20\.11\.0\. .*\n$/);
     // Nothing that an older version may lack is imported before that.
     const imports = [...readFileSync(program, "utf8").matchAll(/^import (.*)/gm)].map(([, line]) => line);
-    expect(imports).toEqual(['module from "node:module";']);
+    expect(imports).toEqual([
+      'module from "node:module";',
+      '{ olderNodeProblem } from "../lib/node-version.js";',
+    ]);
+    const version = join(dirname(program), "../lib/node-version.js");
+    expect(readFileSync(version, "utf8")).not.toMatch(/^import /m);
+  });
+
+  it("the library says the same when it is started on an older Node.js", () => {
+    const older =
+      "data:text/javascript,Object.defineProperty(process,'versions',{value:{...process.versions,node:'20.11.0'}})";
+    for (const call of ["createSignInService", "createNotificationWorker"]) {
+      const script = `import { ${call} } from "${manifest.name}"; await ${call}({}).catch(({ code, message }) => console.log(code, message));`;
+      const output = run(
+        process.execPath,
+        ["--import", older, "--input-type=module", "--eval", script],
+        consumer,
+      );
+      expect(output).toMatch(
+        /^configuration sign-in-service needs Node\.js 24 or newer, and this is 20\.11\.0\. /,
+      );
+    }
   });
 
   it("has no problem that publint or arethetypeswrong finds, and depends on what it imports", () => {

@@ -2,6 +2,7 @@
 import Koa, { type Middleware } from "koa";
 import type { Logger } from "pino";
 import type { SignInService } from "../../lib/index.ts";
+import { discoveryAdvice } from "../../config/deployments.ts";
 import { createAnswers, createPages } from "../../interactions/index.ts";
 import type { Mailbox } from "./dev-mail.ts";
 import { publicMonitoring } from "./monitoring.ts";
@@ -71,6 +72,8 @@ function notFound(service: SignInService): Middleware {
   const deployments = deploymentsOf(service);
   return async function answerNotFound(ctx) {
     const path = stripPrefix + ctx.path;
+    // The service itself says where discovery is.
+    if (discoveryAdvice(service.configuration.deployments, path) !== undefined) return;
     const deployment = deployments.find((each) => path.startsWith(`${each.path}/`)) ?? deployments[0];
     if (deployment !== undefined && ctx.accepts("json", "html") === "html") {
       answers ??= createAnswers(createPages(interactions));

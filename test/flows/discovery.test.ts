@@ -94,6 +94,41 @@ describe("the discovery document", () => {
     expect(claims["acr"]).toBe(ACR_PASSWORD);
   });
 
+  it("asked for at another address, is a 404 that says where it is", async () => {
+    const { oauth2, openid } = running;
+    const origin = new URL(openid).origin;
+    const issuerPath = new URL(openid).pathname.replace(/\/$/u, "");
+    const advice = `the issuer is ${openid}, and its discovery document is ${openid}${path}`;
+    for (const address of [
+      `${oauth2}${path}`,
+      `${origin}${path}`,
+      `${origin}${path}${issuerPath}`,
+      `${origin}/.well-known/oauth-authorization-server`,
+      `${openid}/oauth2${path}`,
+    ]) {
+      if (address === `${openid}${path}`) continue;
+      const { status, body, headers } = await send(address);
+      expect([address, status, body]).toEqual([
+        address,
+        404,
+        { error: "not_found", error_description: advice },
+      ]);
+      expect(headers.get("cache-control")).toBe("no-store");
+    }
+    // It is the host's 404, with its words, anywhere else.
+    expect((await send(`${oauth2}/.well-known/change-password`)).body).not.toHaveProperty(
+      "error_description",
+    );
+    const alone = await startService({ deployments: (host) => ({ oauth2: { url: `${host}/login` } }) });
+    try {
+      expect((await send(`${alone.oauth2}${path}`)).body).toMatchObject({
+        error_description: expect.stringContaining("has no OpenID Connect deployment"),
+      });
+    } finally {
+      await alone.close();
+    }
+  });
+
   it("and the endpoints it lists are on openid only [D-DEPLOY-2, D-DEPLOY-3, D-DEPLOY-5]", async () => {
     const gone: [method: string, path: string][] = [
       ["GET", path],

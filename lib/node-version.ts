@@ -1,0 +1,10 @@
+/** The version of Node.js that this package needs. Older versions can load this file. */
+
+const NEEDED = 24;
+
+/** What an older Node.js is told; `undefined` if this one is new enough. */
+export function olderNodeProblem(): string | undefined {
+  const { node } = process.versions;
+  if (Number.parseInt(node, 10) >= NEEDED) return undefined;
+  return `sign-in-service needs Node.js ${NEEDED} or newer, and this is ${node}. After npm install node@${NEEDED} in your folder, npx uses that one.`;
+}
