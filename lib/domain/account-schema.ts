@@ -5,6 +5,7 @@ import type { AccountChanges, AccountPage, ImportedAccount, NewAccount } from ".
 import { anyString, exactly, flag, integer, mapOf, ruled } from "./arguments.ts";
 import { readForeignHash } from "../passwords/password-formats.ts";
 import {
+  canonicalEmail,
   clientIdProblem,
   dateProblem,
   emailProblem,
@@ -56,9 +57,10 @@ const fields = {
   }),
 };
 
-const email = described(ruled(emailProblem), {
+const email = described(ruled(emailProblem).transform(canonicalEmail), {
   form: "an e-mail address of at most 254 characters",
-  description: "Also a name to sign in with; unique among usernames and e-mail addresses, whatever the case",
+  description:
+    "Also a name to sign in with; unique among usernames and e-mail addresses, whatever the case. Its domain is stored as A-labels in lower case",
   otherwise: "required",
 });
 

@@ -2,6 +2,7 @@
  * Rules for texts that come from outside: names, e-mail addresses, keys, URLs. A rule returns what is wrong, without
  * repeating the text, or `undefined`.
  */
+import { domainToASCII } from "node:url";
 import { isLoopback } from "../../config/value-forms.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { isObjectName, OBJECT_NAME_PROBLEM } from "../untrusted-keys.ts";
@@ -48,18 +49,43 @@ export function usernameProblem(username: string): Problem {
   return undefined;
 }
 
-/** An e-mail address: one `@` with something on both sides, at most 254 characters, no spaces, nothing invisible. */
+/**
+ * An e-mail address: one `@` with something on both sides, at most 254 characters, no spaces, nothing invisible, a domain
+ * that a mail server can have. Its NFKC form may differ from its NFC form by case only: otherwise the name that is
+ * compared would be another mailbox than the one that gets the mail.
+ */
 export function emailProblem(email: string): Problem {
   if (email.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
-  for (const form of [email, normaliseName(email)]) {
-    if (form.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
-    if (invisible(form) || /\s/u.test(form)) return "must not have spaces or control characters";
-    if (!/^[^@]+@[^@]+$/u.test(form)) return "must have one @ with text on both sides";
-    if (/[<>,;:"()[\]\\]/u.test(form))
-      return "must be a plain address, without quotes, brackets or separators";
-    if (/\.\.|@\.|\.$|^\.|\.@/u.test(form)) return "must not have empty parts between dots";
-  }
+  if (invisible(email) || /\s/u.test(email)) return "must not have spaces or control characters";
+  if (![email, lowerCase(email, "NFKC")].every((form) => /^[^@]+@[^@]+$/u.test(form)))
+    return "must have one @ with text on both sides";
+  if (/[<>,;:"()[\]\\]/u.test(email))
+    return "must be a plain address, without quotes, brackets or separators";
+  if (lowerCase(email, "NFC") !== lowerCase(email, "NFKC"))
+    return "must not have characters that stand for others, such as full-width letters";
+  const [, local = "", domain = ""] = /^(.*)@(.*)$/su.exec(canonicalEmail(email)) ?? [];
+  if (domain === "") return "must have a domain that a mail server can have";
+  const form = `${lowerCase(local, "NFKC")}@${domain}`;
+  if (form.length > LONGEST_NAME) return `must have at most ${LONGEST_NAME} characters`;
+  if (/\.\.|@\.|\.$|^\.|\.@/u.test(form)) return "must not have empty parts between dots";
   return undefined;
+}
+
+/**
+ * The one form in which an address is stored and written to: NFC, with its domain as A-labels in lower case (RFC 5890
+ * section 2.3.2.1). The part before the `@` keeps its case, which is its server's affair (RFC 5321 section 2.4).
+ */
+export function canonicalEmail(email: string): string {
+  const at = email.lastIndexOf("@");
+  return `${email.slice(0, at).normalize("NFC")}@${asciiDomain(lowerCase(email.slice(at + 1), "NFC"))}`;
+}
+
+/** A domain in lower case as A-labels; empty if it can't be one. */
+function asciiDomain(domain: string): string {
+  // The URL parser would decode `%2e`, and read a path after `/`.
+  if (/[^-.\w\u0080-\u{10ffff}]/u.test(domain)) return "";
+  // It would also make IPv4 addresses of numbers, so plain domains stay as they are.
+  return /[\u0080-\u{10ffff}]/u.test(domain) ? domainToASCII(domain) : domain;
 }
 
 /** A real date, as `YYYY-MM-DD`. */
@@ -112,12 +138,20 @@ export function subProblem(sub: string): Problem {
 /** UTF-16 units of the longest sign-in name: an e-mail address (RFC 5321 section 4.5.3.1.3, without brackets). */
 export const LONGEST_NAME = 254;
 
+/** In lower case. Normalised again because lower-casing can leave a sequence that composes. */
+function lowerCase(text: string, form: "NFC" | "NFKC"): string {
+  return text.normalize(form).toLowerCase().normalize(form);
+}
+
 /**
- * The normal form of a sign-in name: Unicode NFKC and lower case. NFKC is applied again because lower-casing can leave
- * a sequence that composes. The result can be eighteen times as long, so callers bound the name first.
+ * The normal form of a sign-in name: Unicode NFKC and lower case, and the domain of an e-mail address as A-labels. The
+ * result can be eighteen times as long, so callers bound the name first.
  */
 export function normaliseName(name: string): string {
-  return name.toWellFormed().normalize("NFKC").toLowerCase().normalize("NFKC");
+  const normal = lowerCase(name.toWellFormed(), "NFKC");
+  const at = normal.lastIndexOf("@");
+  const domain = at === -1 ? "" : asciiDomain(normal.slice(at + 1));
+  return domain === "" ? normal : `${normal.slice(0, at)}@${domain}`;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Changes of the e-mail address: it changes when the person shows that they read mail at the new one. */
 import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
-import { emailProblem } from "../domain/text-rules.ts";
+import { canonicalEmail, emailProblem } from "../domain/text-rules.ts";
 import { NameTaken } from "../errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
 import {
@@ -49,8 +49,9 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
   const purpose = "address-change";
 
   return {
-    async start(sub, email, at) {
-      if (emailProblem(email) !== undefined) return { kind: "invalid" };
+    async start(sub, address, at) {
+      if (emailProblem(address) !== undefined) return { kind: "invalid" };
+      const email = canonicalEmail(address);
       const record = await directory.findAccount(sub);
       if (record === undefined || isDisabled(record)) return { kind: "gone" };
       const attempt = await limits.mail({ name: email, address: at.address });

@@ -7,6 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { RegistrationRequest, RegistrationSettings } from "../../config/configuration.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import {
+  canonicalEmail,
   dateProblem,
   emailProblem,
   normaliseName,
@@ -239,9 +240,10 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     settings: { ...(settings.fields && { fields }), ...(terms && { terms }) },
 
     async start(interaction, entered, at) {
-      const form = asked(entered);
-      const problems = await problemsOf(form);
+      const typed = asked(entered);
+      const problems = await problemsOf(typed);
       if (Object.keys(problems).length > 0) return { kind: "invalid", problems };
+      const form = { ...typed, email: canonicalEmail(typed.email) };
       const attempt = await limits.registration({ name: form.email, address: at.address });
       const limited = refusalOf(options, at, attempt);
       if (limited !== undefined) return limited;

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => domain.storage.close());
 
 const full = {
-  email: "Ada@Example.com",
+  email: "Ada@example.com",
   username: "ada",
   name: "Ada",
   surname: "Lovelace",

@@ -81,6 +81,15 @@ describe("a registration", () => {
     await expect(stage.registrations.pending("i")).resolves.toBeUndefined();
   });
 
+  it("stores and mails an address in its one form [D-ACCOUNT-2]", async () => {
+    await expect(start({ email: "Ada@BÜCHER.example" })).resolves.toEqual(SENT);
+    const mail = await stage.mail();
+    expect(mail).toMatchObject({ to: "Ada@xn--bcher-kva.example" });
+    await expect(confirm(mail)).resolves.toMatchObject({ record: { email: "Ada@xn--bcher-kva.example" } });
+    const problems = { email: "invalid" };
+    await expect(start({ email: "ａda@example.com" }, "j")).resolves.toMatchObject({ problems });
+  });
+
   it("reserves nothing: the first to confirm an address wins, and the others end [D-REGISTER-1]", async () => {
     const first = await registered();
     const second = await registered({ name: "Eve" }, "j");
@@ -182,7 +191,7 @@ describe("the answer to a registration", () => {
     const mail = await stage.mail();
     expect(mail).toMatchObject({
       kind: "known-address",
-      to: "Ada@Example.com",
+      to: "Ada@example.com",
       locale: "en",
       code: "",
       link: "",
