@@ -28,6 +28,8 @@ export interface StoresConfiguration extends Pick<
   readonly sharedKinds: readonly string[];
   /** Kinds that are watched, for stores that announce commits. */
   readonly watchedKinds: readonly string[];
+  /** Counts rate limits if the storage can't. Default: in the memory of this store. */
+  readonly memoryCounters?: RateLimiterFactory | undefined;
   /** Whether the storage must exist; opening it then writes nothing. Default: what is missing is created. */
   readonly mustExist?: boolean;
 }
@@ -63,14 +65,15 @@ function isRedis(address: string): boolean {
 
 async function openMain(configuration: StoresConfiguration): Promise<OpenedStore> {
   const { storage, store: own, clock, sharedKinds, watchedKinds, mustExist = false } = configuration;
+  const { memoryCounters = memoryRateLimits(clock) } = configuration;
   // The storage contract has no rate limits, so each process counts on its own.
-  if (own !== undefined) return { store: own, rateLimits: memoryRateLimits(clock) };
+  if (own !== undefined) return { store: own, rateLimits: memoryCounters };
   switch (schemeOf(storage)) {
     case "sqlite": {
       const { openSqlite } = await import("./sqlite/record-store.ts");
       const store = await openSqlite({ path: storage.slice(SQLITE.length), clock, mustExist });
       // With several processes each would allow the whole limit, but SQLite is meant for one process.
-      return { store, rateLimits: memoryRateLimits(clock) };
+      return { store, rateLimits: memoryCounters };
     }
     case "postgres":
     case "postgresql": {

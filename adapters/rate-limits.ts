@@ -40,12 +40,12 @@ const MAX_KEYS = 20_000;
 interface Window {
   taken: number;
   /** Milliseconds since the epoch. */
-  readonly endsAt: number;
+  endsAt: number;
 }
 
 /** The open windows of one limiter. */
 class Windows {
-  readonly #limit: RateLimit;
+  #limit: RateLimit;
   readonly #clock: Clock;
   /** Ordered by end, since all windows are equally long: those that have ended come first. */
   readonly #windows = new Map<string, Window>();
@@ -55,6 +55,13 @@ class Windows {
   constructor(limit: RateLimit, clock: Clock) {
     this.#limit = limit;
     this.#clock = clock;
+  }
+
+  /** A window that is open ends no later than one that begins now, so that the order stays. */
+  useLimit(limit: RateLimit): void {
+    this.#limit = limit;
+    const latest = this.#clock.now() + limit.seconds * 1000;
+    for (const window of this.#windows.values()) window.endsAt = Math.min(window.endsAt, latest);
   }
 
   /** Takes a point. @returns milliseconds until there is one again; 0 when there was one. */
@@ -137,12 +144,16 @@ class Windows {
 const answer = (wait: number): Taken => (wait === 0 ? ALLOWED : refused(wait));
 
 /**
- * Limiters for one process: several processes would each allow the whole limit. A limiter keeps 20,000 keys; to add
+ * Limiters for one process: several processes would each allow the whole limit. Making the limiter of a name again, maybe
+ * with another limit, continues its counts. A limiter keeps 20,000 keys; to add
  * one more it deletes the key that has taken the fewest points.
  */
 export function memoryRateLimits(clock: Clock): RateLimiterFactory {
-  return (_name, limit) => {
-    const windows = new Windows(limit, clock);
+  const limiters = new Map<string, Windows>();
+  return (name, limit) => {
+    const windows = limiters.get(name) ?? new Windows(limit, clock);
+    limiters.set(name, windows);
+    windows.useLimit(limit);
     return {
       // Each call counts immediately; only the answer is asynchronous.
       take: async (key) => answer(windows.take(key)),

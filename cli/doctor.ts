@@ -174,7 +174,7 @@ export const runDoctor: Run = async (given, surroundings) => {
   const at = url === undefined ? undefined : URL.parse(url);
   if (at === null || (at !== undefined && !/^https?:$/u.test(at.protocol)))
     throw misused("--url must be an http or https address");
-  const settings = await readSettings(given, surroundings);
+  const settings = await readSettings(given, surroundings, { acceptsOpenFile: true });
   const file = await checkSettings(settings);
   const configuration = readConfiguration(settings.config);
   const report = new Report(out, given.flag("json"));

@@ -261,7 +261,7 @@ describe("the packed package", () => {
     const port = await freePorts();
     const url = `http://127.0.0.1:${port}`;
     const config = { port, deployments: { oauth2: { url } }, storage: "sqlite:./serve.db" };
-    writeFileSync(join(consumer, "config.json"), JSON.stringify(config));
+    writeFileSync(join(consumer, "config.json"), JSON.stringify(config), { mode: 0o600 });
     const command = ["npx", "--offline", "--no", manifest.name, "serve", "--config", "config.json"];
     await runs(command, /listening on/, async () => {
       expect(await (await fetch(`${url}/health`)).json()).toEqual({ ok: true });

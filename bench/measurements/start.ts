@@ -39,7 +39,7 @@ interface Start {
 /** Starts `serve` in a folder, asks for the discovery document, and stops it. */
 async function startOnce(folder: string, config: object): Promise<Start> {
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config), { mode: 0o600 });
   const began = performance.now();
   const child = spawn(process.execPath, [builtProgram(), "serve", "--config", "config.json"], {
     cwd: folder,

@@ -132,7 +132,7 @@ export async function startDemo(opened: Opened, asked: DemoStart): Promise<void>
   const trouble = receiver && startReceiver(receiver, seed, asked);
   const logger = createLogger(asked.environment);
   const mailbox = mailboxFor(file.config);
-  const { service, answer } = opened.add(await Generation.open(file, logger, mailbox));
+  const { service, answer } = opened.add(await Generation.open(file, { logger, mailbox }));
   server.serve(answer);
   if (client !== undefined) startClient(client, origins.client, { service, seed, trouble });
   const beside = {

@@ -8,7 +8,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import { isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
 import { ConfigurationError, SignInError } from "../../lib/errors.ts";
 import { pathOf } from "../program/addresses.ts";
-import type { Settings } from "../program/settings.ts";
+import { isOpenToAll, type Settings } from "../program/settings.ts";
 import type { ConfigFile } from "../server/config-file.ts";
 import { refuseDemoSecrets } from "../server/demo-secrets.ts";
 import { type Check, sentence, type Trouble } from "./check.ts";
@@ -50,6 +50,11 @@ function hasSecrets({ config, seed, sourceOf }: Settings): boolean {
     });
 }
 
+/** Whether every command but this one refuses the file. */
+async function isRefused({ sourceOf }: Settings, file: string): Promise<boolean> {
+  return sourceOf(["keys", "secrets"]) === "file" && (await isOpenToAll(file));
+}
+
 /** One advice for all files. */
 function readable(files: readonly (readonly [what: string, path: string])[]): readonly Trouble[] {
   const fix = `Run: chmod 600 ${files.map(([, path]) => path).join(" ")}`;
@@ -67,14 +72,22 @@ const files: Check<LocalSubject> = {
   async run({ settings, configuration: { storage, keys }, variables }) {
     const open: (readonly [what: string, path: string])[] = [];
     const { file } = settings;
-    if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
+    const found: Trouble[] = [];
+    if (file !== undefined && (await isRefused(settings, file)))
+      found.push({
+        level: "problem",
+        what: `The configuration ${file}, which contains keys.secrets, can be used by every user of this machine.`,
+        why: "The service does not start with it. Whoever reads it can read what the storage keeps encrypted.",
+        fix: `Run: chmod 600 ${file}`,
+      });
+    else if (file !== undefined && hasSecrets(settings) && (await isOpen(file)))
       open.push([`The configuration ${file}, which contains secrets,`, file]);
     for (const [name, path] of variables)
       if (name.endsWith("_FILE") && (await isOpen(path))) open.push([`The file of ${name}`, path]);
-    if (!isSqlite(storage) || isInMemory(storage)) return readable(open);
+    if (!isSqlite(storage) || isInMemory(storage)) return [...found, ...readable(open)];
     const database = pathOf(storage);
     if (await isOpen(database)) open.push([`The database ${database}`, database]);
-    const found = [...readable(open)];
+    found.push(...readable(open));
     const keyFile = keyFileOf(storage);
     if (keys.secrets !== undefined || keyFile === undefined) return found;
     // A missing file is made by the first start. If it should be there, opening the storage says so.

@@ -1,5 +1,6 @@
 /** The one reader of the configuration for all commands: the file, then environment variables. */
 import { existsSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { nodesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
@@ -12,7 +13,7 @@ import {
 } from "../../config/variables.ts";
 import { ConfigurationError } from "../../lib/errors.ts";
 import type { Surroundings } from "./command.ts";
-import { misused } from "./command-failure.ts";
+import { CommandFailure, MISUSED, misused } from "./command-failure.ts";
 import type { Given } from "./given.ts";
 import { readJsonObject } from "./json-file.ts";
 
@@ -63,15 +64,36 @@ export function isConfigured(
   return surroundings.variables.size > 0 || fileOf(given, surroundings) !== undefined;
 }
 
+/** Every user of the machine who is neither the owner nor in the group. */
+const ALL_OTHERS = 0o007;
+
+/** Whether every user of the machine can use the file. */
+export async function isOpenToAll(path: string): Promise<boolean> {
+  // Windows has no such bits. There, the access list of the folder protects the file.
+  return process.platform !== "win32" && ((await stat(path)).mode & ALL_OTHERS) !== 0;
+}
+
+/** Like a key file: who has `keys.secrets` can read everything that the storage keeps encrypted. */
+async function refuseOpenFile(path: string): Promise<void> {
+  if (!(await isOpenToAll(path))) return;
+  throw new CommandFailure(
+    `${path} contains keys.secrets and can be used by other users of this machine: chmod 600 it.`,
+    { exitCode: MISUSED },
+  );
+}
+
 /**
  * Reads the configuration file, which `--config` or `SIGN_IN_CONFIG` names, or else `sign-in.json` of the current
  * folder, and puts the variables of the environment over it. The file may be missing if there are variables.
  *
+ * @param acceptsOpenFile does not refuse a file with `keys.secrets` that other users can read: for `doctor`, which
+ * reports it.
  * @throws CommandFailure with exit code 2; ConfigurationError with all problems of the environment.
  */
 export async function readSettings(
   given: Pick<Given, "text">,
   surroundings: Pick<Surroundings, "variables">,
+  { acceptsOpenFile = false }: { readonly acceptsOpenFile?: boolean } = {},
 ): Promise<Settings> {
   if (!isConfigured(given, surroundings))
     throw misused(
@@ -80,6 +102,8 @@ export async function readSettings(
   const path = fileOf(given, surroundings);
   const { variables } = surroundings;
   const file = path === undefined ? {} : await readJsonObject(path);
+  if (path !== undefined && !acceptsOpenFile && hasValue(file, ["keys", "secrets"]))
+    await refuseOpenFile(path);
   const nodes = [...nodesOf(configurationSchema), ...nodesOf(fileSchema)];
   const values = await readVariables(nodes, variables);
   const { port, host, seed, ...config } = withVariables(file, values);

@@ -2,7 +2,11 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readConfiguration } from "../../config/read.ts";
-import { ConfigurationError, type SignInService } from "../../lib/index.ts";
+import { openReceiver, type OpenedReceiver } from "../../lib/domain/receivers.ts";
+import { ConfigurationError, SignInError, type SignInService } from "../../lib/index.ts";
+import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
+import { hmac } from "../../lib/sealing.ts";
+import type { Storage } from "../../lib/storage.ts";
 import type { ConfigFile, Seed } from "./config-file.ts";
 
 const PUBLISHED = ["../demo/demo.json", "../../examples/conformance/server.json"] as const;
@@ -51,22 +55,78 @@ function receiverSecrets(seed: Seed): readonly (readonly [string, string])[] {
 }
 
 /**
- * Does the same for accounts in the storage, such as those of a demo database that is now used in production.
- * @throws ConfigurationError with the accounts.
+ * Does the same for what is stored, such as in a demo database that is now used in production.
+ * @throws ConfigurationError with the accounts, clients and receivers.
  */
-export async function refuseDemoAccounts({
-  accounts,
-  configuration,
-}: Pick<SignInService, "accounts" | "configuration">): Promise<void> {
+export async function refuseStoredDemoSecrets(
+  { accounts, configuration }: Pick<SignInService, "accounts" | "configuration">,
+  storage: Storage,
+): Promise<void> {
   if (!configuration.production) return;
-  const demo = publishedSeed();
-  const problems: string[] = [];
-  for (const { email, password } of demo?.accounts ?? []) {
+  const published = publishedSeed();
+  const keys = await loadServiceKeys(configuration, storage, { mustExist: true });
+  const problems = [
+    ...(await publishedPasswords(accounts, published)),
+    ...(await publishedClients(storage, keys, { published, now: configuration.clock.now() / 1000 })),
+    ...(await publishedReceivers(storage, keys, published)),
+  ].map((text) => `storage: ${text}`);
+  if (problems.length > 0) throw new ConfigurationError(problems);
+}
+
+async function publishedPasswords(
+  accounts: SignInService["accounts"],
+  published: Seed,
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const { email, password } of published?.accounts ?? []) {
     const account = await accounts.findByLogin(email);
     if (account === undefined || typeof password !== "string") continue;
-    if (await accounts.verifyPassword(account.sub, password)) {
-      problems.push(`storage: the account ${email} has the password of the examples; change or delete it`);
+    if (await accounts.verifyPassword(account.sub, password))
+      found.push(`the account ${email} has the password of the examples; change or delete it`);
+  }
+  return found;
+}
+
+async function publishedClients(
+  { directory }: Storage,
+  { clientSecrets }: ServiceKeys,
+  { published, now }: { readonly published: Seed; readonly now: number },
+): Promise<readonly string[]> {
+  const digests = new Set(published?.clients?.map(({ client_secret }) => hmac(clientSecrets, client_secret)));
+  const clients = await directory.listClients();
+  return clients
+    .filter(({ secrets }) =>
+      secrets.some(({ hash, expires_at = Infinity }) => digests.has(hash) && now < expires_at),
+    )
+    .map(
+      ({ client_id }) =>
+        `the client ${client_id} has a secret of the examples; rotate it or remove the client`,
+    );
+}
+
+function isPublished(open: () => OpenedReceiver, secrets: ReadonlySet<string>): boolean {
+  try {
+    const { client_secret, signing_secret = "" } = open();
+    return secrets.has(client_secret) || secrets.has(signing_secret);
+  } catch (error) {
+    // No key opens it any more: its deliveries wait for new credentials.
+    if (error instanceof SignInError) return false;
+    throw error;
+  }
+}
+
+async function publishedReceivers(
+  { directory }: Storage,
+  { sealer }: ServiceKeys,
+  published: Seed,
+): Promise<readonly string[]> {
+  const secrets = new Set(receiverSecrets(published).map(([, secret]) => secret));
+  const found: string[] = [];
+  for (const kind of ["portal", "group", "service"] as const) {
+    for (const { key, receiver } of await directory.listEntries(kind)) {
+      if (receiver !== null && isPublished(() => openReceiver(sealer, kind, key, receiver), secrets))
+        found.push(`the receiver of the ${kind} ${key} has a secret of the examples; put another one`);
     }
   }
-  if (problems.length > 0) throw new ConfigurationError(problems);
+  return found;
 }

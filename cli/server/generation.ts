@@ -1,13 +1,24 @@
 /** A service that answers requests until it is closed, or until another one takes its place. */
 import type { RequestListener } from "node:http";
 import type { Logger } from "pino";
-import { applySeed, createSignInService, type SignInService } from "../../lib/index.ts";
+import { applySeed, type SignInService } from "../../lib/index.ts";
 import { createApplication } from "./application.ts";
 import type { ConfigFile } from "./config-file.ts";
-import { refuseDemoAccounts } from "./demo-secrets.ts";
+import type { RateLimiterFactory } from "../../adapters/rate-limits.ts";
+import { createSignInServiceOver } from "../../lib/service.ts";
+import { openStorage, type Storage } from "../../lib/storage.ts";
+import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
 import type { Mailbox } from "./dev-mail.ts";
 import { monitoringListener } from "./monitoring.ts";
 import { listenerOf, PATIENCE } from "./opened.ts";
+
+export interface GenerationOptions {
+  readonly logger: Logger;
+  /** Receives all mail. Default: mail is sent as configured. */
+  readonly mailbox?: Mailbox | undefined;
+  /** Counts rate limits of a storage that can't, such as SQLite, so that they outlive the generation. */
+  readonly memoryCounters?: RateLimiterFactory;
+}
 
 export class Generation {
   readonly service: SignInService;
@@ -26,13 +37,22 @@ export class Generation {
 
   /**
    * Opens the service and applies the seed.
-   * @param mailbox receives all mail. Default: mail is sent as configured.
+   * @throws ConfigurationError when a production storage has passwords or secrets of the examples.
    */
-  static async open({ config, seed }: ConfigFile, logger: Logger, mailbox?: Mailbox): Promise<Generation> {
-    const service = await createSignInService({ ...config, ...(mailbox && { mailer: mailbox }), logger });
+  static async open({ config, seed }: ConfigFile, options: GenerationOptions): Promise<Generation> {
+    const { logger, mailbox, memoryCounters } = options;
+    const opened = Promise.withResolvers<Storage>();
+    const service = await createSignInServiceOver(
+      { ...config, ...(mailbox && { mailer: mailbox }), logger },
+      async (configuration, onWarning) => {
+        const storage = await openStorage({ ...configuration, memoryCounters }, onWarning);
+        opened.resolve(storage);
+        return storage;
+      },
+    );
     try {
       await applySeed(service, seed);
-      await refuseDemoAccounts(service);
+      await refuseStoredDemoSecrets(service, await opened.promise);
       return new Generation(service, logger, mailbox);
     } catch (error) {
       await service.close();

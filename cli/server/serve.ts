@@ -1,5 +1,7 @@
 /** `serve`: the bundled server with a configuration, or the demo. */
 import { pino } from "pino";
+import { memoryRateLimits } from "../../adapters/rate-limits.ts";
+import { createSystemClock } from "../../lib/clock.ts";
 import type { Environment } from "../../config/environment.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { isListenAddress, LISTEN_FORM } from "../../config/value-forms.ts";
@@ -113,7 +115,8 @@ async function startConfigured(
     metricsAt && (await opened.listen(metricsAt.port, metricsAt.host, { words: METRICS_PORT }));
   await requirePort(...address);
   let mailbox = mailboxFor(file.config);
-  const first = await Generation.open(file, logger, mailbox);
+  const memoryCounters = memoryRateLimits(createSystemClock());
+  const first = await Generation.open(file, { logger, mailbox, memoryCounters });
   const reloadable = opened.add(
     new Reloadable({
       running: first,
@@ -125,7 +128,7 @@ async function startConfigured(
         // Messages stay readable.
         const needed = mailboxFor(next.config);
         mailbox = needed && (mailbox ?? needed);
-        return Generation.open(next, logger, mailbox);
+        return Generation.open(next, { logger, mailbox, memoryCounters });
       },
       use(running) {
         listener.serve(running.answer);

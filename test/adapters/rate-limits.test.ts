@@ -22,6 +22,28 @@ describe("rate limits in memory", () => {
     await expect(two.take("k")).resolves.toEqual({ allowed: true, retryAfter: 0 });
   });
 
+  it("continue when the limiter of a name is made again, by the limit that it has now [D-LIMIT-3]", async () => {
+    const clock = new ManualClock();
+    const create = memoryRateLimits(clock);
+    const first = create("mail", { points: 2, seconds: 100 });
+    await first.take("k");
+    await first.take("k");
+    const second = create("mail", { points: 3, seconds: 10 });
+    await expect(create("other", { points: 2, seconds: 10 }).look("k")).resolves.toMatchObject({
+      allowed: true,
+    });
+    await second.take("k");
+    // A window that was open ends no later than a new one would.
+    await expect(second.take("k")).resolves.toEqual({ allowed: false, retryAfter: 10 });
+    // Requests that the old one still answers count too.
+    await first.giveBack("k");
+    await expect(second.take("k")).resolves.toMatchObject({ allowed: true });
+    await second.take("later");
+    clock.advance(10_000);
+    for (const key of ["k", "later"])
+      await expect(second.take(key)).resolves.toMatchObject({ allowed: true });
+  });
+
   it("never have more than all points, whatever is given back", async () => {
     const { clock, limiter: two } = limiter(2, 10);
     const allowed = async () =>

@@ -76,7 +76,9 @@ export class Office {
       keys: { secrets: [SECRETS.sealing], cookies: [SECRETS.cookies] },
     };
     const write = (name: string, content: unknown): void =>
-      writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content));
+      writeFileSync(join(folder, name), typeof content === "string" ? content : JSON.stringify(content), {
+        mode: 0o600,
+      });
     write("sign-in.json", { ...config, port: 3000, seed: { services: {} } });
     write("password.txt", `${SECRETS.password}\n`);
     write("receiver.json", receiver);

@@ -63,7 +63,7 @@ describe("the commands on a service", () => {
       storage: `postgresql://ada:${SECRETS.mail}@127.0.0.1:9/x`,
       keys: { secrets: [SECRETS.sealing] },
     };
-    writeFileSync(join(folder, "gone.json"), JSON.stringify(gone));
+    writeFileSync(join(folder, "gone.json"), JSON.stringify(gone), { mode: 0o600 });
     const file = (name: string): string[] => ["--config", join(folder, name)];
     for (const [code, says, words] of wrong(found?.sub ?? "", config, file)) {
       const { code: ended, out, err } = await office.here(words);
@@ -236,7 +236,7 @@ describe("the commands on a service", () => {
       keys,
       metrics: { token: SECRETS.metrics },
     };
-    writeFileSync(file, JSON.stringify(config));
+    writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
     const printed = await office.here(["config", "print", "--json", "--config", file]);
     expect(printed).toMatchObject({ code: 0, err: "" });
     const lines = printed.out.trim().split("\n");

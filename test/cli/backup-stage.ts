@@ -25,7 +25,7 @@ export function newPlace(workshop: Workshop): Place {
 
 export function configFile(folder: string, config: object): string {
   const path = join(folder, "config.json");
-  writeFileSync(path, JSON.stringify({ deployments: DEPLOYMENTS, ...config }));
+  writeFileSync(path, JSON.stringify({ deployments: DEPLOYMENTS, ...config }), { mode: 0o600 });
   return path;
 }
 

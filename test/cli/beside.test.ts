@@ -20,7 +20,7 @@ beforeAll(async () => {
   const storage = await storageIn(folder);
   running = await startService({ config: storage });
   const deployments = { oauth2: { url: running.oauth2 }, openid: { url: running.openid } };
-  writeFileSync(join(folder, "config.json"), JSON.stringify({ deployments, ...storage }));
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ deployments, ...storage }), { mode: 0o600 });
 });
 afterAll(async () => {
   await running.close();
@@ -135,7 +135,7 @@ describe("a command that only reads", () => {
       const file = join(folder, "queue.json");
       const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
       const notifications = { allowedReceivers: ["127.0.0.0/8"] };
-      writeFileSync(file, JSON.stringify({ ...config, queue, notifications }));
+      writeFileSync(file, JSON.stringify({ ...config, queue, notifications }), { mode: 0o600 });
       const { directory } = running.service;
       await directory.services.put("queued", {
         name: "Queued",

@@ -104,6 +104,13 @@ describe("doctor, without a server", () => {
     const variables = new Map([["SIGN_IN_METRICS_TOKEN_FILE", secrets]]);
     const one = await doctor(["--config", file]);
     const { out: printed } = await here(["doctor", "--config", file], {});
+    const keys = { secrets: [SECRET] };
+    const held = await doctor(["--config", write({ deployments, storage, keys }, "keys.json", 0o604)]);
+    expect(held.wrong[0]).toMatchObject({
+      check: "files",
+      level: "problem",
+      what: expect.stringContaining("keys.json, which contains keys.secrets, can be used by every user"),
+    });
     const other = await doctor(["--config", write({ deployments, storage }, "plain.json", 0o644)], {
       variables,
     });

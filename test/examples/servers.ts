@@ -50,7 +50,9 @@ export class Servers {
 
   /** Writes the file of `--config` and returns its name. */
   write(value: unknown, name = "config.json"): string {
-    writeFileSync(join(this.folder, name), typeof value === "string" ? value : JSON.stringify(value));
+    writeFileSync(join(this.folder, name), typeof value === "string" ? value : JSON.stringify(value), {
+      mode: 0o600,
+    });
     return name;
   }
 

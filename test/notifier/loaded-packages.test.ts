@@ -76,7 +76,7 @@ it("a worker loads no protocol core, no pages, no password hashing and no fetch"
   await fill(config);
   const file = join(folder, "config.json");
   const seed = { accounts: [{ email: "eve@example.com", password: "correct horse battery staple" }] };
-  writeFileSync(file, JSON.stringify({ ...config, port: 3999, seed }));
+  writeFileSync(file, JSON.stringify({ ...config, port: 3999, seed }), { mode: 0o600 });
   await expect(loadedBy("cli/main.ts", ["worker", "--config", file])).resolves.toEqual(
     [...LEAN, "commander"].toSorted(),
   );
@@ -102,7 +102,7 @@ it("--help loads nothing but the reader of the command line, so that it is fast"
 
 it("a server at rest loads no body parser, no metrics, no password hashing, no demo and no drivers", async () => {
   const file = join(folder, "config.json");
-  writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }));
+  writeFileSync(file, JSON.stringify({ ...configOf("embedded"), port: 0 }), { mode: 0o600 });
   const env = { NODE_OPTIONS: `--import ${TOLD}` };
   const server = start("cli/main.ts", { args: ["serve", "--config", file], cwd: folder, env });
   running.push(server);

@@ -234,6 +234,30 @@ describe("SIGHUP", () => {
     expect(await loginPage(url)).toContain("Northwind Trails");
   }, 60_000);
 
+  it("does not give an attacker new tries: counters outlive a reload of the configuration", async () => {
+    const { server, url, config } = await serve();
+    const wrong = { ...CLIENT, ...PERSON, password: "a wrong guess" };
+    const tries = async (count: number): Promise<readonly string[]> => {
+      const answers: string[] = [];
+      for (let index = 0; index < count; index += 1) {
+        const { headers } = await token(url, wrong);
+        answers.push(headers.has("retry-after") ? "limited" : "wrong");
+      }
+      return [...new Set(answers)];
+    };
+    expect(await tries(10)).toEqual(["wrong"]);
+    expect(await tries(1)).toEqual(["limited"]);
+    servers.write({ ...config, interactions: { theme: { name: "Northwind Trails" } } });
+    expect(await hangUp(server)).toEqual([RELOADED]);
+    expect(await tries(1)).toEqual(["limited"]);
+    // A higher limit counts from where the old one was.
+    const passwordGrant = { accountAndClient: { points: 12, seconds: 900 } };
+    servers.write({ ...config, rateLimits: { ...(config["rateLimits"] as object), passwordGrant } });
+    expect(await hangUp(server)).toEqual([RELOADED]);
+    expect(await tries(2)).toEqual(["wrong"]);
+    expect(await tries(1)).toEqual(["limited"]);
+  }, 60_000);
+
   it("names what needs a restart, keeps its old value, and reloads the rest", async () => {
     const { server, url, aside, config } = await serve();
     servers.write({

@@ -1,5 +1,5 @@
 /** Error messages of the bundled server about its arguments, its file and its environment. */
-import { mkdirSync, readFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "@jest/globals";
@@ -260,6 +260,37 @@ describe("a server that can't start", () => {
     });
   });
 
+  it("refuses a file with keys.secrets that other users can read, like a key file", async () => {
+    const keys = { secrets: [Buffer.alloc(32, 9).toString("base64")] };
+    const file = servers.write({ ...configuration("http://127.0.0.1:3000"), keys });
+    const path = join(servers.folder, file);
+    for (const mode of [0o604, 0o644, 0o666]) {
+      chmodSync(path, mode);
+      expect(await servers.refused(["--config", file])).toEqual({
+        code: 2,
+        output:
+          "config.json contains keys.secrets and can be used by other users of this machine: chmod 600 it.\n",
+      });
+      for (const command of ["accounts list", "keys list", "config check", "worker"])
+        expect(await refusedHere(...command.split(" "), "--config", path)).toEqual([
+          2,
+          expect.stringMatching(/contains keys\.secrets and can be used/u),
+        ]);
+    }
+    // A group is chosen; all others are not.
+    chmodSync(path, 0o640);
+    expect(await refusedHere("config", "check", "--config", path)).toMatchObject([
+      0,
+      "The configuration is valid.\n",
+    ]);
+    writeFileSync(path, JSON.stringify(configuration("http://127.0.0.1:3000")));
+    chmodSync(path, 0o644);
+    expect(await refusedHere("config", "check", "--config", path)).toMatchObject([
+      0,
+      "The configuration is valid.\n",
+    ]);
+  });
+
   it("refuses them in the storage too, if a demo database is used in production [D-RUN-1]", async () => {
     const port = await freePorts(3);
     const demo = servers.run(["--demo", "--port", `${port}`]);
@@ -272,9 +303,24 @@ describe("a server that can't start", () => {
     });
     const { code, output } = await servers.refused(["--config", file, "--port", `${port}`]);
     expect(code).toBe(2);
-    expect(output).toMatch(
-      /^storage: the account ada@example\.com has the password of the examples; change or delete it\n$/mu,
-    );
+    expect(output.split("\n").filter((line) => !line.startsWith("{"))).toEqual([
+      "storage: the account ada@example.com has the password of the examples; change or delete it",
+      "storage: the client news has a secret of the examples; rotate it or remove the client",
+      "storage: the receiver of the portal main has a secret of the examples; put another one",
+      "storage: the receiver of the group media has a secret of the examples; put another one",
+      "storage: the receiver of the service 3 has a secret of the examples; put another one",
+      "",
+    ]);
+    // What is changed is no longer refused.
+    const command = (...words: readonly string[]): Promise<readonly [number, string]> =>
+      refusedHere(...words, "--yes", "--config", join(servers.folder, "config.json"));
+    const { storage } = { storage: `sqlite:${join(servers.folder, "data/demo.db")}` };
+    servers.write({ deployments: { oauth2: { url: "https://login.example" } }, proxy: false, storage });
+    expect(await command("clients", "rotate-secret", "news")).toMatchObject([0, expect.anything()]);
+    expect(await command("services", "put", "3")).toMatchObject([0, expect.anything()]);
+    const again = await servers.refused(["--config", file, "--port", `${port}`]);
+    expect(again.output).not.toMatch(/client news|service 3/u);
+    expect(again.output).toMatch(/group media/u);
   });
 
   it("reports broken or misnamed views", async () => {
