@@ -18,6 +18,10 @@ export interface Health {
 
 /** Milliseconds after which a part that has not answered counts as down. */
 const PATIENCE = 2_000;
+/** Milliseconds from which a difference between clocks makes common clients refuse ID tokens. */
+export const CLOCK_TOLERANCE = 5_000;
+/** Milliseconds between two looks at the clocks. */
+const CLOCK_INTERVAL = 30_000;
 
 /** The answer of one part. */
 export interface PartAnswer {
@@ -34,7 +38,7 @@ export async function storageHealth(
   clock: Clock,
   others: Readonly<Record<string, () => Promise<PartAnswer>>> = {},
 ): Promise<Health> {
-  const own = storage.parts.map((part) => [part.name, () => pinged(part)] as const);
+  const own = storage.parts.map((part) => [part.name, () => pinged(part, clock)] as const);
   const parts = await Promise.all(
     [...own, ...Object.entries(others)].map(
       async ([name, ask]) => [name, await answerOf(ask, clock)] as const,
@@ -43,9 +47,60 @@ export async function storageHealth(
   return { ok: parts.every(([, { ok }]) => ok), parts: Object.fromEntries(parts) };
 }
 
-async function pinged(part: StoragePart): Promise<PartAnswer> {
-  await part.ping();
-  return { ok: true, detail: "" };
+/** A wrong clock does not make the part fail: taking every process out of service would not set it right. */
+async function pinged(part: StoragePart, clock: Clock): Promise<PartAnswer> {
+  return { ok: true, detail: clockProblem(await clockDifference(part, clock)) };
+}
+
+/** @returns by how many milliseconds the clock of a part is ahead of this one. */
+export async function clockDifference(part: StoragePart, clock: Clock): Promise<number> {
+  const before = clock.now();
+  const time = await part.ping();
+  return time - (before + clock.now()) / 2;
+}
+
+/** @returns a phrase, or an empty string while common clients tolerate the difference. */
+function clockProblem(difference: number): string {
+  if (Math.abs(difference) < CLOCK_TOLERANCE) return "";
+  const seconds = Math.round(Math.abs(difference) / 1000);
+  return `its clock is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this process`;
+}
+
+/**
+ * Looks at the clocks of the storage every half minute.
+ * @param onWarning is called when a clock becomes wrong, and not again until it was right.
+ */
+export function watchClocks(
+  { parts }: Pick<Storage, "parts">,
+  clock: Clock,
+  onWarning: (text: string) => void,
+  interval: number = CLOCK_INTERVAL,
+): { stop(): Promise<void> } {
+  const wrong = new Set<string>();
+  let running: Promise<unknown> = Promise.resolve();
+  async function look(part: StoragePart): Promise<void> {
+    // Whether it answers is for others to say.
+    const difference = await clockDifference(part, clock).catch(() => undefined);
+    if (difference === undefined) return;
+    const problem = clockProblem(difference);
+    if (problem === "") wrong.delete(part.name);
+    else if (!wrong.has(part.name)) {
+      wrong.add(part.name);
+      onWarning(
+        `${part.name}: ${problem}. Clients refuse ID tokens of a wrong clock: synchronize both with NTP`,
+      );
+    }
+  }
+  const timer = setInterval(() => {
+    running = running.then(() => Promise.all(parts.map(look)));
+  }, interval);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await running;
+    },
+  };
 }
 
 async function answerOf(ask: () => Promise<PartAnswer>, clock: Clock): Promise<PartHealth> {

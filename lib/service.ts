@@ -17,7 +17,7 @@ import { ACCOUNT_CLIENT, type ClientInternals, type Clients } from "./domain/cli
 import { createClients } from "./domain/clients.ts";
 import { createDirectory, type Directory, unusableRecords } from "./domain/directory.ts";
 import { createEvents, type ServiceEmitter } from "./events.ts";
-import { type Health, storageHealth } from "./health.ts";
+import { type Health, storageHealth, watchClocks } from "./health.ts";
 import { loadServiceKeys } from "./keys/service-keys.ts";
 import type { Keys } from "./keys/signing-keys.ts";
 import { createLogger, describeDefect } from "./logger.ts";
@@ -183,6 +183,7 @@ async function build(
     });
     sessionsEnded = (ended) => http.sessionsEnded(ended);
     const sweeper = isServer ? startSweeper(storage, outages("removing what has expired")) : undefined;
+    const clocks = isServer ? watchClocks(storage, clock, onWarning) : undefined;
     if (isServer) {
       notifier.start();
       keys.signing.start(outages("looking at the signing keys"));
@@ -191,7 +192,7 @@ async function build(
     async function close(): Promise<void> {
       await Promise.all([http.drain(), notifier.stop(GRACE)]);
       await http.close();
-      await Promise.all([sweeper?.stop(), keys.signing.stop()]);
+      await Promise.all([sweeper?.stop(), clocks?.stop(), keys.signing.stop()]);
       await accounts.settled();
       await passwords.close();
       await audit.close();

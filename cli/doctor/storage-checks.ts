@@ -5,6 +5,7 @@ import { isInMemory, isSqlite, readRedisAddress } from "../../config/value-forms
 import { baseUrls, callbackAddresses } from "../../interactions/account/gate.ts";
 import { ACCOUNT_CLIENT } from "../../lib/domain/client.ts";
 import { SignInError } from "../../lib/errors.ts";
+import { CLOCK_TOLERANCE, clockDifference } from "../../lib/health.ts";
 import { openSealer } from "../../lib/keys/service-keys.ts";
 import { createAddressRules } from "../../lib/outbound/addresses.ts";
 import { AddressRefused, createGuardedAgents, http, https } from "../../lib/outbound/agents.ts";
@@ -46,9 +47,8 @@ const redis: Check<StorageSubject> = {
   },
 };
 
-/** Milliseconds. Above the first, times in the audit are hard to compare; above the second, deadlines are missed. */
+/** Milliseconds above which times in the audit are hard to compare. */
 const NOTICEABLE = 2000;
-const HARMFUL = 5000;
 
 /** What to say of a clock that differs by so many milliseconds from that of this machine. */
 export function clockTrouble(whose: string, difference: number): readonly Trouble[] {
@@ -56,7 +56,7 @@ export function clockTrouble(whose: string, difference: number): readonly Troubl
   const seconds = Math.round(Math.abs(difference) / 1000);
   return [
     {
-      level: Math.abs(difference) < HARMFUL ? "warning" : "problem",
+      level: Math.abs(difference) < CLOCK_TOLERANCE ? "warning" : "problem",
       what: `The clock of ${whose} is ${seconds} seconds ${difference > 0 ? "ahead of" : "behind"} that of this machine.`,
       why: "Codes and tokens expire too early or too late, clients refuse ID tokens, and writes can miss their deadline.",
       fix: "Synchronize the clocks of all machines with NTP, for example with chrony.",
@@ -70,9 +70,7 @@ const clocks: Check<StorageSubject> = {
   async run({ configuration: { clock }, storage: { parts } }) {
     const found: Trouble[] = [];
     for (const part of parts) {
-      const before = clock.now();
-      const time = await part.ping();
-      found.push(...clockTrouble(`the server of ${part.name}`, time - (before + clock.now()) / 2));
+      found.push(...clockTrouble(`the server of ${part.name}`, await clockDifference(part, clock)));
     }
     return found;
   },

@@ -3,13 +3,14 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { openStorage } from "../../lib/storage.ts";
 import type { Storage } from "../../lib/storage.ts";
 import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
 import { createSystemClock } from "../../lib/clock.ts";
-import { storageHealth } from "../../lib/health.ts";
+import { storageHealth, watchClocks } from "../../lib/health.ts";
 import { loadServiceKeys, type ServiceKeys } from "../../lib/keys/service-keys.ts";
 import { startSweeper } from "../../lib/service.ts";
 
@@ -146,11 +147,34 @@ describe("with a real storage", () => {
 
   it("health times out for a storage that never responds", async () => {
     const silent = { name: "storage", ping: () => new Promise<never>(() => undefined) };
-    const other = { name: "artifacts", ping: async () => 0 };
+    const other = { name: "artifacts", ping: async () => Date.now() };
     await expect(storageHealth({ parts: [silent, other] }, createSystemClock())).resolves.toMatchObject({
       ok: false,
       parts: { storage: { ok: false, detail: "does not answer" }, artifacts: { ok: true, detail: "" } },
     });
+  });
+
+  it("health and the log report a clock that common clients don't tolerate, once", async () => {
+    const clock = createSystemClock();
+    let ahead = 4_000;
+    const parts = [{ name: "storage", ping: async () => clock.now() + ahead }];
+    const detail = async (): Promise<unknown> => (await storageHealth({ parts }, clock)).parts["storage"];
+    await expect(detail()).resolves.toMatchObject({ ok: true, detail: "" });
+    const warnings: string[] = [];
+    const watch = watchClocks({ parts }, clock, (text) => void warnings.push(text), 10);
+    await pause(100);
+    expect(warnings).toEqual([]);
+    ahead = -90_000;
+    const problem = "its clock is 90 seconds behind that of this process";
+    await expect(detail()).resolves.toMatchObject({ ok: true, detail: problem });
+    await pause(100);
+    expect(warnings).toEqual([expect.stringContaining(`storage: ${problem}.`)]);
+    ahead = 0;
+    await pause(100);
+    ahead = 60_000;
+    await pause(100);
+    await watch.stop();
+    expect(warnings).toHaveLength(2);
   });
 
   it("keys are made at the first start and kept", async () => {
