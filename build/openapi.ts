@@ -45,6 +45,7 @@ const action: z.ZodType<Loose<DescribedAction>> = z.strictObject({
   name: text(
     "`submit` for the fields; `resend` for another code; `allow` and `deny` for consent; `cancel` to go back to the client; or the name of another step.",
   ),
+  label: text("What to call it, in the language of `locale`."),
   method: z.enum(["GET", "POST"]).describe("GET for another step, which the answer describes."),
   href: text("Path on the same host."),
 });
@@ -63,10 +64,14 @@ const step: z.ZodType<Loose<StepDescription>> = z.strictObject({
       tos_uri: text("Its terms of use.").optional(),
     })
     .describe("The client that the person signs in to."),
+  title: text("The title of the step, in the language of `locale`."),
+  text: text(
+    "What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all.",
+  ),
   account: text("The e-mail address of the account, if it is known.").optional(),
   email: text("The address that a code was sent to.").optional(),
   terms: z
-    .strictObject({ url: z.string(), version: z.string() })
+    .strictObject({ url: z.string(), version: z.string(), label: text("For a link to them.") })
     .optional()
     .describe("The terms of use to accept."),
   notice: z
@@ -144,7 +149,7 @@ const submit = (bodies: readonly string[]): object => ({
   responses: {
     "200": answer("The next step, or the end of this sign-in.", { anyOf: [ref("Step"), ref("Done")] }),
     "400": answer("The step with its problems, or an error.", { anyOf: [ref("Step"), ref("Error")] }),
-    "403": answer("`Origin`, `Content-Type` or `csrf` is not that of the sign-in.", ref("Error")),
+    "403": answer("`Origin`, `Content-Type` or `csrf` is wrong: the description says which.", ref("Error")),
     "429": answer("Too many attempts: the step with its problems.", ref("Step"), RETRY),
     ...ANSWERS,
   },

@@ -39,8 +39,9 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
       const target = await flow.target(ctx);
       if (target === undefined) return gone(ctx);
       // A browser sends the true origin with a POST of JSON, which no form can send.
-      const isOurs = ctx.get("Origin") === new URL(ctx.state.deployment.url).origin;
-      if (!isOurs || ctx.request.type !== JSON_TYPE) return forbidden(ctx);
+      const { origin } = new URL(ctx.state.deployment.url);
+      if (ctx.get("Origin") !== origin) return forbidden(ctx, `Origin must be ${origin}`);
+      if (ctx.request.type !== JSON_TYPE) return forbidden(ctx, `Content-Type must be ${JSON_TYPE}`);
       const body = submitted(await readJson(ctx).catch(unreadable));
       if (body === undefined)
         return refuse(ctx, 400, "invalid_request", "the body must be an object of strings");
@@ -68,7 +69,7 @@ export function createJsonHandlers({ flow, pages, readJson }: JsonParts): JsonHa
       case "gone":
         return gone(ctx);
       case "forged":
-        return forbidden(ctx);
+        return forbidden(ctx, "csrf is not that of this sign-in");
       case "unusable":
         return refuse(ctx, 400, "invalid_request", "the step has no such action");
     }
@@ -116,6 +117,6 @@ function gone(ctx: InteractionContext): void {
   refuse(ctx, 410, "gone", "this sign-in has expired, is complete, or belongs to another browser");
 }
 
-function forbidden(ctx: InteractionContext): void {
-  refuse(ctx, 403, "forbidden", "Origin, Content-Type or csrf is not that of this sign-in");
+function forbidden(ctx: InteractionContext, description: string): void {
+  refuse(ctx, 403, "forbidden", description);
 }

@@ -19,3 +19,4 @@ export type {
 export type { TestReceiver } from "./testing/test-receiver.ts";
 export type { TestClock } from "./testing/test-clock.ts";
 export { Browser, UnexpectedAnswer } from "./testing/browser/browser.ts";
+export { Mailbox } from "./testing/mailbox.ts";

@@ -41,9 +41,8 @@ describe("the public names", () => {
   const manifest = JSON.parse(files.get("package.json") ?? "{}") as {
     readonly exports: Readonly<Record<string, { readonly types: string }>>;
   };
-  const entries = Object.values(manifest.exports).map(({ types }) =>
-    types.replace(/^\.\/dist\/(.*)\.d\.ts$/, "$1.ts"),
-  );
+  const modules = Object.entries(manifest.exports).filter(([path]) => !path.endsWith(".json"));
+  const entries = modules.map(([, { types }]) => types.replace(/^\.\/dist\/(.*)\.d\.ts$/, "$1.ts"));
   const tree = treeOf(new Map(entries.map((entry) => [entry, files.get(entry) ?? ""])));
 
   it("are those of the table", () => {

@@ -32,7 +32,9 @@ interface Manifest {
 
 const root = join(import.meta.dirname, "..");
 const manifest: Manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const entries = Object.keys(manifest.exports).map((path) => join(manifest.name, path));
+/** The entry points. The package also exports a document. */
+const modules = Object.entries(manifest.exports).filter(([path]) => !path.endsWith(".json"));
+const entries = modules.map(([path]) => join(manifest.name, path));
 const work = mkdtempSync(join(tmpdir(), "sign-in-service-package-"));
 /** A project that has only this package installed. */
 const consumer = join(work, "consumer");
@@ -159,7 +161,7 @@ describe("the packed package", () => {
   afterAll(() => rmSync(work, { recursive: true, force: true }));
 
   it("contains every file of its exports, and no sources", () => {
-    for (const { types, default: file } of Object.values(manifest.exports)) {
+    for (const [, { types, default: file }] of modules) {
       expect(existsSync(join(installed, types))).toBe(true);
       expect(existsSync(join(installed, file))).toBe(true);
     }
@@ -240,16 +242,16 @@ describe("the packed package", () => {
       const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: root, encoding: "utf8" });
       return [status, stdout + stderr];
     };
-    const modules = join(root, "node_modules");
+    const tools = join(root, "node_modules");
     const tarball = join(work, `${manifest.name}-${manifest.version}.tgz`);
-    expect(tool(join(modules, "publint/src/cli.js"), "run", tarball, "--strict")).toEqual([
+    expect(tool(join(tools, "publint/src/cli.js"), "run", tarball, "--strict")).toEqual([
       0,
       expect.stringContaining("All good!"),
     ]);
     // The profile leaves out the resolution of Node 10, which does not know `exports`. The rule reports that require()
     // would need a dynamic import: not since Node 22.12, as the test of require() below shows.
     const ignored = ["--profile", "node16", "--ignore-rules", "cjs-resolves-to-esm", "--format", "ascii"];
-    expect(tool(join(modules, "@arethetypeswrong/cli/dist/index.js"), tarball, ...ignored)).toEqual([
+    expect(tool(join(tools, "@arethetypeswrong/cli/dist/index.js"), tarball, ...ignored)).toEqual([
       0,
       expect.stringContaining("node16 (from CJS): 🟢 (ESM)"),
     ]);
@@ -333,6 +335,15 @@ describe("the packed package", () => {
     }
     expect(await once(start(image.healthcheck), "exit")).toEqual([1, null]);
   }, 180_000);
+
+  it("exports the description of the JSON interface [D-UI-3]", () => {
+    const source = `
+      import document from "sign-in-service/interactions.openapi.json" with { type: "json" };
+      console.log(JSON.stringify([document.openapi, ...Object.keys(document.components.schemas)]));`;
+    const [version, ...schemas] = printed(consumer, source) as unknown as string[];
+    expect(version).toMatch(/^3\.1\./);
+    expect(schemas).toEqual(expect.arrayContaining(["Step", "Done", "Error"]));
+  });
 
   it("exports the same names to import and require()", () => {
     const list = JSON.stringify(entries);

@@ -8,7 +8,7 @@ import type { RateLimiterFactory } from "../../adapters/rate-limits.ts";
 import { createSignInServiceOver } from "../../lib/service.ts";
 import { openStorage, type Storage } from "../../lib/storage.ts";
 import { refuseStoredDemoSecrets } from "./demo-secrets.ts";
-import type { Mailbox } from "./dev-mail.ts";
+import type { Mailbox } from "../../lib/testing/mailbox.ts";
 import { monitoringListener } from "./monitoring.ts";
 import { listenerOf, PATIENCE } from "./opened.ts";
 

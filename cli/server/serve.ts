@@ -13,7 +13,7 @@ import { isConfigured } from "../program/settings.ts";
 import { endWithNpm } from "../program/stop-signals.ts";
 import { type ConfigFile, DEFAULT_PORT, readProcessConfig } from "./config-file.ts";
 import { refuseDemoSecrets } from "./demo-secrets.ts";
-import { mailboxFor } from "./dev-mail.ts";
+import { mailboxFor } from "../../lib/testing/mailbox.ts";
 import { Generation } from "./generation.ts";
 import { requirePort } from "./listener.ts";
 import { METRICS_PORT, metricsPlace, withMetricsPort } from "./monitoring.ts";

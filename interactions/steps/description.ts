@@ -32,6 +32,8 @@ export interface DescribedAction {
    * without signing in; or the name of another step.
    */
   readonly name: string;
+  /** In the language of `locale`. */
+  readonly label: string;
   /** GET for another step, which the answer describes. */
   readonly method: "GET" | "POST";
   /** Path on the same host. */
@@ -42,12 +44,16 @@ export interface DescribedAction {
 export interface StepDescription {
   readonly step: StepName;
   readonly client: SignInClient;
+  /** In the language of `locale`, as all texts. */
+  readonly title: string;
+  /** What to tell besides the title: paragraphs, separated by line breaks. Empty if the title says it all. */
+  readonly text: string;
   /** The e-mail address of the account, if it is known. */
   readonly account?: string;
   /** The address that a code was sent to. */
   readonly email?: string;
-  /** The terms of use to accept. */
-  readonly terms?: { readonly url: string; readonly version: string };
+  /** The terms of use to accept. The label is for a link to them. */
+  readonly terms?: { readonly url: string; readonly version: string; readonly label: string };
   /** Something that has just happened. */
   readonly notice?: { readonly code: string; readonly text: string };
   /** In the order to show. */
@@ -79,10 +85,14 @@ export function describeStep(present: PresentStep, locale: string, t: Translator
   return {
     step: name,
     client,
+    title: titleOf(t, present),
+    text: PARAGRAPHS[name](t, present).join("\n"),
     ...(account !== undefined && { account: account.email }),
     ...(name === "confirm-email" && state.email !== undefined && { email: state.email }),
     ...(hasTerms &&
-      terms !== undefined && { terms: { ...terms, url: terms.url.replaceAll("{locale}", locale) } }),
+      terms !== undefined && {
+        terms: { ...terms, url: terms.url.replaceAll("{locale}", locale), label: t("terms.read") },
+      }),
     ...(state.notice !== undefined && {
       notice: { code: state.notice, text: t(`notice.${state.notice}`) },
     }),
@@ -94,15 +104,67 @@ export function describeStep(present: PresentStep, locale: string, t: Translator
     actions: [
       ...actions.map((action) => ({
         name: action,
+        label: t(`${name}.${action}`),
         method: "POST" as const,
         href: action === "submit" ? path : `${path}?action=${action}`,
       })),
-      ...ways.map((way) => ({ name: way.name, method: "GET" as const, href: way.path })),
+      ...ways.map((way) => ({
+        name: way.name,
+        label: firstText(t, [`way.${name}.${way.name}`, `way.${way.name}`]),
+        method: "GET" as const,
+        href: way.path,
+      })),
     ],
     csrf,
     locale,
     expires_in: expiresIn,
   };
+}
+
+/** Nobody knows the client of the account pages by name. */
+function titleOf(t: Translator, { name, signIn: { client } }: PresentStep): string {
+  if (client.own && name === "login") return t("login.title.account");
+  if (client.own && name === "register") return t("register.title.account");
+  return t(`${name}.title`, { client: client.name });
+}
+
+/** What each step says below its title, one text a paragraph. */
+const PARAGRAPHS: Readonly<Record<StepName, (t: Translator, step: PresentStep) => readonly string[]>> = {
+  login: () => [],
+  register: () => [],
+  reauthenticate: (t, { signIn }) => [t("reauthenticate.account", { account: signIn.account?.email ?? "" })],
+  "confirm-email"(t, { signIn, fields, actions }) {
+    const { email = "" } = signIn.state;
+    if (actions.includes("resend")) return [t("confirm-email.text", { email }), t("confirm-email.help")];
+    return fields.length === 0 ? [t("confirm-email.link", { email })] : [];
+  },
+  "forgot-password": (t) => [t("forgot-password.text")],
+  "new-password": (t, { fields }) => [
+    ...(fields.some(({ name }) => name === "code") ? [t("new-password.text")] : []),
+    t("new-password.effect"),
+  ],
+  terms: (t) => [t("terms.text")],
+  consent: (t, { signIn: { account, client, shares } }) => [
+    ...(account === undefined ? [] : [t("consent.account", { account: account.email })]),
+    sharedSentence(t, client.name, shares),
+    t("consent.kept", { client: client.name }),
+  ],
+};
+
+/** What a client would get, as a sentence. */
+export function sharedSentence(t: Translator, client: string, shares: readonly string[]): string {
+  const names = sharedParts(shares);
+  if (names.length === 0) return t("consent.sharesId", { client });
+  const parts = names.map((part) => (t.has(`share.${part}`) ? t(`share.${part}`) : part));
+  const list = new Intl.ListFormat(t.locale, { type: "conjunction" }).format(parts);
+  return t("consent.shares", { client, parts: list });
+}
+
+/** The fields that the sentence names: the name first, as one, and no identifier, which says nothing about the person. */
+function sharedParts(fields: readonly string[]): readonly string[] {
+  const names = fields.filter((field) => field === "name" || field === "surname");
+  const others = fields.filter((field) => !["sub", "name", "surname"].includes(field));
+  return [...(names.length === 2 ? ["fullName"] : names), ...others];
 }
 
 function describeField(

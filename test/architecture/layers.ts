@@ -4,7 +4,7 @@ import { isProduct } from "./rule.ts";
 import type { Rule, Tree } from "./rule.ts";
 
 const PUBLIC =
-  /^(?:lib\/(?:index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^cli\//;
+  /^(?:lib\/(?:html|index|testing)|(?:adapters|interactions|notifier)\/index|notifier\/main|config\/(?:environment|read))\.ts$|^cli\//;
 /** Programs, which may ask for the environment. */
 const PROGRAMS = /^cli\/main\.ts$/;
 /** The examples that are in the package, for the demo. */

@@ -27,13 +27,14 @@ afterAll(async () => {
 });
 
 const heading = (page: Page, name: string): Promise<void> => page.getByRole("heading", { name }).waitFor();
-const press = (page: Page, name: string): Promise<void> => page.getByRole("button", { name }).click();
+const press = (page: Page, name: string): Promise<void> =>
+  page.getByRole("button", { name, exact: true }).click();
 
 async function signIn(page: Page, username: string, password: string): Promise<void> {
-  await heading(page, "Welcome back");
+  await heading(page, "Sign in to continue to Partner");
   await page.getByLabel("Username or email address").fill(username);
   await page.getByLabel("Password").fill(password);
-  await press(page, "Continue");
+  await press(page, "Sign in");
 }
 
 /** Signing in at the client ends with these words. */
@@ -64,10 +65,10 @@ describe("a login page of a team's own", () => {
     await page.locator("input[name=password][aria-invalid=true]").waitFor();
     expect(await violations(page)).toEqual([]);
     await signIn(page, "ada", "lovelace-1843");
-    await heading(page, "Share your data?");
+    await heading(page, "Share your data with Partner?");
     await page.getByRole("listitem").filter({ hasText: "Date of birth" }).waitFor();
     expect(await violations(page)).toEqual([]);
-    await press(page, "No, thanks");
+    await press(page, "Don’t allow");
     await ends(page, "You are not signed in.");
   });
 
@@ -75,41 +76,62 @@ describe("a login page of a team's own", () => {
     const page = await browser.newPage();
     await page.goto(origin);
     await press(page, "Create an account");
-    await heading(page, "Join us");
+    await heading(page, "Create an account to continue to Partner");
     await page.getByLabel("Email address").fill("grace@example.com");
     await page.getByLabel("Password").fill("cobol-and-the-moth");
-    await press(page, "Continue");
-    await heading(page, "Check your mail");
+    await press(page, "Create account");
+    await heading(page, "Confirm your email address");
+    await page.getByText("We have sent a message to grace@example.com.").waitFor();
     await page.getByLabel(/code/i).fill(await codeFor("grace@example.com"));
     await press(page, "Continue");
-    await heading(page, "Share your data?");
-    await press(page, "Yes, share it");
+    await heading(page, "Share your data with Partner?");
+    await press(page, "Allow");
     await ends(page, "You are signed in.");
   });
 
   it("sets a new password for somebody who forgot theirs", async () => {
     const page = await browser.newPage();
     await page.goto(origin);
-    await press(page, "I forgot my password");
+    await press(page, "Forgot your password?");
     await heading(page, "Forgot your password?");
     await page.getByLabel("Username or email address").fill("ada");
-    await press(page, "Continue");
+    await press(page, "Send message");
     await heading(page, "Choose a new password");
     await page.getByLabel(/code/i).fill(await codeFor("ada@example.com"));
     await page.getByLabel(/password/i).fill("analytical-engine-1843");
-    await press(page, "Continue");
+    await press(page, "Change password");
     await signIn(page, "ada", "analytical-engine-1843");
-    await heading(page, "Share your data?");
-    await press(page, "Yes, share it");
+    await heading(page, "Share your data with Partner?");
+    await press(page, "Allow");
     await ends(page, "You are signed in.");
   });
 
-  it("follows no address of another host", async () => {
+  it("speaks the language of the person", async () => {
+    const page = await browser.newPage();
+    await page.goto(`${origin}/oauth2/authorize?response_type=code&client_id=partner&ui_locales=pl`);
+    await heading(page, "Zaloguj się, aby przejść do Partner");
+    await page.getByRole("button", { name: "Nie pamiętasz hasła?" }).waitFor();
+    expect(await page.locator("html").getAttribute("lang")).toBe("pl");
+    expect(await violations(page)).toEqual([]);
+  });
+
+  it.each([
+    "//evil.example/interaction/1",
+    "https://evil.example/interaction/1",
+    "/dev/mail",
+    "/oauth2/authorize?client_id=partner",
+    "/interaction/1?action=deny",
+    "/interaction/../oauth2/logout",
+    "/interaction/1/../../dev/mail",
+    "/elsewhere/interaction/1",
+    "javascript:alert(1)",
+  ])("follows no address but that of a sign-in: not %s", async (address) => {
     const page = await browser.newPage();
     const asked: string[] = [];
-    page.on("request", (request) => asked.push(new URL(request.url()).host));
-    await page.goto(`${origin}/login?interaction=${encodeURIComponent("//evil.example/interaction/1")}`);
+    page.on("request", (request) => asked.push(request.url()));
+    await page.goto(`${origin}/login?${new URLSearchParams({ interaction: address })}`);
     await heading(page, "This sign-in is over");
-    expect(new Set(asked)).toEqual(new Set([new URL(origin).host]));
+    const others = asked.filter((url) => !url.startsWith(`${origin}/login`) && !url.startsWith("data:"));
+    expect(others).toEqual([]);
   });
 });

@@ -20,10 +20,11 @@ function sources(): Map<string, string> {
     exports: Record<string, { default: string }>;
   };
   return new Map(
-    Object.entries(exports).map(([name, { default: file }]) => [
-      `sign-in-service${name.slice(1)}`,
-      file.replace("./dist/", "../../").replace(/\.js$/, ".ts"),
-    ]),
+    Object.entries(exports).flatMap(([name, { default: file }]) =>
+      name.endsWith(".json")
+        ? []
+        : [[`sign-in-service${name.slice(1)}`, file.replace("./dist/", "../../").replace(/\.js$/, ".ts")]],
+    ),
   );
 }
 

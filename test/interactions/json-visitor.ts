@@ -11,6 +11,7 @@ export interface JsonAnswer {
     readonly done?: true;
     readonly location?: string;
     readonly error?: string;
+    readonly error_description?: string;
   };
 }
 

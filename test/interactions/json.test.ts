@@ -12,7 +12,8 @@ import {
 } from "../flows/running-service.ts";
 import { sampleStep } from "../../interactions/sample-pages.ts";
 import { STEP_NAMES } from "../../interactions/steps/step.ts";
-import { pagesWith } from "./every-page.ts";
+import { readTags } from "../../lib/testing/browser/html.ts";
+import { localeFile, pagesWith } from "./every-page.ts";
 import { checkOf, deviation, DOCUMENT } from "./published.ts";
 import { type JsonAnswer, JsonVisitor } from "./json-visitor.ts";
 
@@ -47,6 +48,8 @@ describe("the JSON interface", () => {
     expect(rest).toEqual({
       step: "login",
       client: { client_id: "news", name: "News" },
+      title: "Sign in to continue to News",
+      text: "",
       fields: [
         {
           name: "username",
@@ -74,6 +77,7 @@ describe("the JSON interface", () => {
     expect(left).toBeGreaterThan(3_590);
     expect(actions[0]).toEqual({
       name: "submit",
+      label: "Sign in",
       method: "POST",
       href: expect.stringMatching(/^\/interaction\/[\w-]+$/),
     });
@@ -149,26 +153,29 @@ describe("the JSON interface", () => {
     expect((await visitor.act(login.body, "submit", ada)).status).toBe(410);
   });
 
-  it.each<[string, Readonly<Record<string, string>>]>([
-    ["another origin", { origin: "https://evil.example" }],
-    ["the origin null", { origin: "null" }],
-    ["no origin", { origin: "" }],
-    ["our host on another port", { origin: "http://127.0.0.1:1" }],
-    ["a form's type", { "content-type": "application/x-www-form-urlencoded" }],
-    ["plain text", { "content-type": "text/plain" }],
-    ["no type", { "content-type": "" }],
-  ])("answers 403 to %s, and guesses nothing [D-UI-2]", async (_name, headers) => {
+  it.each<[string, Readonly<Record<string, string>>, string]>([
+    ["another origin", { origin: "https://evil.example" }, "Origin"],
+    ["the origin null", { origin: "null" }, "Origin"],
+    ["no origin", { origin: "" }, "Origin"],
+    ["our host on another port", { origin: "http://127.0.0.1:1" }, "Origin"],
+    ["a form's type", { "content-type": "application/x-www-form-urlencoded" }, "Content-Type"],
+    ["plain text", { "content-type": "text/plain" }, "Content-Type"],
+    ["no type", { "content-type": "" }, "Content-Type"],
+  ])("answers 403 to %s, says so, and guesses nothing [D-UI-2, D-UI-8]", async (_name, headers, what) => {
     const { visitor, login } = await begin();
     const answer = await visitor.act(login.body, "submit", ada, { headers });
     expect([answer.status, answer.body.error]).toEqual([403, "forbidden"]);
+    const wanted = what === "Origin" ? running.origin : "application/json";
+    expect(answer.body.error_description).toBe(`${what} must be ${wanted}`);
     expect((await visitor.get()).status).toBe(200);
   });
 
-  it("answers 403 to a missing, empty or foreign token [D-UI-2]", async () => {
+  it("answers 403 to a missing, empty or foreign token, and says so [D-UI-2, D-UI-8]", async () => {
     const { visitor, login } = await begin();
     const other = await begin();
     for (const csrf of ["", "x", other.login.body.csrf, `${login.body.csrf}x`]) {
-      expect((await visitor.act(login.body, "submit", { ...ada, csrf })).status).toBe(403);
+      const { status, body } = await visitor.act(login.body, "submit", { ...ada, csrf });
+      expect([status, body.error_description]).toEqual([403, "csrf is not that of this sign-in"]);
     }
   });
 
@@ -246,6 +253,29 @@ describe("the published description", () => {
           expect(check({ ...described, secret: 1 })).toBeDefined();
           expect(check({ ...described, csrf: undefined })).toBeDefined();
         }
+  });
+
+  it.each(["en", "pl"])("says what the pages say, in %s [D-UI-1, D-UI-7]", async (locale) => {
+    const pages = pagesWith();
+    const texts = new Set(Object.values(localeFile("en")));
+    const own = { client: { client_id: "x", name: "x", own: true } } as const;
+    for (const name of STEP_NAMES)
+      for (const signIn of [{}, own, { link: "x" }]) {
+        const step = sampleStep(name, "x", { signIn });
+        const { title, text, actions, terms } = pages.describe(step, locale);
+        const page = readTags(await pages.step({ locale, step })).map((tag) => tag.text.trim());
+        const said = [title, ...actions.map(({ label }) => label), ...(terms ? [terms.label] : [])];
+        for (const each of text === "" ? said : [...said, ...text.split("\n")]) {
+          expect([name, page]).toEqual([name, expect.arrayContaining([each])]);
+          if (locale !== "en") expect(texts).not.toContain(each);
+        }
+      }
+  });
+
+  it("answers in the language of the person [D-UI-7]", async () => {
+    const visitor = new JsonVisitor(news.browser());
+    const { body } = await visitor.open(news.authorizeUrl({ ui_locales: "pl" }));
+    expect([body.title, body.actions[0]?.label]).toEqual(["Zaloguj się, aby przejść do News", "Zaloguj się"]);
   });
 
   it("finds answers that differ", () => {

@@ -1,31 +1,10 @@
 /** A login page of your own: it shows the present step of a sign-in, whichever it is, until the sign-in is over. */
 import { type SubmitEvent, useEffect, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
-import { type Action, type Answer, type Field, interactionAddress, request, type Step } from "./steps.ts";
+import type { DescribedAction, DescribedField, StepDescription } from "../../../interactions/index.ts";
+import { type Answer, interactionAddress, request } from "./steps.ts";
 
-/** Our words. A step or an action without any is shown by its name. */
-const TITLES: Record<string, string> = {
-  login: "Welcome back",
-  register: "Join us",
-  "confirm-email": "Check your mail",
-  "forgot-password": "Forgot your password?",
-  "new-password": "Choose a new password",
-  reauthenticate: "Is it still you?",
-  terms: "Our terms have changed",
-  consent: "Share your data?",
-};
-const LABELS: Record<string, string> = {
-  submit: "Continue",
-  resend: "Send another code",
-  register: "Create an account",
-  "forgot-password": "I forgot my password",
-  login: "Sign in instead",
-  allow: "Yes, share it",
-  deny: "No, thanks",
-  cancel: "Cancel",
-};
-
-function Input({ field, isFirst }: { field: Field; isFirst: boolean }) {
+function Input({ field, isFirst }: { field: DescribedField; isFirst: boolean }) {
   const { name, label, type, options, value } = field;
   // A problem of several fields is shown above them.
   const problems = field.problems.filter(({ fields }) => fields.length === 1);
@@ -62,14 +41,21 @@ function Input({ field, isFirst }: { field: Field; isFirst: boolean }) {
   );
 }
 
-function StepForm({ step, go }: { step: Step; go: (action: Action, form?: FormData) => void }) {
+function StepForm({
+  step,
+  go,
+}: {
+  step: StepDescription;
+  go: (action: DescribedAction, form?: FormData) => void;
+}) {
   const heading = useRef<HTMLHeadingElement>(null);
-  const title = TITLES[step.step] ?? step.step;
+  const { title } = step;
   const submits = step.actions.filter(({ method }) => method === "POST");
   const links = step.actions.filter(({ method }) => method === "GET");
   const general = step.problems.filter(({ fields }) => fields.length !== 1);
   useEffect(() => {
-    document.title = `${title} – ${step.client.name}`;
+    document.title = title;
+    document.documentElement.lang = step.locale;
     if (step.problems.length > 0 || step.fields.length === 0) heading.current?.focus();
   }, [step, title]);
 
@@ -87,7 +73,7 @@ function StepForm({ step, go }: { step: Step; go: (action: Action, form?: FormDa
       <h1 ref={heading} tabIndex={-1}>
         {title}
       </h1>
-      <p>for {step.client.name}</p>
+      {step.text.split("\n").map((paragraph) => paragraph !== "" && <p key={paragraph}>{paragraph}</p>)}
       {step.notice !== undefined && <p role="status">{step.notice.text}</p>}
       {general.map(({ code, text }) => (
         <strong key={code} role="alert">
@@ -101,19 +87,19 @@ function StepForm({ step, go }: { step: Step; go: (action: Action, form?: FormDa
           ))}
         </ul>
       )}
-      {step.terms !== undefined && <a href={step.terms.url}>Read the terms of use</a>}
+      {step.terms !== undefined && <a href={step.terms.url}>{step.terms.label}</a>}
       {step.fields.map((field, index) => (
         <Input key={field.name} field={field} isFirst={index === 0} />
       ))}
-      {submits.map(({ name }) => (
+      {submits.map(({ name, label }) => (
         <button key={name} value={name} formNoValidate={name !== "submit"}>
-          {LABELS[name] ?? name}
+          {label}
         </button>
       ))}
       <nav>
         {links.map((link) => (
           <button key={link.name} type="button" onClick={() => go(link)}>
-            {LABELS[link.name] ?? link.name}
+            {link.label}
           </button>
         ))}
       </nav>
@@ -131,7 +117,7 @@ function App({ address }: { address: string }) {
     return <p role="status">One moment …</p>;
   }
   const { csrf, step } = answer;
-  const go = (action: Action, form?: FormData) =>
+  const go = (action: DescribedAction, form?: FormData) =>
     void request(action, form && { ...Object.fromEntries(form), csrf }).then(show);
   // The key makes a new form for each step: nothing that was typed stays.
   return <StepForm key={step} step={answer} go={go} />;

@@ -1,55 +1,27 @@
 /** The JSON interface of a running sign-in: docs/pages.md, "A UI of your own". */
-
-export interface Problem {
-  code: string;
-  text: string;
-  fields: string[];
-}
-
-export interface Field {
-  name: string;
-  label: string;
-  hint?: string;
-  type: string;
-  autocomplete: string;
-  required: boolean;
-  value: string;
-  options?: { value: string; label: string }[];
-  problems: Problem[];
-}
-
-export interface Action {
-  name: string;
-  method: "GET" | "POST";
-  href: string;
-}
-
-export interface Step {
-  step: string;
-  client: { name: string; logo?: string };
-  notice?: { text: string };
-  terms?: { url: string };
-  fields: Field[];
-  problems: Problem[];
-  shares?: { name: string; label: string }[];
-  actions: Action[];
-  csrf: string;
-}
+import type { StepDescription } from "../../../interactions/index.ts";
 
 /** What a request leads to: a step to show, an address to go to, or the end of the sign-in. */
-export type Answer = Step | { done: true; location: string } | { error: string };
+export type Answer =
+  | StepDescription
+  | { readonly done: true; readonly location: string }
+  | { readonly error: string; readonly error_description: string };
 
-/** The address of the sign-in, which the service adds to the address of this page. Addresses on other hosts don't count. */
+/** The path of a running sign-in, or of one of its steps, below the base URL of either deployment. */
+const INTERACTION = /^(?:\/openid)?\/interaction\/[\w-]+(?:\/[a-z-]+)?$/;
+
+/**
+ * The address of the sign-in, which the service adds to the address of this page. Anybody can write a link to this page,
+ * so nothing counts but an address of the service.
+ */
 export function interactionAddress(): string | undefined {
-  const given = new URLSearchParams(location.search).get("interaction");
-  if (given === null) return undefined;
-  const address = new URL(given, location.href);
-  return address.origin === location.origin ? address.href : undefined;
+  const given = new URLSearchParams(location.search).get("interaction") ?? "";
+  return INTERACTION.test(given) ? given : undefined;
 }
 
 /** Gets the step that an address shows, or posts what the person entered. */
 export async function request(
-  { method, href }: Omit<Action, "name">,
+  { method, href }: { readonly method: "GET" | "POST"; readonly href: string },
   body?: Record<string, FormDataEntryValue>,
 ): Promise<Answer> {
   const answer = await fetch(href, {

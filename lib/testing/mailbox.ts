@@ -1,12 +1,12 @@
 /**
- * Mail during development: without a mail server, the bundled server keeps the last messages in memory and shows them at
- * `/dev/mail`, on the same machine only. In production there is no such page.
+ * Mail during development: without a mail server, the last messages are kept in memory and shown at `/dev/mail`, on the
+ * same machine only. The bundled server has one outside production.
  */
 import { BlockList, isIP } from "node:net";
 import type { Context, Middleware } from "koa";
+import type { SignInServiceConfig } from "../../config/input.ts";
 import { readConfiguration } from "../../config/read.ts";
-import type { SignInServiceConfig } from "../../lib/index.ts";
-import { Html, html } from "./html.ts";
+import { Html, html } from "../html.ts";
 
 /** The host object that the configuration takes as `mailer`. */
 type Mailer = NonNullable<SignInServiceConfig["mailer"]>;
@@ -43,6 +43,16 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere } iframe { width: 100%; hei
 td, th { padding: .25rem 1rem .25rem 0; text-align: start; overflow-wrap: anywhere }
 </style>`);
 
+/**
+ * A `mailer` that sends nothing. Mount {@link Mailbox.routes} in your application to read the mails with their codes and
+ * links. Not for production.
+ *
+ * ```ts
+ * const mailbox = new Mailbox();
+ * const service = await createSignInService({ ...config, mailer: mailbox });
+ * app.use(mailbox.routes());
+ * ```
+ */
 export class Mailbox implements Mailer {
   readonly #messages: Received[] = [];
   #count = 0;

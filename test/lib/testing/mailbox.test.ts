@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, expect, it } from "@jest/globals";
 import Koa from "koa";
 import { pino } from "pino";
-import { Mailbox, mailboxFor } from "../../../cli/server/dev-mail.ts";
+import { Mailbox, mailboxFor } from "../../../lib/testing/mailbox.ts";
 import { createSignInService } from "../../../lib/index.ts";
 import { freePorts, type Running } from "../../examples/processes.ts";
 import { configuration, Servers } from "../../examples/servers.ts";
