@@ -172,6 +172,21 @@ describe("the packed package", () => {
     expect(files).toContain("./dist/lib/mail/views/mail.ejs");
   });
 
+  it("contains what its README links to, and its documents name the file that npm pack makes", () => {
+    const readme = readFileSync(join(installed, "README.md"), "utf8");
+    const links = [...readme.matchAll(/\]\(([^)#]+)[^)]*\)/gu)].map(([, link = ""]) => link);
+    const own = links.filter((link) => !/^https?:/u.test(link));
+    expect(own.length).toBeGreaterThan(30);
+    expect(own.filter((link) => !existsSync(join(installed, link)))).toEqual([]);
+    const [first] = readme.matchAll(/^```\n([^`]*)^```$/gmu);
+    expect(first?.[1]).toBe("npm start\n");
+    const file = `${manifest.name}-${manifest.version}.tgz`;
+    for (const text of [readme, readFileSync(join(installed, "docs/first-hour.md"), "utf8")]) {
+      expect(text).toContain(`npm install ../${manifest.name}/${file}`);
+      expect(text).not.toMatch(/npm install sign-in-service\b/u);
+    }
+  });
+
   it("contains its license and changelog, its description and its Node version", () => {
     expect(manifest.license).toBe("MIT");
     expect(readFileSync(join(installed, "LICENSE"), "utf8")).toMatch(
@@ -179,7 +194,10 @@ describe("the packed package", () => {
     );
     const changes = readFileSync(join(installed, "CHANGELOG.md"), "utf8");
     const versions = [...changes.matchAll(/^## \[(.+?)\]/gm)].map(([, version]) => version);
-    expect(versions.slice(0, 2)).toEqual(["Unreleased", manifest.version]);
+    // This version is not released yet.
+    expect(versions[0]).toBe("Unreleased");
+    expect(versions).not.toContain(manifest.version);
+    expect(manifest.version).toBe("0.2.0");
     expect(manifest.keywords).toEqual(expect.arrayContaining(["oauth2", "openid-connect", "koa"]));
     const { version } = JSON.parse(readFileSync(join(root, "node_modules/node/package.json"), "utf8")) as {
       version: string;
