@@ -1,7 +1,7 @@
 /** `accounts`: finds, creates, changes and deletes accounts. */
 import type { Account, AccountChanges, NewAccount } from "../lib/domain/account.ts";
 import type { Command, CommandOption } from "./program/command.ts";
-import { misused } from "./program/command-failure.ts";
+import { CommandFailure, misused } from "./program/command-failure.ts";
 import { type Call, onService, SERVICE_OPTIONS, textMembers, unknown, YES } from "./program/on-service.ts";
 import { readNewPassword } from "./program/secret-input.ts";
 
@@ -36,18 +36,43 @@ function report({ print }: Call, sub: string, isDone: boolean, action: string): 
   print.done(`${action}: ${sub}`, { sub });
 }
 
-async function find({ service: { accounts }, given, print }: Call): Promise<void> {
-  const name = given.operand(0);
-  const userId = /^[1-9]\d{0,15}$/u.test(name) ? Number(name) : undefined;
-  const all = await Promise.all([
-    accounts.find(name),
-    accounts.findByLogin(name),
-    userId !== undefined && Number.isSafeInteger(userId) ? accounts.findByUserId(userId) : undefined,
-  ]);
-  // A username can be a number. Then it may name one account, and be the user_id of another.
+/** The ways to name one account, each an option of `accounts find`. */
+const NAMES = ["username", "email", "user-id", "sub"] as const;
+
+async function findBy(
+  { service: { accounts } }: Call,
+  kind: (typeof NAMES)[number],
+  name: string,
+): Promise<Account | undefined> {
+  if (kind === "sub") return accounts.find(name);
+  if (kind === "user-id") {
+    const userId = /^[1-9]\d{0,15}$/u.test(name) ? Number(name) : 0;
+    return userId > 0 && Number.isSafeInteger(userId) ? accounts.findByUserId(userId) : undefined;
+  }
+  // They share one name space, and only an address has an `@`.
+  const account = await accounts.findByLogin(name);
+  return name.normalize("NFKC").includes("@") === (kind === "email") ? account : undefined;
+}
+
+async function find(call: Call): Promise<void> {
+  const { given, print } = call;
+  const named = NAMES.filter((kind) => given.has(kind));
+  const [anyName] = given.operands;
+  if (named.length + given.operands.length !== 1)
+    throw misused("Name the account once: by NAME, --username, --email, --user-id or --sub");
+  const all = await Promise.all(
+    (anyName === undefined ? named : NAMES).map((kind) =>
+      findBy(call, kind, anyName ?? given.required(kind)),
+    ),
+  );
   const different = new Map(all.flatMap((each) => (each === undefined ? [] : [[each.sub, each] as const])));
-  if (different.size === 0) throw unknown("account");
-  for (const account of different.values()) print.record(account);
+  // A username can be a number, or look like a sub.
+  if (different.size > 1)
+    throw new CommandFailure(
+      "This name matches two accounts. Say which one is meant: --username, --email, --user-id or --sub.",
+    );
+  const [account] = different.values();
+  print.record(found(account));
 }
 
 async function list({ service, given, print, surroundings: { signal } }: Call): Promise<void> {
@@ -126,9 +151,15 @@ export const accountCommands: readonly Command[] = [
   {
     words: ["accounts", "find"],
     summary: "shows an account",
-    operands: [{ form: "NAME", about: "username, e-mail address, sub or user_id" }],
-    options: SERVICE_OPTIONS,
-    examples: ["accounts find ada@example.com"],
+    operands: [{ form: "[NAME]", about: "username, e-mail address, sub or user_id" }],
+    options: [
+      ...SERVICE_OPTIONS,
+      { form: "--username NAME", about: "the account with this username, in place of NAME" },
+      { form: "--email ADDRESS", about: "the account with this e-mail address" },
+      { form: "--user-id N", about: "the account with this user_id" },
+      { form: "--sub SUB", about: "the account with this identifier" },
+    ],
+    examples: ["accounts find ada@example.com", "accounts find --user-id 3"],
     load: async () => onService(find),
   },
   {

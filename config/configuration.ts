@@ -218,6 +218,8 @@ export interface SmtpSettings {
   readonly url: string;
   /** The sender, as an address or `Name <address>`. */
   readonly from?: string;
+  /** Whether mail may go unencrypted to an `smtp://` server elsewhere that offers no STARTTLS. Default `false`. */
+  readonly allowClearText?: boolean;
 }
 
 /** Which `X-Forwarded-For` and `X-Forwarded-Host` to trust: none, those of this many hops, or those from these networks (CIDR). */

@@ -402,6 +402,12 @@ export const mailSchema: z.ZodType<MailInput, Written<MailInput>> = writtenAs<Ma
         description: "The sender",
         otherwise: "`no-reply@` and the host of the deployment",
       }),
+      allowClearText: optional(z.boolean(), {
+        form: "`true` or `false`",
+        description:
+          "Whether mail, and the password of the mail server, may go unencrypted to an `smtp://` server that is not on loopback and offers no STARTTLS",
+        otherwise: "`false`",
+      }),
     }),
     withMethods<Mailer>("send"),
     z.custom<(message: MailMessage) => Promise<void>>((value) => typeof value === "function"),

@@ -51,6 +51,13 @@ export function isRedisAddress(text: string): boolean {
   return isUrl(text, /^rediss?:$/u);
 }
 
+/** Whether mail to this server would leave the machine in clear if the server offered no STARTTLS. */
+export function isClearSmtp(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  // `smtp:` is no scheme that the parser knows: it leaves the case of the host.
+  return protocol === "smtp:" && !isLoopback(hostname.toLowerCase());
+}
+
 /** Whether this is an `smtp://` or `smtps://` URL with a host. */
 export function isSmtpAddress(text: string): boolean {
   return isUrl(text, /^smtps?:$/u);

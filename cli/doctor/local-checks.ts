@@ -5,7 +5,7 @@ import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
-import { isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
+import { isClearSmtp, isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
 import { ConfigurationError, SignInError } from "../../lib/errors.ts";
 import { pathOf } from "../program/addresses.ts";
 import { isOpenToAll, type Settings } from "../program/settings.ts";
@@ -182,4 +182,21 @@ const proxy: Check<LocalSubject> = {
   },
 };
 
-export const localChecks: readonly Check<LocalSubject>[] = [files, secrets, proxy];
+const mail: Check<LocalSubject> = {
+  id: "mail",
+  title: "mail that goes unencrypted",
+  async run({ configuration: { mail: server } }) {
+    if (server === undefined || "send" in server || !server.allowClearText || !isClearSmtp(server.url))
+      return [];
+    return [
+      {
+        level: "warning",
+        what: "Mail may go unencrypted to the mail server: mail.allowClearText is true.",
+        why: "Whoever reads it on the way can use its reset links, and has the password of the mail server.",
+        fix: "Use smtps://, or a server that offers STARTTLS, and remove mail.allowClearText.",
+      },
+    ];
+  },
+};
+
+export const localChecks: readonly Check<LocalSubject>[] = [files, secrets, proxy, mail];

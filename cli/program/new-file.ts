@@ -1,5 +1,5 @@
 /** Creates files that appear complete, or not at all. */
-import { type FileHandle, link, open, readdir, rename, stat, unlink } from "node:fs/promises";
+import { type FileHandle, link, lstat, open, readdir, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { syncFolder } from "../../config/private-file.ts";
 import { neededUser } from "../../lib/errors.ts";
@@ -11,9 +11,9 @@ function exists(path: string): CommandFailure {
   return new CommandFailure(`${path} exists already. Nothing was written.`);
 }
 
-/** @throws CommandFailure if there is something at this path. */
+/** @throws CommandFailure if there is something at this path, also a link that leads nowhere. */
 export async function requireAbsent(path: string): Promise<void> {
-  const found = await stat(path).catch((error: unknown) => {
+  const found = await lstat(path).catch((error: unknown) => {
     if (codeOf(error) === "ENOENT") return undefined;
     throw new CommandFailure(
       `${path} can't be written: ${codeOf(error)}${neededUser(codeOf(error), path)}.`,

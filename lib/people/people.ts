@@ -1,5 +1,6 @@
 /** Everything that a person does with the help of mail: register, choose a new password, change the address. */
 import type { Configuration } from "../../config/configuration.ts";
+import { isClearSmtp } from "../../config/value-forms.ts";
 import { type AddressChanges, createAddressChanges } from "./address-changes.ts";
 import type { Confirmations } from "./confirmations.ts";
 import { createPasswordResets, type PasswordResets } from "./password-resets.ts";
@@ -31,6 +32,16 @@ export function createPeople(
       );
     return { confirmations };
   }
+  if (
+    mailer === undefined &&
+    mail !== undefined &&
+    "url" in mail &&
+    mail.allowClearText &&
+    isClearSmtp(mail.url)
+  )
+    onWarning(
+      "mail.allowClearText is on: reset links and the mail server's password can be read on the way to it",
+    );
   const settings = registration === true ? {} : registration;
   return {
     confirmations,

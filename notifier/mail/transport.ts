@@ -1,6 +1,7 @@
 /** Hands a message to the mail server, or to the configured `send`, and says why one was not accepted. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Configuration, Mailer, MailMessage, SmtpSettings } from "../../config/configuration.ts";
+import { isClearSmtp } from "../../config/value-forms.ts";
 import { emailProblem } from "../../lib/domain/text-rules.ts";
 import type { MailFailure } from "../../lib/events.ts";
 
@@ -51,7 +52,7 @@ export function createMailTransport(mailer: SmtpSettings | Mailer, limit: number
       throw new MailRefused("timeout");
     });
     try {
-      const to = "send" in mailer ? mailer : await (smtp ??= openSmtp(mailer.url));
+      const to = "send" in mailer ? mailer : await (smtp ??= openSmtp(mailer));
       await Promise.race([to.send(message), tooLate]);
     } catch (error) {
       throw error instanceof MailRefused ? error : new MailRefused(failureOf(error));
@@ -63,11 +64,16 @@ export function createMailTransport(mailer: SmtpSettings | Mailer, limit: number
 }
 
 /** nodemailer is loaded for the first message: most processes never send one. */
-async function openSmtp(url: string): Promise<Mailer> {
+async function openSmtp({ url, allowClearText = false }: SmtpSettings): Promise<Mailer> {
   const { createTransport } = await import("nodemailer");
   const address = new URL(url);
   for (const [name, milliseconds] of Object.entries(TIMEOUTS)) {
     if (!address.searchParams.has(name)) address.searchParams.set(name, String(milliseconds));
+  }
+  if (!allowClearText && isClearSmtp(url)) {
+    // Whatever the URL says: `ignoreTLS` would win.
+    address.searchParams.set("requireTLS", "true");
+    address.searchParams.set("ignoreTLS", "false");
   }
   const transport = createTransport(address.href);
   return {

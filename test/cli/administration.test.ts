@@ -85,6 +85,23 @@ describe("the commands on a service", () => {
     await expect(office.service.accounts.findByUserId(0)).rejects.toThrow(TypeError);
   });
 
+  it("find one account of two that a name matches only when it is said which one is meant [D-CLI-3]", async () => {
+    const first = await office.prepare().then((sub) => office.service.accounts.find(sub));
+    const number = String(first?.user_id);
+    const second = await office.service.accounts.create({ email: "two@example.com", username: number });
+    const { code, out, err } = await office.here(["accounts", "find", number, "--config", office.config]);
+    expect({ code, out }).toEqual({ code: 1, out: "" });
+    for (const option of ["--username", "--email", "--user-id", "--sub"]) expect(err).toContain(option);
+    for (const [option, value, account] of [
+      ["--user-id", number, first],
+      ["--username", number, second],
+      ["--email", "two@EXAMPLE.com", second],
+      ["--sub", second.sub, second],
+    ] as const)
+      await expect(office.objects("accounts", "find", option, value)).resolves.toEqual([account]);
+    expect(await office.here(["accounts", "find", "--config", office.config])).toMatchObject({ code: 2 });
+  });
+
   it("list all accounts in pages, or as many as were asked for [D-CLI-3]", async () => {
     await Promise.all([1, 2, 3].map(() => office.prepare()));
     const all = await office.service.accounts.list({ limit: 1000 });

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -289,6 +290,14 @@ describe("a backup", () => {
     const words = ["--config", fullConfig, "--key-file"];
     const exists = await here(["backup", file, ...words, key]);
     expect(exists).toMatchObject({ code: 1, err: expect.stringContaining("exists already. Nothing was") });
+    const link = join(full.folder, "dangling");
+    symlinkSync(join(full.folder, "nothing"), link);
+    const dangling = await here(["backup", link, "--config", fullConfig]);
+    expect(dangling).toMatchObject({
+      code: 1,
+      out: "",
+      err: `${link} exists already. Nothing was written.\n`,
+    });
     const same = await here(["backup", join(full.folder, "a"), ...words, join(full.folder, "a")]);
     expect(same).toMatchObject({ code: 2 });
     const open = join(full.folder, "open.key");

@@ -55,6 +55,19 @@ it("keeps line breaks and HTML of a hostile text out of the headers", async () =
   expect(header(mail!, "Bcc")).toBeUndefined();
 });
 
+it("sends nothing in clear to another machine, unless that is allowed", async () => {
+  const smtp = await opened();
+  // This address leads here and is not a loopback address.
+  const url = `smtp://user:password@0.0.0.0:${smtp.port}`;
+  for (const query of ["", "?ignoreTLS=true", "?requireTLS=false&requireTLS=false&ignoreTLS=1"])
+    await expect(createMailTransport({ url: url + query })(message())).rejects.toMatchObject({
+      code: "server",
+    });
+  expect(smtp.output()).not.toMatch(/^recipient/m);
+  await createMailTransport({ url: `smtp://0.0.0.0:${smtp.port}`, allowClearText: true })(message());
+  await smtp.until(1);
+});
+
 it("does not read files or addresses into a message", async () => {
   const smtp = await opened();
   const text = { path: import.meta.filename } as unknown as string;
