@@ -10,6 +10,7 @@ import { knownClaims, MOST_CLAIMS_BYTES } from "../lib/provider/claims.ts";
 import { type AttemptLimits, noteLimited } from "../lib/provider/attempt-limits.ts";
 import { appendToQuery, responseMembers } from "../lib/provider/responses.ts";
 import { effectiveScope } from "../lib/provider/claims.ts";
+import { SENT_MAX_AGE } from "../lib/provider/policy.ts";
 import { SENT_STATE } from "../lib/provider/responses.ts";
 import { auditCaller } from "./caller.ts";
 import { badRequest, EndpointError, invalidRequest } from "./errors.ts";
@@ -198,11 +199,16 @@ const OPENID_ONLY = ["nonce", "max_age", "id_token_hint", "acr_values", "claims"
 
 /** The parameters for oidc-provider: supported scopes and claims only, and the state in a parameter of our own. */
 function providerParameters(fields: Fields, { deployment, client }: Exchange): Fields {
-  let result = fields.without([SENT_STATE]);
+  let result = fields.without([SENT_STATE, SENT_MAX_AGE]);
   if (result.all("scope").length <= 1) {
     result = result.with("scope", effectiveScope(result.one("scope"), deployment.kind));
   }
-  if (!(result.one("scope") ?? "").split(" ").includes("openid")) result = result.without([...OPENID_ONLY]);
+  if (!(result.one("scope") ?? "").split(" ").includes("openid")) {
+    const maxAge = result.all("max_age");
+    if (maxAge.length > 1) throw invalidRequest("max_age is repeated");
+    result = result.without([...OPENID_ONLY]);
+    if (maxAge[0]) result = result.with(SENT_MAX_AGE, maxAge[0]);
+  }
   const claims = result.one("claims");
   if (claims !== undefined) {
     if (Buffer.byteLength(claims) > MOST_CLAIMS_BYTES)

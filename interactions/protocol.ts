@@ -3,7 +3,6 @@ import { errors, type Interaction, type InteractionResults } from "oidc-provider
 import { artifactKey } from "../adapters/oidc/adapter.ts";
 import type { UnitsOfWork } from "../adapters/oidc/unit-of-work.ts";
 import type { Artifact } from "../lib/artifacts/artifact.ts";
-import type { Configuration } from "../config/configuration.ts";
 import type { AccountRecord, ClientRecord } from "../lib/directory/directory.ts";
 import { isDisabled } from "../lib/domain/account.ts";
 import type { AccountInternals } from "../lib/domain/account.ts";
@@ -26,7 +25,6 @@ import type { InteractionContext, RunningSignIn, SignInClient, SignInProtocol } 
 export interface ProtocolParts {
   readonly currentProvider: CurrentProvider;
   readonly units: UnitsOfWork;
-  readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
   readonly devices: Pick<DeviceCookies, "clearEarlier">;
@@ -61,7 +59,7 @@ const INTERACTION = "Interaction";
 const formOf = (uid: string): string => `interaction ${uid}`;
 
 export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
-  const { currentProvider, units, accounts, clients, devices, forms, configuration } = parts;
+  const { currentProvider, units, accounts, clients, devices, forms } = parts;
 
   /** The account that is signed in; `undefined` if it is unusable or the session has ended. */
   async function sessionAccount({ session }: Interaction): Promise<AccountRecord | undefined> {
@@ -133,10 +131,10 @@ export function createSignInProtocol(parts: ProtocolParts): SignInProtocol {
       const { session, ...others } = payload as { readonly session?: { readonly accountId?: string } };
       if (session?.accountId === sub) units.required().save({ ...rest, payload: others });
     },
-    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }) {
+    signedIn(ctx, { prompt }, { sub, sessions_generation: generation }, ts) {
       const login = {
         accountId: sub,
-        ts: Math.floor(configuration.clock.now() / 1000),
+        ts,
         acr: ACR_PASSWORD,
         amr: [...AMR_PASSWORD],
         generation,

@@ -148,7 +148,7 @@ function sampleOffers(text: string): Offers {
 
 /** The states that the steps need to be open. */
 function sampleState(name: StepName, text: string): SignInState {
-  const proven = name === "terms" && { proven: { sub: text, generation: 0 } };
+  const proven = name === "terms" && { proven: { sub: text, generation: 0, at: 0 } };
   return { step: name, email: text, ...proven };
 }
 

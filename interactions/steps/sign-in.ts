@@ -1,5 +1,6 @@
 /** How a person is signed in: by a password, and then, if there are terms to accept, by accepting them. */
 import { ANONYMOUS } from "../../lib/audit/audit-event.ts";
+import { seconds } from "../../lib/clock.ts";
 import type { AccountRecord } from "../../lib/directory/directory.ts";
 import { noteLimited } from "../../lib/provider/attempt-limits.ts";
 import { callerOf, type Entry, type Outcome, type StepServices } from "./step.ts";
@@ -58,19 +59,26 @@ export async function checkPassword(
   const { sub, sessions_generation: generation, terms_version: accepted } = record;
   const { terms } = services.offers.registration ?? {};
   if (terms !== undefined && accepted !== terms.version)
-    return { kind: "next", state: { step: "terms", proven: { sub, generation } } };
+    return {
+      kind: "next",
+      state: { step: "terms", proven: { sub, generation, at: seconds(services.configuration.clock) } },
+    };
   return finishSignIn(entry, services, record);
 }
 
-/** Signs this person in, whatever the proof was. */
+/**
+ * Signs this person in, whatever the proof was.
+ * @param provenAt when it was shown, in seconds since the epoch. Default: now.
+ */
 export async function finishSignIn(
   { ctx, signIn }: Entry,
   services: StepServices,
   record: AccountRecord,
+  provenAt: number = seconds(services.configuration.clock),
 ): Promise<Outcome> {
   const { units, events, audit, devices, protocol } = services;
   const { client_id } = signIn.client;
-  const location = await protocol.signedIn(ctx, signIn, record);
+  const location = await protocol.signedIn(ctx, signIn, record, provenAt);
   const success = { sub: record.sub, client_id, deployment: ctx.state.deployment.kind };
   const caller = callerOf(services, ctx, { kind: "account", id: record.sub });
   units.current()?.whenCommitted(() => {

@@ -41,8 +41,11 @@ export interface SignInState {
   readonly email?: string;
   /** The confirmed registration has a username that somebody else has. */
   readonly usernameTaken?: true;
-  /** Who has proven to be this account, and still has to accept the terms; with the generation of its sessions then. */
-  readonly proven?: { readonly sub: string; readonly generation: number };
+  /**
+   * Who has proven to be this account, and still has to accept the terms: with the generation of its sessions then, and when
+   * that was, in seconds since the epoch.
+   */
+  readonly proven?: { readonly sub: string; readonly generation: number; readonly at: number };
 }
 
 /** What `ctx.state` must contain. */
@@ -223,7 +226,12 @@ export interface SignInProtocol {
   /** All sessions of this account have ended. A sign-in that began in one of them goes on without it. */
   detach(signIn: RunningSignIn, sub: string): void;
   /** The person is this account. @returns where to redirect the browser. */
-  signedIn(ctx: InteractionContext, signIn: RunningSignIn, account: AccountRecord): Promise<string>;
+  signedIn(
+    ctx: InteractionContext,
+    signIn: RunningSignIn,
+    account: AccountRecord,
+    provenAt: number,
+  ): Promise<string>;
   /** What the client asks for; the account of the session remembers it. @throws ConditionFailed if the session has ended. */
   allow(ctx: InteractionContext, callerOf: (actor: Actor) => Caller): Promise<string>;
   /** The client gets `access_denied`. */

@@ -18,13 +18,13 @@ export const terms: Step = {
     const { version } = offers.registration?.terms ?? {};
     if (version === undefined || values.get("terms") !== version)
       return { kind: "invalid", problems: [{ code: "terms", fields: ["terms"] }] };
-    const { sub, generation } = signIn.state.proven ?? { sub: "" };
+    const { sub, generation, at } = signIn.state.proven ?? { sub: "" };
     const caller = callerOf(services, ctx, { kind: "account", id: sub });
     const record = await accounts.record(sub);
     // A new password, for example, ends what was proven before.
     if (record === undefined || isDisabled(record) || record.sessions_generation !== generation)
       return { kind: "next", state: {} };
     await accounts.acceptTerms(sub, version, caller);
-    return finishSignIn(entry, services, record);
+    return finishSignIn(entry, services, record, at);
   },
 };

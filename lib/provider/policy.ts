@@ -31,6 +31,55 @@ function refuseUnknownAcr({ oidc }: KoaContextWithOIDC): boolean {
   throw new errors.UnmetAuthenticationRequirements("no sign-in of this service has the requested acr");
 }
 
+/**
+ * The parameter that carries `max_age` through oidc-provider, which refuses it without the scope `openid`. It holds for
+ * every request (RFC 9470 section 4).
+ */
+export const SENT_MAX_AGE = "sent_max_age";
+
+/** Checks the parameter as oidc-provider checks `max_age`: 0 asks for a new sign-in. */
+export function checkSentMaxAge(ctx: KoaContextWithOIDC, value: string | undefined): void {
+  if (value === undefined) return;
+  const seconds = Number(value);
+  if (!Number.isSafeInteger(seconds) || seconds < 0)
+    throw new errors.InvalidRequest("invalid max_age parameter value");
+  const { params, prompts } = ctx.oidc;
+  if (seconds > 0 || params === undefined) return;
+  params[SENT_MAX_AGE] = undefined;
+  prompts.add("login");
+  params["prompt"] = [...prompts].join(" ");
+}
+
+/** Whether the sign-in is older than a request without `openid` allows. A sign-in for this request is recent enough. */
+function isTooOld({ oidc: { session, params, result } }: KoaContextWithOIDC): boolean {
+  const maxAge = params?.[SENT_MAX_AGE];
+  if (typeof maxAge !== "string" || result?.login !== undefined) return false;
+  return !session?.accountId || session.past(Number(maxAge));
+}
+
+/** The `sub` of an `id_token_hint`. oidc-provider verifies the hint when the request arrives, and not again after the sign-in. */
+function hintedSub(hint: unknown): unknown {
+  const [, payload] = typeof hint === "string" ? hint.split(".") : [];
+  if (payload === undefined) return undefined;
+  return (JSON.parse(Buffer.from(payload, "base64url").toString()) as { readonly sub?: unknown }).sub;
+}
+
+/**
+ * A request can name the person: by `id_token_hint`, or by the value of the claim `sub`. Somebody else who is signed in is
+ * asked to sign in again. Somebody else who has signed in just for this request gets no code, instead of the form again
+ * (OpenID Connect Core 1.0 sections 3.1.2.1 and 5.5.1).
+ */
+function isSomebodyElse({ oidc }: KoaContextWithOIDC): boolean {
+  const claimed = oidc.claims.id_token?.["sub"] as { readonly value?: unknown } | null | undefined;
+  const named = [hintedSub(oidc.params?.["id_token_hint"]), claimed?.value].filter(
+    (sub) => sub !== undefined,
+  );
+  if (named.every((sub) => sub === oidc.session?.accountId)) return false;
+  if (oidc.result?.login !== undefined)
+    throw new errors.LoginRequired("the person who has signed in is not the one that the request names");
+  return true;
+}
+
 /** A user who was unassigned from a service does not return to it without noticing: `prompt=none` is refused. */
 function isUnassigned({ oidc: { account, client, grant, prompts } }: KoaContextWithOIDC): boolean {
   if (!account || !client || !grant || !prompts.has("none")) return false;
@@ -58,6 +107,14 @@ export function signInPolicy(): interactionPolicy.DefaultPolicy {
   policy
     .get("login")
     ?.checks.add(new Check("session_stale", "the sign-in session has ended", "login_required", isStale));
+  const login = policy.get("login");
+  login?.checks.add(new Check("sent_max_age", "the sign-in is too old", "login_required", isTooOld));
+  // oidc-provider shows the form to somebody else again and again.
+  login?.checks.remove("id_token_hint");
+  login?.checks.remove("claims_id_token_sub_value");
+  login?.checks.add(
+    new Check("named_person", "somebody else is signed in", "login_required", isSomebodyElse),
+  );
   // oidc-provider asks native clients for consent each time, because they have no secret. All clients have one here.
   policy.get("consent")?.checks.remove("native_client_prompt");
   policy.add(

@@ -27,7 +27,7 @@ import { loadGrant, writeGrant } from "./grant.ts";
 import type { Guessing } from "./guessing.ts";
 import { PasswordGrant } from "./password-grant.ts";
 import { patchProvider } from "./patches.ts";
-import { createPrompt, signInPolicy } from "./policy.ts";
+import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
 import { RefreshTokens } from "./refresh-tokens.ts";
 import { requestState } from "./request.ts";
 import { type ResponseMode, responseMode, SENT_STATE } from "./responses.ts";
@@ -155,7 +155,7 @@ function settings(
     clientAuthMethods: ["client_secret_basic", "client_secret_post"],
     clientDefaults: { grant_types: ["authorization_code", "refresh_token"] },
     extraClientMetadata: { properties: ["record"] },
-    extraParams: [SENT_STATE],
+    extraParams: { [SENT_STATE]: null, [SENT_MAX_AGE]: checkSentMaxAge },
     clockTolerance: 0,
     enableHttpPostMethods: configuration.deployments.openid?.post ?? false,
     allowOmittingSingleRegisteredRedirectUri: false,

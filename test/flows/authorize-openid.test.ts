@@ -82,7 +82,7 @@ describe("request, request_uri, registration and response_mode", () => {
       { request_uri: "https://evil.example/request" },
       { request_uri: "urn:ietf:params:oauth:request_uri:x" },
       { registration: "{}" },
-      { max_age: "x", id_token_hint: "x", acr_values: "1", claims: "{", claims_locales: "pl" },
+      { id_token_hint: "x", acr_values: "1", claims: "{", claims_locales: "pl" },
       { response_mode: "fragment" },
       { response_mode: "form_post" },
       { response_mode: "nonsense" },

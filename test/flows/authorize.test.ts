@@ -199,7 +199,12 @@ describe.each(KINDS)("the authorization endpoint, %s", (kind) => {
   );
 
   it("ignores OpenID Connect parameters without the scope openid [D-AUTHZ-13]", async () => {
-    const parameters = { nonce: "n", max_age: "0", acr_values: "x", claims: '{"id_token":{"email":null}}' };
+    const parameters = {
+      nonce: "n",
+      acr_values: "x",
+      id_token_hint: "x",
+      claims: '{"id_token":{"email":null}}',
+    };
     const location = await redirected(news[kind].authorizeUrl(parameters));
     const { body } = await news[kind].exchange(members(location)["code"] ?? "");
     expect(Object.keys(body)).toEqual(["access_token", "token_type", "expires_in", "refresh_token"]);
