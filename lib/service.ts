@@ -5,6 +5,8 @@ import type { Logger } from "pino";
 import type { Configuration, DeploymentKind } from "../config/configuration.ts";
 import type { SignInServiceConfig } from "../config/input.ts";
 import { readConfiguration } from "../config/read.ts";
+import { isInMemory, isSqlite } from "../config/value-forms.ts";
+import { networkFileSystem } from "../adapters/sqlite/file-system.ts";
 import { baseUrls, callbackAddresses } from "../interactions/account/gate.ts";
 import type { Interactions } from "../interactions/own-routes.ts";
 import type { Notifications } from "../notifier/notifications.ts";
@@ -122,6 +124,7 @@ async function build(
     onWarning(`${record} counts as unknown: every object has this name; remove it and use another one`);
   }
   const events = createEvents(onDefect);
+  if (isServer) await warnAboutNetwork(configuration, onWarning);
   const metrics = createMetrics(events, storage);
   const notifier = await createNotifier({
     configuration,
@@ -229,6 +232,18 @@ async function build(
     await notifier.stop(0);
     throw error;
   }
+}
+
+async function warnAboutNetwork(
+  { storage }: Configuration,
+  onWarning: (text: string) => void,
+): Promise<void> {
+  if (!isSqlite(storage) || isInMemory(storage)) return;
+  const name = await networkFileSystem(storage.slice("sqlite:".length));
+  if (name === undefined) return;
+  onWarning(
+    `the database is on a network file system (${name}): let one machine use it at a time, or several damage it; for more machines, use PostgreSQL or MongoDB`,
+  );
 }
 
 /** Names of the service that are no password: its own, and those of its hosts. */

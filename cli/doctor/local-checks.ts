@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { leavesOf } from "../../config/documented-schema.ts";
 import { fileSchema } from "../../config/file-schema.ts";
 import { configurationSchema } from "../../config/schema.ts";
+import { networkFileSystem } from "../../adapters/sqlite/file-system.ts";
 import { keyFileOf, readOrMakeKeyFile } from "../../config/keys.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import { isClearSmtp, isInMemory, isLoopback, isSqlite } from "../../config/value-forms.ts";
@@ -199,4 +200,22 @@ const mail: Check<LocalSubject> = {
   },
 };
 
-export const localChecks: readonly Check<LocalSubject>[] = [files, secrets, proxy, mail];
+const fileSystem: Check<LocalSubject> = {
+  id: "file-system",
+  title: "the file system of the database",
+  async run({ configuration: { storage } }) {
+    if (!isSqlite(storage) || isInMemory(storage)) return [];
+    const name = await networkFileSystem(pathOf(storage));
+    if (name === undefined) return [];
+    return [
+      {
+        level: "warning",
+        what: `The database is on a network file system (${name}).`,
+        why: "Processes on several machines that use one SQLite file over a network damage it.",
+        fix: "Put it on a local disk, or use PostgreSQL or MongoDB for more than one machine.",
+      },
+    ];
+  },
+};
+
+export const localChecks: readonly Check<LocalSubject>[] = [files, fileSystem, secrets, proxy, mail];
