@@ -40,7 +40,7 @@ import type { Passwords } from "./passwords/passwords.ts";
 import { createConfirmations } from "./people/confirmations.ts";
 import { createPeople, type People } from "./people/people.ts";
 import { type AttemptLimits, createAttemptLimits } from "./provider/attempt-limits.ts";
-import { createGuessing } from "./provider/guessing.ts";
+import { createPasswordCheck } from "./provider/password-check.ts";
 import { createNewBrowsers, type NewBrowsers } from "./provider/new-browsers.ts";
 import { createCurrentProvider, type CurrentProvider } from "./provider/current-provider.ts";
 import { createProvider, type ProviderOptions } from "./provider/provider.ts";
@@ -106,9 +106,9 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
     mailDeployment: options.mailDeployment,
     onMail: options.onMail,
   };
-  const guessing = createGuessing(mails);
+  const passwordCheck = createPasswordCheck(accounts, mails);
   const pages = createPages(configuration.interactions);
-  const shared = { configuration, artifacts, units, accounts, clients, limits, guessing, events, audit };
+  const shared = { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit };
   const backchannel = createBackchannelLogout(artifacts, events, onWarning);
   const offersRegistration = people.registrations !== undefined;
   const answers = createAnswers(pages);
@@ -151,7 +151,11 @@ export function createServiceHttp(options: ServiceHttpOptions): ServiceHttp {
         ? { ...request, uid: request.uid, browser: findBrowser(ctx).digest }
         : undefined;
     }),
-    sessionsEnded: (ended) => backchannel.sessionsEnded(currentProvider().provider, ended),
+    async sessionsEnded(ended) {
+      const account = ended.reason === "password" ? await accounts.record(ended.sub) : undefined;
+      if (account !== undefined) await passwordCheck.forget(account);
+      await backchannel.sessionsEnded(currentProvider().provider, ended);
+    },
     async close() {
       connections.close();
       await backchannel.stop();

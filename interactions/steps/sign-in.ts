@@ -22,37 +22,29 @@ export async function checkPassword(
   { username, password, fields }: Credentials,
 ): Promise<Outcome> {
   const { ctx, signIn } = entry;
-  const { accounts, limits, guessing, events, audit, devices, newBrowsers, addressOf } = services;
+  const { limits, passwordCheck, events, audit, devices, newBrowsers, addressOf } = services;
   const { client_id } = signIn.client;
-  const known = await accounts.recordByLogin(username);
-  const device = known && devices.read(ctx, known);
-  const tries = await guessing.before("form", username, known);
-  const attempt = await limits.signIn({
+  const address = addressOf(ctx);
+  const checked = await passwordCheck.check({
+    way: "form",
     name: username,
-    address: addressOf(ctx),
-    device,
-    guessed: tries.limited,
+    password,
+    limit: (guessed, known) => limits.signIn({ name: username, address, device: known, guessed }),
+    ...(devices.has(ctx) && { device: (account) => devices.read(ctx, account) }),
   });
   const failed = { ...callerOf(services, ctx, ANONYMOUS), action: ACTION, client: client_id } as const;
-  if (!attempt.allowed) {
+  if (checked.kind === "limited") {
     events.emit("sign_in.failure", { reason: "limited", client_id });
-    noteLimited(audit, { ...failed, ...(known && { subject: known.sub }) }, attempt);
-    return { kind: "limited", retryAfter: attempt.retryAfter };
+    noteLimited(audit, failed, checked.attempt);
+    return { kind: "limited", retryAfter: checked.attempt.retryAfter };
   }
-  const { refusal, record } = await accounts
-    .authenticateRecord(known, password)
-    .catch(async (fault: unknown) => {
-      await attempt.withdraw();
-      throw fault;
-    });
-  if (refusal !== undefined || record === undefined) {
-    await tries.failed();
-    const reason = refusal ?? "credentials";
+  if (checked.kind === "refused") {
+    const { reason, record } = checked;
     events.emit("sign_in.failure", { reason, client_id });
     audit.note({ ...failed, ...(record && { subject: record.sub }), outcome: "failure", reason });
     return { kind: "invalid", problems: [{ code: "wrong", fields }] };
   }
-  await Promise.all([attempt.succeed(), tries.succeeded()]);
+  const { record, device } = checked;
   if (device === undefined) {
     await newBrowsers.note(record, { interaction: signIn.uid, userAgent: ctx.req.headers["user-agent"] });
   }

@@ -12,7 +12,7 @@ import type { PasswordLength } from "../../lib/passwords/password-rules.ts";
 import type { People } from "../../lib/people/people.ts";
 import type { AskedAt } from "../../lib/people/requests.ts";
 import type { AttemptLimits } from "../../lib/provider/attempt-limits.ts";
-import type { Guessing } from "../../lib/provider/guessing.ts";
+import type { PasswordCheck } from "../../lib/provider/password-check.ts";
 import type { NewBrowsers } from "../../lib/provider/new-browsers.ts";
 import type { LanguageHints } from "../look/language.ts";
 import type { DeviceCookies } from "../device-cookie.ts";
@@ -199,7 +199,7 @@ export interface StepServices {
   readonly configuration: Pick<Configuration, "clock">;
   readonly accounts: AccountInternals;
   readonly limits: Pick<AttemptLimits, "signIn">;
-  readonly guessing: Guessing;
+  readonly passwordCheck: PasswordCheck;
   readonly newBrowsers: NewBrowsers;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;

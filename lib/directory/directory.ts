@@ -92,6 +92,8 @@ export interface AccountChange {
 export interface ClientSecret {
   /** HMAC-SHA-256 of the secret with the storage's key, Base64url. */
   readonly hash: string;
+  /** Whether this service has generated it. Nobody guesses 256 bits, so no limit stops who presents it. */
+  readonly generated?: true;
   /** Seconds since the epoch. Missing: valid until it is rotated. */
   readonly expires_at?: number;
 }

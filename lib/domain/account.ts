@@ -212,7 +212,7 @@ export interface AccountState {
 export interface AccountInternals {
   /** The record that `find` shows a part of: with generations and consents. */
   record(sub: string): Promise<AccountRecord | undefined>;
-  /** The record that `findByLogin` shows a part of. */
+  /** The record that `findByLogin` shows a part of. A name that no account has costs the same reads. */
   recordByLogin(login: string): Promise<AccountRecord | undefined>;
   /**
    * Compares a password. A wrong password, an unknown name, a name of impossible length and an account without a

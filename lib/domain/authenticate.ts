@@ -1,4 +1,5 @@
 /** Comparing passwords: at sign-in by name, and for `accounts.verifyPassword` by `sub`. */
+import { randomUUID } from "node:crypto";
 import { SYSTEM } from "../audit/audit-event.ts";
 import type { AccountRecord, DirectoryStore } from "../directory/directory.ts";
 import type { ServiceEmitter } from "../events.ts";
@@ -55,7 +56,11 @@ export function createSignIns(
 
   async function recordByLogin(login: string): Promise<AccountRecord | undefined> {
     const name = typedName(login);
-    return name === undefined ? undefined : directory.findAccountByName(name);
+    if (name === undefined) return undefined;
+    const found = await directory.findAccountByName(name);
+    // An unknown name costs the same two reads.
+    if (found === undefined) await directory.findAccount(randomUUID());
+    return found;
   }
 
   async function authenticateRecord(

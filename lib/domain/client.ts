@@ -156,7 +156,10 @@ export interface ClientInternals {
   /** The logo of a client that people can sign in to; `undefined` if there is none. */
   logo(client_id: string): Promise<StoredLogo | undefined>;
   /** Whether this is a valid secret of the client. It takes as long for an unknown client. */
-  secretMatches(record: Pick<ClientRecord, "secrets"> | undefined, presented: string): boolean;
+  secretMatches(
+    record: Pick<ClientRecord, "secrets"> | undefined,
+    presented: string,
+  ): "generated" | "chosen" | undefined;
   /**
    * Registers the internal client, or updates it to these values.
    * @returns the client as it is now, and before the change if there was one.

@@ -128,7 +128,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
 
   function withSecret(record: ClientRecord, secret: string | undefined): ClientRecord {
     if (secret === undefined) return record;
-    const digest = digestOf(secretKey, secret);
+    const digest: ClientSecret = { hash: hmac(secretKey, secret) };
     const isKnown = record.secrets.some(
       ({ hash, expires_at }) => hash === digest.hash && expires_at === undefined,
     );
@@ -155,6 +155,10 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const client = checked("client", newClient(minSecretLength), input);
       const caller = callerOf(callOptions);
       const { client_id = randomUUID(), client_secret = generateSecret() } = client;
+      const digest: ClientSecret = {
+        hash: hmac(secretKey, client_secret),
+        ...(client.client_secret === undefined && { generated: true }),
+      };
       const { id_token_signed_response_alg: algorithm } = client;
       if (algorithm !== undefined && !options.idTokenAlgorithms().includes(algorithm)) {
         throw new TypeError(
@@ -169,7 +173,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
           client_id,
           name: client.name,
           service: client.service,
-          secrets: [digestOf(secretKey, client_secret)],
+          secrets: [digest],
           redirect_uris: client.redirect_uris,
           grant_types: ["authorization_code", "refresh_token"],
           created_at: now,
@@ -217,7 +221,7 @@ export function createClients(options: ClientsOptions): Clients & ClientInternal
       const keepOldFor = checked("keepOldFor", keepOldForSchema.optional(), callOptions.keepOldFor) ?? 0;
       const caller = callerFor(checked("options.actor", actor, callOptions.actor));
       const client_secret = generateSecret();
-      const digest = digestOf(secretKey, client_secret);
+      const digest: ClientSecret = { hash: hmac(secretKey, client_secret), generated: true };
       await change(client_id, caller, (before) => {
         if (!isPublic(before)) throw noClient();
         const secrets = addedSecret(before.secrets, digest, clock.now() / 1000, keepOldFor);
@@ -357,35 +361,30 @@ function generateSecret(): string {
   return randomBytes(32).toString("base64url");
 }
 
-/** A secret as it is stored. */
-function digestOf(key: SecretKey, secret: string): ClientSecret {
-  return { hash: hmac(key, secret) };
-}
-
 /** @param now seconds since the epoch, with a fraction. */
 function isValid({ expires_at }: ClientSecret, now: number): boolean {
   return expires_at === undefined || now < expires_at;
 }
 
 /**
- * Whether this is one of the client's valid secrets. It takes the same time wherever a secret differs, and for a client
- * that does not exist or has no secret.
+ * Whether this is one of the client's valid secrets, and of which kind. It takes the same time wherever a secret differs, and
+ * for a client that does not exist or has no secret.
  */
 function secretMatches(
   key: SecretKey,
   record: Pick<ClientRecord, "secrets"> | undefined,
   presented: string,
   now: number,
-): boolean {
+): "generated" | "chosen" | undefined {
   const digest = Buffer.from(hmac(key, presented));
   const valid = record?.secrets.filter((secret) => isValid(secret, now)) ?? [];
-  const hashes = valid.length > 0 ? valid.map(({ hash }) => hash) : [hmac(key, "")];
-  let matches = 0;
-  for (const hash of hashes) {
+  const nobodys: ClientSecret = { hash: hmac(key, "") };
+  const matching = (valid.length > 0 ? valid : [nobodys]).filter(({ hash }) => {
     const stored = Buffer.from(hash);
-    matches |= Number(stored.length === digest.length && timingSafeEqual(stored, digest));
-  }
-  return valid.length > 0 && matches === 1;
+    return stored.length === digest.length && timingSafeEqual(stored, digest);
+  });
+  const [match] = valid.length > 0 ? matching : [];
+  return match && (match.generated === true ? "generated" : "chosen");
 }
 
 /** The secrets after a rotation: the new one, and the old ones until they expire. @param now seconds since the epoch. */

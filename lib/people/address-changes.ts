@@ -3,15 +3,7 @@ import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
 import { canonicalEmail, emailProblem } from "../domain/text-rules.ts";
 import { NameTaken } from "../errors.ts";
 import type { ConfirmationProof, Unproven } from "./confirmations.ts";
-import {
-  type AskedAt,
-  callerAs,
-  type Limited,
-  lookUp,
-  mailWith,
-  type PeopleOptions,
-  refusalOf,
-} from "./requests.ts";
+import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
 
 export type AddressChangeStarted =
   /** Mail is on its way to the new address, also when it belongs to another account: it says so there. */
@@ -57,7 +49,7 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
       const attempt = await limits.mail({ name: email, address: at.address });
       const limited = refusalOf(options, at, attempt);
       if (limited !== undefined) return limited;
-      const holder = await lookUp(options, email);
+      const holder = await options.accounts.recordByLogin(email);
       const isFree = await limits.recipient(email);
       const isTaken = holder !== undefined && holder.sub !== sub;
       const kind = isTaken ? "known-address" : "confirm-address";

@@ -3,15 +3,7 @@ import { passwordNames } from "../domain/accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
 import type { ConfirmationProof, Pending, Unproven } from "./confirmations.ts";
-import {
-  type AskedAt,
-  callerAs,
-  type Limited,
-  lookUp,
-  mailWith,
-  type PeopleOptions,
-  refusalOf,
-} from "./requests.ts";
+import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
 
 /** The link, which works in any browser, or the code, which works where the running sign-in waits for it. */
 export type ResetProof =
@@ -66,7 +58,7 @@ export function createPasswordResets(options: PeopleOptions): PasswordResets {
       const attempt = await limits.mail({ name: login, address: at.address });
       const limited = refusalOf(options, at, attempt);
       if (limited !== undefined) return limited;
-      const record = await lookUp(options, login);
+      const record = await options.accounts.recordByLogin(login);
       const found = record !== undefined && !isDisabled(record) ? record : undefined;
       const isFree = await limits.recipient(found?.email ?? login);
       // With too much mail to the address already, nobody gets any, and the link of the last one stays valid.

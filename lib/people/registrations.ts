@@ -18,15 +18,7 @@ import { passwordNames } from "../domain/accounts.ts";
 import type { PasswordProblem } from "../passwords/password-rules.ts";
 import { NameTaken, StorageUnavailable, UsedUp } from "../errors.ts";
 import type { ConfirmationProof, NewConfirmation, Pending, Unproven } from "./confirmations.ts";
-import {
-  type AskedAt,
-  callerAs,
-  type Limited,
-  lookUp,
-  mailWith,
-  type PeopleOptions,
-  refusalOf,
-} from "./requests.ts";
+import { type AskedAt, callerAs, type Limited, mailWith, type PeopleOptions, refusalOf } from "./requests.ts";
 
 /** What a person entered, unchanged. */
 export interface RegistrationForm {
@@ -203,7 +195,7 @@ export function createRegistrations(options: RegistrationsOptions): Registration
     email: string,
     { deployment, locale: language }: AskedAt,
   ): Promise<NewConfirmation<PendingForm>["mail"]> {
-    const known = await lookUp(options, email);
+    const known = await options.accounts.recordByLogin(email);
     const isFree = await limits.recipient(email);
     const kind = known === undefined ? "confirm-registration" : "known-address";
     const mail = mailWith(options, {

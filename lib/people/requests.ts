@@ -1,12 +1,10 @@
-/** What registration, reset and change of address have in common: who asks, the limits, and the look-up of a name. */
-import { randomUUID } from "node:crypto";
+/** What registration, reset and change of address have in common: who asks, and the limits. */
 import type { DeploymentKind } from "../../config/configuration.ts";
 import type { Actor, Caller } from "../audit/audit-event.ts";
 import type { AuditCollector } from "../audit/collector.ts";
 import type { Clock } from "../clock.ts";
-import type { AccountRecord, DirectoryStore } from "../directory/directory.ts";
+import type { DirectoryStore } from "../directory/directory.ts";
 import type { AccountInternals } from "../domain/account.ts";
-import { typedName } from "../domain/text-rules.ts";
 import type { MailKind, NewMail } from "../mail/records.ts";
 import type { Passwords } from "../passwords/passwords.ts";
 import { type Attempt, type AttemptLimits, noteLimited } from "../provider/attempt-limits.ts";
@@ -51,16 +49,6 @@ export function refusalOf(
   if (attempt.allowed) return undefined;
   noteLimited(audit, { ...caller, action: "mail.requested" }, attempt);
   return { kind: "limited", retryAfter: attempt.retryAfter };
-}
-
-/** The account with this name, after the same two reads as for a name that no account has. */
-export async function lookUp(
-  { directory }: Pick<PeopleOptions, "directory">,
-  login: string,
-): Promise<AccountRecord | undefined> {
-  const found = await directory.findAccountByName(typedName(login) ?? randomUUID());
-  if (found === undefined) await directory.findAccount(randomUUID());
-  return found;
 }
 
 /** The mail that brings a code and a link. @param to empty: nobody. */

@@ -26,31 +26,32 @@ export interface AttemptLimits {
   /**
    * A submitted sign-in form.
    * @param attempt.name as typed.
-   * @param attempt.device the id of a device cookie that belongs to the account of this name.
-   * @param attempt.guessed the account, if so many tries have failed in a row that a browser without a device cookie is
-   *   limited further.
+   * @param attempt.device the id of a device cookie that belongs to the account of this name. It has a bucket of its own, and
+   *   is stopped by no other.
+   * @param attempt.guessed whether so many tries with this name have failed in a row that a browser without a device
+   *   cookie is limited further.
    */
   signIn(attempt: {
     readonly name: string;
     readonly address: string;
-    readonly device?: string | undefined;
-    readonly guessed?: string | undefined;
+    readonly device: string | undefined;
+    readonly guessed: boolean;
   }): Promise<Attempt>;
-  /** @param attempt.name as the client sent it. */
-  passwordGrant(attempt: { readonly name: string; readonly client: string }): Promise<Attempt>;
+  /** @param attempt.name as the client sent it. @param attempt.guessed as in `signIn`. */
+  passwordGrant(attempt: {
+    readonly name: string;
+    readonly client: string;
+    readonly guessed: boolean;
+  }): Promise<Attempt>;
   /**
-   * A try of the password grant after so many failures in a row. It has passed {@link AttemptLimits.passwordGrant}.
-   * @param account as in `signIn`.
-   */
-  guessedGrant(account: string): Promise<Attempt>;
-  /**
-   * A client secret. Comparing it is cheap and happens first: a wrong secret takes a point, a correct one only needs
-   * one to be left. Parallel guesses count too, because each takes its point before its response is known.
+   * A client secret. Comparing it is cheap and happens first: a wrong secret takes a point, a correct one that a person chose
+   * only needs one to be left, and one that this service generated needs none: nobody guesses it. Parallel guesses count too,
+   * because each takes its point before its response is known.
    * @param check called synchronously.
    */
   clientSecret(
     attempt: { readonly client: string; readonly address: string },
-    check: () => boolean,
+    check: () => "generated" | "chosen" | undefined,
   ): Promise<Pick<Attempt, "allowed" | "retryAfter" | "refusedBy"> & { readonly matches: boolean }>;
   /** A new interaction. Its point is not given back. */
   interaction(address: string): Promise<Attempt>;
@@ -82,10 +83,10 @@ type Bucket = readonly [limit: Limit, key: string];
 
 /** The members of an audit event that identify a bucket: a refused attempt is recorded with these only. */
 const ABOUT = {
-  "signIn.accountAndAddress": ["subject", "address"],
-  "signIn.account": ["subject"],
+  "signIn.accountAndAddress": ["address"],
+  "signIn.account": [],
   "signIn.address": ["address"],
-  "signIn.guessed": ["subject"],
+  "signIn.guessed": [],
   "passwordGrant.accountAndClient": ["client"],
   "passwordGrant.account": [],
   "passwordGrant.client": ["client"],
@@ -125,7 +126,7 @@ export function noteLimited(
 
 const refusalOf = ([{ name, seconds }, bucket]: Bucket): Refusal => ({ limit: name, bucket, seconds });
 
-/** Tries of an account at which 100 in a row have failed, until one succeeds. */
+/** Tries with a name with which 100 in a row have failed, until one succeeds. */
 const GUESSED: RateLimit = { points: 5, seconds: 3_600 };
 
 /** Longer than any IPv6 address with its zone. */
@@ -216,32 +217,33 @@ export function createAttemptLimits(
     signIn({ name, address, device, guessed }) {
       const network = callerNetwork(address);
       const subject = subjectOf(name, network);
-      // Guesses by others don't lock out a browser that has signed in to this account before.
-      const own: readonly Bucket[] =
-        device === undefined
-          ? [
-              [signIn.accountAndAddress, keyOf(...subject, network)],
-              [signIn.account, keyOf(...subject)],
-              ...(guessed === undefined ? [] : [[signIn.guessed, keyOf(guessed)] as const]),
-            ]
-          : [[signIn.accountAndAddress, keyOf(...subject, "device", device)]];
-      return take([...own, [signIn.address, keyOf(network)]]);
+      // Guesses by others, also behind the same address, don't lock out a browser that has signed in to this account before.
+      if (device !== undefined)
+        return take([[signIn.accountAndAddress, keyOf(...subject, "device", device)]]);
+      return take([
+        [signIn.accountAndAddress, keyOf(...subject, network)],
+        [signIn.account, keyOf(...subject)],
+        [signIn.address, keyOf(network)],
+        ...(guessed ? [[signIn.guessed, keyOf(...subject)] as const] : []),
+      ]);
     },
-    passwordGrant({ name, client }) {
+    passwordGrant({ name, client, guessed }) {
       const subject = subjectOf(name, client);
       return take([
         [passwordGrant.accountAndClient, keyOf(...subject, client)],
         [passwordGrant.account, keyOf(...subject)],
         [passwordGrant.client, keyOf(client)],
+        ...(guessed ? [[passwordGrant.guessed, keyOf(...subject)] as const] : []),
       ]);
     },
-    guessedGrant: (account) => take([[passwordGrant.guessed, keyOf(account)]]),
     async clientSecret({ client, address }, check) {
       const bucket = keyOf(client, callerNetwork(address));
-      const matches = check();
+      const match = check();
+      if (match === "generated") return { allowed: true, matches: true, retryAfter: 0, refusedBy: [] };
       const { limiter } = clientSecret;
-      const { allowed, retryAfter } = await (matches ? limiter.look(bucket) : limiter.take(bucket));
-      return { allowed, matches, retryAfter, refusedBy: allowed ? [] : [refusalOf([clientSecret, bucket])] };
+      const { allowed, retryAfter } = await (match ? limiter.look(bucket) : limiter.take(bucket));
+      const refusedBy = allowed ? [] : [refusalOf([clientSecret, bucket])];
+      return { allowed, matches: match !== undefined, retryAfter, refusedBy };
     },
     interaction: (address) => take([[interactions, keyOf(callerNetwork(address))]]),
     mail: ({ name, address }) => take(mailBuckets(name, callerNetwork(address))),

@@ -78,15 +78,16 @@ export function createSecretCheck(
     const readings = [presented];
     const decoded = ctx?.headers.authorization === undefined ? undefined : formDecoded(presented);
     if (decoded !== undefined) readings.push(decoded);
-    let matches = false;
-    const check = (): boolean => {
-      matches = readings.some((reading) => clients.secretMatches(record, reading));
-      return matches;
+    let match: ReturnType<typeof clients.secretMatches>;
+    const check = (): typeof match => {
+      const found = readings.map((reading) => clients.secretMatches(record, reading));
+      match = found.find((each) => each !== undefined);
+      return match;
     };
     const verdict = limits
       .clientSecret({ client: record.client_id, address: state.address ?? "" }, check)
       .then((attempt) => {
-        if (attempt.allowed && matches) return attempt;
+        if (attempt.allowed && attempt.matches) return attempt;
         const { client_id: subject } = record;
         const caller = ctx === undefined ? { actor: ANONYMOUS } : callerOf(ctx, ANONYMOUS);
         const event = { ...caller, action: "client.authentication", subject } as const;
@@ -94,13 +95,13 @@ export function createSecretCheck(
         else noteLimited(audit, event, attempt);
         return attempt;
       });
-    if (matches && WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])) {
+    if (match !== undefined && WITHOUT_WAITING.has(ctx?.oidc.params?.["grant_type"])) {
       // The response awaits the same promise and reports its failure.
       verdict.catch(() => undefined);
       state.verdict = verdict;
       return true;
     }
-    const { allowed, retryAfter } = await verdict;
+    const { allowed, matches, retryAfter } = await verdict;
     if (!allowed) state.retryAfter = retryAfter;
     return allowed && matches;
   };

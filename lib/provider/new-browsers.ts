@@ -3,7 +3,7 @@ import { browserFamily, systemFamily } from "../audit/origin.ts";
 import type { AccountRecord } from "../directory/directory.ts";
 import { noticeTo, sealMail } from "../mail/records.ts";
 import { hmac } from "../sealing.ts";
-import type { SignInNoticeOptions } from "./guessing.ts";
+import type { SignInNoticeOptions } from "./password-check.ts";
 
 export interface NewBrowsers {
   /**

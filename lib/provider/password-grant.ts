@@ -4,14 +4,13 @@ import type { UnitsOfWork } from "../../adapters/oidc/unit-of-work.ts";
 import type { AuditCollector } from "../audit/collector.ts";
 import { type Clock, seconds } from "../clock.ts";
 import type { AccountRecord } from "../directory/directory.ts";
-import type { AuditEvent } from "../audit/audit-event.ts";
-import type { AccountInternals, Authenticated } from "../domain/account.ts";
+import type { AccountInternals } from "../domain/account.ts";
 import { currentGenerations, oidcAccount } from "./account.ts";
 import { type AttemptLimits, noteLimited } from "./attempt-limits.ts";
 import { ACR_PASSWORD, AMR_PASSWORD, effectiveScope } from "./claims.ts";
 import { clientRecord } from "./clients.ts";
 import { newGrant } from "./grant.ts";
-import type { Guessing } from "./guessing.ts";
+import type { PasswordCheck } from "./password-check.ts";
 import { callerOf, requestState } from "./request.ts";
 
 interface Parameters {
@@ -29,7 +28,7 @@ const LIMITED = "too many failed attempts";
 export class PasswordGrant {
   readonly #accounts: AccountInternals;
   readonly #limits: AttemptLimits;
-  readonly #guessing: Guessing;
+  readonly #passwords: PasswordCheck;
   readonly #audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly #units: UnitsOfWork;
   readonly #clock: Clock;
@@ -37,14 +36,14 @@ export class PasswordGrant {
   constructor(
     accounts: AccountInternals,
     limits: AttemptLimits,
-    guessing: Guessing,
+    passwords: PasswordCheck,
     audit: Pick<AuditCollector, "note" | "noteRefusal">,
     units: UnitsOfWork,
     clock: Clock,
   ) {
     this.#accounts = accounts;
     this.#limits = limits;
-    this.#guessing = guessing;
+    this.#passwords = passwords;
     this.#audit = audit;
     this.#units = units;
     this.#clock = clock;
@@ -65,56 +64,25 @@ export class PasswordGrant {
     if (password === undefined) throw new errors.InvalidRequest("password is missing");
     const { clientId } = ctx.oidc.client;
     const event = { ...callerOf(ctx, { kind: "client", id: clientId }), action: "password_grant" } as const;
-    const attempt = await this.#limits.passwordGrant({ name: username, client: clientId });
-    if (!attempt.allowed) {
-      // The account is not looked up: the time that takes would tell whether it exists.
-      noteLimited(this.#audit, event, attempt);
-      requestState(ctx).retryAfter = attempt.retryAfter;
-      throw new errors.InvalidGrant(LIMITED);
-    }
-    const tried = await this.#compare(username, password, event).catch(async (fault: unknown) => {
-      await attempt.withdraw();
-      throw fault;
+    const checked = await this.#passwords.check({
+      way: "password_grant",
+      name: username,
+      password,
+      limit: (guessed) => this.#limits.passwordGrant({ name: username, client: clientId, guessed }),
     });
-    if ("retryAfter" in tried) {
-      // Not a guess, because the password was not compared.
-      await attempt.withdraw();
-      requestState(ctx).retryAfter = tried.retryAfter;
+    if (checked.kind === "limited") {
+      noteLimited(this.#audit, event, checked.attempt);
+      requestState(ctx).retryAfter = checked.attempt.retryAfter;
       throw new errors.InvalidGrant(LIMITED);
     }
-    const { refusal, record } = tried;
+    const { record } = checked;
     const subject = record && { subject: record.sub };
-    if (refusal !== undefined || record === undefined) {
-      this.#audit.note({ ...event, ...subject, outcome: "failure", reason: refusal ?? "credentials" });
+    if (checked.kind === "refused") {
+      this.#audit.note({ ...event, ...subject, outcome: "failure", reason: checked.reason });
       throw new errors.InvalidGrant(REFUSED);
     }
-    await attempt.succeed();
     this.#units.current()?.whenCommitted(() => this.#audit.note({ ...event, ...subject }));
-    return record;
-  }
-
-  /** Compares the password, unless guessing goes on at this account and its limit is used up. */
-  async #compare(
-    username: string,
-    password: string,
-    event: AuditEvent,
-  ): Promise<Authenticated | { readonly retryAfter: number }> {
-    const account = await this.#accounts.recordByLogin(username);
-    const tries = await this.#guessing.before("password_grant", username, account);
-    const further = tries.limited === undefined ? undefined : await this.#limits.guessedGrant(tries.limited);
-    if (further?.allowed === false) {
-      noteLimited(this.#audit, event, further);
-      return { retryAfter: further.retryAfter };
-    }
-    const outcome = await this.#accounts
-      .authenticateRecord(account, password)
-      .catch(async (fault: unknown) => {
-        await further?.withdraw();
-        throw fault;
-      });
-    if (!outcome.ok) await tries.failed();
-    else await Promise.all([tries.succeeded(), further?.succeed()]);
-    return outcome;
+    return checked.record;
   }
 
   async #issue(ctx: Context, provider: Provider): Promise<void> {

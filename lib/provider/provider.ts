@@ -24,7 +24,7 @@ import { clientMetadata, clientRecord, createSecretCheck } from "./clients.ts";
 import { codeGrant, type GrantHandler } from "./code-grant.ts";
 import { cookieSettings } from "./cookies.ts";
 import { loadGrant, writeGrant } from "./grant.ts";
-import type { Guessing } from "./guessing.ts";
+import type { PasswordCheck } from "./password-check.ts";
 import { PasswordGrant } from "./password-grant.ts";
 import { patchProvider } from "./patches.ts";
 import { checkSentMaxAge, SENT_MAX_AGE, createPrompt, signInPolicy } from "./policy.ts";
@@ -64,7 +64,7 @@ export interface ProviderOptions {
   readonly accounts: AccountInternals;
   readonly clients: ClientInternals;
   readonly limits: AttemptLimits;
-  readonly guessing: Guessing;
+  readonly passwordCheck: PasswordCheck;
   readonly events: ServiceEmitter;
   readonly audit: Pick<AuditCollector, "note" | "noteRefusal">;
   readonly pages: LogoutPages;
@@ -80,7 +80,8 @@ export interface ProviderOptions {
  * @param signing private keys: the first signs, all are published.
  */
 export function createProvider(options: ProviderOptions, signing: readonly JWK[]): Provider {
-  const { configuration, artifacts, units, accounts, clients, limits, guessing, events, audit } = options;
+  const { configuration, artifacts, units, accounts, clients, limits, passwordCheck, events, audit } =
+    options;
   const { openid, oauth2 } = configuration.deployments;
   const issuer = openid?.url ?? oauth2?.url;
   if (issuer === undefined) throw new TypeError("deployments: at least one of oauth2 and openid");
@@ -120,7 +121,7 @@ export function createProvider(options: ProviderOptions, signing: readonly JWK[]
     if (unit !== undefined) unit.failure ??= error;
   });
   if (configuration.profile === "documented")
-    new PasswordGrant(accounts, limits, guessing, audit, units, configuration.clock).register(provider);
+    new PasswordGrant(accounts, limits, passwordCheck, audit, units, configuration.clock).register(provider);
   return provider;
 }
 

@@ -10,22 +10,22 @@ export type SignInWay = "form" | "password_grant";
 /** Failures without a success in between. */
 export interface FailedSignIns {
   readonly way: SignInWay;
-  /** A keyed hash: of the account, so that all its names count together, or of a name that no account has. */
+  /** A keyed hash of the name as typed, whether or not an account has it. */
   readonly subject: string;
   readonly failures: number;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
 
-/** Milliseconds without a try after which failures are forgotten: guesses that are this slow find nothing. */
-const FORGOTTEN_AFTER = 90 * 86_400_000;
+/** Failures are forgotten after a month without one: guesses that are this slow find nothing. */
+const FORGOTTEN_AFTER_MS = 30 * 86_400_000;
 
 export const FAILED_SIGN_INS: Kind<FailedSignIns> = defineKind<FailedSignIns>({
   name: "failed-sign-ins",
-  holds: "how many sign-ins to an account, or with an unknown name, have failed since the last success",
-  key: "`form` or `password_grant`, and a keyed hash of the account or the name",
+  holds: "how many sign-ins with a name have failed since the last success of its account, if there is one",
+  key: "`form` or `password_grant`, and a keyed hash of the name",
   keyOf: ({ way, subject }) => [way, subject],
-  expires: "90 days after the last failure",
+  expires: "30 days after the last failure",
   expiresAt: ({ expiresAt }) => expiresAt,
   store: "storage",
   exported: true,
@@ -64,7 +64,7 @@ export interface SignInStore {
     subject: string,
     mailAt?: { readonly failures: number; readonly mail: () => StoredMail | undefined },
   ): Promise<number>;
-  clearFailures(way: SignInWay, subject: string): Promise<void>;
+  clearFailures(ways: readonly SignInWay[], subjects: readonly string[]): Promise<void>;
   /**
    * Records a sign-in from a browser that is new to the account.
    * @param id of the sign-in and its mail.
@@ -83,7 +83,7 @@ export function createSignInStore(records: Records): SignInStore {
       records.retry(async () => {
         const was = await find(way, subject);
         const failures = (was?.value.failures ?? 0) + 1;
-        const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER;
+        const expiresAt = Math.floor(records.clock.now()) + FORGOTTEN_AFTER_MS;
         const changes = new Changes();
         changes.write(FAILED_SIGN_INS.record({ way, subject, failures, expiresAt }), was);
         const mail = failures === mailAt?.failures ? mailAt.mail() : undefined;
@@ -91,11 +91,12 @@ export function createSignInStore(records: Records): SignInStore {
         await records.commit(changes);
         return failures;
       }),
-    async clearFailures(way, subject) {
-      const changes = new Changes();
-      changes.drop(FAILED_SIGN_INS.ref([way, subject]));
-      await records.commit(changes);
-    },
+    clearFailures: (ways, subjects) =>
+      records.transact(async (tx) => {
+        const refs = ways.flatMap((way) => subjects.map((subject) => FAILED_SIGN_INS.ref([way, subject])));
+        const found = await tx.getAll(refs);
+        for (const [index, ref] of refs.entries()) if (found[index] !== undefined) tx.remove(ref);
+      }),
     noteNewBrowser: (sub, id, mail) =>
       records.retry(async () => {
         const [account, before] = await records.get<[object, SignedInBefore]>([

@@ -1,4 +1,6 @@
 /** The handlers and responses in a bare Koa application, over a flow in memory. */
+import type { AccountRecord } from "../../lib/directory/directory.ts";
+import type { CheckedPassword, PasswordTry } from "../../lib/provider/password-check.ts";
 import { describe, expect, it } from "@jest/globals";
 import { createHash } from "node:crypto";
 import { ConditionFailed, StorageUnavailable } from "../../lib/errors.ts";
@@ -58,41 +60,32 @@ function memoryFlow(
 ): { flow: SignInFlow; calls: Call[] } {
   const calls: Call[] = [];
   let ended: SignInOutcome = { kind: "wrong" };
-  let username = "";
   const services = {
     configuration: { clock: { now: () => 0 } },
     units: { current: () => undefined },
     events: { emit: () => undefined },
     audit: { note: () => undefined, noteRefusal: () => undefined },
-    devices: { read: () => undefined, write: () => undefined },
-    guessing: { before: async () => ({ limited: undefined, failed: settle, succeeded: settle }) },
+    devices: { has: () => false, read: () => undefined, write: () => undefined },
+    passwordCheck: {
+      async check({ name, password }: PasswordTry): Promise<CheckedPassword> {
+        ended = outcome();
+        if (ended.kind === "limited") {
+          const { retryAfter } = ended;
+          const attempt = { allowed: false, retryAfter, refusedBy: [], succeed: settle, withdraw: settle };
+          return { kind: "limited", attempt };
+        }
+        calls.push(["signIn", { username: name, password }]);
+        return ended.kind === "done"
+          ? { kind: "right", record: { sub: "1" } as AccountRecord, device: undefined }
+          : { kind: "refused", reason: "credentials", record: undefined };
+      },
+    },
     newBrowsers: { note: settle },
     addressOf: () => "127.0.0.1",
     links: createLinkCookie("link", findBrowser),
     people: {},
     offers: { resets: false, passwordLength: { min: 8, max: 128 } },
-    accounts: {
-      async recordByLogin(name: string) {
-        username = name;
-      },
-      async authenticateRecord(_record: unknown, password: string) {
-        calls.push(["signIn", { username, password }]);
-        return ended.kind === "done" ? { record: { sub: "1" } } : { refusal: "credentials" };
-      },
-    },
-    limits: {
-      async signIn() {
-        ended = outcome();
-        const retryAfter = ended.kind === "limited" ? ended.retryAfter : 0;
-        return {
-          allowed: ended.kind !== "limited",
-          retryAfter,
-          refusedBy: [],
-          succeed: settle,
-          withdraw: settle,
-        };
-      },
-    },
+    limits: {},
     protocol: {
       async find(_ctx: InteractionContext, uid: string) {
         const found = [LOGIN, CONSENT].find((signIn) => signIn.uid === uid);

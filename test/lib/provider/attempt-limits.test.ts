@@ -59,7 +59,7 @@ async function allowedOf(
 }
 
 const from = (name: string, address: string, device?: string) => () =>
-  limits.signIn({ name, address, ...(device === undefined ? {} : { device }) });
+  limits.signIn({ name, address, device, guessed: false });
 
 describe("attempts to sign in", () => {
   it("are limited per account and address, per account, and per address [D-TOKEN-21]", async () => {
@@ -102,13 +102,14 @@ describe("attempts to sign in", () => {
     await expect(allowedOf(10, from("a", "192.0.2.4", "desk"))).resolves.toBe(2);
   });
 
-  it("from an address without points are refused on a known device too [D-TOKEN-21]", async () => {
+  it("from an address without points are allowed on a known device, which has points of its own [D-TOKEN-21]", async () => {
     for (const account of ["a", "b", "c"]) await allowedOf(2, from(account, "192.0.2.1"));
-    await expect(allowedOf(2, from("d", "192.0.2.1", "phone"))).resolves.toBe(0);
+    await expect(allowedOf(2, from("d", "192.0.2.1"))).resolves.toBe(0);
+    await expect(allowedOf(5, from("d", "192.0.2.1", "phone"))).resolves.toBe(2);
   });
 });
 
-const at = (name: string, client: string) => () => limits.passwordGrant({ name, client });
+const at = (name: string, client: string) => () => limits.passwordGrant({ name, client, guessed: false });
 
 describe("the other limits", () => {
   it("count the password grant per account and client, per account and per client, not per address [D-TOKEN-21]", async () => {
@@ -120,12 +121,14 @@ describe("the other limits", () => {
   });
 
   it("count only wrong client secrets, even if they arrive in parallel [D-TOKEN-21]", async () => {
-    const check = (matches: boolean) => () =>
-      limits.clientSecret({ client: "news", address: "192.0.2.1" }, () => matches);
-    await expect(allowedOf(50, check(true))).resolves.toBe(50);
-    await expect(allowedOf(50, check(false))).resolves.toBe(2);
-    await expect(check(true)()).resolves.toMatchObject({ allowed: false, retryAfter: 900 });
-    const elsewhere = limits.clientSecret({ client: "news", address: "192.0.2.2" }, () => true);
+    const check = (match: "generated" | "chosen" | undefined) => () =>
+      limits.clientSecret({ client: "news", address: "192.0.2.1" }, () => match);
+    await expect(allowedOf(50, check("chosen"))).resolves.toBe(50);
+    await expect(allowedOf(50, check(undefined))).resolves.toBe(2);
+    await expect(check("chosen")()).resolves.toMatchObject({ allowed: false, retryAfter: 900 });
+    // Nobody guesses 256 bits.
+    await expect(check("generated")()).resolves.toMatchObject({ allowed: true, matches: true });
+    const elsewhere = limits.clientSecret({ client: "news", address: "192.0.2.2" }, () => "chosen");
     await expect(elsewhere).resolves.toMatchObject({ allowed: true, matches: true });
   });
 
@@ -172,7 +175,7 @@ describe("names in rate limits", () => {
       for (const address of addresses) {
         await from(text, address)();
         await from(text, address, "phone")();
-        await limits.clientSecret({ client: "news", address }, () => false);
+        await limits.clientSecret({ client: "news", address }, () => undefined);
         await limits.interaction(address);
       }
       await at(text, "news")();
@@ -182,7 +185,7 @@ describe("names in rate limits", () => {
     const first = new Set(keys);
     keys = [];
     const elsewhere = createAttemptLimits(LIMITS, recording(memoryRateLimits(clock)), Buffer.alloc(32, 2));
-    await elsewhere.signIn({ name: "ada", address: "192.0.2.1" });
+    await elsewhere.signIn({ name: "ada", address: "192.0.2.1", device: undefined, guessed: false });
     expect(keys.filter((key) => first.has(key))).toEqual([]);
   });
 

@@ -110,7 +110,7 @@ function everyCall(storage: Storage, stage: Stage): (() => Promise<unknown>)[] {
     () => confirmations.remove("registration", "i"),
     () => signIns.failures("form", "s"),
     () => signIns.addFailure("form", "s"),
-    () => signIns.clearFailures("form", "s"),
+    () => signIns.clearFailures(["form"], ["s"]),
     () => signIns.noteNewBrowser("s", "i"),
     ...everyLaneCall(storage),
   ];
