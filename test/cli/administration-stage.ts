@@ -125,6 +125,10 @@ export class Office {
       const [key] = await this.objects("keys", "list");
       return example.replace("KID", String(key?.["kid"]));
     }
+    if (example.includes("--user-id")) {
+      const person = await this.service.accounts.find(sub);
+      return example.replace(/(?<=--user-id )\d+/u, String(person?.user_id));
+    }
     if (!/\bID\b/u.test(example)) return example.replaceAll(/\bSUB\b/gu, sub);
     const id = await this.waiting(sub);
     if (example.startsWith("deliveries redrive ")) await this.service.notifications.discard(id);

@@ -402,7 +402,7 @@ function wrong(
     [2, /^Unknown option '--frobnicate'\. See/u, [...find, "--frobnicate", ...config]],
     [2, /^accounts needs one of find, list, /u, ["accounts"]],
     [2, /^Unknown command/u, ["accounts", "remove", sub]],
-    [2, /^NAME is missing/u, ["accounts", "find", ...config]],
+    [2, /^Name the account once: /u, ["accounts", "find", ...config]],
     [2, /^Too many arguments/u, [...find, "more", ...config]],
     [2, /^Unknown option '--password'\./u, [...find, `--password=${SECRETS.password}`, ...config]],
     [2, /^There is no configuration: /u, find],
