@@ -6,11 +6,14 @@ import type { Context } from "koa";
 import type { Deployment } from "../config/configuration.ts";
 import { ANONYMOUS } from "../lib/audit/audit-event.ts";
 import type { ConfirmationPurpose } from "../lib/people/records.ts";
+import type { AddressChanges, EarlierAddress } from "../lib/people/address-changes.ts";
+import type { AskedAt } from "../lib/people/requests.ts";
 import type { People } from "../lib/people/people.ts";
 import type { Signer } from "../lib/sealing.ts";
 import { createAnswers, seeOther, sendPage } from "./answers.ts";
 import { type Form, isFromHere, readable } from "./forms.ts";
 import { isLinkToken, type LinkCookie } from "./link-cookie.ts";
+import type { ConfirmLocals } from "./page-locals.ts";
 import type { Pages } from "./pages.ts";
 import { newPassword, outcomeOf } from "./steps/new-password.ts";
 import {
@@ -30,7 +33,7 @@ export type ConfirmContext = Context & { readonly state: { readonly deployment: 
 
 export interface ConfirmParts {
   readonly pages: Pages;
-  readonly people: Pick<People, "confirmations" | "passwordResets">;
+  readonly people: Pick<People, "confirmations" | "passwordResets" | "addressChanges">;
   readonly links: LinkCookie;
   readonly offers: Offers;
   /** Signs the hidden field of the form. */
@@ -46,7 +49,7 @@ export interface ConfirmHandlers {
 }
 
 /** The steps of the sign-in that waits for a link. */
-const STEP_OF: Readonly<Record<Exclude<ConfirmationPurpose, "address-change">, string>> = {
+const STEP_OF: Readonly<Record<Exclude<ConfirmationPurpose, "address-change" | "address-undo">, string>> = {
   registration: "confirm-email",
   "password-reset": "new-password",
 };
@@ -60,13 +63,37 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
 
   const message = async (
     ctx: ConfirmContext,
-    status: 200 | 400,
-    kind: "elsewhere" | "gone",
+    status: 200 | 400 | 409,
+    shown: Pick<ConfirmLocals, "kind" | "form">,
   ): Promise<void> => {
     const accountUrl = `${ctx.state.deployment.url}/account`;
-    const html = await pages.confirm({ ...pages.visit(ctx), accountUrl, kind });
+    const html = await pages.confirm({ ...pages.visit(ctx), accountUrl, ...shown });
     sendPage(ctx, pages, { status, html });
   };
+
+  /** Asks whether to undo a change of address. */
+  function undoPage(ctx: ConfirmContext, link: string, { email }: EarlierAddress): Promise<void> {
+    const action = ctx.state.deployment.path + CONFIRM_PATH;
+    return message(ctx, 200, { kind: "undo", form: { email, action, csrf: forms.sign(formOf(link)) } });
+  }
+
+  /** Undoes it, and lets this browser go on to a new password. */
+  async function undo(ctx: ConfirmContext, link: string, changes: AddressChanges): Promise<void> {
+    const result = await changes.undo(link, askedAt(ctx));
+    if (result.kind === "taken") return message(ctx, 409, { kind: "taken" });
+    if (result.kind !== "undone") {
+      links.clear(ctx);
+      return message(ctx, 400, { kind: "gone" });
+    }
+    links.write(ctx, result.reset);
+    return seeOther(ctx, ctx.state.deployment.path + CONFIRM_PATH);
+  }
+
+  function askedAt(ctx: ConfirmContext): AskedAt {
+    const caller = callerOf({ addressOf }, ctx as unknown as InteractionContext, ANONYMOUS);
+    const { locale } = pages.visit(ctx);
+    return { deployment: ctx.state.deployment.kind, caller, address: addressOf(ctx), locale };
+  }
 
   /** The page for a new password, for a browser that has no sign-in. */
   async function passwordPage(
@@ -106,42 +133,48 @@ export function createConfirmHandlers(parts: ConfirmParts): ConfirmHandlers {
     async show(ctx, token) {
       const { path } = ctx.state.deployment;
       if (token !== undefined) {
-        if (!isLinkToken(token)) return message(ctx, 400, "gone");
+        if (!isLinkToken(token)) return message(ctx, 400, { kind: "gone" });
         links.write(ctx, token);
         return seeOther(ctx, path + CONFIRM_PATH);
       }
       const link = links.read(ctx);
-      const pending = link === undefined ? undefined : await people.confirmations.findByLink(link);
+      const pending =
+        link === undefined ? undefined : await people.confirmations.findByLink<EarlierAddress>(link);
       if (link === undefined || pending === undefined) {
         links.clear(ctx);
-        return message(ctx, 400, "gone");
+        return message(ctx, 400, { kind: "gone" });
       }
-      const { purpose, interaction } = pending;
+      const { purpose, interaction, extra } = pending;
+      if (purpose === "address-undo") return undoPage(ctx, link, extra);
       if (purpose === "address-change") return seeOther(ctx, `${path}/account/email`);
       const isElsewhere = new URLSearchParams(ctx.querystring).has(ELSEWHERE) || interaction === undefined;
       // Only the browser that has the sign-in can show this step. Others come back here.
       if (!isElsewhere) return seeOther(ctx, `${path}/interaction/${interaction}/${STEP_OF[purpose]}`);
-      return purpose === "registration" ? message(ctx, 200, "elsewhere") : passwordPage(ctx, link, 200);
+      return purpose === "registration"
+        ? message(ctx, 200, { kind: "elsewhere" })
+        : passwordPage(ctx, link, 200);
     },
     async submit(ctx) {
       const { deployment } = ctx.state;
       const link = links.read(ctx);
-      const { passwordResets } = people;
-      if (link === undefined || passwordResets === undefined) return message(ctx, 400, "gone");
+      const { passwordResets, addressChanges, confirmations } = people;
+      if (link === undefined || passwordResets === undefined || addressChanges === undefined)
+        return message(ctx, 400, { kind: "gone" });
       const form = await readable(() => readForm(ctx));
       const isOurs = isFromHere(ctx) && forms.verify(formOf(link), form?.get("csrf") ?? "");
       if (form === undefined || !isOurs)
         return answers.startAgain(ctx, { status: 403, action: deployment.path + CONFIRM_PATH });
+      const pending = await confirmations.findByLink(link);
+      if (pending?.purpose === "address-undo") return undo(ctx, link, addressChanges);
       const password = form.get("password") ?? "";
       if (password === "") return passwordPage(ctx, link, 400, [{ code: "required", fields: ["password"] }]);
-      const caller = callerOf({ addressOf }, ctx as unknown as InteractionContext, ANONYMOUS);
-      const { locale } = pages.visit(ctx);
-      const at = { deployment: deployment.kind, caller, address: addressOf(ctx), locale };
-      const result = await passwordResets.finish({ link }, password, at);
+      const result = await passwordResets.finish({ link }, password, askedAt(ctx));
       const outcome = outcomeOf(result, offers);
       if (outcome.kind === "invalid") return passwordPage(ctx, link, 400, outcome.problems);
       links.clear(ctx);
-      return result.kind === "done" ? seeOther(ctx, `${deployment.path}/account`) : message(ctx, 400, "gone");
+      return result.kind === "done"
+        ? seeOther(ctx, `${deployment.path}/account`)
+        : message(ctx, 400, { kind: "gone" });
     },
   };
 }

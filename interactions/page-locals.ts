@@ -49,7 +49,9 @@ export interface StartAgainLocals extends LastPageLocals {
   readonly action?: string;
 }
 
-/** `confirm`: a link in mail that confirms nothing in this browser, or nothing any more. */
+/** `confirm`: a link in mail that confirms nothing in this browser, or nothing any more, or undoes a change of address. */
 export interface ConfirmLocals extends LastPageLocals {
-  readonly kind: "elsewhere" | "gone";
+  readonly kind: "elsewhere" | "gone" | "taken" | "undo";
+  /** `undo` only: the address that comes back, and the form that asks for it. */
+  readonly form?: { readonly email: string; readonly action: string; readonly csrf: string };
 }

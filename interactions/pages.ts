@@ -99,6 +99,16 @@ const AFTER = {
   deleted: (t: Translator) => ({ heading: t("deleted.title"), text: t("deleted.text") }),
 };
 
+/** The texts of the page that a link in mail leads to. */
+const CONFIRM_TEXTS: Readonly<
+  Record<ConfirmLocals["kind"], (t: Translator, email: string) => { heading: string; text: string }>
+> = {
+  elsewhere: (t) => ({ heading: t("confirm-email.title"), text: t("confirm-email.elsewhere") }),
+  gone: (t) => ({ heading: t("confirm-email.gone.title"), text: t("confirm-email.gone") }),
+  taken: (t) => ({ heading: t("undo.taken.title"), text: t("undo.taken") }),
+  undo: (t, email) => ({ heading: t("undo.title"), text: t("undo.text", { email }) }),
+};
+
 /** Renders each page. */
 type Html = { readonly [Page in keyof LocalsOfPages]: (locals: LocalsOfPages[Page]) => string };
 
@@ -159,12 +169,13 @@ export function createPages(settings: PageSettings): Pages {
     error: (locals) => page("error", locals, (t) => errorLocals(t, locals)),
     startAgain: ({ accountUrl, action = "", ...visit }) =>
       page("start-again", visit, (t) => ({ heading: t("startAgain.title"), accountUrl, action })),
-    confirm: ({ accountUrl, kind, ...visit }) =>
-      page("confirm", visit, (t) =>
-        kind === "elsewhere"
-          ? { heading: t("confirm-email.title"), text: t("confirm-email.elsewhere"), accountUrl }
-          : { heading: t("confirm-email.gone.title"), text: t("confirm-email.gone"), accountUrl },
-      ),
+    confirm: ({ accountUrl, kind, form, ...visit }) =>
+      page("confirm", visit, (t) => ({
+        ...CONFIRM_TEXTS[kind](t, form?.email ?? ""),
+        accountUrl,
+        action: form?.action ?? "",
+        csrf: form?.csrf ?? "",
+      })),
     unavailable: ({ accountUrl, ...visit }) =>
       page("unavailable", visit, (t) => ({ heading: t("unavailable.title"), accountUrl })),
   };

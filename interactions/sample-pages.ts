@@ -111,6 +111,13 @@ export function samplePages(locale: string, text: string): readonly Sample[] {
     step("not accepted", "terms", { problems: [problem("required", "terms")] }),
     sample("confirm", "elsewhere", { locale, here: text, accountUrl: text, kind: "elsewhere" }),
     sample("confirm", "gone", { locale, accountUrl: text, kind: "gone" }),
+    sample("confirm", "taken", { locale, accountUrl: text, kind: "taken" }),
+    sample("confirm", "undo", {
+      locale,
+      accountUrl: text,
+      kind: "undo",
+      form: { email: text, action: text, csrf: text },
+    }),
     ...personPages(locale, text),
     sample("logout", "question", { locale, action: text, xsrf: text }),
     sample("loggedOut", "signed out", { locale }),

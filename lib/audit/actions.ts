@@ -55,6 +55,11 @@ const ACTIONS = {
     about: "account",
     means: "A person who forgot the password set a new one, with a code or link sent by mail",
   },
+  "account.address_restored": {
+    about: "account",
+    means:
+      "A change of the e-mail address was undone with the link in the mail about it: the earlier address is back, and sessions, tokens and the password ended",
+  },
   "account.terms_accepted": { about: "account", means: "A person accepted the terms of use" },
   "account.rehashed": { about: "account", means: "A password was rehashed with stronger parameters" },
   "account.disabled": { about: "account", means: "An account was disabled" },

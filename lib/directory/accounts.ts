@@ -127,6 +127,7 @@ export function createAccounts(
     await planReferences(changes, change);
     if (change.deliveries.length > 0) changes.merge(await planAdding(records, positions, change.deliveries));
     for (const mail of change.mails ?? []) changes.add(mailRecord(mail));
+    for (const record of change.adds ?? []) changes.add(record);
     if (change.audit !== undefined) changes.add(audit.recordOf(change.audit));
     try {
       await records.commit(changes);

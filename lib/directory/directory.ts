@@ -1,5 +1,5 @@
 /** The durable records: accounts, clients, and the services, groups and portals of the directory. */
-import type { Ref } from "../../adapters/record-store.ts";
+import type { RecordData, Ref } from "../../adapters/record-store.ts";
 import type { RefreshTokenRules } from "../../config/configuration.ts";
 import type { AuditEvent } from "../audit/audit-event.ts";
 import type { NewDelivery } from "../deliveries/delivery.ts";
@@ -31,8 +31,10 @@ export interface AccountRecord {
   readonly services_since?: Readonly<Record<string, number>>;
   /** PHC string; `null` for an account that can't sign in with a password. */
   readonly password_hash: string | null;
-  /** Raised by each new password, but not by a rehash. Missing: 0. */
+  /** Raised when the password changes or ends, but not by a rehash. Missing: 0. */
   readonly password_generation?: number;
+  /** The changes of address that a link in mail undoes, the oldest first. Missing: none. */
+  readonly address_undos?: readonly AddressUndo[];
   /** Raised when all sign-in sessions of the account end. */
   readonly sessions_generation: number;
   /** Raised when all codes and tokens of the account are revoked. */
@@ -51,6 +53,14 @@ export interface AccountRecord {
   readonly updated_at: number;
   /** Raised by each write; the next write has it as its condition. */
   readonly version: number;
+}
+
+/** A change of address that can be undone. Undoing it undoes the later ones too. */
+export interface AddressUndo {
+  /** Random. */
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly expires_at: number;
 }
 
 export interface Consent {
@@ -85,6 +95,8 @@ export interface AccountChange {
   readonly mails?: readonly StoredMail[];
   /** Codes and links that allow this change: used up with it, or nothing is written. Default: none. */
   readonly uses?: readonly UsedRecord[];
+  /** What a link in one of the mails needs to work: stored with this change or not at all. Default: none. */
+  readonly adds?: readonly RecordData[];
   readonly audit?: AuditEvent;
 }
 

@@ -2,6 +2,7 @@
  * The one way to change an account. Every change, whether from a page, the API, a sign-in or the seed, is decided on
  * the current record and committed in one atomic write with its notifications and its audit record.
  */
+import type { RecordData } from "../../adapters/record-store.ts";
 import type { ArtifactStore } from "../artifacts/artifact-store.ts";
 import type { ArtifactFilter } from "../artifacts/artifact.ts";
 import type { AuditDetail, Caller } from "../audit/audit-event.ts";
@@ -59,6 +60,7 @@ export type AccountAction =
   | "account.updated"
   | "account.password_changed"
   | "account.password_reset"
+  | "account.address_restored"
   | "account.terms_accepted"
   | "account.disabled"
   | "account.enabled"
@@ -103,6 +105,8 @@ export interface AccountDecision {
   readonly mails?: readonly NewMail[];
   /** Codes and links that allow the change: used up in its commit. Default: none. */
   readonly uses?: readonly UsedRecord[];
+  /** What a link in one of the mails needs to work: stored in the same commit. Default: none. */
+  readonly adds?: readonly RecordData[];
 }
 
 /** Decides on the current record; `undefined` changes nothing. It is called again after a conflict, so it must be pure. */
@@ -192,6 +196,7 @@ export class AccountWriter {
       deliveries: before === undefined ? [] : await planChange(directory, sealer, before, record, at),
       mails: (decision.mails ?? []).map((mail) => sealMail(sealer, mail, clock.now())),
       uses: decision.uses ?? [],
+      adds: decision.adds ?? [],
       audit: {
         ...caller,
         action: decision.action,

@@ -1,4 +1,5 @@
 /** The public calls for accounts, and what they take and return. */
+import type { RecordData } from "../../adapters/record-store.ts";
 import type { Caller } from "../audit/audit-event.ts";
 import type { AccountRecord, Consent, UsedRecord } from "../directory/directory.ts";
 import type { CallOptions } from "./arguments.ts";
@@ -208,6 +209,17 @@ export interface AccountState {
   readonly password_generation: number;
 }
 
+/** The link that undoes a change of address, made before the change. */
+export interface NewAddressUndo {
+  /** Of the change; random. */
+  readonly id: string;
+  readonly link: string;
+  /** What makes the link work, stored with the change. */
+  readonly record: RecordData;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
 /** Calls that only the service itself uses. They don't check names and identifiers: a malformed one is simply unknown. */
 export interface AccountInternals {
   /** The record that `find` shows a part of: with generations and consents. */
@@ -272,6 +284,7 @@ export interface AccountInternals {
   ): Promise<boolean>;
   /**
    * Changes the e-mail address to one that is confirmed, and tells both by mail. `false` as `resetPassword`.
+   * @param undo goes to the old address, if that is confirmed.
    * @throws NameTaken when the address belongs to another account by now.
    * @throws UsedUp when the confirmation has changed since it was read.
    */
@@ -280,8 +293,24 @@ export interface AccountInternals {
     email: string,
     as: AccountState,
     use: UsedRecord,
+    undo: NewAddressUndo,
     caller: Caller,
   ): Promise<boolean>;
+  /**
+   * Undoes a change of address and all that followed: the address before it is back, all codes, tokens and sessions end,
+   * and so does the password, because somebody else may know it. `undefined`, and nothing is written, if the account is
+   * gone or disabled, or the change was undone already.
+   * @param id of the change.
+   * @throws NameTaken when the address belongs to another account by now.
+   * @throws UsedUp when the link was used since it was read.
+   */
+  undoAddress(
+    sub: string,
+    id: string,
+    email: string,
+    use: UsedRecord,
+    caller: Caller,
+  ): Promise<AccountRecord | undefined>;
   /** Stores which version of the terms of use the person accepted. `false` if there is no such account. */
   acceptTerms(sub: string, version: string, caller: Caller): Promise<boolean>;
   /** Forgets the consents of all accounts for one client. Reads every account. */

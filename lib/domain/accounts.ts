@@ -29,6 +29,9 @@ import { normaliseName } from "./text-rules.ts";
 /** How often a new account draws another number because an import took the one that the counter gave it. */
 const NUMBER_ATTEMPTS = 20;
 
+/** How many changes of address within seven days bring a link that undoes them. */
+const MOST_UNDOS = 10;
+
 const userIdSchema = integer(1);
 
 export interface AccountsOptions extends AccountWriterOptions {
@@ -176,16 +179,42 @@ export function createAccounts(options: AccountsOptions): Accounts & AccountInte
       return changed;
     },
 
-    async changeAddress(sub, email, as, use, caller) {
+    async changeAddress(sub, email, as, use, undo, caller) {
       const { changed } = await writer.change(sub, caller, (before) => {
         if (!isStill(before, as)) return undefined;
-        const after = { ...before, email, email_verified: true };
+        const undos = (before.address_undos ?? []).filter(({ expires_at }) => expires_at > clock.now());
+        // The first ones stay: many changes of a thief don't push out the one from the owner's address.
+        const isUndoable =
+          before.email_verified &&
+          normaliseName(before.email) !== normaliseName(email) &&
+          undos.length < MOST_UNDOS;
+        const address_undos = isUndoable ? [...undos, { id: undo.id, expires_at: undo.expiresAt }] : undos;
+        const after = { ...before, email, email_verified: true, address_undos };
         const fields = (["email", "email_verified"] as const).filter((each) => before[each] !== after[each]);
-        const mails = notices.addressChanged(before, after);
+        const mails = notices.addressChanged(before, after, isUndoable ? undo.link : undefined);
         const detail = { fields: fields.join(" ") };
-        return { action: "account.updated", record: after, detail, mails, uses: [use] };
+        const adds = isUndoable ? [undo.record] : [];
+        return { action: "account.updated", record: after, detail, mails, uses: [use], adds };
       });
       return changed;
+    },
+
+    async undoAddress(sub, id, email, use, caller) {
+      const { changed, record } = await writer.change(sub, caller, (before) => {
+        const undos = before?.address_undos ?? [];
+        const index = undos.findIndex((each) => each.id === id);
+        if (before === undefined || isDisabled(before) || index === -1) return undefined;
+        const after = {
+          ...withPassword(before, null),
+          email,
+          email_verified: true,
+          // The link to undo a later change leads to an address of whoever made this one.
+          address_undos: undos.slice(0, index),
+        };
+        const mails = notices.addressChanged(before, after);
+        return { action: "account.address_restored", record: after, mails, uses: [use] };
+      });
+      return changed ? record : undefined;
     },
 
     async acceptTerms(sub, terms_version, caller) {
@@ -226,8 +255,8 @@ function isStill(record: AccountRecord | undefined, as: AccountState): record is
   return email === as.email && password_generation === as.password_generation;
 }
 
-/** With another password, and without what was signed in with the old one. */
-function withPassword(before: AccountRecord, password_hash: string): AccountRecord {
+/** With another password or none, and without what was signed in with the old one. */
+function withPassword(before: AccountRecord, password_hash: string | null): AccountRecord {
   return {
     ...withoutTokens(withoutSessions(before)),
     password_hash,
@@ -286,12 +315,16 @@ function createNotices({
   }
   return {
     passwordChanged: (account: AccountRecord) => notice("password-changed", account),
-    /** To both addresses, unless they differ in spelling only. */
-    addressChanged: (before: AccountRecord, after: AccountRecord) =>
+    /** To both addresses, unless they differ in spelling only. @param undo the link for the old one. */
+    addressChanged: (before: AccountRecord, after: AccountRecord, undo?: string) =>
       normaliseName(before.email) === normaliseName(after.email)
         ? []
         : [
-            ...notice("address-changed", { ...before, locale: after.locale ?? null }, { address: "old" }),
+            ...notice(
+              "address-changed",
+              { ...before, locale: after.locale ?? null },
+              { address: "old", ...(undo !== undefined && { link: undo }) },
+            ),
             ...notice("address-changed", after, { address: "new" }),
           ],
   };

@@ -73,7 +73,12 @@ const MAILS: Readonly<Record<MailKind, (values: Values) => Content>> = {
         ])
       : notice(values, values.t("mail.address.subject"), [
           values.t("mail.address.old", { time: values.time }),
-          values.t("mail.address.notYou"),
+          ...(values.params["link"] === undefined
+            ? [values.t("mail.address.notYou")]
+            : [
+                values.t("mail.address.undo"),
+                { label: values.t("mail.address.undo.label"), url: values.links.confirm },
+              ]),
         ]),
   "confirm-registration": (values) => confirmation(values, "registration"),
   "reset-password": (values) => confirmation(values, "reset"),

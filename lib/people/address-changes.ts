@@ -1,4 +1,5 @@
 /** Changes of the e-mail address: it changes when the person shows that they read mail at the new one. */
+import { randomUUID } from "node:crypto";
 import { type AccountState, isDisabled, stateOf } from "../domain/account.ts";
 import { canonicalEmail, emailProblem } from "../domain/text-rules.ts";
 import { NameTaken } from "../errors.ts";
@@ -28,12 +29,28 @@ export interface AddressChanges {
   ): Promise<{ readonly kind: "changed" } | Unproven>;
   /** Ends the change that waits, if one does. */
   cancel(sub: string): Promise<void>;
+  /**
+   * Undoes a change with the link from the mail to the old address, within seven days and in any browser: the address is
+   * as it was before, also after further changes, and all codes, tokens, sessions and the password end.
+   * @returns `undone` with the token of a link to choose a new password, for this browser; `taken`: another account has
+   *   the address, and the link still works once that has let it go.
+   */
+  undo(
+    link: string,
+    at: AskedAt,
+  ): Promise<{ readonly kind: "undone"; readonly reset: string } | { readonly kind: "taken" } | Unproven>;
 }
 
 /** The new address, and the account as it was when the person asked. */
 interface NewAddress {
   readonly email: string;
   readonly as: AccountState;
+}
+
+/** The account whose address changed, and the one before. */
+export interface EarlierAddress {
+  readonly sub: string;
+  readonly email: string;
 }
 
 export function createAddressChanges(options: PeopleOptions): AddressChanges {
@@ -77,8 +94,11 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
         proof,
         async (pending) => {
           const { email, as } = pending.extra;
+          const id = randomUUID();
+          const extra: EarlierAddress = { sub, email: as.email };
+          const undo = { id, ...confirmations.prepare({ purpose: "address-undo", subject: id, extra }) };
           try {
-            if (await accounts.changeAddress(sub, email, as, pending.use, callerAs(sub, at)))
+            if (await accounts.changeAddress(sub, email, as, pending.use, undo, callerAs(sub, at)))
               return { kind: "changed" };
           } catch (error) {
             if (!(error instanceof NameTaken)) throw error;
@@ -90,5 +110,24 @@ export function createAddressChanges(options: PeopleOptions): AddressChanges {
       ),
 
     cancel: (sub) => confirmations.cancel(purpose, sub),
+
+    undo: (link, at) =>
+      confirmations.prove<EarlierAddress, Awaited<ReturnType<AddressChanges["undo"]>>>(
+        "address-undo",
+        undefined,
+        { link },
+        async ({ subject, extra: { sub, email }, use }) => {
+          try {
+            const record = await accounts.undoAddress(sub, subject, email, use, callerAs(sub, at));
+            if (record === undefined) return { kind: "gone" };
+            const extra = stateOf(record);
+            const reset = await confirmations.hand({ purpose: "password-reset", subject: sub, extra });
+            return { kind: "undone", reset };
+          } catch (error) {
+            if (!(error instanceof NameTaken)) throw error;
+            return { kind: "taken" };
+          }
+        },
+      ),
   };
 }

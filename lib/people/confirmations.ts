@@ -6,11 +6,13 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { UsedRecord } from "../directory/directory.ts";
+import type { RecordData } from "../../adapters/record-store.ts";
 import { ConditionFailed, UsedUp } from "../errors.ts";
 import { type NewMail, sealMail } from "../mail/records.ts";
 import type { Read } from "../records/records.ts";
 import { hmac, isEqual, type Sealer, type SecretKey } from "../sealing.ts";
 import {
+  CONFIRMATION,
   type ConfirmationPlace,
   type ConfirmationPurpose,
   confirmationContext,
@@ -42,6 +44,17 @@ export interface NewConfirmation<Extra extends object> {
   readonly mail: (secrets: ConfirmationSecrets) => NewMail;
 }
 
+/** One that only its link proves. */
+export type NewLink<Extra extends object> = Pick<NewConfirmation<Extra>, "purpose" | "subject" | "extra">;
+
+/** A link for the mail about a change, and the record that makes it work: to be stored in the commit of the change. */
+export interface PreparedLink {
+  readonly link: string;
+  readonly record: RecordData;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
+
 /** A confirmation that waits. */
 export interface Pending<Extra> {
   readonly purpose: ConfirmationPurpose;
@@ -68,6 +81,10 @@ export type Unproven =
 export interface Confirmations {
   /** Stores a confirmation for an hour, in place of an earlier one, together with its mail. */
   issue<Extra extends object>(confirmation: NewConfirmation<Extra>): Promise<void>;
+  /** Makes a link, and stores nothing. */
+  prepare<Extra extends object>(wanted: NewLink<Extra>): PreparedLink;
+  /** Stores a confirmation without a mail, in place of an earlier one. @returns the token of the link, for this browser. */
+  hand<Extra extends object>(wanted: NewLink<Extra>): Promise<string>;
   /** Replaces code, link and expiry. `false` if it was used, replaced or tried since it was read. */
   renew<Extra extends object>(
     pending: Pending<Extra>,
@@ -103,6 +120,8 @@ export interface Confirmations {
 
 /** Milliseconds for which a code and a link work. */
 export const CONFIRMATION_LIFETIME = 3_600_000;
+/** Milliseconds for which the link works that undoes a change of address. */
+const UNDO_LIFETIME = 7 * 86_400_000;
 /** How many wrong codes end a code. */
 export const CODE_TRIES = 5;
 
@@ -165,14 +184,13 @@ export function createConfirmations({
     hmac(key, JSON.stringify(["code", purpose, subject, code]));
   const linkHmac = (link: string): string => hmac(key, JSON.stringify(["link", link]));
 
-  /** A record with new secrets, and its mail. */
+  /** A record with new secrets. */
   function made<Extra extends object>({
     purpose,
     subject,
     interaction,
     extra,
-    mail,
-  }: NewConfirmation<Extra>) {
+  }: Omit<NewConfirmation<Extra>, "mail">) {
     const now = Math.floor(clock.now());
     const secrets = newSecrets();
     const record: StoredConfirmation = {
@@ -185,9 +203,14 @@ export function createConfirmations({
       confirmed: false,
       sealed: sealer.seal(confirmationContext(purpose, subject), JSON.stringify(extra)),
       createdAt: now,
-      expiresAt: now + CONFIRMATION_LIFETIME,
+      expiresAt: now + (purpose === "address-undo" ? UNDO_LIFETIME : CONFIRMATION_LIFETIME),
     };
-    return { record, mail: sealMail(sealer, mail(secrets), now) };
+    return { record, secrets };
+  }
+
+  function mailed<Extra extends object>({ mail, ...confirmation }: NewConfirmation<Extra>) {
+    const { record, secrets } = made(confirmation);
+    return { record, mail: sealMail(sealer, mail(secrets), record.createdAt) };
   }
 
   function opened<Extra>({ value, version }: Read<StoredConfirmation>): Pending<Extra> {
@@ -224,13 +247,24 @@ export function createConfirmations({
 
   return {
     async issue(confirmation) {
-      const { record, mail } = made(confirmation);
+      const { record, mail } = mailed(confirmation);
       await store.put(record, mail);
       onMail?.();
     },
 
+    prepare(wanted) {
+      const { record, secrets } = made(wanted);
+      return { link: secrets.link, record: CONFIRMATION.record(record), expiresAt: record.expiresAt };
+    },
+
+    async hand(wanted) {
+      const { record, secrets } = made(wanted);
+      await store.put(record);
+      return secrets.link;
+    },
+
     async renew({ purpose, subject, interaction, extra, use }, mail) {
-      const next = made({ purpose, subject, interaction, extra, mail });
+      const next = mailed({ purpose, subject, interaction, extra, mail });
       try {
         await store.replace(use.version, next.record, next.mail);
       } catch (error) {

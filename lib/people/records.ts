@@ -6,12 +6,15 @@ import { defineKind, type Kind } from "../records/kinds.ts";
 import { Changes, type Read, type Records } from "../records/records.ts";
 
 /** What a code or link confirms. One made for one purpose is unknown to the others. */
-export type ConfirmationPurpose = "registration" | "password-reset" | "address-change";
+export type ConfirmationPurpose = "registration" | "password-reset" | "address-change" | "address-undo";
 
 /** A confirmation as it is stored. Times are in milliseconds since the epoch. */
 export interface StoredConfirmation {
   readonly purpose: ConfirmationPurpose;
-  /** The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it. */
+  /**
+   * The `sub` of the account; for a registration, its interaction; for an unknown name, a digest of it; for an undo, the
+   * id of the change.
+   */
   readonly subject: string;
   /** The sign-in that waits for the code; `null` if none does. */
   readonly interaction: string | null;
@@ -34,15 +37,16 @@ export const confirmationContext = (purpose: ConfirmationPurpose, subject: strin
 
 export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = defineKind({
   name: "confirmation",
-  holds: "a registration, a password reset or a change of address that waits to be confirmed by mail",
-  key: "its purpose and its subject: a `sub`, or the id of a sign-in",
+  holds:
+    "what a code or link in mail allows: a registration, a password reset, a change of address, or undoing one",
+  key: "its purpose and its subject: a `sub`, or the id of a sign-in or of a change",
   keyOf: ({ purpose, subject }) => [purpose, subject],
   index: {
     link: ({ link }) => [{ at: link }],
     interaction: ({ purpose, interaction, createdAt }) =>
       interaction === null ? [] : [{ at: [purpose, interaction], order: createdAt }],
   },
-  expires: "an hour after the mail",
+  expires: "an hour after the mail; undoing a change of address: seven days after the change",
   expiresAt: ({ expiresAt }) => expiresAt,
   sealed: ({ sealed, ...rest }, replace) => ({
     ...rest,
@@ -51,7 +55,7 @@ export const CONFIRMATION: Kind<StoredConfirmation, "link" | "interaction"> = de
   store: "storage",
   exported: true,
   personal:
-    "the `sub`; sealed with `keys.secrets`: a new e-mail address, and what was entered at registration with the password hash",
+    "the `sub`; sealed with `keys.secrets`: a new or an earlier e-mail address, and what was entered at registration with the password hash",
 });
 
 /** Where a confirmation is looked for. */
@@ -66,7 +70,7 @@ export type ConfirmationPlace =
 export interface ConfirmationStore {
   find(place: ConfirmationPlace): Promise<Read<StoredConfirmation> | undefined>;
   /** Stores it in place of an earlier one with the same purpose and subject, and mail with it. */
-  put(confirmation: StoredConfirmation, mail: StoredMail): Promise<void>;
+  put(confirmation: StoredConfirmation, mail?: StoredMail): Promise<void>;
   /**
    * Writes it on condition that the stored one has this version.
    * @throws ConditionFailed if it was used, replaced or tried since, or has expired.
@@ -98,7 +102,7 @@ export function createConfirmationStore(records: Records): ConfirmationStore {
     async put(confirmation, mail) {
       const changes = new Changes();
       changes.add(CONFIRMATION.record(confirmation));
-      changes.add(mailRecord(mail));
+      if (mail !== undefined) changes.add(mailRecord(mail));
       await records.commit(changes);
     },
     async replace(version, after, mail) {

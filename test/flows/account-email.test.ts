@@ -236,3 +236,36 @@ it("without mail, the address can't be changed, and no page offers it", async ()
     await other.close();
   }
 });
+
+describe("the link in the mail to the old address", () => {
+  it("undoes the change once a person says so, ends the thief's session, and leads to a new password [D-ADDRESS-3]", async () => {
+    const thief = await asked();
+    await thief.submit(formOf(thief, "code"), { code: await codeIn(fresh) });
+    expect(await addressNow()).toBe(fresh);
+    const link = await linkTo(person.email);
+    // A program that looks at the mail, and a form of somebody else's.
+    for (const method of ["HEAD", "GET"]) await send(link, { method });
+    const owner = await new Browser().get(link);
+    expect([owner.status, owner.url.href]).toEqual([200, `${running.openid}/confirm`]);
+    expect(pageText(owner)).toContain(`The email address of your account becomes ${person.email} again.`);
+    const form = owner.form("csrf");
+    await new Browser().get(link).then((other) => other.submit(form, { csrf: "x" }));
+    expect(await addressNow()).toBe(fresh);
+    await owner.submit(form);
+    expect(await addressNow()).toBe(person.email);
+    await thief.get(`${running.openid}/account`);
+    expect(thief.url.href).toContain("/interaction/");
+    await signIn(thief, person);
+    expect(thief.url.href).toContain("/interaction/");
+    expect(owner.url.href).toBe(`${running.openid}/confirm`);
+    await owner.submit(owner.form("password"), { password: "the owner has a new one" });
+    await signIn(owner, { ...person, password: "the owner has a new one" });
+    expect(owner.url.pathname).toMatch(/\/account$/);
+    expect(pageText(owner)).toContain(person.email);
+    const gone = await new Browser().get(link);
+    expect([gone.status, pageText(gone)]).toEqual([
+      400,
+      expect.stringContaining("expired or was used already"),
+    ]);
+  });
+});

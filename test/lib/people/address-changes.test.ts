@@ -1,6 +1,6 @@
 /** Changes of the e-mail address by the person, over a real storage. */
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { AT, from, NEW_PASSWORD, openPeople, type PeopleStage, wrongCode } from "./stage.ts";
+import { AT, from, NEW_PASSWORD, openPeople, PASSWORD, type PeopleStage, wrongCode } from "./stage.ts";
 
 let stage: PeopleStage;
 let sub: string;
@@ -15,6 +15,8 @@ const SENT = { kind: "sent" };
 const start = (email: string, at = AT) => stage.addressChanges.start(sub, email, at);
 const confirm = (proof: { code: string } | { link: string }, whose = sub) =>
   stage.addressChanges.confirm(whose, proof, AT);
+const undo = (link: string) => stage.addressChanges.undo(link, AT);
+const UNDONE = { kind: "undone", reset: expect.stringMatching(/^[\w-]{43}$/) };
 const email = async () => (await stage.accounts.find(sub))?.email;
 
 describe("a change of address", () => {
@@ -120,5 +122,131 @@ describe("a change of address", () => {
       kind: "limited",
       retryAfter: 3_600,
     });
+  });
+});
+
+/** Changes it as whoever is signed in. @returns the link in the mail to the address before. */
+async function change(address: string): Promise<string> {
+  await start(address);
+  const { link } = await stage.mail();
+  await expect(confirm({ link })).resolves.toEqual({ kind: "changed" });
+  return (await stage.mails()).find(({ mail }) => mail.params["address"] === "old")?.link ?? "";
+}
+
+describe("undoing a change of address", () => {
+  beforeEach(async () => {
+    await stage.accounts.update(sub, { email_verified: true });
+    await stage.accounts.setPassword(sub, PASSWORD);
+    await stage.mails();
+  });
+
+  it("brings back the address before it, and ends sessions, tokens and the password [D-ADDRESS-3]", async () => {
+    const link = await change("thief@example.com");
+    const before = await stage.accounts.record(sub);
+    stage.clock.advance(7 * 86_400 - 1);
+    const result = await undo(link);
+    expect(result).toEqual(UNDONE);
+    const after = await stage.accounts.record(sub);
+    expect(after).toMatchObject({ email: "ada@example.com", email_verified: true, password_hash: null });
+    expect(after?.sessions_generation).not.toBe(before?.sessions_generation);
+    expect(after?.tokens_generation).not.toBe(before?.tokens_generation);
+    expect(stage.ended).toMatchObject([{ sub }, { sub }]);
+    await expect(stage.accounts.verifyPassword(sub, PASSWORD)).resolves.toBe(false);
+    const told = await stage.mails();
+    expect(told.map(({ to, link: token }) => [to, token])).toEqual([
+      ["thief@example.com", ""],
+      ["ada@example.com", ""],
+    ]);
+    const { records } = await stage.storage.audit.list({ account: sub, limit: 1 });
+    expect(records).toMatchObject([
+      { action: "account.address_restored", actor: { kind: "account", id: sub } },
+    ]);
+    // The way to a new password is open, and the link works once.
+    const reset = result.kind === "undone" ? result.reset : "";
+    await expect(stage.passwordResets.finish({ link: reset }, NEW_PASSWORD, AT)).resolves.toMatchObject({
+      kind: "done",
+    });
+    await expect(stage.accounts.verifyPassword(sub, NEW_PASSWORD)).resolves.toBe(true);
+    await expect(undo(link)).resolves.toEqual(GONE);
+  });
+
+  it("works after further changes of address and password, and voids their links [D-ADDRESS-3]", async () => {
+    const first = await change("thief@example.com");
+    await stage.accounts.setPassword(sub, NEW_PASSWORD);
+    await stage.mails();
+    const second = await change("thief2@example.com");
+    await expect(undo(second)).resolves.toEqual(UNDONE);
+    await expect(email()).resolves.toBe("thief@example.com");
+    await stage.mails();
+    const third = await change("thief3@example.com");
+    await expect(undo(first)).resolves.toEqual(UNDONE);
+    await expect(email()).resolves.toBe("ada@example.com");
+    await expect(undo(third)).resolves.toEqual(GONE);
+    await expect(email()).resolves.toBe("ada@example.com");
+  });
+
+  it("voids what the thief has asked for: another change, and a new password", async () => {
+    const link = await change("thief@example.com");
+    await start("thief2@example.com");
+    const next = await stage.mail();
+    await stage.passwordResets.start(undefined, "thief@example.com", AT);
+    const reset = await stage.mail();
+    await undo(link);
+    await expect(confirm({ link: next.link })).resolves.toEqual(GONE);
+    await expect(stage.passwordResets.finish({ link: reset.link }, NEW_PASSWORD, AT)).resolves.toEqual(GONE);
+    await expect(email()).resolves.toBe("ada@example.com");
+  });
+
+  it("many changes don't push out the link of the owner", async () => {
+    const first = await change("thief0@example.com");
+    for (let count = 1; count < 10; count += 1)
+      expect(await change(`thief${count}@example.com`)).not.toBe("");
+    expect(await change("thief10@example.com")).toBe("");
+    await expect(undo(first)).resolves.toEqual(UNDONE);
+    await expect(email()).resolves.toBe("ada@example.com");
+  });
+
+  it("is won once; of two links, the earlier address stays", async () => {
+    const first = await change("thief@example.com");
+    const second = await change("thief2@example.com");
+    const results = await Promise.all([undo(first), undo(first), undo(second), undo(first)]);
+    expect(results.filter(({ kind }, index) => kind === "undone" && index !== 2)).toHaveLength(1);
+    await expect(email()).resolves.toBe("ada@example.com");
+  });
+
+  it("changes nothing while another account has the address, and works once that has let it go", async () => {
+    const link = await change("thief@example.com");
+    const other = await stage.accounts.create({ email: "Ada@example.com" });
+    await expect(undo(link)).resolves.toEqual({ kind: "taken" });
+    await expect(email()).resolves.toBe("thief@example.com");
+    await stage.accounts.delete(other.sub);
+    await expect(undo(link)).resolves.toEqual(UNDONE);
+  });
+
+  it("is not offered to an address that was not confirmed, and not for a change by the operator", async () => {
+    await stage.accounts.update(sub, { email: "typo@example.com" });
+    expect((await stage.mails()).map(({ link }) => link)).toEqual(["", ""]);
+    expect(await change("ada@example.com")).toBe("");
+  });
+
+  it.each([
+    ["after seven days", async () => stage.clock.advance(7 * 86_400)],
+    ["once the account is disabled", () => stage.accounts.disable(sub)],
+    ["once the account is deleted", () => stage.accounts.delete(sub)],
+  ])("does nothing %s", async (_what, act) => {
+    const link = await change("thief@example.com");
+    await act();
+    await expect(undo(link)).resolves.toEqual(GONE);
+    await expect(email()).resolves.not.toBe("ada@example.com");
+  });
+
+  it("takes no link of another purpose, and its link is none for another", async () => {
+    const link = await change("thief@example.com");
+    await expect(confirm({ link })).resolves.toEqual(GONE);
+    await expect(stage.passwordResets.finish({ link }, NEW_PASSWORD, AT)).resolves.toEqual(GONE);
+    await stage.passwordResets.start(undefined, "thief@example.com", AT);
+    await expect(undo((await stage.mail()).link)).resolves.toEqual(GONE);
+    for (const wrong of ["", "x", "a".repeat(43), "__proto__"])
+      await expect(undo(wrong)).resolves.toEqual(GONE);
   });
 });
